@@ -1,0 +1,84 @@
+import scala.io.Source
+
+val sparkVersion = "4.2.0"
+val streamjoinVersion = {
+  val source = Source.fromFile("VERSION")
+  try source.mkString.trim
+  finally source.close()
+}
+
+ThisBuild / version := streamjoinVersion
+ThisBuild / organization := "io.github.streamjoin"
+ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0"))
+ThisBuild / scalaVersion := "2.13.18"
+ThisBuild / semanticdbEnabled := true
+ThisBuild / semanticdbVersion := "4.14.2"
+ThisBuild / scalacOptions ++= Seq(
+  "-release",
+  "17",
+  "-deprecation",
+  "-feature",
+  "-unchecked",
+  "-Xlint:_,-missing-interpolator",
+  "-Wunused:imports,privates,locals,implicits,params",
+  "-Wdead-code",
+  "-Werror"
+)
+
+// Spark runs on a JDK 17 only with these packages opened (its own launcher scripts do the same).
+val sparkJvmOptions = Seq(
+  "java.lang",
+  "java.lang.invoke",
+  "java.lang.reflect",
+  "java.io",
+  "java.net",
+  "java.nio",
+  "java.util",
+  "java.util.concurrent",
+  "java.util.concurrent.atomic"
+).map(p => s"--add-opens=java.base/$p=ALL-UNNAMED") ++ Seq(
+  "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+  "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+  "--add-opens=java.base/sun.nio.cs=ALL-UNNAMED",
+  "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
+  "--add-opens=java.base/sun.util.calendar=ALL-UNNAMED",
+  "-Djdk.reflect.useDirectMethodHandle=false",
+  "-Dio.netty.tryReflectionSetAccessible=true",
+  "-Xmx3g"
+)
+
+val tests = Seq(
+  "org.scalatest" %% "scalatest" % "3.2.19" % Test,
+  "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
+)
+
+lazy val core = (project in file("scala/core")).settings(
+  name := "streamjoin-core",
+  libraryDependencies ++= tests
+)
+
+lazy val spark = (project in file("scala/spark"))
+  .dependsOn(core % "compile->compile;test->test")
+  .settings(
+    name := "streamjoin",
+    libraryDependencies ++= Seq(
+      "org.apache.spark" %% "spark-sql" % sparkVersion % Provided
+    ) ++ tests,
+    Test / fork := true,
+    Test / javaOptions ++= sparkJvmOptions,
+    Test / parallelExecution := false,
+    Test / baseDirectory := (ThisBuild / baseDirectory).value,
+    Compile / resourceGenerators += Def.task {
+      val file = (Compile / resourceManaged).value / "streamjoin" / "version.properties"
+      IO.write(file, s"version=${version.value}\nspark=$sparkVersion\n")
+      Seq(file)
+    }.taskValue,
+    // One jar with our own classes only: what Spark has, Spark provides.
+    assembly / assemblyJarName := s"streamjoin_2.13-${version.value}.jar",
+    assemblyPackageScala / assembleArtifact := false,
+    assembly / test := {}
+  )
+
+lazy val root = (project in file("."))
+  .aggregate(core, spark)
+  .settings(name := "streamjoin-root", publish / skip := true)

@@ -1,0 +1,186 @@
+package streamjoin.core
+
+import scala.collection.mutable
+
+/** What comes out of a join, in the order in which it does. */
+sealed trait Output[+A]
+
+object Output {
+
+  /** Two rows that met. */
+  final case class Joined[A](left: A, right: A) extends Output[A]
+
+  /** A row by itself: padded with nulls in an outer join, the row as it is in a semi or anti join. */
+  final case class Alone[A](side: Side, row: A) extends Output[A]
+
+  /** A row that came below its watermark and was dropped. */
+  final case class Late[A](side: Side, row: A) extends Output[A]
+
+  /** A watermark of the output that moved. */
+  final case class Moved(key: Int, watermark: Long) extends Output[Nothing]
+}
+
+/**
+ * What the processor has to know of an input's rows.
+ *
+ * @param time
+ *   the event time of a row in a column given by its watermark key; `None` is null
+ * @param matchable
+ *   the conjuncts of the condition that look at this input alone: a row for which it is false meets nobody
+ */
+final case class Input[A](time: (A, Int) => Option[Long], matchable: A => Boolean = (_: A) => true)
+
+/** The buffers of an [[IntervalJoin]] and the watermarks received: all that a restart has to bring back. */
+final case class JoinState[A](
+    rows: Map[Side, Vector[(A, Boolean)]] = Map.empty[Side, Vector[(A, Boolean)]],
+    watermarks: Map[Int, Long] = Map.empty
+)
+
+/**
+ * The interval join of two streams, a row at a time over buffers in memory. It is the specification that runs:
+ * simple before fast, and the oracle of every other implementation.
+ *
+ * Each pair of rows that satisfies the condition is emitted exactly once, when the later one of the two comes, for
+ * three reasons. A row meets only rows that came before it, ties included, because it looks at the other buffer
+ * before it is seen itself. A row is in the buffer for as long as a row that is not late can meet it (the law in
+ * [[TimeBound]]). And a row that comes expired still meets what is there, but is not kept.
+ *
+ * @param joinType
+ *   which rows come out
+ * @param bounds
+ *   watermark keys and time bounds
+ * @param inputs
+ *   the two inputs
+ * @param condition
+ *   the whole join condition, left row first
+ * @param maxAccumulatedRecords
+ *   both buffers together stay below this number of rows
+ */
+final class IntervalJoin[A](
+    val joinType: JoinType,
+    val bounds: TimeBounds,
+    inputs: Map[Side, Input[A]],
+    condition: (A, A) => Boolean,
+    maxAccumulatedRecords: Long = Long.MaxValue,
+    restored: JoinState[A] = JoinState[A]()
+) {
+  import Output._
+
+  private final class Buffered(val row: A, var matched: Boolean)
+
+  private val buffers: Map[Side, mutable.ArrayBuffer[Buffered]] = Side.both.map { side =>
+    side -> restored.rows.getOrElse(side, Vector.empty).map { case (row, matched) => new Buffered(row, matched) }.to(mutable.ArrayBuffer)
+  }.toMap
+
+  private var received: Map[Int, Long] = restored.watermarks
+
+  private val allKeys: Seq[Int] = (bounds.left ++ bounds.right).toSeq.sorted
+
+  /** The last watermark received for a key. */
+  def watermark(key: Int): Long = received.getOrElse(key, Watermark.Undefined)
+
+  /** The watermark of a key in the output. */
+  def outputWatermark(key: Int): Long = bounds.output(key, watermark)
+
+  /** The rows in a side's buffer, in the order in which they came. */
+  def buffered(side: Side): Seq[A] = buffers(side).iterator.map(_.row).toSeq
+
+  /** All that has to be saved, to go on in a new processor as if nothing had happened. */
+  def snapshot: JoinState[A] =
+    JoinState(
+      buffers.transform((_, buffer) => buffer.iterator.map(entry => (entry.row, entry.matched)).toVector),
+      received
+    )
+
+  /** A row comes. */
+  def onRow(side: Side, row: A): Seq[Output[A]] =
+    onBatch(if (side == Left) Seq(row) else Nil, if (side == Right) Seq(row) else Nil, watermark, received)
+
+  /** The watermark of a key comes: rows expire, then the watermarks of the output move. */
+  def onWatermark(key: Int, value: Long): Seq[Output[A]] = {
+    require(bounds.keys(Left)(key) || bounds.keys(Right)(key), s"no watermark key $key in this join")
+    val before = allKeys.map(outputWatermark)
+    val expired = onBatch(Nil, Nil, watermark, Map(key -> value))
+    val moved = allKeys.zip(before).collect {
+      case (out, old) if outputWatermark(out) > old => Moved(out, outputWatermark(out))
+    }
+    expired ++ moved
+  }
+
+  /**
+   * A batch of rows. The rows are late against one set of watermarks, and expire against another, newer one, applied
+   * after all of them, so that an expired row still meets the rows of its own batch.
+   *
+   * @param late
+   *   per key: a row below it is dropped
+   * @param eviction
+   *   the watermarks received with this batch; those of other keys stay as they are, and none goes back
+   */
+  def onBatch(
+      left: Iterable[A],
+      right: Iterable[A],
+      late: Int => Long,
+      eviction: Map[Int, Long]
+  ): Seq[Output[A]] = {
+    val out = Seq.newBuilder[Output[A]]
+    left.foreach(row => take(Left, row, late, out += _))
+    right.foreach(row => take(Right, row, late, out += _))
+    eviction.foreach { case (key, value) => received += key -> math.max(value, watermark(key)) }
+    Side.both.foreach(side => evict(side, out += _))
+    out.result()
+  }
+
+  private def take(side: Side, row: A, late: Int => Long, emit: Output[A] => Unit): Unit =
+    if (isBelow(side, row, bounds.keys(side), late)) emit(Late(side, row))
+    else if (!canMatch(side, row)) { if (joinType.pads(side)) emit(Alone(side, row)) }
+    else {
+      val entry = new Buffered(row, matched = false)
+      probe(side, entry, emit)
+      if (!(entry.matched && joinType.leavesOnMatch(side))) {
+        if (buffers.valuesIterator.map(_.size.toLong).sum + 1 >= maxAccumulatedRecords)
+          throw new AccumulatedRecordsExceeded(maxAccumulatedRecords)
+        buffers(side) += entry
+      }
+    }
+
+  private def probe(side: Side, entry: Buffered, emit: Output[A] => Unit): Unit = {
+    val others = buffers(side.other)
+    val leaving = mutable.Set.empty[Buffered]
+    others.iterator
+      .takeWhile(_ => !(entry.matched && joinType.leavesOnMatch(side)))
+      .filter(other => if (side == Left) condition(entry.row, other.row) else condition(other.row, entry.row))
+      .foreach { other =>
+        val (left, right) = if (side == Left) (entry, other) else (other, entry)
+        if (joinType.emitsPairs) emit(Joined(left.row, right.row))
+        else if (joinType.emitsFirstMatch) emit(Alone(Left, left.row))
+        entry.matched = true
+        other.matched = true
+        if (joinType.leavesOnMatch(side.other)) leaving += other
+      }
+    if (leaving.nonEmpty) others.filterInPlace(!leaving(_))
+  }
+
+  private def evict(side: Side, emit: Output[A] => Unit): Unit = {
+    val keys = bounds.bounded(side).toSet
+    val limit = keys.iterator.map(key => key -> bounds.state(key, watermark)).toMap
+    buffers(side).filterInPlace { entry =>
+      val expired = isBelow(side, entry.row, keys, limit)
+      if (expired && !entry.matched && joinType.pads(side)) emit(Alone(side, entry.row))
+      !expired
+    }
+  }
+
+  private def isBelow(side: Side, row: A, keys: Set[Int], limit: Int => Long): Boolean =
+    keys.exists(key => inputs(side).time(row, key).exists(_ < limit(key)))
+
+  /** A null time in a bound makes the bound unknown for every partner. */
+  private def canMatch(side: Side, row: A): Boolean =
+    inputs(side).matchable(row) &&
+      bounds.tightest.forall { bound =>
+        Seq(bound.out, bound.in).filter(bounds.keys(side)).forall(inputs(side).time(row, _).isDefined)
+      }
+}
+
+/** The cap on buffered rows was reached. */
+final class AccumulatedRecordsExceeded(val cap: Long)
+    extends IllegalStateException(s"the buffers reached their cap of $cap rows")

@@ -1,0 +1,59 @@
+package streamjoin.core
+
+/** One input of a join: a value, so that what both inputs do is written once. */
+sealed abstract class Side(val name: String, val index: Int) {
+  def other: Side
+}
+
+case object Left extends Side("left", 0) {
+  override def other: Side = Right
+}
+
+case object Right extends Side("right", 1) {
+  override def other: Side = Left
+}
+
+object Side {
+  val both: Seq[Side] = Seq(Left, Right)
+}
+
+/**
+ * What a join type does, as facts about each side.
+ *
+ * @param name
+ *   the name that Spark gives the type in SQL
+ * @param preserved
+ *   the sides whose rows come out padded when nobody ever met them
+ * @param filtered
+ *   set for semi and anti joins: only rows of the left side come out, each at most once, and a row leaves the buffer
+ *   with its first match; `Some(true)`: it comes out with its first match, `Some(false)`: when it expires
+ *   without one
+ */
+sealed abstract class JoinType(val name: String, val preserved: Set[Side], val filtered: Option[Boolean]) {
+
+  /** A row of this side comes out by itself when it can meet nobody any more. */
+  def pads(side: Side): Boolean = preserved(side)
+
+  /** A row of this side leaves the buffer as soon as it has met somebody. */
+  def leavesOnMatch(side: Side): Boolean = filtered.isDefined && side == Left
+
+  /** Pairs come out joined. */
+  def emitsPairs: Boolean = filtered.isEmpty
+
+  /** A left row comes out with its first match. */
+  def emitsFirstMatch: Boolean = filtered.contains(true)
+}
+
+object JoinType {
+  case object Inner extends JoinType("inner", Set.empty, None)
+  case object LeftOuter extends JoinType("left_outer", Set(Left), None)
+  case object RightOuter extends JoinType("right_outer", Set(Right), None)
+  case object FullOuter extends JoinType("full_outer", Set(Left, Right), None)
+  case object LeftSemi extends JoinType("left_semi", Set.empty, Some(true))
+  case object LeftAnti extends JoinType("left_anti", Set(Left), Some(false))
+
+  val all: Seq[JoinType] = Seq(Inner, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti)
+
+  /** The type of that name, as in [[JoinType.name]]. */
+  def named(name: String): Option[JoinType] = all.find(_.name == name)
+}

@@ -1,0 +1,148 @@
+package streamjoin.core
+
+/**
+ * A constraint between two event-time columns: `out.time >= in.time - postpone`.
+ *
+ * The law that everything here rests on: while it holds for every joined row, a row whose `out` time is
+ * below `watermark(in) - postpone` meets no row of the other input that is still to come, because such a row
+ * has an `in` time of at least `watermark(in)`. What breaks it is a bound that does not hold for every joined
+ * row (one side of an OR), a `postpone` that is not constant, or a row that comes below its watermark.
+ *
+ * @param out
+ *   the watermark key that the bound keeps: its rows leave the buffer when the bound can no longer hold
+ * @param in
+ *   the watermark key whose watermark drives it
+ * @param postpone
+ *   a duration in the unit of the event times (microseconds in Spark); may be negative
+ */
+final case class TimeBound(out: Int, in: Int, postpone: Long) {
+
+  /** The lowest `out` time that a row with an `in` time of at least `watermark` can still meet. */
+  def lowest(watermark: Long): Long = Watermark.postponed(watermark, postpone)
+}
+
+/** Watermark values: an event time, or [[Watermark.Undefined]] before the first one. */
+object Watermark {
+
+  /** No watermark yet: counts as minus infinity. */
+  val Undefined: Long = Long.MinValue
+
+  /** `watermark - postpone`; undefined stays undefined, and the ends of the range of Long hold. */
+  def postponed(watermark: Long, postpone: Long): Long =
+    if (watermark == Undefined) Undefined
+    else {
+      val moved = watermark - postpone
+      val overflow = ((watermark ^ postpone) & (watermark ^ moved)) < 0
+      if (!overflow) moved else if (postpone > 0) Undefined else Long.MaxValue
+    }
+}
+
+/**
+ * Where the watermark keys of a join's two inputs are, and which time bounds tie them: the postpone map of the
+ * join, with the tightest bound of each pair of keys.
+ *
+ * @param left
+ *   watermark keys of the left input
+ * @param right
+ *   watermark keys of the right input
+ * @param bounds
+ *   between a key of one input and a key of the other, at least one that keeps each input
+ * @param constraints
+ *   bounds between two keys of the same input that hold for every one of its rows (a join below made them). They
+ *   give a watermark state to a key that has no bound in this join; they never expire a row.
+ * @throws UnboundedJoin
+ *   when no bound keeps one of the inputs: its buffer would grow for ever
+ */
+final class TimeBounds(
+    val left: Set[Int],
+    val right: Set[Int],
+    bounds: Iterable[TimeBound],
+    constraints: Iterable[TimeBound] = Nil
+) extends Serializable {
+  require((left & right).isEmpty, s"a watermark key belongs to one input, seen on both: ${left & right}")
+
+  /** The tightest bound of each pair of keys. */
+  val tightest: Seq[TimeBound] = TimeBounds.tightest(bounds)
+
+  private val constraint = TimeBounds.tightest(constraints)
+
+  tightest.foreach { bound =>
+    require(
+      (left(bound.out) && right(bound.in)) || (right(bound.out) && left(bound.in)),
+      s"a time bound ties one input to the other, seen $bound with left $left and right $right"
+    )
+  }
+  constraint.foreach { bound =>
+    require(
+      (left(bound.out) && left(bound.in)) || (right(bound.out) && right(bound.in)),
+      s"a constraint ties two keys of one input, seen $bound with left $left and right $right"
+    )
+  }
+  Seq(Left -> left, Right -> right).foreach { case (side, keys) =>
+    if (!tightest.exists(bound => keys(bound.out))) throw new UnboundedJoin(side)
+  }
+
+  /** `in -> [(out, postpone)]`, for every key of either input. */
+  val postponeMap: Map[Int, Seq[(Int, Long)]] =
+    (left ++ right).iterator
+      .map(key => key -> tightest.filter(_.in == key).map(bound => (bound.out, bound.postpone)))
+      .toMap
+
+  /** The keys of a side that expire its rows. */
+  def bounded(side: Side): Seq[Int] =
+    tightest.map(_.out).distinct.filter(keys(side)).sorted
+
+  /** The watermark keys of a side. */
+  def keys(side: Side): Set[Int] = if (side == Left) left else right
+
+  /**
+   * The watermark state of a key: the largest `watermark(in) - postpone` over the bounds that keep it, undefined
+   * when there is none. A row with a lower time is expired.
+   *
+   * @param watermark
+   *   the watermark received for each key
+   */
+  def state(key: Int, watermark: Int => Long): Long =
+    tightest.iterator
+      .filter(_.out == key)
+      .map(bound => bound.lowest(watermark(bound.in)))
+      .maxOption
+      .getOrElse(Watermark.Undefined)
+
+  /**
+   * The watermark of a key in the output: no later output row has a lower time. The smaller of the watermark
+   * received and the watermark state, which depends on watermarks alone and is therefore the same in every
+   * task and after every restart. A key without a bound of its own takes its state from the constraints of
+   * its input's rows; where none reaches it, the result is undefined.
+   */
+  def output(key: Int, watermark: Int => Long): Long =
+    math.min(watermark(key), constrained(key, watermark, Set.empty))
+
+  private def constrained(key: Int, watermark: Int => Long, above: Set[Int]): Long =
+    if (tightest.exists(_.out == key)) state(key, watermark)
+    else
+      constraint.iterator
+        .filter(bound => bound.out == key && !above(bound.in))
+        .map(bound => bound.lowest(constrained(bound.in, watermark, above + key)))
+        .maxOption
+        .getOrElse(Watermark.Undefined)
+}
+
+object TimeBounds {
+
+  /** Of several bounds on the same pair of keys, the one with the smallest postpone time. */
+  def tightest(bounds: Iterable[TimeBound]): Seq[TimeBound] =
+    bounds.toSeq
+      .groupBy(bound => (bound.out, bound.in))
+      .valuesIterator
+      .map(_.minBy(_.postpone))
+      .toSeq
+      .sortBy(bound => (bound.out, bound.in))
+}
+
+/** A join that no time bound keeps finite on one side. */
+final class UnboundedJoin(val side: Side)
+    extends IllegalArgumentException(
+      s"no time bound of the form ${side.name}.time >= ${side.other.name}.time - constant: " +
+        s"the rows of the ${side.name} input would be kept for ever"
+    )

@@ -1,0 +1,86 @@
+package streamjoin.core
+
+/** Runs a trace, or any rows of a trace's join, through the core. */
+object CoreTrace {
+
+  def bounds(trace: Trace): TimeBounds =
+    new TimeBounds(
+      keys(trace, Left),
+      keys(trace, Right),
+      trace.on.filter(_.columns.map(_.side).distinct.size == 2).flatMap(_.asBounds(trace.key)),
+      trace.constraints.flatMap(_.asBounds(trace.key))
+    )
+
+  /** The join of a trace, as a planner would make it. */
+  def join(trace: Trace, restored: JoinState[TraceRow] = JoinState()): IntervalJoin[TraceRow] =
+    new IntervalJoin[TraceRow](
+      trace.joinType,
+      bounds(trace),
+      Side.both.map(side => side -> input(trace, side)).toMap,
+      (left, right) => trace.on.forall(_.holds(c => (if (c.side == Left) left else right).values(c.name))),
+      trace.cap.getOrElse(Long.MaxValue),
+      restored
+    )
+
+  /** An output of the core as a line of a trace. */
+  def shown(trace: Trace)(output: Output[TraceRow]): String = output match {
+    case Output.Joined(left, right)                                     => s"expect $left+$right"
+    case Output.Alone(_, row) if trace.joinType.filtered.isDefined      => s"expect $row"
+    case Output.Alone(side, row)                                        => s"expect ${padded(side, row)}"
+    case Output.Late(_, row)                                            => s"late $row"
+    case Output.Moved(key, watermark)                                   => s"emit ${trace.keys(key)} $watermark"
+  }
+
+  /**
+   * What is wrong with a trace in the core, with the trace and an arrow, or nothing.
+   *
+   * @param groups
+   *   the steps to take together: `trace.single` or `trace.merged`
+   * @param restarting
+   *   a new processor for every step
+   */
+  def failure(trace: Trace, groups: Trace => Seq[Seq[Step]] = _.single, restarting: Boolean = false): Option[String] = {
+    var processor: IntervalJoin[TraceRow] = null
+    trace.failure(groups(trace), () => processor = join(trace), errorClass) { group =>
+      if (restarting || group.head.action == Restart) processor = join(trace, processor.snapshot)
+      val rows = group.map(_.action).collect { case RowComes(row) => row }
+      val seen = group.head.action match {
+        case WatermarkComes(column, value) => processor.onWatermark(trace.keys.indexOf(column), value)
+        case RowComes(row) if group.size == 1 => processor.onRow(row.side, row)
+        case _ =>
+          val (left, right) = rows.partition(_.side == Left)
+          processor.onBatch(left, right, processor.watermark, Map.empty)
+      }
+      trace
+        .difference(group.head.line, group.flatMap(_.expected), seen.map(shown(trace)))
+        .orElse(group.last.state.flatMap(stateDifference(trace, _, processor)))
+    }
+  }
+
+  private def stateDifference(trace: Trace, state: Buffers, processor: IntervalJoin[TraceRow]): Option[String] = {
+    def shown(labels: Side => Seq[String]) = Side.both.map(labels(_).sorted.mkString(" ")).mkString(" | ")
+    val (expected, seen) = (shown(state.labels), shown(processor.buffered(_).map(_.label)))
+    Option.when(expected != seen)(trace.at(state.line, s"expected state $expected; seen $seen"))
+  }
+
+  private def errorClass(error: Throwable): Option[String] = error match {
+    case _: UnboundedJoin              => Some("STREAMJOIN_UNBOUNDED")
+    case _: AccumulatedRecordsExceeded => Some("STREAMJOIN_MAX_ACCUMULATED_RECORDS")
+    case _                             => None
+  }
+
+  private def keys(trace: Trace, side: Side): Set[Int] =
+    trace.keys.indices.filter(trace.keys(_).side == side).toSet
+
+  private def input(trace: Trace, side: Side): Input[TraceRow] = {
+    val own = trace.on.filter(_.columns.forall(_.side == side))
+    val equal = trace.on.filter(c => c.operator == "=" && c.columns.map(_.side).distinct.size == 2)
+    val notNull = equal.flatMap(_.columns).filter(_.side == side).map(_.name)
+    Input(
+      (row, key) => row.values(trace.keys(key).name),
+      row => own.forall(_.holds(c => row.values(c.name))) && notNull.forall(row.values(_).isDefined)
+    )
+  }
+
+  private def padded(side: Side, row: TraceRow): String = if (side == Left) s"$row+-" else s"-+$row"
+}

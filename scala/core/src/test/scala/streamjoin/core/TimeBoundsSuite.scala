@@ -1,0 +1,128 @@
+package streamjoin.core
+
+import org.scalatest.funsuite.AnyFunSuite
+
+class TimeBoundsSuite extends AnyFunSuite {
+
+  private val Undefined = Watermark.Undefined
+
+  /** `right BETWEEN left - 1 AND left + 4`: left is key 0, right key 1. */
+  private val simple = new TimeBounds(Set(0), Set(1), Seq(TimeBound(0, 1, 4), TimeBound(1, 0, 1)))
+
+  /** The second join of the Hazelcast document: orders (0) and deliveries (1) on the left, returns (2) on the right. */
+  private val chain = new TimeBounds(
+    Set(0, 1),
+    Set(2),
+    Seq(TimeBound(2, 1, 1), TimeBound(1, 2, 4)),
+    Seq(TimeBound(0, 1, 3), TimeBound(1, 0, 1))
+  )
+
+  private def watermarks(values: (Int, Long)*): Int => Long = values.toMap.getOrElse(_, Undefined)
+
+  test("postpone map, with an entry for every key") {
+    assert(simple.postponeMap == Map(0 -> Seq(1 -> 1L), 1 -> Seq(0 -> 4L)))
+    assert(chain.postponeMap == Map(0 -> Nil, 1 -> Seq(2 -> 1L), 2 -> Seq(1 -> 4L)))
+    assert(chain.bounded(Left) == Seq(1) && chain.bounded(Right) == Seq(2))
+    assert(chain.keys(Left) == Set(0, 1) && chain.keys(Right) == Set(2))
+  }
+
+  test("of several bounds on a pair of keys the smallest postpone time counts, pair by pair") {
+    val several = Seq(TimeBound(0, 1, 9), TimeBound(0, 1, 4), TimeBound(1, 0, 7), TimeBound(0, 1, 5), TimeBound(1, 0, -2))
+    assert(TimeBounds.tightest(several) == Seq(TimeBound(0, 1, 4), TimeBound(1, 0, -2)))
+  }
+
+  test("an input without a bound is refused by name") {
+    Seq(
+      Seq(TimeBound(1, 0, 1)) -> Left,
+      Seq(TimeBound(0, 1, 4)) -> Right,
+      Nil -> Left
+    ).foreach { case (bounds, side) =>
+      val error = intercept[UnboundedJoin](new TimeBounds(Set(0), Set(1), bounds))
+      assert(error.side == side)
+      assert(error.getMessage.contains(s"${side.name}.time >= ${side.other.name}.time - constant"))
+      assert(error.getMessage.contains(s"rows of the ${side.name} input"))
+    }
+  }
+
+  test("a constraint does not bound an input") {
+    val error = intercept[UnboundedJoin] {
+      new TimeBounds(Set(0, 1), Set(2), Seq(TimeBound(2, 1, 1)), Seq(TimeBound(0, 1, 3)))
+    }
+    assert(error.side == Left)
+  }
+
+  test("bounds tie the two inputs, constraints two keys of one input, a key has one input") {
+    def message(made: => TimeBounds) = intercept[IllegalArgumentException](made).getMessage
+    assert(message(new TimeBounds(Set(0, 1), Set(2), Seq(TimeBound(0, 1, 3)))).contains("ties one input to the other"))
+    assert(message(new TimeBounds(Set(0), Set(1), Seq(TimeBound(0, 7, 3)))).contains("seen TimeBound(0,7,3)"))
+    assert(message(new TimeBounds(Set(0), Set(0, 1), Nil)).contains("seen on both: Set(0)"))
+    assert(
+      message(new TimeBounds(Set(0), Set(1), simple.tightest, Seq(TimeBound(0, 1, 3)))).contains("two keys of one input")
+    )
+  }
+
+  test("watermark state: the watermark of the other side, postponed; the largest of several") {
+    assert(simple.state(0, watermarks(1 -> 10)) == 6)
+    assert(simple.state(1, watermarks(0 -> 10)) == 9)
+    assert(simple.state(0, watermarks(0 -> 10)) == Undefined)
+    val two = new TimeBounds(Set(0), Set(1, 2), Seq(TimeBound(0, 1, 4), TimeBound(0, 2, 1), TimeBound(1, 0, 0)))
+    assert(two.state(0, watermarks(1 -> 10, 2 -> 6)) == 6)
+    assert(two.state(0, watermarks(1 -> 10, 2 -> 8)) == 7)
+    assert(two.state(0, watermarks(2 -> 8)) == 7)
+    assert(two.state(2, watermarks(0 -> 8, 1 -> 8)) == Undefined, "no bound keeps key 2")
+  }
+
+  test("output watermark: the smaller of the received one and the state") {
+    assert(simple.output(0, watermarks(0 -> 8, 1 -> 10)) == 6)
+    assert(simple.output(0, watermarks(0 -> 5, 1 -> 10)) == 5)
+    assert(simple.output(1, watermarks(0 -> 8, 1 -> 10)) == 7)
+    assert(simple.output(0, watermarks(0 -> 8)) == Undefined)
+    assert(simple.output(0, watermarks(1 -> 8)) == Undefined)
+  }
+
+  test("a key without a bound gets its state from the constraints of its rows") {
+    assert(chain.output(0, watermarks(0 -> 103, 1 -> 102, 2 -> 110)) == 103)
+    assert(chain.output(0, watermarks(0 -> 104, 1 -> 102, 2 -> 110)) == 103, "106 - 3")
+    assert(chain.output(0, watermarks(0 -> 104, 1 -> 102)) == Undefined)
+    val without = new TimeBounds(chain.left, chain.right, chain.tightest)
+    assert(without.output(0, watermarks(0 -> 103, 1 -> 102, 2 -> 110)) == Undefined)
+  }
+
+  test("constraints reach a key over others, by the best way") {
+    // 3 -> 2 -> 1 -> 0, and a worse way straight from 3 to 0
+    val reached = new TimeBounds(
+      Set(0, 1, 2, 3),
+      Set(4),
+      Seq(TimeBound(3, 4, 10), TimeBound(4, 3, 0)),
+      Seq(TimeBound(0, 1, 1), TimeBound(1, 2, 2), TimeBound(2, 3, 3), TimeBound(0, 3, 7))
+    )
+    val at100 = watermarks((0 to 4).map(_ -> 100L): _*)
+    assert((0 to 3).map(reached.output(_, at100)) == Seq(84, 85, 87, 90))
+  }
+
+  test("constraints that go in a circle end") {
+    val circle = Seq(TimeBound(0, 1, 1), TimeBound(1, 0, 1))
+    val apart = new TimeBounds(Set(0, 1, 2), Set(3), Seq(TimeBound(2, 3, 0), TimeBound(3, 2, 0)), circle)
+    val at100 = watermarks((0 to 3).map(_ -> 100L): _*)
+    assert(apart.output(0, at100) == Undefined && apart.output(1, at100) == Undefined)
+    val tied = new TimeBounds(
+      Set(0, 1, 2),
+      Set(3),
+      Seq(TimeBound(2, 3, 0), TimeBound(3, 2, 0)),
+      circle ++ Seq(TimeBound(1, 2, 5), TimeBound(2, 1, 5))
+    )
+    assert(tied.output(1, at100) == 95 && tied.output(0, at100) == 94)
+  }
+
+  test("postponing stops at the ends of the range") {
+    assert(Watermark.postponed(10, 4) == 6 && Watermark.postponed(10, -4) == 14)
+    assert(Watermark.postponed(Undefined, 4) == Undefined && Watermark.postponed(Undefined, -4) == Undefined)
+    assert(Watermark.postponed(Undefined, Long.MinValue) == Undefined)
+    assert(Watermark.postponed(Long.MinValue + 3, 4) == Undefined)
+    assert(Watermark.postponed(Long.MaxValue - 3, -4) == Long.MaxValue)
+    assert(Watermark.postponed(0, Long.MinValue) == Long.MaxValue)
+    assert(Watermark.postponed(-1, Long.MinValue) == Long.MaxValue)
+    assert(Watermark.postponed(-2, Long.MaxValue) == Undefined)
+    assert(Watermark.postponed(5, Long.MaxValue) == 5 - Long.MaxValue)
+  }
+}

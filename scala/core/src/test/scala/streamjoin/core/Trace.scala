@@ -1,0 +1,190 @@
+package streamjoin.core
+
+import java.nio.file.{Files, Path, Paths}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+/** A column of one input, written `left.time`. */
+final case class Column(side: Side, name: String) {
+  override def toString: String = s"${side.name}.$name"
+}
+
+/** A column with a whole number added, or the number alone. */
+final case class Term(column: Option[Column], offset: Long)
+
+/** One `on:` or `constraint:` line. */
+final case class Conjunct(text: String, left: Term, operator: String, right: Term) {
+
+  def columns: Seq[Column] = (left.column ++ right.column).toSeq
+
+  /** SQL's rule for nulls inside a condition: a comparison with one does not hold. */
+  def holds(value: Column => Option[Long]): Boolean = {
+    def of(term: Term): Option[Long] = term.column.fold(Option(0L))(value).map(_ + term.offset)
+    of(left).zip(of(right)).exists { case (a, b) =>
+      operator match {
+        case "="  => a == b
+        case ">=" => a >= b
+        case ">"  => a > b
+        case "<=" => a <= b
+        case "<"  => a < b
+      }
+    }
+  }
+
+  /** As `out >= in - postpone`, both ways for an equality. In whole numbers a strict bound loses one. */
+  def asBounds(key: Column => Option[Int]): Seq[TimeBound] =
+    (for {
+      a <- left.column.flatMap(key)
+      b <- right.column.flatMap(key)
+    } yield {
+      val atLeast = (strict: Long) => TimeBound(a, b, left.offset - right.offset - strict)
+      val atMost = (strict: Long) => TimeBound(b, a, right.offset - left.offset - strict)
+      operator match {
+        case "="  => Seq(atLeast(0), atMost(0))
+        case ">=" => Seq(atLeast(0))
+        case ">"  => Seq(atLeast(1))
+        case "<=" => Seq(atMost(0))
+        case "<"  => Seq(atMost(1))
+      }
+    }).getOrElse(Nil)
+}
+
+/** A row of an input, known by its label. */
+final case class TraceRow(side: Side, label: String, values: Map[String, Option[Long]]) {
+  override def toString: String = label
+}
+
+sealed trait Action
+final case class RowComes(row: TraceRow) extends Action
+final case class WatermarkComes(column: Column, value: Long) extends Action
+case object Restart extends Action
+
+/** One line of output that a step must bring: `expect a+x`, `late a` or `emit left.time 5`. */
+final case class Expected(line: Int, text: String) {
+  def kind: String = text.takeWhile(_ != ' ')
+}
+
+/** The labels in both buffers after a step. */
+final case class Buffers(line: Int, labels: Map[Side, Seq[String]])
+
+final case class Step(line: Int, action: Action, expected: Seq[Expected], state: Option[Buffers])
+
+/**
+ * One behaviour as a story: a join, what comes in, and after each step the complete output of that step. The format
+ * is described in `tests/cases/README.md`; every layer runs the same files.
+ *
+ * @param times
+ *   the event-time columns of each side; their watermark keys are counted through, left side first
+ * @param fails
+ *   the error class with which the last step ends, or the start when there is no step
+ */
+final case class Trace(
+    name: String,
+    lines: Vector[String],
+    joinType: JoinType,
+    times: Map[Side, Seq[String]],
+    on: Seq[Conjunct],
+    constraints: Seq[Conjunct],
+    layers: Set[String],
+    cap: Option[Long],
+    fails: Option[String],
+    steps: Vector[Step]
+) {
+
+  /** The event-time columns; the position is the watermark key. */
+  val keys: Seq[Column] = Side.both.flatMap(side => times(side).map(Column(side, _)))
+
+  def key(column: Column): Option[Int] = Some(keys.indexOf(column)).filter(_ >= 0)
+
+  def isTime(column: Column): Boolean = keys.contains(column)
+
+  def rows: Seq[TraceRow] = steps.map(_.action).collect { case RowComes(row) => row }
+
+  /** The columns of a side, event times first. */
+  def columns(side: Side): Seq[String] =
+    (times(side) ++ on.flatMap(_.columns).filter(_.side == side).map(_.name) ++
+      rows.filter(_.side == side).flatMap(_.values.keys.toSeq.sorted)).distinct
+
+  def runsOn(layer: String): Boolean = layers.isEmpty || layers(layer)
+
+  /** The whole story, with an arrow at a line and the reason below. */
+  def at(line: Int, reason: String): String = {
+    val shown = lines.zipWithIndex.map { case (text, index) =>
+      f"${if (index + 1 == line) "-->" else "   "} ${index + 1}%3d  $text"
+    }
+    (s"$name, line $line:" +: shown :+ s"$name, line $line: $reason").mkString("\n", "\n", "\n")
+  }
+
+  /** What is wrong with an output, if anything; order does not count, number does. */
+  def difference(line: Int, expected: Seq[Expected], seen: Seq[String]): Option[String] = {
+    val wanted = expected.map(_.text)
+    val missing = wanted.diff(seen)
+    Option.when(wanted.sorted != seen.sorted) {
+      val arrow = expected.find(e => missing.contains(e.text)).fold(line)(_.line)
+      at(arrow, s"expected ${Trace.listed(wanted)}; seen ${Trace.listed(seen)}")
+    }
+  }
+
+  /** The steps one by one. */
+  def single: Seq[Seq[Step]] = steps.map(Seq(_))
+
+  /** The rows between two watermarks or restarts taken together. */
+  def merged: Seq[Seq[Step]] = steps.foldLeft(Vector.empty[Vector[Step]]) { (groups, step) =>
+    val joins = Seq(Some(step), groups.lastOption.map(_.last)).flatten.forall(_.action.isInstanceOf[RowComes])
+    if (joins && groups.nonEmpty) groups.init :+ (groups.last :+ step) else groups :+ Vector(step)
+  }
+
+  /**
+   * Tells the story to its end or to the first thing that is wrong, which comes back with the story and an arrow.
+   *
+   * @param start
+   *   brings the join up
+   * @param each
+   *   runs a group of steps and says what is wrong
+   * @param errorClass
+   *   the class of a failure, as in a `fail:` line
+   */
+  def failure(groups: Seq[Seq[Step]], start: () => Unit, errorClass: Throwable => Option[String])(
+      each: Seq[Step] => Option[String]
+  ): Option[String] = {
+    def attempt(line: Int, last: Boolean)(run: => Option[String]): Option[String] =
+      try run.orElse(fails.filter(_ => last).map(expected => at(line, s"expected to fail with $expected, went on")))
+      catch {
+        case NonFatal(error) if last && fails.isDefined && errorClass(error) == fails => None
+        case NonFatal(error) => Some(at(line, s"expected ${fails.getOrElse("no failure")}, failed with $error"))
+      }
+    attempt(1, groups.isEmpty) { start(); None }.orElse {
+      groups.iterator.flatMap(group => attempt(group.last.line, group == groups.last)(each(group))).nextOption()
+    }
+  }
+}
+
+object Trace {
+
+  def listed(texts: Seq[String]): String =
+    if (texts.isEmpty) "no output" else texts.sorted.mkString("[", ", ", "]")
+
+  /** `tests/cases`, above the directory in which the tests run. */
+  lazy val folder: Path =
+    Iterator
+      .iterate(Paths.get("").toAbsolutePath)(_.getParent)
+      .takeWhile(_ != null)
+      .map(_.resolve("tests").resolve("cases"))
+      .find(Files.isDirectory(_))
+      .getOrElse(sys.error(s"no tests/cases above ${Paths.get("").toAbsolutePath}"))
+
+  /** Every case, by name. */
+  lazy val all: Seq[Trace] = {
+    val listing = Files.list(folder)
+    try
+      listing
+        .iterator()
+        .asScala
+        .filter(_.toString.endsWith(".trace"))
+        .toSeq
+        .sortBy(_.getFileName.toString)
+        .map(path => TraceParser.parse(path.getFileName.toString.stripSuffix(".trace"), Files.readString(path)))
+    finally listing.close()
+  }
+}

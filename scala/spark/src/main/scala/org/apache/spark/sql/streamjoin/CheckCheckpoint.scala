@@ -1,0 +1,88 @@
+package org.apache.spark.sql.streamjoin
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils
+import org.apache.spark.sql.execution.streaming.state.{
+  OperatorStateMetadataReader,
+  OperatorStateMetadataV1,
+  OperatorStateMetadataV2
+}
+import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin}
+
+/** `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads, never writes. */
+private[streamjoin] final case class CheckCheckpoint(session: SparkSession) extends (LogicalPlan => Unit) {
+
+  override def apply(plan: LogicalPlan): Unit = plan match {
+    case write: WriteToStream if hasStreamJoin(write.inputQuery) =>
+      val checkpoint = new Path(write.resolvedCheckpointLocation)
+      val files = CheckpointFileManager.create(checkpoint, hadoopConf)
+      if (files.exists(checkpoint)) check(write.inputQuery, checkpoint, files)
+    case _ =>
+  }
+
+  private def hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+
+  private def hasStreamJoin(query: LogicalPlan): Boolean = query.exists {
+    case _: HiddenJoin => true
+    case join: Join => RecognizeJoin.isStreamJoin(join.left, join.right, join.joinType)
+    case _ => false
+  }
+
+  private def check(query: LogicalPlan, checkpoint: Path, files: CheckpointFileManager): Unit = {
+    val joins = if (StreamJoinConf.enabled) StreamJoins.of(query, session) else Nil
+    val begunHere = files.exists(new Path(checkpoint, JoinLog.Directory))
+    if (joins.isEmpty) {
+      if (begunHere) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
+    } else if (begunHere) {
+      joins.foreach(verify(_, checkpoint))
+    } else if (operators(checkpoint, files).contains(StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
+      throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
+  }
+
+  private def refused(name: String, checkpoint: Path) =
+    StreamJoinErrors.analysis(name, "checkpoint" -> checkpoint.toString)
+
+  private def verify(join: IntervalJoin, checkpoint: Path): Unit = {
+    val partitions = session.asInstanceOf[ClassicSession].sessionState.conf.numShufflePartitions
+    new JoinLog(session, checkpoint).get(join.plan.ordinal.toLong).foreach { before =>
+      JoinLog
+        .changed(
+          checkpoint,
+          before,
+          JoinDescription.of(join, partitions),
+          JoinDescription.Written :+ JoinDescription.Partitions
+        )
+        .foreach(throw _)
+    }
+  }
+
+  /** The names of the operators that keep state in the checkpoint. */
+  private def operators(checkpoint: Path, files: CheckpointFileManager): Seq[String] = {
+    val lastBatch = numbered(new Path(checkpoint, "offsets"), files).map(_.getName.toLong).maxOption
+    for {
+      batch <- lastBatch.toSeq
+      operator <- numbered(new Path(checkpoint, "state"), files)
+      (version, file) <- Seq(1 -> "_metadata/metadata", 2 -> "_metadata/v2")
+      if files.exists(new Path(operator, file))
+      metadata <- OperatorStateMetadataReader
+        .createReader(operator, hadoopConf, version, batch, createMetadataDir = false)
+        .read()
+      name <- metadata match {
+        case OperatorStateMetadataV1(info, _) => Some(info.operatorName)
+        case OperatorStateMetadataV2(info, _, _) => Some(info.operatorName)
+        case _ => None
+      }
+    } yield name
+  }
+
+  private def numbered(directory: Path, files: CheckpointFileManager): Seq[Path] =
+    if (!files.exists(directory)) Nil
+    else files.list(directory).toSeq.map(_.getPath).filter(path => path.getName.forall(_.isDigit))
+}

@@ -1,0 +1,116 @@
+package org.apache.spark.sql.streamjoin
+
+import java.io.{InputStream, OutputStream}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.core.JacksonException
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentBatchTimestamp, Expression}
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
+import org.apache.spark.sql.streamjoin.analysis.BoundInWords
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+
+/** What has to stay as it is for the state of a join to go on meaning the same, as text. */
+private[streamjoin] final case class JoinDescription(properties: Map[String, String])
+
+private[streamjoin] object JoinDescription {
+  val Type = "the join type"
+  val Equality = "the equality"
+  val Condition = "the condition"
+  val LeftRows = "the left input's columns"
+  val RightRows = "the right input's columns"
+  val Partitions = "the number of partitions"
+
+  /** What the query says, known before it runs. The columns that are kept may still differ after planning. */
+  val Written: Seq[String] = Seq(Type, Equality, Condition)
+
+  def of(join: IntervalJoin, partitions: Int): JoinDescription =
+    JoinDescription(
+      Map(
+        Type -> join.plan.joinType.name,
+        Equality -> join.leftKeys.zip(join.rightKeys).map { case (l, r) => s"${text(l)} = ${text(r)}" }.mkString(" AND "),
+        Condition -> join.condition.map(text).getOrElse("true"),
+        LeftRows -> rows(join.left.output),
+        RightRows -> rows(join.right.output),
+        Partitions -> partitions.toString
+      )
+    )
+
+  /** The time of the batch is no part of the condition. */
+  private def text(expression: Expression): String =
+    BoundInWords.text(expression.transform { case now: CurrentBatchTimestamp => now.copy(timestampMs = 0L) })
+
+  private def rows(output: Seq[Attribute]): String =
+    output.map(column => s"${column.name} ${column.dataType.sql}").mkString(", ")
+}
+
+/** `<checkpoint>/stream-joins/<n>`: the joins of a query, written before their first batch. */
+private[streamjoin] final class JoinLog(session: SparkSession, checkpoint: Path)
+    extends HDFSMetadataLog[JoinDescription](
+      session.asInstanceOf[ClassicSession],
+      new Path(checkpoint, JoinLog.Directory).toString
+    ) {
+  import JoinLog._
+
+  override protected def serialize(entry: JoinDescription, out: OutputStream): Unit = {
+    val root = json.createObjectNode().put("version", Version)
+    entry.properties.toSeq.sorted.foreach { case (name, value) => root.put(name, value) }
+    out.write(json.writeValueAsBytes(root))
+  }
+
+  override protected def deserialize(in: InputStream): JoinDescription = {
+    val root =
+      try json.readTree(in)
+      catch { case damaged: JacksonException => throw unreadable(damaged.getOriginalMessage) }
+    val version = Option(root.get("version")).map(_.asInt)
+    if (!version.contains(Version)) throw unreadable(s"it has version ${version.getOrElse("none")}, not $Version")
+    JoinDescription(
+      root.properties().asScala.filter(_.getKey != "version").map(e => e.getKey -> e.getValue.asText).toMap
+    )
+  }
+
+  private def unreadable(reason: String): AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_CHECKPOINT_UNREADABLE", "file" -> metadataPath.toString, "reason" -> reason)
+
+  /** As planned: everything has to be as it was. */
+  def verifyOrRecord(join: IntervalJoin, partitions: Int): Unit = {
+    val now = JoinDescription.of(join, partitions)
+    get(join.plan.ordinal.toLong) match {
+      case Some(before) => changed(checkpoint, before, now, now.properties.keys.toSeq.sorted).foreach(throw _)
+      case None => add(join.plan.ordinal.toLong, now)
+    }
+  }
+}
+
+private[streamjoin] object JoinLog {
+  val Directory = "stream-joins"
+  private val Version = 1
+  private val json = new ObjectMapper()
+
+  /** The error for the first property, of those named, that differs. */
+  def changed(
+      checkpoint: Path,
+      before: JoinDescription,
+      now: JoinDescription,
+      names: Seq[String]
+  ): Option[AnalysisException] =
+    names.find(name => before.properties.get(name) != now.properties.get(name)).map { name =>
+      val (was, is) = (before.properties.getOrElse(name, "nothing"), now.properties.getOrElse(name, "nothing"))
+      if (name == JoinDescription.Partitions)
+        StreamJoinErrors
+          .analysis("STREAMJOIN_CHECKPOINT_PARTITIONS", "checkpoint" -> checkpoint.toString, "was" -> was, "is" -> is)
+      else
+        StreamJoinErrors.analysis(
+          "STREAMJOIN_CHECKPOINT_CHANGED",
+          "checkpoint" -> checkpoint.toString,
+          "what" -> name,
+          "was" -> was,
+          "is" -> is
+        )
+    }
+}

@@ -1,0 +1,49 @@
+package org.apache.spark.sql.streamjoin
+
+import org.apache.spark.internal.config.ConfigEntry
+import org.apache.spark.sql.internal.SQLConf
+
+/** The settings under `spark.streamjoin.*`; `docs/reference.md` lists them, and a test compares the two. */
+private[streamjoin] object StreamJoinConf {
+
+  val Enabled: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.streamjoin.enabled")
+    .doc("Run joins of two streams on streamjoin. When false, all of them are left to Spark.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val Refuse = "refuse"
+  val Spark = "spark"
+
+  val Unbounded: ConfigEntry[String] = SQLConf
+    .buildConf("spark.streamjoin.unbounded")
+    .doc("What to do with a join that streamjoin refuses: refuse it, or hand it to Spark's own operator.")
+    .version("0.1.0")
+    .stringConf
+    .checkValues(Set(Refuse, Spark))
+    .createWithDefault(Refuse)
+
+  val WatermarkBeforeFilter: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.streamjoin.watermarkBeforeFilter")
+    .doc(
+      "A watermark sees the rows as withWatermark does, before filters that are written after it. When false, " +
+        "Spark may push such filters below it."
+    )
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val MaxAccumulatedRecords: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.maxAccumulatedRecords")
+    .doc("A task whose buffers reach this number of rows, both sides together, fails the query before it commits.")
+    .version("0.1.0")
+    .longConf
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefault(Long.MaxValue)
+
+  val all: Seq[ConfigEntry[_]] = Seq(Enabled, Unbounded, WatermarkBeforeFilter, MaxAccumulatedRecords)
+
+  def enabled: Boolean = SQLConf.get.getConf(Enabled)
+  def handsOver: Boolean = SQLConf.get.getConf(Unbounded) == Spark
+}

@@ -1,0 +1,24 @@
+package org.apache.spark.sql.streamjoin
+
+import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
+import org.apache.spark.sql.streamjoin.execution.StreamJoinStrategy
+
+/**
+ * Switches streamjoin on: `spark.sql.extensions=org.apache.spark.sql.streamjoin.StreamJoinExtensions`. Nothing else is
+ * needed; a plain `df.join` or SQL `JOIN` of two streams then runs on it.
+ */
+final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    // start(): refusals, and what Spark's checker need not see. The name of the injection point is Spark's; the
+    // rule has nothing to do with hints, it has to run before ResolveWriteToStream.
+    extensions.injectHintResolutionRule(PrepareStreamingQuery(_))
+    // start(): a checkpoint that another join began.
+    extensions.injectCheckRule(CheckCheckpoint(_))
+    // Each batch: the joins as Spark knows them, for its own rules.
+    extensions.injectOptimizerRule(_ => RestoreJoins)
+    // Each batch: the joins as ours, once Spark's rules are done with them.
+    extensions.injectPreCBORule(_ => RecognizeJoins)
+    // Each batch: the operator, bound to its state and its watermarks.
+    extensions.injectPlannerStrategy(StreamJoinStrategy(_))
+  }
+}

@@ -1,0 +1,117 @@
+package org.apache.spark.sql.streamjoin
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.RewriteCollationJoin
+import org.apache.spark.sql.catalyst.expressions.{
+  CurrentBatchTimestamp,
+  CurrentDate,
+  CurrentTimestamp,
+  LocalTimestamp
+}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, EventTimeWatermark, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
+import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin, WatermarkBarrier}
+
+/**
+ * `start()`: refuses what cannot run, and prepares what can. It runs in the first batch of the analyzer that a plugin
+ * can reach ("Hints"), for `ResolveWriteToStream`, which runs Spark's checker of unsupported operations, comes right
+ * after it; so our errors come before Spark's.
+ */
+private[streamjoin] final case class PrepareStreamingQuery(session: SparkSession) extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case write: WriteToStreamStatement if StreamJoinConf.enabled && hasStreamJoin(write.inputQuery) =>
+      val prepared = PrepareStreamingQuery.prepare(write.inputQuery)
+      val joins = StreamJoins.of(prepared, session)
+      if (joins.isEmpty) write
+      else {
+        if (write.outputMode != InternalOutputModes.Append)
+          throw StreamJoinErrors.analysis("STREAMJOIN_OUTPUT_MODE", "mode" -> write.outputMode.toString.toLowerCase)
+        val all = joins.size == write.inputQuery.collect { case join: Join if isStreamJoin(join) => join }.size
+        // Where some join is handed to Spark, Spark's checker has to see it; it then sees all of them.
+        write.copy(inputQuery = if (all) prepared else PrepareStreamingQuery.keepWatermarks(write.inputQuery))
+      }
+    case other => other
+  }
+
+  private def isStreamJoin(join: Join): Boolean = RecognizeJoin.isStreamJoin(join.left, join.right, join.joinType)
+
+  private def hasStreamJoin(plan: LogicalPlan): Boolean = plan.exists {
+    case join: Join => isStreamJoin(join)
+    case _ => false
+  }
+}
+
+private[streamjoin] object PrepareStreamingQuery {
+
+  /** The query with its joins out of sight of Spark's checker and its watermarks before the filters. */
+  def prepare(query: LogicalPlan): LogicalPlan = rewrite(keepWatermarks(query)) {
+    case Join(left, right, joinType, condition, hint) if RecognizeJoin.isStreamJoin(left, right, joinType) =>
+      HiddenJoin(left, right, joinType, condition, hint)
+  }
+
+  /** The query with its watermarks before the filters that are written after them. */
+  def keepWatermarks(query: LogicalPlan): LogicalPlan =
+    if (!SQLConf.get.getConf(StreamJoinConf.WatermarkBeforeFilter) || query.exists(_.isInstanceOf[WatermarkBarrier]))
+      query
+    else rewrite(query) { case mark: EventTimeWatermark => WatermarkBarrier(mark) }
+
+  private def rewrite(query: LogicalPlan)(rule: PartialFunction[LogicalPlan, LogicalPlan]): LogicalPlan =
+    AnalysisHelper.allowInvokingTransformsInAnalyzer {
+      val rewritten = query.transformUp(rule)
+      // It was analyzed before, and stays so: nothing in it has to be resolved again.
+      rewritten.setAnalyzed()
+      rewritten
+    }
+}
+
+/** The joins of a query as they will be, found by optimizing a copy of it. */
+private[streamjoin] object StreamJoins {
+
+  /** @throws org.apache.spark.sql.AnalysisException for a join that is refused */
+  def of(query: LogicalPlan, session: SparkSession): Seq[IntervalJoin] = {
+    // As in MicroBatchExecution.runBatch, so that the optimizer leaves the time of the batch alone.
+    val copy = AnalysisHelper.allowInvokingTransformsInAnalyzer {
+      query.clone().transformAllExpressionsWithPruning(_.containsPattern(CURRENT_LIKE)) {
+        case now: CurrentTimestamp => CurrentBatchTimestamp(0L, now.dataType, Some("UTC"))
+        case now: LocalTimestamp => CurrentBatchTimestamp(0L, now.dataType, now.timeZoneId)
+        case today: CurrentDate => CurrentBatchTimestamp(0L, today.dataType, today.timeZoneId)
+      }
+    }
+    val optimized = session.asInstanceOf[ClassicSession].sessionState.optimizer.execute(copy)
+    optimized.collect { case join: IntervalJoin => join }.sortBy(_.plan.ordinal)
+  }
+}
+
+/** In the optimizer, hidden joins are joins again, so that pushdown, pruning and the like reach them. */
+private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp { case hidden: HiddenJoin =>
+    // What "Finish Analysis" does to joins, which it did not see.
+    RewriteCollationJoin(hidden.join)
+  }
+}
+
+/** After pushdown, pruning and inference: joins of two streams become interval joins, or the query is refused. */
+private[streamjoin] object RecognizeJoins extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!StreamJoinConf.enabled || !plan.isStreaming) plan
+    else {
+      // From the inputs up: a join is analysed when the joins below it are known.
+      var ordinal = 0
+      plan.transformUp {
+        case join: Join if RecognizeJoin.isStreamJoin(join.left, join.right, join.joinType) =>
+          RecognizeJoin(join, ordinal) match {
+            case Right(recognized) =>
+              ordinal += 1
+              recognized
+            case Left(_) if StreamJoinConf.handsOver => join
+            case Left(refused) => throw refused
+          }
+      }
+    }
+}

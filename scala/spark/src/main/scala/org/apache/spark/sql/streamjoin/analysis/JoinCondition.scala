@@ -1,0 +1,181 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.util.DateTimeConstants._
+import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
+
+import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
+
+/**
+ * A time bound found in a condition: `out >= in - postpone`, with the conjunct that says so.
+ *
+ * @param side
+ *   the side of `out`, whose rows the bound keeps
+ * @param postpone
+ *   microseconds, widened where clocks change
+ */
+private[streamjoin] final case class FoundBound(
+    side: Side,
+    out: Attribute,
+    in: Attribute,
+    postpone: Long,
+    conjunct: Expression
+)
+
+/** Why a conjunct that compares times of both inputs is no bound for the rows of `side`. */
+private[streamjoin] sealed trait NoBound {
+  def conjunct: Expression
+}
+
+private[streamjoin] object NoBound {
+  final case class NotConstant(conjunct: Expression, reason: String) extends NoBound
+  final case class InsideOr(conjunct: Expression, bounds: Seq[FoundBound]) extends NoBound
+}
+
+/** Finds the time bounds in a join condition. Pure: conjuncts in, bounds out. */
+private[streamjoin] final class JoinCondition(left: AttributeSet, right: AttributeSet) {
+  import NoBound._
+
+  def sideOf(expression: Expression): Option[Side] =
+    if (expression.references.isEmpty) None
+    else if (expression.references.subsetOf(left)) Some(LeftSide)
+    else if (expression.references.subsetOf(right)) Some(RightSide)
+    else None
+
+  /** The bounds in a conjunct, one or two (an equality is both). */
+  def bounds(conjunct: Expression): Seq[FoundBound] =
+    comparisons(conjunct).flatMap { case (greater, less, strict) =>
+      bound(greater, less, strict, conjunct).toSeq
+    }
+
+  /** The problems of a conjunct that looks like a bound and is none. */
+  def problem(conjunct: Expression): Option[NoBound] = conjunct match {
+    case or: Or =>
+      val inside = alternatives(or).flatMap(PredicateParts.conjuncts).flatMap(bounds)
+      if (inside.isEmpty) None else Some(InsideOr(or, inside))
+    case _ if sideOf(conjunct).isDefined || bounds(conjunct).nonEmpty => None
+    case _ =>
+      comparisons(conjunct).headOption
+        .filter { case (greater, less, _) => Seq(greater, less).forall(spansTime) }
+        .flatMap { case (greater, less, _) => why(greater, less).map(NotConstant(conjunct, _)) }
+  }
+
+  private def alternatives(expression: Expression): Seq[Expression] = expression match {
+    case Or(l, r) => alternatives(l) ++ alternatives(r)
+    case other => Seq(other)
+  }
+
+  private def spansTime(expression: Expression): Boolean = expression.references.exists(WatermarkLineage.isTime)
+
+  /** A conjunct as `greater >= less`, or `>` when strict. */
+  private def comparisons(conjunct: Expression): Seq[(Expression, Expression, Boolean)] = conjunct match {
+    case GreaterThanOrEqual(l, r) => Seq((l, r, false))
+    case GreaterThan(l, r) => Seq((l, r, true))
+    case LessThanOrEqual(l, r) => Seq((r, l, false))
+    case LessThan(l, r) => Seq((r, l, true))
+    case EqualTo(l, r) => Seq((l, r, false), (r, l, false))
+    case EqualNullSafe(l, r) if !l.nullable || !r.nullable => Seq((l, r, false), (r, l, false))
+    case _ => Nil
+  }
+
+  private def bound(greater: Expression, less: Expression, strict: Boolean, conjunct: Expression): Option[FoundBound] =
+    (greater, less) match {
+      case (l: Attribute, r: Attribute) if WatermarkLineage.isWindow(l) && WatermarkLineage.isWindow(r) && !strict =>
+        opposite(l, r, 0L, conjunct)
+      case _ =>
+        for {
+          more <- LinearTime.of(greater).toOption
+          fewer <- LinearTime.of(less).toOption
+          difference = more - fewer
+          found <- difference match {
+            // out - in + constant >= 0, and one microsecond less where the comparison is strict.
+            case LinearTime(Seq(out), Seq(in), constant, slack) =>
+              opposite(out, in, constant + slack - (if (strict) 1 else 0), conjunct)
+            case _ => None
+          }
+        } yield found
+    }
+
+  private def opposite(out: Attribute, in: Attribute, postpone: Long, conjunct: Expression): Option[FoundBound] =
+    (sideOf(out), sideOf(in)) match {
+      case (Some(side), Some(other)) if side != other => Some(FoundBound(side, out, in, postpone, conjunct))
+      case _ => None
+    }
+
+  private def why(greater: Expression, less: Expression): Option[String] =
+    Seq(greater, less).map(LinearTime.of).collectFirst {
+      case Left(LinearTime.Months(part)) => s"${part.sql} has months or years, whose length varies"
+      case Left(LinearTime.Varies(part)) => s"${part.sql} varies from row to row"
+    }
+}
+
+private[streamjoin] object PredicateParts extends PredicateHelper {
+  def conjuncts(condition: Expression): Seq[Expression] = splitConjunctivePredicates(condition)
+
+  def all(conjuncts: Seq[Expression]): Option[Expression] = conjuncts.reduceLeftOption(And(_, _))
+}
+
+/**
+ * A time bound for people.
+ *
+ * @param side
+ *   the name of the input whose rows it keeps
+ * @param column
+ *   the event-time column of that input
+ * @param bound
+ *   such as `d.time <= o.time + 1 hour`
+ * @param keeps
+ *   such as `orders kept 1 hour`
+ * @param conjunct
+ *   the part of the condition that it was found in
+ */
+private[streamjoin] final case class BoundInWords(
+    side: String,
+    column: String,
+    bound: String,
+    keeps: String,
+    conjunct: String
+) {
+  override def toString: String = s"$bound: $keeps"
+}
+
+private[streamjoin] object BoundInWords {
+
+  def of(found: FoundBound): BoundInWords = {
+    val name = sideName(found.side, found.out)
+    val (out, in) = (column(found.side, found.out), column(found.side.other, found.in))
+    val bound =
+      if (found.postpone == 0) s"$in <= $out"
+      else s"$in <= $out ${if (found.postpone > 0) "+" else "-"} ${duration(math.abs(found.postpone))}"
+    val keeps =
+      if (found.postpone >= 0) s"$name kept ${duration(found.postpone)}"
+      else s"$name kept until ${duration(-found.postpone)} before the watermark of $in"
+    BoundInWords(name, found.out.name, bound, keeps, text(found.conjunct))
+  }
+
+  /** An expression without the numbers that Spark gives to columns. */
+  def text(expression: Expression): String = expression.sql.replace("`", "")
+
+  /** The name of an input: the alias that its columns carry, else its side. */
+  def sideName(side: Side, column: Attribute): String = column.qualifier.lastOption.getOrElse(side.name)
+
+  def column(side: Side, attribute: Attribute): String = s"${sideName(side, attribute)}.${attribute.name}"
+
+  private val Units = Seq(
+    MICROS_PER_DAY -> "day",
+    MICROS_PER_HOUR -> "hour",
+    MICROS_PER_MINUTE -> "minute",
+    MICROS_PER_SECOND -> "second",
+    MICROS_PER_MILLIS -> "millisecond",
+    1L -> "microsecond"
+  )
+
+  /** `1 hour 30 minutes` for a number of microseconds, none of it left out. */
+  def duration(micros: Long): String = {
+    val (parts, _) = Units.foldLeft((Seq.empty[String], micros)) { case ((done, rest), (length, unit)) =>
+      val count = rest / length
+      (if (count == 0) done else done :+ s"$count $unit${if (count == 1) "" else "s"}", rest % length)
+    }
+    if (parts.isEmpty) "0 seconds" else parts.mkString(" ")
+  }
+}

@@ -1,0 +1,127 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
+import org.apache.spark.sql.catalyst.plans.{
+  FullOuter => SparkFullOuter,
+  InnerLike,
+  JoinType => SparkJoinType,
+  LeftAnti => SparkLeftAnti,
+  LeftOuter => SparkLeftOuter,
+  LeftSemi => SparkLeftSemi,
+  RightOuter => SparkRightOuter
+}
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkLineage}
+
+import streamjoin.core.{JoinType, Left => LeftSide, Right => RightSide, Side, TimeBound, TimeBounds}
+
+/** An optimized join of two streams as an [[IntervalJoin]], or the error that says why it is none. */
+private[streamjoin] object RecognizeJoin {
+
+  /** A join of two streams of a type that we run. Others (existence joins) stay Spark's. */
+  def isStreamJoin(left: LogicalPlan, right: LogicalPlan, joinType: SparkJoinType): Boolean =
+    left.isStreaming && right.isStreaming && typeOf(joinType).isDefined
+
+  def typeOf(joinType: SparkJoinType): Option[JoinType] = joinType match {
+    case _: InnerLike => Some(JoinType.Inner)
+    case SparkLeftOuter => Some(JoinType.LeftOuter)
+    case SparkRightOuter => Some(JoinType.RightOuter)
+    case SparkFullOuter => Some(JoinType.FullOuter)
+    case SparkLeftSemi => Some(JoinType.LeftSemi)
+    case SparkLeftAnti => Some(JoinType.LeftAnti)
+    case _ => None
+  }
+
+  def apply(join: Join, ordinal: Int): Either[AnalysisException, IntervalJoin] = {
+    val recognition = new Recognition(join)
+    recognition.refusal.toLeft(recognition.result(ordinal))
+  }
+
+  private final class Recognition(join: Join) {
+    private val joinType = typeOf(join.joinType).get
+    private val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
+    private val condition = new JoinCondition(join.left.outputSet, join.right.outputSet)
+
+    private val found: Seq[FoundBound] = conjuncts.flatMap(condition.bounds)
+
+    private def plan(side: Side): LogicalPlan = if (side == LeftSide) join.left else join.right
+
+    /** Every event-time column of a side with its watermark. */
+    private val marked: Map[Side, Seq[(Attribute, ColumnWatermark)]] = Side.both.map { side =>
+      side -> plan(side).output
+        .filter(WatermarkLineage.isTime)
+        .flatMap(column => WatermarkLineage.of(column, plan(side)).map(column -> _))
+    }.toMap
+
+    private val times: IndexedSeq[Attribute] = Side.both.flatMap(marked(_).map(_._1)).toIndexedSeq
+    private val keyOf: Map[ExprId, Int] = times.map(_.exprId).zipWithIndex.toMap
+
+    private val usable: Seq[FoundBound] = found.filter(b => Seq(b.out, b.in).forall(c => keyOf.contains(c.exprId)))
+
+    private val equality = join match {
+      case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) => Some((leftKeys, rightKeys, other))
+      case _ => None
+    }
+
+    def refusal: Option[AnalysisException] = {
+      val refusals = new Refusals(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
+      val unbounded = Side.both.find(side => !usable.exists(_.side == side))
+      unbounded
+        .map { side =>
+          val problems = conjuncts.flatMap(condition.problem)
+          lazy val inOr = problems.collectFirst {
+            case or: NoBound.InsideOr if or.bounds.exists(_.side == side) => or
+          }
+          lazy val varying = problems.collectFirst { case conjunct: NoBound.NotConstant => conjunct }
+          found
+            .find(_.side == side)
+            .map { bound =>
+              val unmarked = Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId)).get
+              refusals.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)
+            }
+            .orElse(inOr.map(refusals.boundInOr(side, _)))
+            .orElse(varying.map(refusals.notConstant(side, _)))
+            .getOrElse(refusals.unbounded(side))
+        }
+        .orElse(if (equality.isEmpty) Some(refusals.noEquality) else None)
+    }
+
+    def result(ordinal: Int): IntervalJoin = {
+      val (leftKeys, rightKeys, other) = equality.get
+      val keys = Side.both.map(side => marked(side).map { case (column, _) => keyOf(column.exprId) }.toSet)
+      IntervalJoin(
+        join.left,
+        join.right,
+        leftKeys.map(NormalizeFloatingNumbers.normalize),
+        rightKeys.map(NormalizeFloatingNumbers.normalize),
+        other,
+        JoinPlan(
+          joinType,
+          marked(LeftSide).map(_._1),
+          marked(RightSide).map(_._1),
+          Side.both.flatMap(marked(_).map(_._2)).toIndexedSeq,
+          new TimeBounds(
+            keys.head,
+            keys(1),
+            usable.map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone))
+          ),
+          tightest.map(BoundInWords.of),
+          ordinal
+        )
+      )
+    }
+
+    /** The bounds that count, each with the conjunct that it came from. */
+    private def tightest: Seq[FoundBound] =
+      usable
+        .groupBy(bound => (bound.out.exprId, bound.in.exprId))
+        .valuesIterator
+        .map(_.minBy(_.postpone))
+        .toSeq
+        .sortBy(bound => (bound.side.index, keyOf(bound.out.exprId), keyOf(bound.in.exprId)))
+  }
+}

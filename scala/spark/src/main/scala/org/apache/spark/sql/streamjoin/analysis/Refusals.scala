@@ -1,0 +1,94 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.Join
+import org.apache.spark.sql.streamjoin.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
+import org.apache.spark.sql.types.TimestampType
+
+import streamjoin.core.{JoinType, Left => LeftSide, Right => RightSide, Side}
+
+/** The errors for joins that cannot be kept bounded: each with the conjunct, the columns found and a rewrite to copy. */
+private[streamjoin] final class Refusals(
+    join: Join,
+    joinType: JoinType,
+    conjuncts: Seq[Expression],
+    marked: Map[Side, Seq[Attribute]]
+) {
+  import BoundInWords._
+
+  private def common(side: Side): Seq[(String, String)] = Seq(
+    "type" -> joinType.name,
+    "side" -> side.name,
+    "other" -> side.other.name,
+    "condition" -> (if (conjuncts.isEmpty) "no condition" else text(PredicateParts.all(conjuncts).get)),
+    "left" -> columns(LeftSide),
+    "right" -> columns(RightSide)
+  )
+
+  private def columns(side: Side): String =
+    if (marked(side).isEmpty) "none" else marked(side).map(column(side, _)).mkString(", ")
+
+  def unbounded(side: Side): AnalysisException = {
+    val unmarked = Side.both.filter(marked(_).isEmpty).map { empty =>
+      s"The ${empty.name} input has none: mark one by withWatermark before the join."
+    }
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_UNBOUNDED",
+      common(side) ++ Seq("notes" -> unmarked.mkString(" "), "rewrite" -> exampleBound): _*
+    )
+  }
+
+  def boundInOr(side: Side, or: NoBound.InsideOr): AnalysisException = {
+    val widest = Side.both.flatMap(each => or.bounds.filter(_.side == each).maxByOption(_.postpone))
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_BOUND_IN_OR",
+      common(side) ++ Seq(
+        "conjunct" -> text(or.conjunct),
+        "rewrite" -> widest.map(inSql).mkString(s"(${text(or.conjunct)}) AND ", " AND ", "")
+      ): _*
+    )
+  }
+
+  def notConstant(side: Side, varying: NoBound.NotConstant): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_BOUND_NOT_CONSTANT",
+      common(side) ++ Seq(
+        "conjunct" -> text(varying.conjunct),
+        "reason" -> varying.reason,
+        "rewrite" -> s"${text(varying.conjunct)} AND $exampleBound"
+      ): _*
+    )
+
+  def noWatermark(side: Side, unmarked: Attribute, bound: FoundBound): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_NO_WATERMARK",
+      common(side) ++ Seq(
+        "column" -> column(side, unmarked),
+        "conjunct" -> text(bound.conjunct),
+        "rewrite" -> s"""${sideName(side, unmarked)}.withWatermark("${unmarked.name}", "10 seconds")"""
+      ): _*
+    )
+
+  def noEquality: AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_NO_EQUALITY", common(LeftSide) ++ Seq("key" -> "id"): _*)
+
+  private def inSql(bound: FoundBound): String =
+    s"${column(bound.side, bound.out)} >= ${column(bound.side.other, bound.in)} - " +
+      s"INTERVAL '${bound.postpone / 1e6}' SECOND"
+
+  /** A bound over the columns at hand, of an hour. */
+  private def exampleBound: String = {
+    val left = time(LeftSide, join.left.output)
+    val right = time(RightSide, join.right.output)
+    s"$right BETWEEN $left - INTERVAL 1 HOUR AND $left + INTERVAL 1 HOUR"
+  }
+
+  private def time(side: Side, output: Seq[Attribute]): String =
+    marked(side)
+      .find(!WatermarkLineage.isWindow(_))
+      .orElse(output.find(_.dataType == TimestampType))
+      .map(column(side, _))
+      .getOrElse(s"${side.name}.time")
+}

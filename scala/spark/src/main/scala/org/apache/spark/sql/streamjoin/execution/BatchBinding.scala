@@ -1,0 +1,165 @@
+package org.apache.spark.sql.streamjoin.execution
+
+import java.util.UUID
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.runtime.{
+  IncrementalExecution,
+  MicroBatchExecution,
+  MultipleWatermarkPolicy,
+  StreamExecution
+}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.{JoinLog, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.streamjoin.watermark._
+
+/**
+ * The batch that is being planned, as our operators see it. This is the only file that knows how state and watermarks
+ * reach an operator: Spark fills in both for its own operators alone (`IncrementalExecution.StateOpIdRule`), but while
+ * it plans a batch the thread's local properties name the query, and the query leads to the batch.
+ *
+ * @param batch
+ *   the number of the batch
+ * @param late
+ *   the watermarks against which rows are late: those of the batch before, because an operator upstream still emits rows
+ *   down to them while it evicts in this batch
+ * @param eviction
+ *   the watermarks of this batch, applied after its rows
+ * @param sparkLate
+ *   Spark's own watermark of the batch before, in milliseconds
+ * @param sparkEviction
+ *   Spark's own watermark of this batch, in milliseconds
+ */
+private[streamjoin] final class BatchBinding(
+    val batch: Long,
+    val late: QueryWatermarks,
+    val eviction: QueryWatermarks,
+    val sparkLate: Long,
+    val sparkEviction: Long,
+    watermarkLog: KeyedWatermarkLog,
+    joinLog: JoinLog,
+    execution: IncrementalExecution
+) {
+  import BatchBinding._
+
+  def lateValues: WatermarkValues = late.values(sparkLate)
+  def evictionValues: WatermarkValues = eviction.values(sparkEviction)
+
+  /** Where the rows of a join are. */
+  def stateInfo(ordinal: Int): StatefulOperatorStateInfo = {
+    val operator = FirstOperatorId + ordinal
+    StatefulOperatorStateInfo(
+      execution.checkpointLocation,
+      execution.runId,
+      operator,
+      execution.currentBatchId,
+      execution.numStateStores,
+      None,
+      execution.currentStateStoreCkptId.get(operator)
+    )
+  }
+
+  /** Before the first batch of a run: the join has to be the one whose state is there. */
+  def verify(join: IntervalJoin): Unit =
+    if (execution.isFirstBatch) joinLog.verifyOrRecord(join, execution.numStateStores)
+
+  /**
+   * The watermarks of the next batch, once this one has run. They are kept at once: after a restart they are then as
+   * they would have been without one.
+   */
+  lazy val next: QueryWatermarks = {
+    val watermarks = eviction.after(execution.executedPlan)
+    watermarkLog.add(batch + 1, watermarks.entry)
+    watermarks
+  }
+
+  /** The binding of the batch after this one, for the same run. */
+  private def following(execution: IncrementalExecution): BatchBinding = {
+    watermarkLog.add(batch + 1, next.entry)
+    if (batch % PurgeInterval == 0) watermarkLog.purge(batch - SQLConf.get.minBatchesToRetain)
+    val (sparkLate, sparkEviction) = sparkWatermarks(execution)
+    new BatchBinding(batch + 1, eviction, next, sparkLate, sparkEviction, watermarkLog, joinLog, execution)
+  }
+}
+
+private[streamjoin] object BatchBinding {
+
+  /** Spark numbers its own stateful operators from 0. */
+  val FirstOperatorId = 1000L
+
+  private val PurgeInterval = 10
+
+  /** The batch that this thread plans, or none where a plan is only being explained. */
+  def current(session: SparkSession): Option[BatchBinding] =
+    for {
+      id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
+      classic = session.asInstanceOf[ClassicSession]
+      query <- Option(classic.sharedState.activeStreamingQueries.get(UUID.fromString(id)))
+      context <- query match {
+        case micro: MicroBatchExecution => Option(micro.getLatestExecutionContext())
+        case _ => None
+      }
+      execution <- Option(context.executionPlan)
+    } yield {
+      // Asking the current execution for its executed plan would recurse: it is what is being made.
+      previous(context.asInstanceOf[org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecutionContext])
+        .filter(_.batch == execution.currentBatchId - 1)
+        .map(_.following(execution))
+        .getOrElse(resumed(session, execution))
+    }
+
+  private def previous(
+      context: org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecutionContext
+  ): Option[BatchBinding] =
+    for {
+      before <- context.previousContext
+      execution <- Option(before.executionPlan)
+      binding <- StreamingQueryPlanTraverseHelper
+        .collectFromUnfoldedPlan(execution.executedPlan) { case join: IntervalJoinExec => join.binding }
+        .flatten
+        .headOption
+    } yield binding
+
+  /** The first batch of a run: from the checkpoint. */
+  private def resumed(session: SparkSession, execution: IncrementalExecution): BatchBinding = {
+    val checkpoint = new Path(execution.checkpointLocation).getParent
+    val keys = WatermarkKeys.of(execution.analyzed)
+    val log = new KeyedWatermarkLog(session, checkpoint)
+    val batch = execution.currentBatchId
+    val (sparkLate, sparkEviction) = sparkWatermarks(execution)
+
+    def kept(of: Long): Option[QueryWatermarks] =
+      if (of < 0) None else log.read(of, keys).map(entry => QueryWatermarks(keys, entry.millis))
+    val late = kept(batch - 1).getOrElse(QueryWatermarks.none(keys))
+    val eviction = kept(batch).getOrElse {
+      val floor = if (resumesFromSpark(keys)) Some(sparkEviction).filter(_ > 0) else None
+      val watermarks = floor.fold(late)(late.atLeast)
+      log.add(batch, watermarks.entry)
+      watermarks
+    }
+    new BatchBinding(batch, late, eviction, sparkLate, sparkEviction, log, new JoinLog(session, checkpoint), execution)
+  }
+
+  /**
+   * Spark's committed watermark is below that of every key under its `min` policy, where each of its watermarks is one
+   * of ours: not where filters below a mark differ between the two copies of a stream that is joined with itself, which
+   * Spark counts as one.
+   */
+  private def resumesFromSpark(keys: WatermarkKeys): Boolean = {
+    val conf = SQLConf.get
+    conf.getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME &&
+    (conf.getConf(StreamJoinConf.WatermarkBeforeFilter) ||
+      keys.origins.map(_.node).distinct.size == keys.origins.size)
+  }
+
+  private def sparkWatermarks(execution: IncrementalExecution): (Long, Long) = (
+    execution.prevOffsetSeqMetadata.map(_.batchWatermarkMs).getOrElse(0L),
+    execution.offsetSeqMetadata.batchWatermarkMs
+  )
+}

@@ -1,0 +1,360 @@
+package org.apache.spark.sql.streamjoin.execution
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SessionState
+import org.apache.spark.sql.streaming.StateOperatorProgress
+import org.apache.spark.sql.streamjoin.StreamJoinConf
+import org.apache.spark.sql.streamjoin.analysis.{BoundInWords, JoinCondition, PredicateParts}
+import org.apache.spark.sql.streamjoin.plans.JoinPlan
+import org.apache.spark.sql.streamjoin.state.{IndexCache, RowJoinState}
+import org.apache.spark.sql.streamjoin.watermark.WatermarkValues
+import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
+
+import streamjoin.core.{JoinType, Left, Right, Side, Watermark}
+
+/**
+ * The interval join of two streams, with state bounded by the watermarks of its event-time columns.
+ *
+ * {{{
+ *   orders -- hash(order_id) --+                        +-- orders kept 1 hour --+
+ *                              +-- task: probe, emit ---+                        +-- state store
+ *   deliveries - hash(order_id)+                        +-- deliveries kept 0 s -+   (one per task)
+ * }}}
+ *
+ * State gets bounded by the time bounds in the condition. With `d.time BETWEEN o.time AND o.time + 1 hour`, a delivery
+ * of 12:00 can only belong to an order of 11:00 or later. Once the watermark of `d.time` has reached 12:00, no delivery
+ * before 12:00 is still to come, so orders before 11:00 can leave; the other way round, once that of `o.time` has reached
+ * 12:00, deliveries before 12:00 can leave. The two watermarks are each column's own: a stalled stream holds back the
+ * state of its partner, and nothing else in the query.
+ *
+ * @param join
+ *   what to do, in numbers
+ * @param binding
+ *   the batch, or none where the plan is only explained
+ */
+private[streamjoin] final case class IntervalJoinExec(
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    condition: Option[Expression],
+    join: JoinPlan,
+    @transient binding: Option[BatchBinding],
+    left: SparkPlan,
+    right: SparkPlan
+) extends BinaryExecNode
+    with StateStoreWriter {
+  import IntervalJoinExec._
+
+  override val stateInfo: Option[StatefulOperatorStateInfo] = binding.map(_.stateInfo(join.ordinal))
+
+  override def shortName: String = OperatorName
+
+  override def output: Seq[Attribute] = join.output(left.output, right.output)
+
+  private def partitions: Int = stateInfo.map(_.numPartitions).getOrElse(conf.numShufflePartitions)
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, partitions))
+
+  /** A padded row lies where its key was, which the keys of the other side do not say. */
+  override def outputPartitioning: Partitioning = join.joinType match {
+    case JoinType.Inner => PartitioningCollection(Seq(left.outputPartitioning, right.outputPartitioning))
+    case JoinType.LeftOuter | JoinType.LeftSemi | JoinType.LeftAnti => left.outputPartitioning
+    case JoinType.RightOuter => right.outputPartitioning
+    case JoinType.FullOuter => UnknownPartitioning(left.outputPartitioning.numPartitions)
+  }
+
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): IntervalJoinExec =
+    copy(left = newLeft, right = newRight)
+
+  // Watermarks.
+
+  /** By watermark key, in microseconds. */
+  private lazy val late: IndexedSeq[Long] = received(binding.map(_.lateValues))
+  private lazy val eviction: IndexedSeq[Long] = received(binding.map(_.evictionValues))
+
+  private def received(values: Option[WatermarkValues]): IndexedSeq[Long] =
+    join.watermarks.map(column => values.fold(Watermark.Undefined)(column.value))
+
+  private def limits(watermarks: IndexedSeq[Long]): IndexedSeq[Long] =
+    join.watermarks.indices.map(key => join.bounds.state(key, watermarks(_)))
+
+  private def outputWatermark(watermarks: IndexedSeq[Long]): Long =
+    join.watermarks.indices.map(key => join.bounds.output(key, watermarks(_))).min
+
+  /**
+   * Spark asks in terms of its own watermark, while it plans this batch for the one before and for this one, and after it
+   * for the next. The smallest output watermark of the event-time columns that go on; where the question may be about
+   * either of two batches, the earlier one counts, which is never too late for what this join still emits.
+   */
+  override def produceOutputWatermark(sparkWatermarkMs: Long): Option[Long] =
+    binding.map { batch =>
+      val watermarks = if (sparkWatermarkMs <= batch.sparkLate) late else eviction
+      math.max(Math.floorDiv(outputWatermark(watermarks), MicrosPerMilli), 0L)
+    }
+
+  /** When, and only when, the watermarks have moved far enough for a row that is kept to leave. */
+  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
+    val next = limits(received(Some(batch.next.values(sparkWatermarkMs))))
+    lowestTimes.value.exists { case (key, lowest) => lowest < next(key) }
+  }
+
+  /** The lowest time that is kept, by watermark key, over all tasks. */
+  private val lowestTimes: LowestTimes = {
+    val accumulator = new LowestTimes
+    sparkContext.register(accumulator)
+    accumulator
+  }
+
+  // State.
+
+  override def validateAndMaybeEvolveStateSchema(
+      hadoopConf: Configuration,
+      batchId: Long,
+      stateSchemaVersion: Int
+  ): List[StateSchemaValidationResult] = {
+    val schema = StateStoreColFamilySchema(
+      StateStore.DEFAULT_COL_FAMILY_NAME,
+      0,
+      RowJoinState.KeySchema,
+      0,
+      RowJoinState.ValueSchema
+    )
+    List(
+      StateSchemaCompatibilityChecker
+        .validateAndMaybeEvolveStateSchema(
+          getStateInfo,
+          hadoopConf,
+          List(schema),
+          session.sessionState,
+          stateSchemaVersion
+        )
+    )
+  }
+
+  private val storeConf = new StateStoreConf(conf)
+
+  // Execution.
+
+  override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
+    Metric.all.map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
+
+  private def taskSpec: TaskSpec = {
+    val parts = new JoinCondition(left.outputSet, right.outputSet)
+    val conjuncts = condition.toSeq.flatMap(PredicateParts.conjuncts)
+    val bySide: Map[Option[Side], Seq[Expression]] =
+      conjuncts.groupBy(conjunct => if (conjunct.deterministic) parts.sideOf(conjunct) else None)
+    def side(side: Side, plan: SparkPlan, keys: Seq[Expression]): SideSpec = {
+      val watermarkKeys = join.keys(side)
+      val inBounds = join.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
+      SideSpec(
+        side,
+        plan.output,
+        keys,
+        watermarkKeys.map(join.times),
+        watermarkKeys,
+        join.bounds.bounded(side).map(watermarkKeys.indexOf(_)),
+        watermarkKeys.indices.filter(at => inBounds(watermarkKeys(at))),
+        PredicateParts.all(bySide.getOrElse(Some(side), Nil))
+      )
+    }
+    TaskSpec(
+      join.joinType,
+      Map(Left -> side(Left, left, leftKeys), Right -> side(Right, right, rightKeys)),
+      TimeBoundNumbers.of(join.bounds),
+      PredicateParts.all(bySide.getOrElse(None, Nil)),
+      output,
+      late,
+      limits(eviction),
+      conf.getConf(StreamJoinConf.MaxAccumulatedRecords)
+    )
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    metrics // made on the driver
+    val spec = taskSpec
+    val hadoopConf = SerializableConfiguration.broadcast(
+      sparkContext,
+      SessionState.newHadoopConf(sparkContext.hadoopConfiguration, conf)
+    )
+    left
+      .execute()
+      .stateStoreAwareZipPartitions(
+        right.execute(),
+        getStateInfo,
+        stateStoreNames,
+        session.sessionState.streamingQueryManager.stateStoreCoordinator
+      )((partition, leftRows, rightRows) => runTask(spec, hadoopConf.value.value, partition, leftRows, rightRows))
+  }
+
+  private def runTask(
+      spec: TaskSpec,
+      hadoopConf: Configuration,
+      partition: Int,
+      leftRows: Iterator[InternalRow],
+      rightRows: Iterator[InternalRow]
+  ): Iterator[InternalRow] = {
+    val info = getStateInfo
+    val storeId = StateStoreProviderId(info, partition, StateStoreId.DEFAULT_STORE_NAME)
+    val begun = System.nanoTime()
+    val store = StateStore.get(
+      storeId,
+      RowJoinState.KeySchema,
+      RowJoinState.ValueSchema,
+      NoPrefixKeyStateEncoderSpec(RowJoinState.KeySchema),
+      info.storeVersion,
+      info.getStateStoreCkptId(partition).map(_.head),
+      None,
+      useColumnFamilies = false,
+      storeConf,
+      hadoopConf
+    )
+    // A task that ends before its output is used up has not committed.
+    TaskContext.get().addTaskCompletionListener[Unit](_ => if (!store.hasCommitted) store.abort())
+
+    val readers = Side.both.map(side => side -> new SideReader(spec.sides(side), spec.late)).toMap
+    val state = new RowJoinState(
+      store,
+      Side.both.map(side => side -> spec.sides(side).bounded.size).toMap,
+      IndexCache.take(storeId),
+      (side, row) => readers(side).restored(row)
+    )
+    longMetric(Metric.LoadTimeMs) += millisSince(begun)
+
+    val updating = System.nanoTime()
+    val task = new JoinTask(spec, partition, state, taskMetrics)
+    val numOutputRows = longMetric("numOutputRows")
+    val output = task.run(leftRows, rightRows).map { row =>
+      numOutputRows += 1
+      row
+    }
+    CompletionIterator[InternalRow, Iterator[InternalRow]](
+      output, {
+        longMetric("allUpdatesTimeMs") += millisSince(updating)
+        commit(spec, store, storeId, state)
+      }
+    )
+  }
+
+  private def commit(spec: TaskSpec, store: StateStore, storeId: StateStoreProviderId, state: RowJoinState): Unit = {
+    longMetric("commitTimeMs") += timeTakenMs(state.commit())
+    IndexCache.put(storeId, state.committedIndex)
+    Side.both.foreach { side =>
+      longMetric("numTotalStateRows") += state.rows(side)
+      longMetric(Metric.rowsInState(side)) += state.rows(side)
+      spec.sides(side).bounded.zipWithIndex.foreach { case (position, at) =>
+        state.lowest(side, at).foreach(lowest => lowestTimes.add(spec.sides(side).keyed(position) -> lowest))
+      }
+    }
+    val storeMetrics = store.metrics
+    longMetric("stateMemory") += storeMetrics.memoryUsedBytes
+    setStoreCustomMetrics(storeMetrics.customMetrics)
+    setStoreInstanceMetrics(storeMetrics.instanceMetrics)
+    setOperatorMetrics()
+    if (StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf)) {
+      val info = store.getStateStoreCheckpointInfo()
+      setStateStoreCheckpointInfo(
+        StatefulOpStateStoreCheckpointInfo(
+          info.partitionId,
+          info.batchVersion,
+          info.stateStoreCkptId.map(Array(_)),
+          info.baseStateStoreCkptId.map(Array(_))
+        )
+      )
+    }
+  }
+
+  private def taskMetrics: TaskMetrics = TaskMetrics(
+    joined = longMetric(Metric.JoinedRows),
+    padded = longMetric(Metric.PaddedRows),
+    late = longMetric("numRowsDroppedByWatermark"),
+    lateBySide = Side.both.map(side => side -> longMetric(Metric.lateRows(side))).toMap,
+    evicted = longMetric(Metric.EvictedRows),
+    removed = longMetric("numRemovedStateRows"),
+    kept = longMetric("numUpdatedStateRows"),
+    timeMs = Side.both.map(side => side -> longMetric(Metric.timeMs(side))).toMap,
+    evictTimeMs = longMetric(Metric.EvictTimeMs),
+    removalsTimeMs = longMetric("allRemovalsTimeMs")
+  )
+
+  private def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
+
+  // The story: EXPLAIN and progress.
+
+  /** With the watermark of each event-time column as `watermarkMs.<side>.<column>`, once there is one. */
+  override def getProgress(): StateOperatorProgress = {
+    val progress = super.getProgress()
+    join.times.zip(eviction).zipWithIndex.foreach { case ((column, micros), key) =>
+      if (micros != Watermark.Undefined) {
+        val side = join.sideOf(key)
+        progress.customMetrics.put(s"watermarkMs.${side.name}.${column.name}", Math.floorDiv(micros, MicrosPerMilli))
+      }
+    }
+    progress
+  }
+
+  override def nodeName: String = "StreamJoin"
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${describe.mkString(", ")}"
+
+  override def verboseStringWithOperatorId(): String =
+    s"$formattedNodeName\n${describe.map(line => s"  $line").mkString("\n")}\n"
+
+  private def describe: Seq[String] = {
+    val equality = leftKeys.zip(rightKeys).map { case (l, r) => s"${BoundInWords.text(l)} = ${BoundInWords.text(r)}" }
+    val watermarks = join.times.zipWithIndex.map { case (column, key) =>
+      val value = eviction(key) match {
+        case Watermark.Undefined => "none yet"
+        case micros => java.time.Instant.ofEpochMilli(Math.floorDiv(micros, MicrosPerMilli)).toString
+      }
+      s"${BoundInWords.column(join.sideOf(key), column)}: $value"
+    }
+    Seq(
+      join.joinType.name,
+      equality.mkString("equality ", " AND ", ""),
+      join.words.mkString("bounds ", "; ", ""),
+      condition.map(BoundInWords.text).fold("no other condition")("condition " + _),
+      watermarks.mkString("watermarks ", "; ", ""),
+      s"routing by hash of the equality over $partitions tasks, one state store each"
+    )
+  }
+}
+
+private[streamjoin] object IntervalJoinExec {
+  val OperatorName = "streamIntervalJoin"
+  private val MicrosPerMilli = 1000L
+
+  object Metric {
+    val JoinedRows = "joinedRows"
+    val PaddedRows = "paddedRows"
+    val EvictedRows = "evictedRows"
+    val EvictTimeMs = "evictTimeMs"
+    val LoadTimeMs = "loadTimeMs"
+    def rowsInState(side: Side): String = s"${side.name}RowsInState"
+    def lateRows(side: Side): String = s"${side.name}LateRows"
+    def timeMs(side: Side): String = s"${side.name}TimeMs"
+
+    val all: Seq[(String, String)] = Seq(
+      JoinedRows -> "pairs that met",
+      PaddedRows -> "rows that came out by themselves",
+      EvictedRows -> "rows that expired",
+      EvictTimeMs -> "time to evict and pad",
+      LoadTimeMs -> "time to open the state store and, where needed, read the index from it"
+    ) ++ Side.both.flatMap { side =>
+      Seq(
+        rowsInState(side) -> s"rows of the ${side.name} input in state",
+        lateRows(side) -> s"rows of the ${side.name} input dropped as late",
+        timeMs(side) -> s"time to take in the rows of the ${side.name} input"
+      )
+    }
+  }
+}

@@ -1,0 +1,101 @@
+package org.apache.spark.sql.streamjoin.plans
+
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.streamjoin.analysis.BoundInWords
+import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+
+import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
+
+/**
+ * A join of two streams as the user wrote it, out of sight of Spark's checker of unsupported operations, which refuses
+ * some of what we run (left anti joins; outer joins whose bound it does not see). It stands in the query from
+ * `start()` until the optimizer, where [[org.apache.spark.sql.streamjoin.RestoreJoins]] makes it a `Join` again.
+ */
+private[streamjoin] final case class HiddenJoin(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    joinType: SparkJoinType,
+    condition: Option[Expression],
+    hint: JoinHint
+) extends BinaryNode {
+  lazy val join: Join = Join(left, right, joinType, condition, hint)
+
+  override def output: Seq[Attribute] = join.output
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): HiddenJoin =
+    copy(left = newLeft, right = newRight)
+}
+
+/**
+ * Stands on an `EventTimeWatermark` and keeps filters above it, so that the watermark sees the rows as they were
+ * written. Planned away by the strategy, not by a rule: later batches of the optimizer push filters again.
+ */
+private[streamjoin] final case class WatermarkBarrier(child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): WatermarkBarrier = copy(child = newChild)
+}
+
+/**
+ * What a join of two streams does, as data: worked out once, by analysis, and used by the logical and the physical node.
+ *
+ * @param leftTimes
+ *   the left input's event-time columns, the join's watermark keys 0 to n - 1; the right input's go on from n
+ * @param watermarks
+ *   by watermark key
+ * @param words
+ *   the bounds for people
+ * @param ordinal
+ *   which join of the query this is, from the inputs up: the number of its state
+ */
+private[streamjoin] final case class JoinPlan(
+    joinType: JoinType,
+    leftTimes: Seq[Attribute],
+    rightTimes: Seq[Attribute],
+    watermarks: IndexedSeq[ColumnWatermark],
+    bounds: TimeBounds,
+    words: Seq[BoundInWords],
+    ordinal: Int
+) {
+
+  /** The event-time columns by watermark key. */
+  val times: IndexedSeq[Attribute] = (leftTimes ++ rightTimes).toIndexedSeq
+
+  def sideOf(key: Int): Side = if (key < leftTimes.size) Left else Right
+
+  /** The watermark keys of a side. */
+  def keys(side: Side): IndexedSeq[Int] = times.indices.filter(sideOf(_) == side)
+
+  /** What comes out: a side that can come out padded is nullable on the other side. */
+  def output(left: Seq[Attribute], right: Seq[Attribute]): Seq[Attribute] = {
+    def padded(side: Side, attributes: Seq[Attribute]): Seq[Attribute] =
+      if (joinType.pads(side.other)) attributes.map(_.withNullability(true)) else attributes
+    if (joinType.filtered.isDefined) left else padded(Left, left) ++ padded(Right, right)
+  }
+}
+
+/**
+ * The interval join, recognised and bounded.
+ *
+ * @param condition
+ *   what is left of the join condition for a pair of rows whose keys are equal: everything but the equalities
+ */
+private[streamjoin] final case class IntervalJoin(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    condition: Option[Expression],
+    plan: JoinPlan
+) extends BinaryNode {
+
+  /** The event-time columns too: rows are late by them, whether the query hands them on or not. */
+  override lazy val references: AttributeSet = AttributeSet(expressions) ++ AttributeSet(plan.times)
+
+  override def output: Seq[Attribute] = plan.output(left.output, right.output)
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): IntervalJoin =
+    copy(left = newLeft, right = newRight)
+}

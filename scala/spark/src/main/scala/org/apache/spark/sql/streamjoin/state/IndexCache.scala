@@ -1,0 +1,40 @@
+package org.apache.spark.sql.streamjoin.state
+
+import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProviderId}
+
+/**
+ * The executor's indexes between batches, by the state store that they equal. An index is owned by the store's provider:
+ * when Spark unloads that (the query stopped, the partition moved to another executor), the index goes with it, at
+ * the latest [[SweepSeconds]] later. A task takes an index out while it works on it, so no two ever share one.
+ */
+private[streamjoin] object IndexCache {
+  val SweepSeconds = 5L
+
+  private val indexes = new ConcurrentHashMap[StateStoreProviderId, RowIndex]
+
+  private lazy val sweeper = {
+    val executor = Executors.newSingleThreadScheduledExecutor { task =>
+      val thread = new Thread(task, "streamjoin-index-sweeper")
+      thread.setDaemon(true)
+      thread
+    }
+    executor.scheduleWithFixedDelay(() => sweep(), SweepSeconds, SweepSeconds, TimeUnit.SECONDS)
+  }
+
+  def take(store: StateStoreProviderId): Option[RowIndex] = Option(indexes.remove(store))
+
+  def put(store: StateStoreProviderId, index: RowIndex): Unit = {
+    indexes.put(store, index)
+    sweeper: Unit
+  }
+
+  /** Drops the indexes of stores that Spark has unloaded. */
+  def sweep(): Unit = indexes.keySet.asScala.filterNot(StateStore.isLoaded).foreach(indexes.remove)
+
+  /** The stores whose indexes are held. */
+  def held: Set[StateStoreProviderId] = indexes.keySet.asScala.toSet
+}

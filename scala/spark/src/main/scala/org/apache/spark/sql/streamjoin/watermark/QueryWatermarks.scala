@@ -1,0 +1,53 @@
+package org.apache.spark.sql.streamjoin.watermark
+
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
+import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
+
+import streamjoin.core.Watermark
+
+/**
+ * The watermarks of one batch of a query, all keys, and how to get those of the next batch from them.
+ *
+ * `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`: it never goes back.
+ */
+private[streamjoin] final case class QueryWatermarks(keys: WatermarkKeys, millis: IndexedSeq[Option[Long]]) {
+
+  /** For evaluation, in microseconds. */
+  def values(spark: Long): WatermarkValues =
+    WatermarkValues(
+      keys.origins.zip(millis).collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }.toMap,
+      QueryWatermarks.micros(spark)
+    )
+
+  def entry: KeyedWatermarks = KeyedWatermarks(keys.columns, millis)
+
+  /** At least `floor` for every key. */
+  def atLeast(floor: Long): QueryWatermarks =
+    copy(millis = millis.map(known => Some(math.max(known.getOrElse(floor), floor))))
+
+  /** After a batch that ran with these watermarks, from the event times that its plan saw. */
+  def after(executed: SparkPlan): QueryWatermarks = {
+    val seen = StreamingQueryPlanTraverseHelper
+      .collectFromUnfoldedPlan(executed) {
+        case mark: EventTimeWatermarkExec if mark.eventTimeStats.value.count > 0 =>
+          Origin(mark.nodeId, mark.eventTime.exprId) -> (mark.eventTimeStats.value.max - mark.delayMs)
+      }
+      .groupMapReduce(_._1)(_._2)(math.max)
+    copy(millis = keys.origins.zip(millis).map { case (origin, known) =>
+      (known ++ seen.get(origin)).reduceOption(math.max(_, _))
+    })
+  }
+}
+
+private[streamjoin] object QueryWatermarks {
+  private val MicrosPerMilli = 1000L
+
+  def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
+
+  /** The ends of the range hold. */
+  private def micros(millis: Long): Long =
+    if (millis >= Long.MaxValue / MicrosPerMilli) Long.MaxValue
+    else if (millis <= Long.MinValue / MicrosPerMilli) Watermark.Undefined
+    else millis * MicrosPerMilli
+}

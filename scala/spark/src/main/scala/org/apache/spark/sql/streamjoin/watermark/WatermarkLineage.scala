@@ -1,0 +1,85 @@
+package org.apache.spark.sql.streamjoin.watermark
+
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.streamjoin.analysis.LinearTime
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.types.{StructType, TimestampType}
+
+/** Follows a column of an optimized plan down to the watermark that it carries. Pure: plans in, data out. */
+private[streamjoin] object WatermarkLineage {
+  import ColumnWatermark._
+
+  /** An event-time column is a timestamp, or a window over one. */
+  def isTime(attribute: Attribute): Boolean = attribute.dataType == TimestampType || isWindow(attribute)
+
+  /** A tumbling or sliding window, as `window(...)` makes it. */
+  def isWindow(attribute: Attribute): Boolean = attribute.dataType match {
+    case StructType(Array(start, end)) =>
+      start.name == "start" && end.name == "end" && Seq(start, end).forall(_.dataType == TimestampType)
+    case _ => false
+  }
+
+  private def isMarked(attribute: Attribute): Boolean = attribute.metadata.contains(EventTimeWatermark.delayKey)
+
+  /**
+   * The watermark of a column of `plan`'s output, or none where it carries none. That of a window counts for the last
+   * instant in it.
+   */
+  def of(column: Attribute, plan: LogicalPlan): Option[ColumnWatermark] = plan match {
+    case mark: EventTimeWatermark =>
+      // A second mark takes the first one off (EventTimeWatermark.updateEventTimeColumn).
+      if (mark.eventTime.exprId == column.exprId) Some(Marked(Origin(mark.nodeId, column.exprId))) else None
+
+    case Project(list, child) =>
+      list.find(_.exprId == column.exprId).flatMap {
+        case attribute: Attribute => of(attribute, child)
+        case alias: Alias if isWindow(column) => ofWindow(alias, child)
+        case alias: Alias => ofSum(alias.child, child)
+        case _ => None
+      }
+
+    case Expand(projections, output, child) if isWindow(column) =>
+      // Sliding windows: one projection for each window that a row is in.
+      val at = output.indexWhere(_.exprId == column.exprId)
+      if (at < 0) None
+      else projections.head(at) match {
+        case attribute: Attribute => of(attribute, child)
+        case window => marks(window, child).headOption
+      }
+
+    case union: Union =>
+      val at = union.output.indexWhere(_.exprId == column.exprId)
+      val branches = union.children.map(child => of(child.output(at), child))
+      if (branches.forall(_.isDefined)) Some(Smallest(branches.flatten)) else None
+
+    case join: IntervalJoin =>
+      val key = join.plan.times.indexWhere(_.exprId == column.exprId)
+      if (key < 0) None else Some(Joined(join.plan.watermarks, join.plan.bounds, key))
+
+    case stateful if isStateful(stateful) => if (isMarked(column)) Some(SparkWide) else None
+
+    case other =>
+      other.children.find(_.output.exists(_.exprId == column.exprId)).flatMap(of(column, _))
+  }
+
+  /** Operators of Spark's that hold rows back by its own watermark. Deduplication passes rows on as they come. */
+  private def isStateful(plan: LogicalPlan): Boolean = plan.isStreaming && (plan match {
+    case _: Aggregate | _: FlatMapGroupsWithState | _: TransformWithState => true
+    case _: FlatMapGroupsInPandasWithState | _: TransformWithStateInPySpark => true
+    case join: Join => join.left.isStreaming && join.right.isStreaming
+    case _ => false
+  })
+
+  private def ofSum(expression: Expression, child: LogicalPlan): Option[ColumnWatermark] =
+    LinearTime.of(expression).toOption.collect { case LinearTime(Seq(base), Seq(), constant, slack) =>
+      of(base, child).map(watermark => if (constant == slack) watermark else Shifted(constant - slack, watermark))
+    }.flatten
+
+  /** `TimeWindowing` gives a window the metadata of its time column; the marked column under it is the one. */
+  private def ofWindow(alias: Alias, child: LogicalPlan): Option[ColumnWatermark] =
+    if (isMarked(alias.toAttribute)) marks(alias.child, child).headOption else None
+
+  private def marks(expression: Expression, child: LogicalPlan): Seq[ColumnWatermark] =
+    expression.references.toSeq.filter(isTime).flatMap(of(_, child))
+}
