@@ -12,7 +12,7 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentBatchTimestamp, Expression}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
-import org.apache.spark.sql.streamjoin.analysis.BoundInWords
+import org.apache.spark.sql.streamjoin.analysis.JoinNames
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 
 /** What has to stay as it is for the state of a join to go on meaning the same, as text. */
@@ -29,7 +29,11 @@ private[streamjoin] object JoinDescription {
   /** What the query says, known before it runs. The columns that are kept may still differ after planning. */
   val Written: Seq[String] = Seq(Type, Equality, Condition)
 
-  def of(join: IntervalJoin, partitions: Int): JoinDescription =
+  def of(join: IntervalJoin, partitions: Int): JoinDescription = {
+    val names = JoinNames.plain(join.left.output, join.right.output)
+    // The time of the batch is no part of the condition.
+    def text(expression: Expression): String =
+      names.text(expression.transform { case now: CurrentBatchTimestamp => now.copy(timestampMs = 0L) })
     JoinDescription(
       Map(
         Type -> join.plan.joinType.name,
@@ -40,10 +44,7 @@ private[streamjoin] object JoinDescription {
         Partitions -> partitions.toString
       )
     )
-
-  /** The time of the batch is no part of the condition. */
-  private def text(expression: Expression): String =
-    BoundInWords.text(expression.transform { case now: CurrentBatchTimestamp => now.copy(timestampMs = 0L) })
+  }
 
   private def rows(output: Seq[Attribute]): String =
     output.map(column => s"${column.name} ${column.dataType.sql}").mkString(", ")

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.streamjoin.analysis.{InputName, JoinNames}
 import org.apache.spark.sql.types.{StringType, StructType}
 
 /** What the Python package calls, all of it. */
@@ -44,9 +45,12 @@ object PythonApi {
    */
   def bounds(df: Dataset[Row]): DataFrame = {
     val plan = df.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed
-    val rows = StreamJoins.of(plan, df.sparkSession).flatMap(_.plan.words).map { words =>
-      Row(words.side, words.column, words.bound, words.keeps, words.conjunct)
-    }
+    val inputs = InputName.of(plan)
+    val rows = for {
+      join <- StreamJoins.of(plan, df.sparkSession)
+      names = JoinNames.of(join.plan, join.left.output, join.right.output, inputs)
+      words <- join.plan.found.map(names.bound)
+    } yield Row(words.side, words.column, words.bound, words.keeps, words.conjunct)
     df.sparkSession.createDataFrame(rows.asJava, BoundsSchema)
   }
 }

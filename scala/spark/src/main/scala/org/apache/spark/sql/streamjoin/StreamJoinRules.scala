@@ -16,6 +16,7 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
 import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin, WatermarkBarrier}
+import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
 /**
  * `start()`: refuses what cannot run, and prepares what can. It runs in the first batch of the analyzer that a plugin
@@ -102,10 +103,11 @@ private[streamjoin] object RecognizeJoins extends Rule[LogicalPlan] {
     if (!StreamJoinConf.enabled || !plan.isStreaming) plan
     else {
       // From the inputs up: a join is analysed when the joins below it are known.
+      val lineage = WatermarkLineage.within(plan)
       var ordinal = 0
       plan.transformUp {
         case join: Join if RecognizeJoin.isStreamJoin(join.left, join.right, join.joinType) =>
-          RecognizeJoin(join, ordinal) match {
+          RecognizeJoin(join, ordinal, lineage) match {
             case Right(recognized) =>
               ordinal += 1
               recognized

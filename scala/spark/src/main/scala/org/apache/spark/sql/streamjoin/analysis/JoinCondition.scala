@@ -1,7 +1,6 @@
 package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
-import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
 import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
@@ -113,69 +112,4 @@ private[streamjoin] object PredicateParts extends PredicateHelper {
   def conjuncts(condition: Expression): Seq[Expression] = splitConjunctivePredicates(condition)
 
   def all(conjuncts: Seq[Expression]): Option[Expression] = conjuncts.reduceLeftOption(And(_, _))
-}
-
-/**
- * A time bound for people.
- *
- * @param side
- *   the name of the input whose rows it keeps
- * @param column
- *   the event-time column of that input
- * @param bound
- *   such as `d.time <= o.time + 1 hour`
- * @param keeps
- *   such as `orders kept 1 hour`
- * @param conjunct
- *   the part of the condition that it was found in
- */
-private[streamjoin] final case class BoundInWords(
-    side: String,
-    column: String,
-    bound: String,
-    keeps: String,
-    conjunct: String
-) {
-  override def toString: String = s"$bound: $keeps"
-}
-
-private[streamjoin] object BoundInWords {
-
-  def of(found: FoundBound): BoundInWords = {
-    val name = sideName(found.side, found.out)
-    val (out, in) = (column(found.side, found.out), column(found.side.other, found.in))
-    val bound =
-      if (found.postpone == 0) s"$in <= $out"
-      else s"$in <= $out ${if (found.postpone > 0) "+" else "-"} ${duration(math.abs(found.postpone))}"
-    val keeps =
-      if (found.postpone >= 0) s"$name kept ${duration(found.postpone)}"
-      else s"$name kept until ${duration(-found.postpone)} before the watermark of $in"
-    BoundInWords(name, found.out.name, bound, keeps, text(found.conjunct))
-  }
-
-  /** An expression without the numbers that Spark gives to columns. */
-  def text(expression: Expression): String = expression.sql.replace("`", "")
-
-  /** The name of an input: the alias that its columns carry, else its side. */
-  def sideName(side: Side, column: Attribute): String = column.qualifier.lastOption.getOrElse(side.name)
-
-  def column(side: Side, attribute: Attribute): String = s"${sideName(side, attribute)}.${attribute.name}"
-
-  private val Units = Seq(
-    MICROS_PER_DAY -> "day",
-    MICROS_PER_HOUR -> "hour",
-    MICROS_PER_MINUTE -> "minute",
-    MICROS_PER_SECOND -> "second",
-    MICROS_PER_MILLIS -> "millisecond",
-    1L -> "microsecond"
-  )
-
-  /** `1 hour 30 minutes` for a number of microseconds, none of it left out. */
-  def duration(micros: Long): String = {
-    val (parts, _) = Units.foldLeft((Seq.empty[String], micros)) { case ((done, rest), (length, unit)) =>
-      val count = rest / length
-      (if (count == 0) done else done :+ s"$count $unit${if (count == 1) "" else "s"}", rest % length)
-    }
-    if (parts.isEmpty) "0 seconds" else parts.mkString(" ")
-  }
 }

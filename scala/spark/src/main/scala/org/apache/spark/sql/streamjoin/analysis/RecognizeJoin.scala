@@ -36,12 +36,12 @@ private[streamjoin] object RecognizeJoin {
     case _ => None
   }
 
-  def apply(join: Join, ordinal: Int): Either[AnalysisException, IntervalJoin] = {
-    val recognition = new Recognition(join)
+  def apply(join: Join, ordinal: Int, lineage: WatermarkLineage): Either[AnalysisException, IntervalJoin] = {
+    val recognition = new Recognition(join, lineage)
     recognition.refusal.toLeft(recognition.result(ordinal))
   }
 
-  private final class Recognition(join: Join) {
+  private final class Recognition(join: Join, lineage: WatermarkLineage) {
     private val joinType = typeOf(join.joinType).get
     private val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
     private val condition = new JoinCondition(join.left.outputSet, join.right.outputSet)
@@ -54,7 +54,7 @@ private[streamjoin] object RecognizeJoin {
     private val marked: Map[Side, Seq[(Attribute, ColumnWatermark)]] = Side.both.map { side =>
       side -> plan(side).output
         .filter(WatermarkLineage.isTime)
-        .flatMap(column => WatermarkLineage.of(column, plan(side)).map(column -> _))
+        .flatMap(column => lineage.of(column, plan(side)).map(column -> _))
     }.toMap
 
     private val times: IndexedSeq[Attribute] = Side.both.flatMap(marked(_).map(_._1)).toIndexedSeq
@@ -109,7 +109,7 @@ private[streamjoin] object RecognizeJoin {
             keys(1),
             usable.map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone))
           ),
-          tightest.map(BoundInWords.of),
+          tightest,
           ordinal
         )
       )

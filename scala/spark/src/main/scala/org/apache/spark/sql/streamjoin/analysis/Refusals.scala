@@ -16,19 +16,24 @@ private[streamjoin] final class Refusals(
     conjuncts: Seq[Expression],
     marked: Map[Side, Seq[Attribute]]
 ) {
-  import BoundInWords._
+  private val names: JoinNames = JoinNames.qualified(
+    join.left.output,
+    join.right.output,
+    Map(
+      LeftSide -> join.left.output.filter(WatermarkLineage.isTime),
+      RightSide -> join.right.output.filter(WatermarkLineage.isTime)
+    )
+  )
+  import names.{column, columns, name, text}
 
   private def common(side: Side): Seq[(String, String)] = Seq(
     "type" -> joinType.name,
     "side" -> side.name,
     "other" -> side.other.name,
     "condition" -> (if (conjuncts.isEmpty) "no condition" else text(PredicateParts.all(conjuncts).get)),
-    "left" -> columns(LeftSide),
-    "right" -> columns(RightSide)
+    "left" -> columns(marked(LeftSide)),
+    "right" -> columns(marked(RightSide))
   )
-
-  private def columns(side: Side): String =
-    if (marked(side).isEmpty) "none" else marked(side).map(column(side, _)).mkString(", ")
 
   def unbounded(side: Side): AnalysisException = {
     val unmarked = Side.both.filter(marked(_).isEmpty).map { empty =>
@@ -67,7 +72,7 @@ private[streamjoin] final class Refusals(
       common(side) ++ Seq(
         "column" -> column(side, unmarked),
         "conjunct" -> text(bound.conjunct),
-        "rewrite" -> s"""${sideName(side, unmarked)}.withWatermark("${unmarked.name}", "10 seconds")"""
+        "rewrite" -> s"""${name(side)}.withWatermark("${unmarked.name}", "10 seconds")"""
       ): _*
     )
 

@@ -11,11 +11,13 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpera
 import org.apache.spark.sql.execution.streaming.runtime.{
   IncrementalExecution,
   MicroBatchExecution,
+  MicroBatchExecutionContext,
   MultipleWatermarkPolicy,
   StreamExecution
 }
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.{JoinLog, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark._
 
@@ -65,6 +67,9 @@ private[streamjoin] final class BatchBinding(
     )
   }
 
+  /** What the user calls the inputs. */
+  lazy val inputs: Map[Origin, InputName] = InputName.of(execution.analyzed)
+
   /** Before the first batch of a run: the join has to be the one whose state is there. */
   def verify(join: IntervalJoin): Unit =
     if (execution.isFirstBatch) joinLog.verifyOrRecord(join, execution.numStateStores)
@@ -101,21 +106,25 @@ private[streamjoin] object BatchBinding {
       id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
       classic = session.asInstanceOf[ClassicSession]
       query <- Option(classic.sharedState.activeStreamingQueries.get(UUID.fromString(id)))
-      context <- query match {
+      latest <- query match {
         case micro: MicroBatchExecution => Option(micro.getLatestExecutionContext())
+        case _ => None
+      }
+      context <- latest match {
+        case batch: MicroBatchExecutionContext => Some(batch)
         case _ => None
       }
       execution <- Option(context.executionPlan)
     } yield {
       // Asking the current execution for its executed plan would recurse: it is what is being made.
-      previous(context.asInstanceOf[org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecutionContext])
+      previous(context)
         .filter(_.batch == execution.currentBatchId - 1)
         .map(_.following(execution))
         .getOrElse(resumed(session, execution))
     }
 
   private def previous(
-      context: org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecutionContext
+      context: MicroBatchExecutionContext
   ): Option[BatchBinding] =
     for {
       before <- context.previousContext

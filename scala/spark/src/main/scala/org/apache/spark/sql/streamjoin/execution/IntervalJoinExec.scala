@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.execution
 
+import java.time.Instant
+
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.TaskContext
@@ -14,7 +16,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SessionState
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.StreamJoinConf
-import org.apache.spark.sql.streamjoin.analysis.{BoundInWords, JoinCondition, PredicateParts}
+import org.apache.spark.sql.streamjoin.analysis.{JoinCondition, JoinNames, PredicateParts}
 import org.apache.spark.sql.streamjoin.plans.JoinPlan
 import org.apache.spark.sql.streamjoin.state.{IndexCache, RowJoinState}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkValues
@@ -309,20 +311,27 @@ private[streamjoin] final case class IntervalJoinExec(
   override def verboseStringWithOperatorId(): String =
     s"$formattedNodeName\n${describe.map(line => s"  $line").mkString("\n")}\n"
 
+  private def names: JoinNames = binding match {
+    case Some(batch) => JoinNames.of(join, left.output, right.output, batch.inputs)
+    case None =>
+      JoinNames.qualified(left.output, right.output, Map(Left -> join.leftTimes, Right -> join.rightTimes))
+  }
+
   private def describe: Seq[String] = {
-    val equality = leftKeys.zip(rightKeys).map { case (l, r) => s"${BoundInWords.text(l)} = ${BoundInWords.text(r)}" }
+    val words = names
+    val equality = leftKeys.zip(rightKeys).map { case (l, r) => s"${words.text(l)} = ${words.text(r)}" }
     val watermarks = join.times.zipWithIndex.map { case (column, key) =>
       val value = eviction(key) match {
         case Watermark.Undefined => "none yet"
-        case micros => java.time.Instant.ofEpochMilli(Math.floorDiv(micros, MicrosPerMilli)).toString
+        case micros => Instant.ofEpochMilli(Math.floorDiv(micros, MicrosPerMilli)).toString
       }
-      s"${BoundInWords.column(join.sideOf(key), column)}: $value"
+      s"${words.column(join.sideOf(key), column)}: $value"
     }
     Seq(
       join.joinType.name,
       equality.mkString("equality ", " AND ", ""),
-      join.words.mkString("bounds ", "; ", ""),
-      condition.map(BoundInWords.text).fold("no other condition")("condition " + _),
+      join.found.map(words.bound).mkString("bounds ", "; ", ""),
+      condition.map(words.text).fold("no other condition")("condition " + _),
       watermarks.mkString("watermarks ", "; ", ""),
       s"routing by hash of the equality over $partitions tasks, one state store each"
     )

@@ -124,7 +124,10 @@ private[streamjoin] final class JoinTask(spec: TaskSpec, partition: Int, state: 
     Side.both.map(side => side -> new GenericInternalRow(spec.sides(side).output.size)).toMap
   private val project =
     if (spec.joinType.filtered.isDefined) UnsafeProjection.create(spec.output, spec.sides(Left).output)
-    else UnsafeProjection.create(spec.output, Side.both.flatMap(spec.sides(_).output))
+    else {
+      // As output, not as input: there a side that can come out padded is nullable.
+      UnsafeProjection.create(spec.output, spec.output)
+    }
 
   /** Rows in the buffers now and earlier in this batch: what leaves within a batch still counts, whatever the order. */
   private var accumulated = Side.both.map(state.rows).sum

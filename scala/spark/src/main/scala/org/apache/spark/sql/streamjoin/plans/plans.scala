@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.plans
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.streamjoin.analysis.BoundInWords
+import org.apache.spark.sql.streamjoin.analysis.FoundBound
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
@@ -45,8 +45,8 @@ private[streamjoin] final case class WatermarkBarrier(child: LogicalPlan) extend
  *   the left input's event-time columns, the join's watermark keys 0 to n - 1; the right input's go on from n
  * @param watermarks
  *   by watermark key
- * @param words
- *   the bounds for people
+ * @param found
+ *   the bounds as they were found, the tightest of each pair of columns
  * @param ordinal
  *   which join of the query this is, from the inputs up: the number of its state
  */
@@ -56,7 +56,7 @@ private[streamjoin] final case class JoinPlan(
     rightTimes: Seq[Attribute],
     watermarks: IndexedSeq[ColumnWatermark],
     bounds: TimeBounds,
-    words: Seq[BoundInWords],
+    found: Seq[FoundBound],
     ordinal: Int
 ) {
 

@@ -2,15 +2,22 @@ package org.apache.spark.sql.streamjoin.watermark
 
 import java.util.UUID
 
-import org.apache.spark.sql.catalyst.expressions.ExprId
-
 import streamjoin.core.{TimeBounds, Watermark}
 
 /**
- * An event-time column where it was marked: the node's id and the column's. The two copies of a stream that is joined
- * with itself share the node's id and differ in the column's (`DeduplicateRelations` renews attributes only).
+ * An event-time column where it was marked, in any form of one query's plan: the node's id, and which of the nodes with
+ * that id it is, top down and left to right. The copies of a stream that is joined with itself share the node's id
+ * (`DeduplicateRelations` renews attributes only). The column's own id says nothing: the optimizer puts the source's
+ * in its place (`RemoveRedundantAliases`).
  */
-private[streamjoin] final case class Origin(node: UUID, column: ExprId)
+private[streamjoin] final case class Origin(node: UUID, occurrence: Int)
+
+private[streamjoin] object Origin {
+
+  /** The origins of the nodes of a plan, from their ids, top down and left to right. */
+  def number(nodes: Seq[UUID]): Seq[Origin] =
+    nodes.zipWithIndex.map { case (node, at) => Origin(node, nodes.take(at).count(_ == node)) }
+}
 
 /**
  * Where the watermark of a column somewhere in a plan comes from, as data: a pure function of the watermarks that a

@@ -23,8 +23,7 @@ private[streamjoin] final case class WatermarkKeys(origins: IndexedSeq[Origin], 
 private[streamjoin] object WatermarkKeys {
   def of(analyzed: LogicalPlan): WatermarkKeys = {
     val marks = analyzed.collect { case mark: EventTimeWatermark => mark }
-    val byOrigin = marks.map(mark => Origin(mark.nodeId, mark.eventTime.exprId) -> mark.eventTime.name).distinct
-    WatermarkKeys(byOrigin.map(_._1).toIndexedSeq, byOrigin.map(_._2).toIndexedSeq)
+    WatermarkKeys(Origin.number(marks.map(_.nodeId)).toIndexedSeq, marks.map(_.eventTime.name).toIndexedSeq)
   }
 }
 

@@ -28,12 +28,17 @@ private[streamjoin] final case class QueryWatermarks(keys: WatermarkKeys, millis
 
   /** After a batch that ran with these watermarks, from the event times that its plan saw. */
   def after(executed: SparkPlan): QueryWatermarks = {
-    val seen = StreamingQueryPlanTraverseHelper
-      .collectFromUnfoldedPlan(executed) {
-        case mark: EventTimeWatermarkExec if mark.eventTimeStats.value.count > 0 =>
-          Origin(mark.nodeId, mark.eventTime.exprId) -> (mark.eventTimeStats.value.max - mark.delayMs)
+    val marks = StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(executed) {
+      case mark: EventTimeWatermarkExec => mark
+    }
+    val seen = Origin
+      .number(marks.map(_.nodeId))
+      .zip(marks)
+      .collect {
+        case (origin, mark) if mark.eventTimeStats.value.count > 0 =>
+          origin -> (mark.eventTimeStats.value.max - mark.delayMs)
       }
-      .groupMapReduce(_._1)(_._2)(math.max)
+      .toMap
     copy(millis = keys.origins.zip(millis).map { case (origin, known) =>
       (known ++ seen.get(origin)).reduceOption(math.max(_, _))
     })

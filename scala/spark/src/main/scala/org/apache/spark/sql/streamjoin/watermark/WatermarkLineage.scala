@@ -1,24 +1,22 @@
 package org.apache.spark.sql.streamjoin.watermark
 
+import java.util.UUID
+
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.analysis.LinearTime
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.types.{StructType, TimestampType}
 
-/** Follows a column of an optimized plan down to the watermark that it carries. Pure: plans in, data out. */
-private[streamjoin] object WatermarkLineage {
+/**
+ * Follows a column of an optimized plan down to the watermark that it carries. Pure: plans in, data out.
+ *
+ * @param origins
+ *   the marks of the whole query, by node and column
+ */
+private[streamjoin] final class WatermarkLineage(origins: Map[(UUID, ExprId), Origin]) {
   import ColumnWatermark._
-
-  /** An event-time column is a timestamp, or a window over one. */
-  def isTime(attribute: Attribute): Boolean = attribute.dataType == TimestampType || isWindow(attribute)
-
-  /** A tumbling or sliding window, as `window(...)` makes it. */
-  def isWindow(attribute: Attribute): Boolean = attribute.dataType match {
-    case StructType(Array(start, end)) =>
-      start.name == "start" && end.name == "end" && Seq(start, end).forall(_.dataType == TimestampType)
-    case _ => false
-  }
+  import WatermarkLineage._
 
   private def isMarked(attribute: Attribute): Boolean = attribute.metadata.contains(EventTimeWatermark.delayKey)
 
@@ -29,7 +27,7 @@ private[streamjoin] object WatermarkLineage {
   def of(column: Attribute, plan: LogicalPlan): Option[ColumnWatermark] = plan match {
     case mark: EventTimeWatermark =>
       // A second mark takes the first one off (EventTimeWatermark.updateEventTimeColumn).
-      if (mark.eventTime.exprId == column.exprId) Some(Marked(Origin(mark.nodeId, column.exprId))) else None
+      if (mark.eventTime.exprId == column.exprId) origins.get((mark.nodeId, column.exprId)).map(Marked) else None
 
     case Project(list, child) =>
       list.find(_.exprId == column.exprId).flatMap {
@@ -82,4 +80,28 @@ private[streamjoin] object WatermarkLineage {
 
   private def marks(expression: Expression, child: LogicalPlan): Seq[ColumnWatermark] =
     expression.references.toSeq.filter(isTime).flatMap(of(_, child))
+}
+
+private[streamjoin] object WatermarkLineage {
+
+  /** For the columns of an optimized plan, the whole of it. */
+  def within(query: LogicalPlan): WatermarkLineage = {
+    val marks = query.collect { case mark: EventTimeWatermark => mark }
+    new WatermarkLineage(
+      marks
+        .zip(Origin.number(marks.map(_.nodeId)))
+        .map { case (mark, origin) => (mark.nodeId, mark.eventTime.exprId) -> origin }
+        .toMap
+    )
+  }
+
+  /** An event-time column is a timestamp, or a window over one. */
+  def isTime(attribute: Attribute): Boolean = attribute.dataType == TimestampType || isWindow(attribute)
+
+  /** A tumbling or sliding window, as `window(...)` makes it. */
+  def isWindow(attribute: Attribute): Boolean = attribute.dataType match {
+    case StructType(Array(start, end)) =>
+      start.name == "start" && end.name == "end" && Seq(start, end).forall(_.dataType == TimestampType)
+    case _ => false
+  }
 }

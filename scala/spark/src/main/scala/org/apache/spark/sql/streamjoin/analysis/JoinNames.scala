@@ -1,0 +1,153 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Join, LogicalPlan, SubqueryAlias}
+import org.apache.spark.sql.catalyst.util.DateTimeConstants._
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinPlan}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
+
+import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
+
+/**
+ * What the user calls an input.
+ *
+ * @param alias
+ *   as the condition has it: `o`
+ * @param table
+ *   the name behind the alias, where there is one: `orders`
+ */
+private[streamjoin] final case class InputName(alias: String, table: String)
+
+private[streamjoin] object InputName {
+
+  /**
+   * The names around each mark of an analyzed query, below the join. Where the optimizer puts a source's columns in the
+   * place of the query's, their qualifiers are gone, so the names are read here.
+   */
+  def of(analyzed: LogicalPlan): Map[Origin, InputName] = {
+    def marks(plan: LogicalPlan, outer: Option[String], inner: Option[String]): Seq[(EventTimeWatermark, Option[InputName])] =
+      plan match {
+        case mark: EventTimeWatermark => Seq(mark -> outer.map(alias => InputName(alias, inner.getOrElse(alias))))
+        case SubqueryAlias(name, child) => marks(child, outer.orElse(Some(name.name)), Some(name.name))
+        case _: Join | _: HiddenJoin => plan.children.flatMap(marks(_, None, None))
+        case other => other.children.flatMap(marks(_, outer, inner))
+      }
+    val named = marks(analyzed, None, None)
+    Origin
+      .number(named.map(_._1.nodeId))
+      .zip(named)
+      .collect { case (origin, (_, Some(name))) => origin -> name }
+      .toMap
+  }
+}
+
+/** A join in words: what its inputs, columns and bounds are called. */
+private[streamjoin] final class JoinNames(names: Map[Side, InputName], left: AttributeSet, right: AttributeSet) {
+
+  private def sideOf(attribute: Attribute): Option[Side] =
+    if (left.contains(attribute)) Some(LeftSide) else if (right.contains(attribute)) Some(RightSide) else None
+
+  def name(side: Side): String = names(side).table
+
+  def column(side: Side, attribute: Attribute): String = s"${names(side).alias}.${attribute.name}"
+
+  def columns(attributes: Seq[Attribute]): String =
+    if (attributes.isEmpty) "none"
+    else attributes.map(a => sideOf(a).fold(a.name)(column(_, a))).mkString(", ")
+
+  /** An expression in the words of SQL, without the numbers that Spark gives to columns. */
+  def text(expression: Expression): String =
+    expression
+      .transform { case attribute: AttributeReference =>
+        attribute.withQualifier(sideOf(attribute).map(names(_).alias).toSeq)
+      }
+      .sql
+      .replace("`", "")
+
+  def bound(found: FoundBound): BoundInWords = {
+    val (out, in) = (column(found.side, found.out), column(found.side.other, found.in))
+    val offset = math.abs(found.postpone)
+    val bound =
+      if (offset == 0) s"$in <= $out"
+      else s"$in <= $out ${if (found.postpone > 0) "+" else "-"} ${JoinNames.duration(offset)}"
+    val keeps =
+      if (found.postpone >= 0) s"${name(found.side)} kept ${JoinNames.duration(found.postpone)}"
+      else s"${name(found.side)} kept until ${JoinNames.duration(offset)} before the watermark of $in"
+    BoundInWords(name(found.side), found.out.name, bound, keeps, text(found.conjunct))
+  }
+}
+
+/**
+ * A time bound for people.
+ *
+ * @param side
+ *   the name of the input whose rows it keeps
+ * @param column
+ *   the event-time column of that input
+ * @param bound
+ *   such as `d.time <= o.time + 1 hour`
+ * @param keeps
+ *   such as `orders kept 1 hour`
+ * @param conjunct
+ *   the part of the condition that it was found in
+ */
+private[streamjoin] final case class BoundInWords(
+    side: String,
+    column: String,
+    bound: String,
+    keeps: String,
+    conjunct: String
+) {
+  override def toString: String = s"$bound: $keeps"
+}
+
+private[streamjoin] object JoinNames {
+
+  /** The two inputs as left and right, whatever the user calls them. */
+  def plain(left: Seq[Attribute], right: Seq[Attribute]): JoinNames =
+    new JoinNames(Side.both.map(side => side -> sideName(side)).toMap, AttributeSet(left), AttributeSet(right))
+
+  /** From what the columns say: the qualifier of one of a side's event-time columns. */
+  def qualified(left: Seq[Attribute], right: Seq[Attribute], times: Map[Side, Seq[Attribute]]): JoinNames = {
+    val names = Side.both.map { side =>
+      val qualifier = times(side).flatMap(_.qualifier.lastOption).headOption
+      side -> qualifier.fold(sideName(side))(alias => InputName(alias, alias))
+    }
+    new JoinNames(names.toMap, AttributeSet(left), AttributeSet(right))
+  }
+
+  /** From the names in the analyzed query. */
+  def of(join: JoinPlan, left: Seq[Attribute], right: Seq[Attribute], inputs: Map[Origin, InputName]): JoinNames = {
+    val names = Side.both.map { side =>
+      val origins = join.keys(side).flatMap(key => origin(join.watermarks(key)))
+      side -> origins.flatMap(inputs.get).headOption.getOrElse(sideName(side))
+    }
+    new JoinNames(names.toMap, AttributeSet(left), AttributeSet(right))
+  }
+
+  private def sideName(side: Side): InputName = InputName(side.name, side.name)
+
+  private def origin(watermark: ColumnWatermark): Option[Origin] = watermark match {
+    case ColumnWatermark.Marked(origin) => Some(origin)
+    case ColumnWatermark.Shifted(_, column) => origin(column)
+    case _ => None
+  }
+
+  private val Units = Seq(
+    MICROS_PER_DAY -> "day",
+    MICROS_PER_HOUR -> "hour",
+    MICROS_PER_MINUTE -> "minute",
+    MICROS_PER_SECOND -> "second",
+    MICROS_PER_MILLIS -> "millisecond",
+    1L -> "microsecond"
+  )
+
+  /** `1 hour 30 minutes` for a number of microseconds, none of it left out. */
+  def duration(micros: Long): String = {
+    val (parts, _) = Units.foldLeft((Seq.empty[String], micros)) { case ((done, rest), (length, unit)) =>
+      val count = rest / length
+      (if (count == 0) done else done :+ s"$count $unit${if (count == 1) "" else "s"}", rest % length)
+    }
+    if (parts.isEmpty) "0 seconds" else parts.mkString(" ")
+  }
+}

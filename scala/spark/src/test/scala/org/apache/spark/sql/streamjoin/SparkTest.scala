@@ -1,0 +1,71 @@
+package org.apache.spark.sql.streamjoin
+
+import java.nio.file.{Files, Path}
+
+import scala.util.Try
+
+import org.scalatest.{BeforeAndAfterAll, Suite}
+
+import org.apache.spark.SparkThrowable
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.classic.SparkSession
+
+/** One local session for a suite, with the extension, made for batches of few rows. */
+trait SparkTest extends BeforeAndAfterAll { this: Suite =>
+
+  protected def extensions: String = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
+
+  protected lazy val spark: SparkSession = SparkSession
+    .builder()
+    .master("local[2]")
+    .appName(getClass.getSimpleName)
+    .config("spark.sql.extensions", extensions)
+    .config("spark.sql.shuffle.partitions", 2)
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.ui.enabled", false)
+    // Failures come as exceptions; the log would only repeat those that a test expects.
+    .config("spark.log.level", "OFF")
+    .config("spark.sql.streaming.pollingDelay", "1ms")
+    .config("spark.sql.codegen.wholeStage", false)
+    // Maintenance of the state stores would only compete with the tiny batches.
+    .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
+    .getOrCreate()
+
+  private lazy val root: Path = Files.createTempDirectory("streamjoin-test-")
+
+  /** A directory of its own, gone after the suite. */
+  protected def newFolder(name: String = "checkpoint"): String =
+    Files.createTempDirectory(root, name.replaceAll("\\W+", "-") + "-").toString
+
+  /** Settings for the queries started in the body. */
+  protected def withConf[T](settings: (String, String)*)(body: => T): T = {
+    val before = settings.map { case (key, _) => key -> spark.conf.getOption(key) }
+    settings.foreach { case (key, value) => spark.conf.set(key, value) }
+    try body
+    finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }
+  }
+
+  override protected def afterAll(): Unit =
+    try {
+      Try(spark.streams.active.foreach(_.stop()))
+      spark.stop()
+      SparkSession.clearActiveSession()
+      SparkSession.clearDefaultSession()
+      JavaUtils.deleteRecursively(root.toFile)
+    } finally super.afterAll()
+}
+
+object SparkTest {
+
+  /** How many random cases a suite runs: `STREAMJOIN_SEEDS`, as environment variable or system property. */
+  def seeds(default: Int): Int =
+    sys.props.get("STREAMJOIN_SEEDS").orElse(sys.env.get("STREAMJOIN_SEEDS")).fold(default)(_.toInt)
+
+  /** The `STREAMJOIN_…` class of a failure, wherever in the chain of causes it is. */
+  def errorClass(error: Throwable): Option[String] =
+    Iterator
+      .iterate(error)(_.getCause)
+      .takeWhile(_ != null)
+      .collect { case known: SparkThrowable if known.getCondition != null => known.getCondition }
+      .find(_.startsWith("STREAMJOIN_"))
+}

@@ -1,0 +1,168 @@
+package org.apache.spark.sql.streamjoin
+
+import java.sql.Timestamp
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, MicroBatchExecution, StreamingQueryWrapper}
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
+import org.apache.spark.sql.types._
+
+import streamjoin.core.{Conjunct, Left, Right, Side, Term, Trace, TraceRow}
+
+/** What one batch did: the lines that a trace would expect of it, rows dropped as late, rows in state. */
+final case class BatchSeen(id: Long, hasData: Boolean, output: Seq[String], late: Long, state: Map[Side, Long])
+
+/**
+ * The join of a trace as a streaming query over two streams in memory. Its rows never move a watermark by
+ * themselves, as they lie far behind: that is done by punctuation rows, which a filter after `withWatermark` removes.
+ *
+ * @param delay
+ *   seconds that the watermark stays behind the rows
+ */
+final class TraceQuery(spark: SparkSession, trace: Trace, checkpoint: String, delay: Long = TraceQuery.Far) {
+  import TraceQuery._
+
+  // A join needs an equality: where the trace has none, all rows get the same key.
+  private val needsKey = !trace.on.exists(c => c.operator == "=" && c.columns.map(_.side).distinct.size == 2)
+
+  private val schema: Map[Side, StructType] = Side.both.map { side =>
+    val columns = trace.columns(side).map { name =>
+      val time = trace.isTime(streamjoin.core.Column(side, name))
+      StructField(name, if (time) TimestampType else LongType)
+    }
+    side -> StructType(
+      StructField("label", StringType) +: StructField("punct", BooleanType) +: StructField("k", LongType) +: columns
+    )
+  }.toMap
+
+  private val streams: Map[Side, MemoryStream[Row]] =
+    schema.transform((_, fields) => MemoryStream[Row](Encoders.row(fields), spark))
+
+  private val outputs = mutable.Map.empty[Long, Seq[String]]
+  private var query: Option[StreamingQuery] = None
+  private var lastSeen = -1L
+
+  /** A new run over the same checkpoint and streams. */
+  def start(): Unit = {
+    assert(query.isEmpty, "it runs already")
+    lastSeen = outputs.keys.maxOption.getOrElse(-1L)
+    query = Some(
+      joined.writeStream
+        .option("checkpointLocation", checkpoint)
+        .foreachBatch((batch: DataFrame, id: Long) => outputs.synchronized {
+          outputs(id) = batch.collect().map(_.getString(0)).toSeq
+        })
+        .start()
+    )
+  }
+
+  def stop(): Unit = {
+    query.foreach(_.stop())
+    query = None
+  }
+
+  def isRunning: Boolean = query.isDefined
+
+  def explain: String = query.map(_.asInstanceOf[StreamingQueryWrapper].streamingQuery.lastExecution.toString).getOrElse("")
+
+  /** The rows come as one batch. */
+  def rows(rows: Seq[TraceRow]): Seq[BatchSeen] = feed(rows.groupMap(_.side)(dataRow))
+
+  /** A watermark comes; it counts for eviction and for late rows when this returns. */
+  def watermark(column: streamjoin.core.Column, value: Long): Seq[BatchSeen] = {
+    val punctuation = Map(column.side -> Seq(punctuationRow(column, value)))
+    val first = feed(punctuation)
+    // Batch N knows the watermarks of batches before it, and for late rows those of N - 1.
+    if (first.size > 1) first else first ++ feed(punctuation)
+  }
+
+  private def feed(rows: Map[Side, Seq[Row]]): Seq[BatchSeen] = {
+    execution.withProgressLocked {
+      rows.foreach { case (side, some) => streams(side).addData(some) }
+    }
+    query.get.processAllAvailable()
+    val seen = query.get.recentProgress.toSeq
+      .filter(progress => progress.batchId > lastSeen && outputs.contains(progress.batchId))
+      // An idle trigger reports the batch that it is waiting for, which then reports once more.
+      .groupMapReduce(_.batchId)(identity)((_, later) => later)
+      .values
+      .toSeq
+      .sortBy(_.batchId)
+      .map { progress =>
+        val state = progress.stateOperators.headOption
+        val late = state.fold(0L)(_.numRowsDroppedByWatermark)
+        BatchSeen(progress.batchId, progress.numInputRows > 0, outputs(progress.batchId), late, counts(state))
+      }
+    lastSeen = seen.lastOption.fold(lastSeen)(_.id)
+    seen
+  }
+
+  private def counts(state: Option[StateOperatorProgress]): Map[Side, Long] = Side.both.map { side =>
+    side -> state.flatMap(s => Option(s.customMetrics.get(s"${side.name}RowsInState"))).fold(-1L)(_.longValue)
+  }.toMap
+
+  private def execution: MicroBatchExecution = query
+    .getOrElse(throw new IllegalStateException("the query is stopped"))
+    .asInstanceOf[StreamingQueryWrapper]
+    .streamingQuery
+    .asInstanceOf[MicroBatchExecution]
+
+  private def dataRow(row: TraceRow): Row = cells(row.side) {
+    case "label" => row.label
+    case "punct" => false
+    case "k"     => 1L
+    case name =>
+      val value = row.values.getOrElse(name, None)
+      (if (trace.isTime(streamjoin.core.Column(row.side, name))) value.map(timestamp) else value).orNull
+  }
+
+  private def punctuationRow(column: streamjoin.core.Column, value: Long): Row = cells(column.side) {
+    case "punct"     => true
+    case column.name => timestamp(value + delay)
+    case _           => null
+  }
+
+  private def cells(side: Side)(value: String => Any): Row = Row.fromSeq(schema(side).fieldNames.toSeq.map(value))
+
+  def joined: DataFrame = {
+    val condition = (trace.on.map(sql) ++ Option.when(needsKey)("l.k = r.k")).mkString(" AND ")
+    input(Left).as("l").join(input(Right).as("r"), expr(condition), trace.joinType.name).select(label)
+  }
+
+  private def input(side: Side): DataFrame = {
+    val stream = streams(side).toDF(): DataFrame
+    trace.times(side).foldLeft(stream)(_.withWatermark(_, s"$delay seconds")).where("not punct").drop("punct")
+  }
+
+  private def label: Column = {
+    def or(name: String) = coalesce(col(name), lit("-"))
+    if (trace.joinType.filtered.isDefined) concat(lit("expect "), col("l.label"))
+    else concat(lit("expect "), or("l.label"), lit("+"), or("r.label"))
+  }
+
+  private def sql(conjunct: Conjunct): String = {
+    val unit: Long => String = if (conjunct.columns.exists(trace.isTime)) n => s"INTERVAL $n SECONDS" else _.toString
+    def of(term: Term): String = term.column.fold(term.offset.toString) { column =>
+      val name = s"${if (column.side == Left) "l" else "r"}.${column.name}"
+      if (term.offset == 0) name
+      else if (term.offset > 0) s"$name + ${unit(term.offset)}"
+      else s"$name - ${unit(-term.offset)}"
+    }
+    s"${of(conjunct.left)} ${conjunct.operator} ${of(conjunct.right)}"
+  }
+}
+
+object TraceQuery {
+
+  /** Seconds, more than any bound. */
+  val Far = 1000000L
+
+  /** The time 0 of a trace: late enough that the watermark of its rows, [[Far]] behind them, is no date before 1970. */
+  val Origin: Long = 3 * Far
+
+  def timestamp(time: Long): Timestamp = new Timestamp((Origin + time) * 1000)
+}

@@ -1,0 +1,86 @@
+package org.apache.spark.sql.streamjoin
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import streamjoin.core.{Restart, RowComes, Side, Step, Trace, WatermarkComes}
+
+/** Every story of `tests/cases` as a streaming query, in several ways that must not make a difference. */
+class TraceSuite extends AnyFunSuite with SparkTest {
+
+  private case class Mode(
+      name: String,
+      groups: Trace => Seq[Seq[Step]] = _.single,
+      stopping: Boolean = false,
+      runs: Trace => Boolean = _ => true,
+      conf: Map[String, String] = Map.empty
+  )
+
+  private val rocksDb = Map(
+    "spark.sql.streaming.stateStore.providerClass" ->
+      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+  )
+  private val changelog = Map("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true")
+  private val formatTwo = Map("spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2")
+
+  // The types, and all that a restart could lose.
+  private val lasting = (trace: Trace) => trace.name.startsWith("type-") || trace.name.contains("restart")
+  private val few = Set("type-full-outer", "type-left-semi", "matched-flag-survives-restart")
+
+  private val modes = Seq(
+    Mode("one batch a step"),
+    // How many rows a task has at once depends on the order within a batch.
+    Mode("rows between watermarks as one batch", groups = _.merged, runs = _.cap.isEmpty),
+    Mode("stopped and started at every step", stopping = true),
+    Mode("RocksDB", conf = rocksDb, runs = lasting),
+    Mode("RocksDB, stopped and started at every step", stopping = true, conf = rocksDb, runs = lasting),
+    Mode(
+      "RocksDB with changelog and checkpoint format 2, stopped and started at every step",
+      stopping = true,
+      conf = rocksDb ++ changelog ++ formatTwo,
+      runs = trace => few(trace.name)
+    )
+  )
+
+  private val cases = Trace.all.filter(_.runsOn("spark"))
+
+  for {
+    mode <- modes
+    trace <- cases if mode.runs(trace)
+  } test(s"${trace.name}, ${mode.name}") {
+    val cap = trace.cap.map("spark.streamjoin.maxAccumulatedRecords" -> _.toString)
+    withConf((mode.conf ++ cap).toSeq: _*)(run(trace, mode)).foreach(fail(_))
+  }
+
+  private def run(trace: Trace, mode: Mode): Option[String] = {
+    val query = new TraceQuery(spark, trace, newFolder(trace.name))
+    try
+      trace.failure(mode.groups(trace), () => query.start(), SparkTest.errorClass) { group =>
+        if (mode.stopping || group.head.action == Restart) {
+          query.stop()
+          query.start()
+        }
+        val seen = group.head.action match {
+          case WatermarkComes(column, value) => query.watermark(column, value)
+          case RowComes(_) => query.rows(group.map(_.action).collect { case RowComes(row) => row })
+          case Restart     => Nil
+        }
+        difference(trace, group, seen)
+      }
+    finally query.stop()
+  }
+
+  private def difference(trace: Trace, group: Seq[Step], seen: Seq[BatchSeen]): Option[String] = {
+    val (line, expected) = (group.head.line, group.flatMap(_.expected).groupBy(_.kind).withDefaultValue(Nil))
+    lazy val late = Option.when(expected("late").size != seen.map(_.late).sum) {
+      trace.at(line, s"expected ${expected("late").size} late rows; seen ${seen.map(_.late).sum}")
+    }
+    lazy val state = for {
+      buffers <- group.last.state
+      last <- seen.lastOption
+      wanted = buffers.labels.transform((_, labels) => labels.size.toLong)
+      if wanted != last.state
+      shown = (counts: Map[Side, Long]) => Side.both.map(counts).mkString(" | ")
+    } yield trace.at(buffers.line, s"expected rows in state ${shown(wanted)}; seen ${shown(last.state)}")
+    trace.difference(line, expected("expect"), seen.flatMap(_.output)).orElse(late).orElse(state)
+  }
+}
