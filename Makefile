@@ -1,0 +1,85 @@
+# One command a job. Everything that is fetched or built lies in this folder: .tools/ (sbt, its libraries), .venv/
+# (Python) and target/ folders; `make clean` removes what was built, and removing .tools/ and .venv/ the rest.
+
+VERSION := $(shell cat VERSION)
+PYTHON ?= $(shell python3.11 --version >/dev/null 2>&1 && echo python3.11 || echo python3)
+PYTEST_FLAGS ?=
+
+VENV := .venv/bin
+TOOLS := $(CURDIR)/.tools
+ASSEMBLY := scala/spark/target/scala-2.13/streamjoin_2.13-$(VERSION).jar
+JARS := python/src/streamjoin/jars
+JAR := $(JARS)/streamjoin_2.13-$(VERSION).jar
+JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -type f -print) build.sbt VERSION
+EXTENSION := org.apache.spark.sql.streamjoin.StreamJoinExtensions
+
+SBT := java -Xmx2g -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \
+	-Dsbt.global.base=.tools/sbt -Dsbt.boot.directory=.tools/sbt/boot -Dsbt.ivy.home=.tools/ivy \
+	-Dsbt.coursier.home=.tools/coursier -Dcoursier.cache=$(TOOLS)/coursier/cache \
+	-jar .tools/sbt-launch.jar -batch
+PYTHON_FILES := python tests $(wildcard examples) $(wildcard benchmarks)
+RUFF := $(VENV)/ruff
+RUFF_CONFIG := --config python/pyproject.toml $(PYTHON_FILES)
+MVN := mvn -q -Dmaven.repo.local=$(TOOLS)/m2
+
+# The Spark of .venv is the one that runs, whatever the machine has besides.
+unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_SUBMIT_ARGS PYSPARK_DRIVER_PYTHON PYTHONPATH
+export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo demo-kafka test lint format wheel jar bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(JAR) .venv/.installed ## join two growing streams of files, and compare with DuckDB's answer
+	$(VENV)/spark-submit --jars $$($(VENV)/python -m streamjoin jar) --conf spark.sql.extensions=$(EXTENSION) \
+		examples/orders_deliveries.py
+
+demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
+	$(VENV)/python examples/run_kafka_demo.py
+
+test: $(JAR) .venv/.installed ## all tests: scalatest, then pytest
+	@status=0; \
+	$(SBT) test || status=1; \
+	$(VENV)/python -m pytest tests $(PYTEST_FLAGS) || status=1; \
+	exit $$status
+
+lint: .tools/sbt-launch.jar .venv/.installed ## formats, lint rules, types
+	$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"
+	$(RUFF) check $(RUFF_CONFIG)
+	$(RUFF) format --check $(RUFF_CONFIG)
+	$(VENV)/mypy --config-file python/pyproject.toml --strict python/src
+
+format: .tools/sbt-launch.jar .venv/.installed ## apply the formats and the lint rules' fixes
+	$(SBT) scalafixAll scalafmtAll scalafmtSbt
+	$(RUFF) check --fix $(RUFF_CONFIG)
+	$(RUFF) format $(RUFF_CONFIG)
+
+wheel: $(JAR) .venv/.installed ## the Python wheel with the jar inside, in dist/
+	$(VENV)/python -m build --wheel --no-isolation --outdir dist python
+
+jar: $(JAR) ## the jar for Spark, inside the Python package
+
+bench: $(JAR) .venv/.installed ## the interval join beside Spark's own
+	$(VENV)/python benchmarks/interval_join.py
+
+clean: ## remove what was built; keep what was fetched
+	rm -rf target project/target project/project scala/*/target $(JARS) dist python/dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+
+.tools/sbt-launch.jar:
+	$(MVN) org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
+		-Dartifact=org.scala-sbt:sbt-launch:1.11.7 -DoutputDirectory=$(TOOLS) -Dmdep.stripVersion=true
+
+$(JAR): $(JAR_SOURCES) | .tools/sbt-launch.jar
+	$(SBT) spark/assembly
+	rm -rf $(JARS)
+	mkdir -p $(JARS)
+	cp $(ASSEMBLY) $@
+
+.venv/.installed: python/pyproject.toml VERSION
+	$(PYTHON) -m venv .venv
+	$(VENV)/python -m pip install --quiet --editable 'python[spark,dev]'
+	touch $@

@@ -1,0 +1,53 @@
+"""Joins of streams with bounded state, for Apache Spark.
+
+``configure`` adds the extension to a Spark session; from then on a plain ``df.join`` of two streams with time
+bounds runs on its operator. ``join`` writes the bounds for you, ``bounds`` shows what they keep in state, and
+``check`` says whether a session is ready, and if not, what to do.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from streamjoin.errors import Condition, StreamJoinError
+from streamjoin.version import __version__
+
+if TYPE_CHECKING:
+    from streamjoin.joins import JoinType, join
+    from streamjoin.jvm import check
+    from streamjoin.session import configure
+    from streamjoin.time_bounds import bounds
+
+__all__ = [
+    "Condition",
+    "JoinType",
+    "StreamJoinError",
+    "__version__",
+    "bounds",
+    "check",
+    "configure",
+    "join",
+]
+
+# Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not installed.
+_NEEDS_PYSPARK = {
+    "JoinType": "joins",
+    "bounds": "time_bounds",
+    "check": "jvm",
+    "configure": "session",
+    "join": "joins",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEEDS_PYSPARK:
+        raise AttributeError(f"module 'streamjoin' has no attribute {name!r}")
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"streamjoin.{name} needs PySpark, which is not installed here. Run `pip install 'streamjoin[spark]'`, "
+            "or start Python with the spark-submit of a Spark installation, which brings its own."
+        ) from error
+    value = getattr(import_module(f"streamjoin.{_NEEDS_PYSPARK[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,27 @@
+"""``python -m streamjoin``: what a shell needs to know of the package."""
+
+import argparse
+import sys
+
+from streamjoin.errors import StreamJoinError
+from streamjoin.packaged_jar import jar_path
+from streamjoin.version import __version__
+
+
+def main() -> int:
+    """Run one command and return the exit code: 0, or 1 after a message on standard error."""
+    parser = argparse.ArgumentParser(prog="python -m streamjoin", description="Joins of streams, for Spark.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("jar", help="print the path of the jar, for spark-submit --jars")
+    commands.add_parser("version", help="print the version of package and jar")
+    command = parser.parse_args().command
+    try:
+        print(jar_path() if command == "jar" else __version__)
+    except StreamJoinError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

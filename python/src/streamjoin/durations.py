@@ -1,0 +1,104 @@
+"""Durations of a fixed length: what ``within=`` takes."""
+
+import re
+from datetime import timedelta
+from fractions import Fraction
+
+from streamjoin.errors import StreamJoinError
+
+_MICROSECONDS = {
+    "microsecond": 1,
+    "us": 1,
+    "µs": 1,
+    "millisecond": 1_000,
+    "ms": 1_000,
+    "second": 1_000_000,
+    "sec": 1_000_000,
+    "s": 1_000_000,
+    "minute": 60_000_000,
+    "min": 60_000_000,
+    "m": 60_000_000,
+    "hour": 3_600_000_000,
+    "h": 3_600_000_000,
+    "day": 86_400_000_000,
+    "d": 86_400_000_000,
+    "week": 604_800_000_000,
+    "w": 604_800_000_000,
+}
+_VARYING = {"month", "mon", "quarter", "year", "y"}
+_PART = re.compile(r"([+-]?)\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)[\s,]*")
+_LONGEST = 2**63 - 1  # Spark keeps a day-time interval as microseconds in a signed 64-bit number.
+_EXAMPLES = 'Write for example "5 seconds", "1 hour 30 minutes", "10m" or timedelta(minutes=10).'
+
+
+def microseconds(duration: str | timedelta) -> int:
+    """Return the length of a duration in whole microseconds.
+
+    Args:
+        duration: Text of numbers and units (week, day, hour, minute, second, millisecond, microsecond,
+            in the plural or short: ``w d h m s ms us``), with or without a leading ``INTERVAL``; or a
+            ``timedelta``.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WITHIN`` if it is no duration, is negative, is not a whole number of
+            microseconds, is longer than a Spark interval can be, or has months or years in it.
+
+    Example:
+        >>> microseconds("1 hour 30 minutes") // 1_000_000
+        5400
+    """
+    if isinstance(duration, timedelta):
+        total = Fraction(duration // timedelta(microseconds=1))
+    elif isinstance(duration, str):
+        total = _parse(duration)
+    else:
+        raise _refused(duration, f"it is a {type(duration).__name__}, which has no unit")
+    if total < 0:
+        raise _refused(duration, "it is negative, and the distance of two times never is")
+    if total.denominator != 1:
+        raise _refused(duration, "it is not a whole number of microseconds")
+    if total > _LONGEST:
+        raise _refused(duration, "it is longer than a Spark interval can be")
+    return int(total)
+
+
+def interval_sql(length: int) -> str:
+    """Return microseconds as a day-time interval literal of Spark SQL.
+
+    Example:
+        >>> interval_sql(5_000_000)
+        "INTERVAL '0 00:00:05.000000' DAY TO SECOND"
+    """
+    seconds, micros = divmod(length, 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"INTERVAL '{days} {hours:02}:{minutes:02}:{seconds:02}.{micros:06}' DAY TO SECOND"
+
+
+def _parse(text: str) -> Fraction:
+    rest = re.sub(r"^\s*interval\b", "", text.lower()).strip()
+    if not rest:
+        raise _refused(text, "it is empty")
+    total, position = Fraction(0), 0
+    while position < len(rest):
+        part = _PART.match(rest, position)
+        if part is None:
+            raise _refused(text, f"{rest[position:]!r} is not a number followed by a unit")
+        sign, number, unit = part.groups()
+        total += Fraction(f"{sign}{number}") * _unit(text, unit)
+        position = part.end()
+    return total
+
+
+def _unit(text: str, unit: str) -> int:
+    for name in (unit, unit.removesuffix("s")):
+        if name in _MICROSECONDS:
+            return _MICROSECONDS[name]
+        if name in _VARYING:
+            raise _refused(text, f"the length of a {name} varies; say it in days")
+    raise _refused(text, f"{unit!r} is not a unit of time")
+
+
+def _refused(found: object, reason: str) -> StreamJoinError:
+    return StreamJoinError("STREAMJOIN_WITHIN", f"within={found!r} cannot bound a join: {reason}. {_EXAMPLES}")

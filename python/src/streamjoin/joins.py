@@ -1,0 +1,217 @@
+"""``join``: a join of two streams whose time bounds are written for you. DataFrame API only."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import reduce
+from typing import Literal, cast, get_args
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import TimestampType
+
+from streamjoin.durations import interval_sql, microseconds
+from streamjoin.errors import StreamJoinError
+from streamjoin.jvm import check, is_connect
+
+JoinType = Literal[
+    "inner",
+    "left",
+    "leftouter",
+    "left_outer",
+    "right",
+    "rightouter",
+    "right_outer",
+    "full",
+    "outer",
+    "fullouter",
+    "full_outer",
+    "semi",
+    "leftsemi",
+    "left_semi",
+    "anti",
+    "leftanti",
+    "left_anti",
+]
+"""The six join types, in all of Spark's spellings."""
+
+_WATERMARK = "spark.watermarkDelayMs"  # Spark marks an event-time column with it (EventTimeWatermark.delayKey).
+_LEFT_TIME = "__streamjoin_left_time"
+_RIGHT_TIME = "__streamjoin_right_time"
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Column | Sequence[str] | Sequence[Column],
+    how: JoinType = "inner",
+    within: str | timedelta | None = None,
+) -> DataFrame:
+    """Join two streams, with the distance of their event times bounded by ``within``.
+
+    Args:
+        left: A streaming DataFrame with a watermark. (Batch DataFrames are joined as Spark joins them.)
+        right: Another, or the same.
+        on: A condition, the name of a column that both have, or a list of either.
+        how: The join type.
+        within: If given, ``|left.time - right.time| <= within`` is added to the condition, both ends
+            included, ``time`` being the event-time column of each side. Text such as ``"1 hour 30 minutes"`` or
+            a ``timedelta``. From a day up, days are calendar days of the session's time zone, as in all of
+            Spark's interval arithmetic.
+
+    Returns:
+        What ``left.join(right, on, how)`` returns. With names in ``on``, these columns come first and once:
+        from the right side in a right join, the one that is not null in a full outer join.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JOIN_TYPE``; ``STREAMJOIN_JOIN_KEYS`` (``on``); ``STREAMJOIN_WITHIN`` (no
+            fixed duration); ``STREAMJOIN_EVENT_TIME`` (a side has no event-time column, or several); and for
+            two streams of a classic session any of :func:`streamjoin.check`.
+
+    Example:
+        >>> join(orders, deliveries, "order_id", "left_outer", within="1 hour")  # doctest: +SKIP
+    """
+    _check_type(how)
+    length = None if within is None else microseconds(within)
+    if not is_connect(left) and left.isStreaming and right.isStreaming:
+        check(left.sparkSession)
+    names, condition = _keys(left, right, on)
+    if length is None:
+        return left.join(right, names or condition, how)
+    if names:
+        return _join_on_names(left, right, names, how, length)
+    return _join_within(left, right, cast(Column, condition), _times(left, right), how, length)
+
+
+def _check_type(how: str) -> None:
+    if how not in get_args(JoinType):
+        raise StreamJoinError(
+            "STREAMJOIN_JOIN_TYPE",
+            f"how={how!r} is not a join type of two streams. Write one of: {', '.join(get_args(JoinType))}.",
+        )
+
+
+def _keys(
+    left: DataFrame, right: DataFrame, on: str | Column | Sequence[str] | Sequence[Column]
+) -> tuple[list[str], Column | None]:
+    """Return the names of the key columns, or else the condition."""
+    given = [on] if isinstance(on, str | Column) else list(on)
+    names = [each for each in given if isinstance(each, str)]
+    columns = [each for each in given if isinstance(each, Column)]
+    if not given or len(given) != max(len(names), len(columns)):
+        raise StreamJoinError(
+            "STREAMJOIN_JOIN_KEYS",
+            f"on={on!r} is neither a condition nor column names. Write a name, a list of names, a condition such "
+            "as F.expr('o.id = d.order_id'), or a list of conditions; names and conditions do not mix.",
+        )
+    for side, df in (("left", left), ("right", right)):
+        for name in names:
+            if sum(_same(name, column) for column in df.columns) != 1:
+                raise StreamJoinError(
+                    "STREAMJOIN_JOIN_KEYS",
+                    f"on={on!r}: the {side} input does not have exactly one column {name!r}; its columns are "
+                    f"{', '.join(df.columns)}. Name columns that both inputs have, or write a condition.",
+                )
+    return names, reduce(Column.__and__, columns) if columns else None
+
+
+def _same(one: str, other: str) -> bool:
+    return one.casefold() == other.casefold()
+
+
+def _times(left: DataFrame, right: DataFrame) -> tuple[str, str]:
+    return _event_time(left, "left"), _event_time(right, "right")
+
+
+def _event_time(df: DataFrame, side: str) -> str:
+    """Return the name of the one event-time column of an input."""
+    times = [field for field in df.schema.fields if isinstance(field.dataType, TimestampType)]
+    marked = [field.name for field in times if _WATERMARK in field.metadata]
+    if len(marked) == 1:
+        return marked[0]
+    if marked:
+        raise StreamJoinError(
+            "STREAMJOIN_EVENT_TIME",
+            f"within= needs the one event-time column of each input, and the {side} one has {len(marked)}: "
+            f"{', '.join(marked)}. Leave within= out and write the bound on the one you mean into on=, for example "
+            f"F.expr(\"l.{marked[0]} BETWEEN r.time - INTERVAL '5' SECOND AND r.time + INTERVAL '5' SECOND\").",
+        )
+    example = times[0].name if times else "time"
+    candidates = ", ".join(field.name for field in times) or "none"
+    raise StreamJoinError(
+        "STREAMJOIN_EVENT_TIME",
+        f"within= needs the one event-time column of each input, and the {side} one has none (its timestamp "
+        f"columns: {candidates}; all columns: {', '.join(df.columns)}). Mark one before the join: "
+        f'{side} = {side}.withWatermark("{example}", "10 seconds"). Spark keeps the mark on streams only: for a '
+        "batch DataFrame write the bound into on=.",
+    )
+
+
+def _join_on_names(left: DataFrame, right: DataFrame, names: list[str], how: JoinType, length: int) -> DataFrame:
+    """Join as Spark does on names (``USING``), with the bounds inside the condition.
+
+    Spark takes either names or a condition. So the keys of one side are renamed for the condition, which also
+    tells them apart when both sides come from one stream; the result shows those of the other side.
+    """
+    from_right = how.startswith("right")
+    kept, other = (right, left) if from_right else (left, right)
+    left_time, right_time = _times(left, right)
+    keys = [_spelled(kept, name) for name in names]
+    renamed = {_spelled(other, name): f"__streamjoin_key_{i}" for i, name in enumerate(names)}
+    if from_right:
+        left, left_time = left.withColumnsRenamed(renamed), renamed.get(left_time, left_time)
+    else:
+        right, right_time = right.withColumnsRenamed(renamed), renamed.get(right_time, right_time)
+    pairs = [(F.col(_quoted(key)), F.col(copy)) for key, copy in zip(keys, renamed.values(), strict=True)]
+    condition = reduce(Column.__and__, [key == copy for key, copy in pairs])
+    joined = _join_within(left, right, condition, (left_time, right_time), how, length)
+
+    if how in ("full", "outer", "fullouter", "full_outer"):
+        first = [F.coalesce(*pair).alias(key) for key, pair in zip(keys, pairs, strict=True)]
+    else:
+        first = [key for key, _ in pairs]
+    hidden = [column for column in joined.columns if column in keys or column in renamed.values()]
+    return joined.select(*first, F.expr(f"* EXCEPT ({', '.join(map(_quoted, hidden))})"))
+
+
+def _join_within(
+    left: DataFrame, right: DataFrame, condition: Column, times: tuple[str, str], how: JoinType, length: int
+) -> DataFrame:
+    """Join with the bounds on the two time columns, named so that Spark cannot mistake one for the other."""
+    left_time, right_time = map(_quoted, times)
+    columns = left.columns + right.columns
+    if all(sum(_same(time, column) for column in columns) == 1 for time in times):
+        bound = _bound(F.col(left_time), F.col(right_time), length)
+        return left.join(right, condition & bound, how)
+    if _told_apart(left, right, left_time, right_time):
+        return left.join(right, condition & _bound(left[left_time], right[right_time], length), how)
+    # Both come from one stream. An alias for a side would hide the aliases that the caller gave it, so the two
+    # times get names of their own for the condition, and every other column stays as it was.
+    left_copy = left.withColumn(_LEFT_TIME, left[left_time])
+    right_copy = right.withColumn(_RIGHT_TIME, right[right_time])
+    bound = _bound(F.col(_LEFT_TIME), F.col(_RIGHT_TIME), length)
+    return left_copy.join(right_copy, condition & bound, how).drop(_LEFT_TIME, _RIGHT_TIME)
+
+
+def _bound(left_time: Column, right_time: Column, length: int) -> Column:
+    distance = F.expr(interval_sql(length))
+    return (right_time >= left_time - distance) & (left_time >= right_time - distance)
+
+
+def _told_apart(left: DataFrame, right: DataFrame, left_time: str, right_time: str) -> bool:
+    """Tell whether ``left[...]`` and ``right[...]`` mean two columns above a join; not so in a self join."""
+    if left.sparkSession.conf.get("spark.sql.analyzer.failAmbiguousSelfJoin") != "true":
+        return False
+    try:
+        _ = left.crossJoin(right).where(left[left_time] >= right[right_time]).schema
+    except AnalysisException:
+        return False
+    return True
+
+
+def _spelled(df: DataFrame, name: str) -> str:
+    return next(column for column in df.columns if _same(name, column))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

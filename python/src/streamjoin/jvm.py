@@ -1,0 +1,105 @@
+"""The one door to the JVM, and the checks in front of it.
+
+The jar may come by ``--jars`` or ``spark.jars``, which Spark adds to the class loader of the thread and not to
+the one that py4j's ``jvm`` looks into. So the entry class is loaded through the thread's context class loader:
+its absence is then an exception that can be explained, not a ``JavaPackage`` that is not callable.
+"""
+
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from streamjoin.errors import StreamJoinError
+from streamjoin.packaged_jar import Built, check_built
+from streamjoin.version import __version__
+
+EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
+_ENTRY = "org.apache.spark.sql.streamjoin.PythonApi$"
+
+
+def is_connect(value: object) -> bool:
+    """Tell whether a session, builder or DataFrame belongs to Spark Connect, without importing its client."""
+    return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(value).__mro__)
+
+
+def entry(jvm: Any, spark_version: str) -> Any:
+    """Return the JVM's entry object for Python.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JAR_MISSING`` if the driver's class path does not have it, and
+            ``STREAMJOIN_SPARK_VERSION`` if it is there but cannot be linked with this Spark.
+    """
+    try:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        return loader.loadClass(_ENTRY).getField("MODULE$").get(None)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() == "ClassNotFoundException":
+            raise _jar_missing() from error
+        raise StreamJoinError(
+            "STREAMJOIN_SPARK_VERSION",
+            f"The streamjoin jar does not load in Spark {spark_version}: it was built for another one. Install "
+            "the streamjoin that was built for this Spark, or run the Spark that "
+            "`pip install 'streamjoin[spark]'` installs.",
+        ) from error
+    except Py4JError as error:
+        raise _jar_missing() from error
+
+
+def _jar_missing() -> StreamJoinError:
+    return StreamJoinError(
+        "STREAMJOIN_JAR_MISSING",
+        "The streamjoin jar is not on the class path of this Spark driver. Build the session with "
+        "`sj.configure(SparkSession.builder).getOrCreate()`, or start with "
+        "`spark-submit --jars $(python -m streamjoin jar)`. A session that runs already cannot take it up: "
+        "stop it first (`spark.stop()`).",
+    )
+
+
+def check(spark: SparkSession) -> None:
+    """Return if the session joins streams on the operator of this package; else say what is missing.
+
+    Args:
+        spark: A classic session. The session of a Spark Connect client cannot be looked into.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JAR_MISSING``, ``STREAMJOIN_JAR_VERSION``, ``STREAMJOIN_SPARK_VERSION``,
+            ``STREAMJOIN_EXTENSION_MISSING`` or ``STREAMJOIN_SPARK_CONNECT``, each with its fix.
+    """
+    checked_entry(spark)
+
+
+def checked_entry(spark: SparkSession) -> Any:
+    """Return the entry object of a session that passed the checks; raises as :func:`check` does."""
+    if is_connect(spark):
+        raise StreamJoinError(
+            "STREAMJOIN_SPARK_CONNECT",
+            "This is a Spark Connect session: its JVM is the server's, out of reach of the client, so sj.bounds "
+            "and sj.check need a classic session. df.join, SQL and sj.join work here, if the server was "
+            f"started with `--jars <the streamjoin jar> --conf spark.sql.extensions={EXTENSION}`.",
+        )
+    found = entry(spark._jvm, spark.version)
+    try:
+        check_built(Built(found.version(), found.sparkVersion()), spark.version)
+        installed = found.installed(spark._jsparkSession)
+    except Py4JError as error:
+        raise no_answer() from error
+    if not installed:
+        raise StreamJoinError(
+            "STREAMJOIN_EXTENSION_MISSING",
+            "The streamjoin jar is there, but this session runs without the extension, so Spark's own join would "
+            "be used. Build the session with `sj.configure(SparkSession.builder).getOrCreate()`, or start Spark "
+            f"with `--conf spark.sql.extensions={EXTENSION}`. The setting is read when the SparkContext "
+            "starts: stop a running session first (`spark.stop()`).",
+        )
+    return found
+
+
+def no_answer() -> StreamJoinError:
+    """Return the error for an entry object that fails in a way that no method of it is meant to."""
+    return StreamJoinError(
+        "STREAMJOIN_JAR_VERSION",
+        f"The streamjoin jar on the class path does not answer the Python package {__version__}: it is of "
+        "another version, there are two, or its file was replaced while Spark ran. Keep only the one that "
+        "`python -m streamjoin jar` prints, and start Spark again.",
+    )

@@ -1,0 +1,77 @@
+"""The jar that the wheel carries, and what it was built for."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import ZipFile
+
+from streamjoin.errors import StreamJoinError
+from streamjoin.version import __version__
+
+_FOLDER = Path(__file__).parent / "jars"
+_NAME = re.compile(r"(?:^|[/\\_])streamjoin_2\.\d+-(?P<version>[^/\\]+)\.jar$")
+
+
+class Built(NamedTuple):
+    """What a jar says about itself: its own version, and the Spark version it was compiled with."""
+
+    version: str
+    spark: str
+
+
+def jar_path() -> Path:
+    """Return the absolute path of the jar in this package.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JAR_MISSING`` if the package carries none.
+    """
+    jar = next(iter(sorted(_FOLDER.glob("streamjoin_*.jar"))), None) if _FOLDER.is_dir() else None
+    if jar is None:
+        raise StreamJoinError(
+            "STREAMJOIN_JAR_MISSING",
+            f"There is no streamjoin jar in the package ({_FOLDER}). In a checkout, run `make jar`; elsewhere "
+            "install the wheel with pip (a package read out of a zip file cannot hand its jar to Spark), or "
+            f"give Spark the jar of version {__version__} yourself with `--jars`.",
+        )
+    return jar
+
+
+def built(jar: Path) -> Built:
+    """Return what the jar was built as and for, read from the jar without starting a JVM."""
+    with ZipFile(jar) as archive:
+        lines = archive.read("streamjoin/version.properties").decode().split()
+    properties = dict(line.split("=", 1) for line in lines)
+    return Built(properties["version"], properties["spark"])
+
+
+def version_in_name(jar: str) -> str | None:
+    """Return the version in the file name of a streamjoin jar (a path or a URL), None for any other file."""
+    found = _NAME.search(jar)
+    return found["version"] if found else None
+
+
+def check_built(found: Built, spark_version: str) -> None:
+    """Refuse a jar that is not this package's, or not of the given Spark's line (the first two numbers).
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JAR_VERSION`` or ``STREAMJOIN_SPARK_VERSION``.
+    """
+    if found.version != __version__:
+        raise StreamJoinError(
+            "STREAMJOIN_JAR_VERSION",
+            f"The jar is streamjoin {found.version}, the Python package is {__version__}. Use one version: "
+            f"`pip install streamjoin=={found.version}`, or replace the jar on Spark's class path "
+            "(`--jars`, `--packages`, spark.jars, the jars folder of Spark) by the one that "
+            "`python -m streamjoin jar` prints. In a checkout, `make jar` builds both again.",
+        )
+    if _line(found.spark) != _line(spark_version):
+        raise StreamJoinError(
+            "STREAMJOIN_SPARK_VERSION",
+            f"This is Spark {spark_version}, and streamjoin {found.version} was built for Spark "
+            f"{_line(found.spark)}. Run Spark {_line(found.spark)} (`pip install 'streamjoin[spark]'` installs "
+            f"it), or install a streamjoin that was built for Spark {_line(spark_version)}.",
+        )
+
+
+def _line(spark_version: str) -> str:
+    return ".".join(spark_version.split(".")[:2])

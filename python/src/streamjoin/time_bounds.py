@@ -1,0 +1,36 @@
+"""What the joins of a query keep in state, and why."""
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+
+from streamjoin.errors import StreamJoinError
+from streamjoin.jvm import checked_entry, no_answer
+
+
+def bounds(df: DataFrame) -> DataFrame:
+    """Return the time bounds of every join of streams in a streaming DataFrame.
+
+    Args:
+        df: A streaming DataFrame of a classic session. It is analysed, not started.
+
+    Returns:
+        A batch DataFrame, a row for each input and bound: ``side``, ``column`` (the event-time column),
+        ``bound`` (as text), ``keeps`` (how long rows stay in state) and ``conjunct`` (the part of the join
+        condition that it comes from).
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: A ``STREAMJOIN_`` condition, for a join that ``start()`` would refuse.
+    """
+    spark = df.sparkSession
+    found = checked_entry(spark)
+    if not df.isStreaming:
+        raise StreamJoinError(
+            "STREAMJOIN_NOT_A_STREAM",
+            "sj.bounds takes a streaming DataFrame (spark.readStream), and this one is a batch: its joins keep "
+            "no state from one batch to the next, so nothing has to bound it.",
+        )
+    try:
+        return DataFrame(found.bounds(df._jdf), spark)
+    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
+        raise no_answer() from error

@@ -1,0 +1,58 @@
+"""What all tests share: one Spark session with the extension, and small processes of their own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import streamjoin as sj
+
+ROOT = Path(__file__).resolve().parent.parent
+
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("streamjoin tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    )
+    session = sj.configure(builder).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def run(command: list[str], expect: int = 0, **environment: str) -> str:
+    """Run a command with a clean Spark environment; return its standard output, and on a surprise show all of it."""
+    clean = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("PYSPARK_", "SPARK_")) and key != "PYTHONPATH"
+    }
+    done = subprocess.run(
+        command, env=clean | environment, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == expect, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout if expect == 0 else done.stdout + done.stderr
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Run:
+    """Return a function that runs a text as a Python program and returns what it prints."""
+
+    def run_text(text: str, **environment: str) -> str:
+        script = tmp_path / "script.py"
+        script.write_text(text)
+        return run([sys.executable, str(script)], **environment)
+
+    return run_text

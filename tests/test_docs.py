@@ -1,0 +1,58 @@
+"""The tables of `docs/reference.md` list the settings and errors that the code has: all of them, and no others."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from conftest import ROOT
+
+import streamjoin as sj
+
+SOURCES = [ROOT / "scala" / "spark" / "src" / "main", ROOT / "python" / "src"]
+CONDITIONS = ROOT / "scala" / "spark" / "src" / "main" / "resources" / "streamjoin" / "error-conditions.json"
+SETTING = re.compile(r"\bspark\.streamjoin(?:\.[A-Za-z][A-Za-z0-9]*)+")
+FIRST_CELL = re.compile(r"^\|\s*`([^`]+)`\s*\|", re.MULTILINE)
+
+
+def documented(pattern: str) -> set[str]:
+    """Return the names in the first column of the reference's tables that match a pattern as a whole."""
+    cells = FIRST_CELL.findall((ROOT / "docs" / "reference.md").read_text(encoding="utf-8"))
+    names = [cell for cell in cells if re.fullmatch(pattern, cell)]
+    assert len(names) == len(set(names)), f"listed twice: {sorted(names)}"
+    return set(names)
+
+
+def source_files() -> Iterator[Path]:
+    for folder in SOURCES:
+        yield from (file for file in folder.rglob("*") if file.suffix in {".scala", ".java", ".json", ".py"})
+
+
+def test_every_setting_is_in_the_table_and_the_other_way_round() -> None:
+    found = {name for file in source_files() for name in SETTING.findall(file.read_text(encoding="utf-8"))}
+    assert found, "the pattern finds settings"
+    assert documented(SETTING.pattern) == found
+
+
+def test_every_error_is_in_the_table_and_the_other_way_round() -> None:
+    of_jvm = json.loads(CONDITIONS.read_text(encoding="utf-8"))
+    found = set(get_args(sj.Condition))
+    for name, condition in of_jvm.items():
+        found |= {name} | {f"{name}.{sub}" for sub in condition.get("subClass", {})}
+    assert documented(r"STREAMJOIN_[A-Z_.]+") == found
+
+
+def test_every_error_that_python_raises_is_in_its_list() -> None:
+    raised = {
+        name
+        for file in (ROOT / "python" / "src").rglob("*.py")
+        for name in re.findall(r'"(STREAMJOIN_[A-Z_]+)"', file.read_text(encoding="utf-8"))
+    }
+    assert raised == set(get_args(sj.Condition))
+
+
+def test_every_error_says_what_to_do_and_has_a_state() -> None:
+    for name, condition in json.loads(CONDITIONS.read_text(encoding="utf-8")).items():
+        assert re.fullmatch(r"[0-9A-Z]{5}", condition["sqlState"]), name
+        assert len(condition["message"]) >= 2, f"{name}: what was found, and what to write instead"
