@@ -16,7 +16,7 @@ EXTENSION := org.apache.spark.sql.streamjoin.StreamJoinExtensions
 SBT := java -Xmx2g -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \
 	-Dsbt.global.base=.tools/sbt -Dsbt.boot.directory=.tools/sbt/boot -Dsbt.ivy.home=.tools/ivy \
 	-Dsbt.coursier.home=.tools/coursier -Dcoursier.cache=$(TOOLS)/coursier/cache \
-	-jar .tools/sbt-launch.jar -batch
+	-Dsbt.color=false -Dsbt.supershell=false -jar .tools/sbt-launch.jar
 PYTHON_FILES := python tests $(wildcard examples) $(wildcard benchmarks)
 RUFF := $(VENV)/ruff
 RUFF_CONFIG := --config python/pyproject.toml $(PYTHON_FILES)
