@@ -66,10 +66,13 @@ final class IntervalJoin[A](
 ) {
   import Output._
 
-  private final class Buffered(val row: A, var matched: Boolean)
+  final private class Buffered(val row: A, var matched: Boolean)
 
   private val buffers: Map[Side, mutable.ArrayBuffer[Buffered]] = Side.both.map { side =>
-    side -> restored.rows.getOrElse(side, Vector.empty).map { case (row, matched) => new Buffered(row, matched) }.to(mutable.ArrayBuffer)
+    side -> restored.rows
+      .getOrElse(side, Vector.empty)
+      .map { case (row, matched) => new Buffered(row, matched) }
+      .to(mutable.ArrayBuffer)
   }.toMap
 
   private var received: Map[Int, Long] = restored.watermarks

@@ -3,21 +3,21 @@ package org.apache.spark.sql.streamjoin
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.Join
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils
-import org.apache.spark.sql.execution.streaming.state.{
-  OperatorStateMetadataReader,
-  OperatorStateMetadataV1,
-  OperatorStateMetadataV2
-}
+import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataReader
+import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataV1
+import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataV2
 import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin}
+import org.apache.spark.sql.streamjoin.plans.HiddenJoin
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 
 /** `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads, never writes. */
-private[streamjoin] final case class CheckCheckpoint(session: SparkSession) extends (LogicalPlan => Unit) {
+final private[streamjoin] case class CheckCheckpoint(session: SparkSession) extends (LogicalPlan => Unit) {
 
   override def apply(plan: LogicalPlan): Unit = plan match {
     case write: WriteToStream if hasStreamJoin(write.inputQuery) =>

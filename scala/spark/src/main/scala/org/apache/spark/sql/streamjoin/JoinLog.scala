@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
-import java.io.{InputStream, OutputStream}
+import java.io.InputStream
+import java.io.OutputStream
 
 import scala.jdk.CollectionConverters._
 
@@ -8,15 +9,18 @@ import com.fasterxml.jackson.core.JacksonException
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentBatchTimestamp, Expression}
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.CurrentBatchTimestamp
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
 import org.apache.spark.sql.streamjoin.analysis.JoinNames
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 
 /** What has to stay as it is for the state of a join to go on meaning the same, as text. */
-private[streamjoin] final case class JoinDescription(properties: Map[String, String])
+final private[streamjoin] case class JoinDescription(properties: Map[String, String])
 
 private[streamjoin] object JoinDescription {
   val Type = "the join type"
@@ -37,7 +41,10 @@ private[streamjoin] object JoinDescription {
     JoinDescription(
       Map(
         Type -> join.plan.joinType.name,
-        Equality -> join.leftKeys.zip(join.rightKeys).map { case (l, r) => s"${text(l)} = ${text(r)}" }.mkString(" AND "),
+        Equality -> join.leftKeys
+          .zip(join.rightKeys)
+          .map { case (l, r) => s"${text(l)} = ${text(r)}" }
+          .mkString(" AND "),
         Condition -> join.condition.map(text).getOrElse("true"),
         LeftRows -> rows(join.left.output),
         RightRows -> rows(join.right.output),
@@ -51,7 +58,7 @@ private[streamjoin] object JoinDescription {
 }
 
 /** `<checkpoint>/stream-joins/<n>`: the joins of a query, written before their first batch. */
-private[streamjoin] final class JoinLog(session: SparkSession, checkpoint: Path)
+final private[streamjoin] class JoinLog(session: SparkSession, checkpoint: Path)
     extends HDFSMetadataLog[JoinDescription](
       session.asInstanceOf[ClassicSession],
       new Path(checkpoint, JoinLog.Directory).toString
@@ -69,14 +76,19 @@ private[streamjoin] final class JoinLog(session: SparkSession, checkpoint: Path)
       try json.readTree(in)
       catch { case damaged: JacksonException => throw unreadable(damaged.getOriginalMessage) }
     val version = Option(root.get("version")).map(_.asInt)
-    if (!version.contains(Version)) throw unreadable(s"it has version ${version.getOrElse("none")}, not $Version")
+    if (!version.contains(Version))
+      throw unreadable(s"it has version ${version.getOrElse("none")}, not $Version")
     JoinDescription(
       root.properties().asScala.filter(_.getKey != "version").map(e => e.getKey -> e.getValue.asText).toMap
     )
   }
 
   private def unreadable(reason: String): AnalysisException =
-    StreamJoinErrors.analysis("STREAMJOIN_CHECKPOINT_UNREADABLE", "file" -> metadataPath.toString, "reason" -> reason)
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_CHECKPOINT_UNREADABLE",
+      "file" -> metadataPath.toString,
+      "reason" -> reason
+    )
 
   /** As planned: everything has to be as it was. */
   def verifyOrRecord(join: IntervalJoin, partitions: Int): Unit = {
@@ -101,10 +113,16 @@ private[streamjoin] object JoinLog {
       names: Seq[String]
   ): Option[AnalysisException] =
     names.find(name => before.properties.get(name) != now.properties.get(name)).map { name =>
-      val (was, is) = (before.properties.getOrElse(name, "nothing"), now.properties.getOrElse(name, "nothing"))
+      val (was, is) =
+        (before.properties.getOrElse(name, "nothing"), now.properties.getOrElse(name, "nothing"))
       if (name == JoinDescription.Partitions)
         StreamJoinErrors
-          .analysis("STREAMJOIN_CHECKPOINT_PARTITIONS", "checkpoint" -> checkpoint.toString, "was" -> was, "is" -> is)
+          .analysis(
+            "STREAMJOIN_CHECKPOINT_PARTITIONS",
+            "checkpoint" -> checkpoint.toString,
+            "was" -> was,
+            "is" -> is
+          )
       else
         StreamJoinErrors.analysis(
           "STREAMJOIN_CHECKPOINT_CHANGED",

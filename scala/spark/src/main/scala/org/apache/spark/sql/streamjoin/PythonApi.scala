@@ -4,10 +4,16 @@ import java.util.Properties
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
-import org.apache.spark.sql.streamjoin.analysis.{InputName, JoinNames}
-import org.apache.spark.sql.types.{StringType, StructType}
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.Dataset
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.streamjoin.analysis.InputName
+import org.apache.spark.sql.streamjoin.analysis.JoinNames
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.types.StructType
 
 /** What the Python package calls, all of it. */
 object PythonApi {
@@ -34,7 +40,9 @@ object PythonApi {
   }
 
   private val BoundsSchema: StructType =
-    Seq("side", "column", "bound", "keeps", "conjunct").foldLeft(new StructType)(_.add(_, StringType, nullable = false))
+    Seq("side", "column", "bound", "keeps", "conjunct").foldLeft(new StructType)(
+      _.add(_, StringType, nullable = false)
+    )
 
   /**
    * The time bounds of every join of two streams in a DataFrame, a row each: the input whose rows it keeps, its event-time

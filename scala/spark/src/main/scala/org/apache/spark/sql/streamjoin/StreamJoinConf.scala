@@ -36,7 +36,9 @@ private[streamjoin] object StreamJoinConf {
 
   val MaxAccumulatedRecords: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.maxAccumulatedRecords")
-    .doc("A task whose buffers reach this number of rows, both sides together, fails the query before it commits.")
+    .doc(
+      "A task whose buffers reach this number of rows, both sides together, fails the query before it commits."
+    )
     .version("0.1.0")
     .longConf
     .checkValue(_ > 0, "must be positive")

@@ -14,7 +14,9 @@ private[streamjoin] object StreamJoinErrors {
 
   final case class Condition(name: String, template: String, sqlState: String) {
     def message(parameters: Map[String, String]): String = {
-      val filled = parameters.foldLeft(template) { case (text, (key, value)) => text.replace(s"<$key>", value) }
+      val filled = parameters.foldLeft(template) { case (text, (key, value)) =>
+        text.replace(s"<$key>", value)
+      }
       s"[$name] $filled SQLSTATE: $sqlState"
     }
   }
@@ -23,10 +25,15 @@ private[streamjoin] object StreamJoinErrors {
     val in = getClass.getResourceAsStream("/streamjoin/error-conditions.json")
     assert(in != null, "streamjoin/error-conditions.json is missing from the jar")
     try
-      new ObjectMapper().readTree(in).properties().asScala.map { entry =>
-        val template = entry.getValue.get("message").elements().asScala.map(_.asText).mkString("\n")
-        entry.getKey -> Condition(entry.getKey, template, entry.getValue.get("sqlState").asText)
-      }.toMap
+      new ObjectMapper()
+        .readTree(in)
+        .properties()
+        .asScala
+        .map { entry =>
+          val template = entry.getValue.get("message").elements().asScala.map(_.asText).mkString("\n")
+          entry.getKey -> Condition(entry.getKey, template, entry.getValue.get("sqlState").asText)
+        }
+        .toMap
     finally in.close()
   }
 

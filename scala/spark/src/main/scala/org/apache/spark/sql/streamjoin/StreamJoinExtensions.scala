@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
-import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.SparkSessionExtensionsProvider
 import org.apache.spark.sql.streamjoin.execution.StreamJoinStrategy
 
 /**

@@ -2,20 +2,24 @@ package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.RewriteCollationJoin
-import org.apache.spark.sql.catalyst.expressions.{
-  CurrentBatchTimestamp,
-  CurrentDate,
-  CurrentTimestamp,
-  LocalTimestamp
-}
-import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, EventTimeWatermark, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.expressions.CurrentBatchTimestamp
+import org.apache.spark.sql.catalyst.expressions.CurrentDate
+import org.apache.spark.sql.catalyst.expressions.CurrentTimestamp
+import org.apache.spark.sql.catalyst.expressions.LocalTimestamp
+import org.apache.spark.sql.catalyst.plans.logical.AnalysisHelper
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+import org.apache.spark.sql.catalyst.plans.logical.Join
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
+import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
+import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin, WatermarkBarrier}
+import org.apache.spark.sql.streamjoin.plans.HiddenJoin
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.streamjoin.plans.WatermarkBarrier
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
 /**
@@ -23,7 +27,7 @@ import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
  * can reach ("Hints"), for `ResolveWriteToStream`, which runs Spark's checker of unsupported operations, comes right
  * after it; so our errors come before Spark's.
  */
-private[streamjoin] final case class PrepareStreamingQuery(session: SparkSession) extends Rule[LogicalPlan] {
+final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStreamStatement if StreamJoinConf.enabled && hasStreamJoin(write.inputQuery) =>
@@ -32,15 +36,21 @@ private[streamjoin] final case class PrepareStreamingQuery(session: SparkSession
       if (joins.isEmpty) write
       else {
         if (write.outputMode != InternalOutputModes.Append)
-          throw StreamJoinErrors.analysis("STREAMJOIN_OUTPUT_MODE", "mode" -> write.outputMode.toString.toLowerCase)
-        val all = joins.size == write.inputQuery.collect { case join: Join if isStreamJoin(join) => join }.size
+          throw StreamJoinErrors.analysis(
+            "STREAMJOIN_OUTPUT_MODE",
+            "mode" -> write.outputMode.toString.toLowerCase
+          )
+        val all = joins.size == write.inputQuery.collect {
+          case join: Join if isStreamJoin(join) => join
+        }.size
         // Where some join is handed to Spark, Spark's checker has to see it; it then sees all of them.
         write.copy(inputQuery = if (all) prepared else PrepareStreamingQuery.keepWatermarks(write.inputQuery))
       }
     case other => other
   }
 
-  private def isStreamJoin(join: Join): Boolean = RecognizeJoin.isStreamJoin(join.left, join.right, join.joinType)
+  private def isStreamJoin(join: Join): Boolean =
+    RecognizeJoin.isStreamJoin(join.left, join.right, join.joinType)
 
   private def hasStreamJoin(plan: LogicalPlan): Boolean = plan.exists {
     case join: Join => isStreamJoin(join)
@@ -58,7 +68,10 @@ private[streamjoin] object PrepareStreamingQuery {
 
   /** The query with its watermarks before the filters that are written after them. */
   def keepWatermarks(query: LogicalPlan): LogicalPlan =
-    if (!SQLConf.get.getConf(StreamJoinConf.WatermarkBeforeFilter) || query.exists(_.isInstanceOf[WatermarkBarrier]))
+    if (
+      !SQLConf.get
+        .getConf(StreamJoinConf.WatermarkBeforeFilter) || query.exists(_.isInstanceOf[WatermarkBarrier])
+    )
       query
     else rewrite(query) { case mark: EventTimeWatermark => WatermarkBarrier(mark) }
 

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import java.time.{Instant, ZoneId}
+import java.time.Instant
+import java.time.ZoneId
 import java.time.zone.ZoneOffsetTransition
 
 import scala.jdk.CollectionConverters._
@@ -28,7 +29,9 @@ private[streamjoin] object ClockChanges {
       last <- Iterator
         .range(first, changes.size)
         .takeWhile(i => changes(i).toEpochSecond - changes(first).toEpochSecond <= seconds)
-    } yield math.abs(changes(last).getOffsetAfter.getTotalSeconds - changes(first).getOffsetBefore.getTotalSeconds)
+    } yield math.abs(
+      changes(last).getOffsetAfter.getTotalSeconds - changes(first).getOffsetBefore.getTotalSeconds
+    )
     differences.maxOption.getOrElse(0) * MicrosPerSecond
   }
 

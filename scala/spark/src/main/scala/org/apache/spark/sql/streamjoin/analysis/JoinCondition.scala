@@ -3,7 +3,9 @@ package org.apache.spark.sql.streamjoin.analysis
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
-import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
+import streamjoin.core.Side
+import streamjoin.core.{Left => LeftSide}
+import streamjoin.core.{Right => RightSide}
 
 /**
  * A time bound found in a condition: `out >= in - postpone`, with the conjunct that says so.
@@ -13,7 +15,7 @@ import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
  * @param postpone
  *   microseconds, widened where clocks change
  */
-private[streamjoin] final case class FoundBound(
+final private[streamjoin] case class FoundBound(
     side: Side,
     out: Attribute,
     in: Attribute,
@@ -22,7 +24,7 @@ private[streamjoin] final case class FoundBound(
 )
 
 /** Why a conjunct that compares times of both inputs is no bound for the rows of `side`. */
-private[streamjoin] sealed trait NoBound {
+sealed private[streamjoin] trait NoBound {
   def conjunct: Expression
 }
 
@@ -32,7 +34,7 @@ private[streamjoin] object NoBound {
 }
 
 /** Finds the time bounds in a join condition. Pure: conjuncts in, bounds out. */
-private[streamjoin] final class JoinCondition(left: AttributeSet, right: AttributeSet) {
+final private[streamjoin] class JoinCondition(left: AttributeSet, right: AttributeSet) {
   import NoBound._
 
   def sideOf(expression: Expression): Option[Side] =
@@ -64,7 +66,8 @@ private[streamjoin] final class JoinCondition(left: AttributeSet, right: Attribu
     case other => Seq(other)
   }
 
-  private def spansTime(expression: Expression): Boolean = expression.references.exists(WatermarkLineage.isTime)
+  private def spansTime(expression: Expression): Boolean =
+    expression.references.exists(WatermarkLineage.isTime)
 
   /** A conjunct as `greater >= less`, or `>` when strict. */
   private def comparisons(conjunct: Expression): Seq[(Expression, Expression, Boolean)] = conjunct match {
@@ -77,9 +80,15 @@ private[streamjoin] final class JoinCondition(left: AttributeSet, right: Attribu
     case _ => Nil
   }
 
-  private def bound(greater: Expression, less: Expression, strict: Boolean, conjunct: Expression): Option[FoundBound] =
+  private def bound(
+      greater: Expression,
+      less: Expression,
+      strict: Boolean,
+      conjunct: Expression
+  ): Option[FoundBound] =
     (greater, less) match {
-      case (l: Attribute, r: Attribute) if WatermarkLineage.isWindow(l) && WatermarkLineage.isWindow(r) && !strict =>
+      case (l: Attribute, r: Attribute)
+          if WatermarkLineage.isWindow(l) && WatermarkLineage.isWindow(r) && !strict =>
         opposite(l, r, 0L, conjunct)
       case _ =>
         for {
@@ -95,7 +104,12 @@ private[streamjoin] final class JoinCondition(left: AttributeSet, right: Attribu
         } yield found
     }
 
-  private def opposite(out: Attribute, in: Attribute, postpone: Long, conjunct: Expression): Option[FoundBound] =
+  private def opposite(
+      out: Attribute,
+      in: Attribute,
+      postpone: Long,
+      conjunct: Expression
+  ): Option[FoundBound] =
     (sideOf(out), sideOf(in)) match {
       case (Some(side), Some(other)) if side != other => Some(FoundBound(side, out, in, postpone, conjunct))
       case _ => None

@@ -1,12 +1,22 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Join, LogicalPlan, SubqueryAlias}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
+import org.apache.spark.sql.catalyst.expressions.AttributeSet
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+import org.apache.spark.sql.catalyst.plans.logical.Join
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinPlan}
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
+import org.apache.spark.sql.streamjoin.plans.HiddenJoin
+import org.apache.spark.sql.streamjoin.plans.JoinPlan
+import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+import org.apache.spark.sql.streamjoin.watermark.Origin
 
-import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
+import streamjoin.core.Side
+import streamjoin.core.{Left => LeftSide}
+import streamjoin.core.{Right => RightSide}
 
 /**
  * What the user calls an input.
@@ -16,7 +26,7 @@ import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
  * @param table
  *   the name behind the alias, where there is one: `orders`
  */
-private[streamjoin] final case class InputName(alias: String, table: String)
+final private[streamjoin] case class InputName(alias: String, table: String)
 
 private[streamjoin] object InputName {
 
@@ -25,9 +35,14 @@ private[streamjoin] object InputName {
    * place of the query's, their qualifiers are gone, so the names are read here.
    */
   def of(analyzed: LogicalPlan): Map[Origin, InputName] = {
-    def marks(plan: LogicalPlan, outer: Option[String], inner: Option[String]): Seq[(EventTimeWatermark, Option[InputName])] =
+    def marks(
+        plan: LogicalPlan,
+        outer: Option[String],
+        inner: Option[String]
+    ): Seq[(EventTimeWatermark, Option[InputName])] =
       plan match {
-        case mark: EventTimeWatermark => Seq(mark -> outer.map(alias => InputName(alias, inner.getOrElse(alias))))
+        case mark: EventTimeWatermark =>
+          Seq(mark -> outer.map(alias => InputName(alias, inner.getOrElse(alias))))
         case SubqueryAlias(name, child) => marks(child, outer.orElse(Some(name.name)), Some(name.name))
         case _: Join | _: HiddenJoin => plan.children.flatMap(marks(_, None, None))
         case other => other.children.flatMap(marks(_, outer, inner))
@@ -42,7 +57,11 @@ private[streamjoin] object InputName {
 }
 
 /** A join in words: what its inputs, columns and bounds are called. */
-private[streamjoin] final class JoinNames(names: Map[Side, InputName], left: AttributeSet, right: AttributeSet) {
+final private[streamjoin] class JoinNames(
+    names: Map[Side, InputName],
+    left: AttributeSet,
+    right: AttributeSet
+) {
 
   private def sideOf(attribute: Attribute): Option[Side] =
     if (left.contains(attribute)) Some(LeftSide) else if (right.contains(attribute)) Some(RightSide) else None
@@ -91,7 +110,7 @@ private[streamjoin] final class JoinNames(names: Map[Side, InputName], left: Att
  * @param conjunct
  *   the part of the condition that it was found in
  */
-private[streamjoin] final case class BoundInWords(
+final private[streamjoin] case class BoundInWords(
     side: String,
     column: String,
     bound: String,
@@ -105,7 +124,11 @@ private[streamjoin] object JoinNames {
 
   /** The two inputs as left and right, whatever the user calls them. */
   def plain(left: Seq[Attribute], right: Seq[Attribute]): JoinNames =
-    new JoinNames(Side.both.map(side => side -> sideName(side)).toMap, AttributeSet(left), AttributeSet(right))
+    new JoinNames(
+      Side.both.map(side => side -> sideName(side)).toMap,
+      AttributeSet(left),
+      AttributeSet(right)
+    )
 
   /** From what the columns say: the qualifier of one of a side's event-time columns. */
   def qualified(left: Seq[Attribute], right: Seq[Attribute], times: Map[Side, Seq[Attribute]]): JoinNames = {
@@ -117,7 +140,12 @@ private[streamjoin] object JoinNames {
   }
 
   /** From the names in the analyzed query. */
-  def of(join: JoinPlan, left: Seq[Attribute], right: Seq[Attribute], inputs: Map[Origin, InputName]): JoinNames = {
+  def of(
+      join: JoinPlan,
+      left: Seq[Attribute],
+      right: Seq[Attribute],
+      inputs: Map[Origin, InputName]
+  ): JoinNames = {
     val names = Side.both.map { side =>
       val origins = join.keys(side).flatMap(key => origin(join.watermarks(key)))
       side -> origins.flatMap(inputs.get).headOption.getOrElse(sideName(side))

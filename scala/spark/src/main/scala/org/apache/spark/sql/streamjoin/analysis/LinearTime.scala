@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.types.CalendarInterval
  * @param slack
  *   the value may differ from the sum by this many microseconds either way, where clocks change
  */
-private[streamjoin] final case class LinearTime(
+final private[streamjoin] case class LinearTime(
     plus: Seq[Attribute],
     minus: Seq[Attribute],
     constant: Long,
@@ -55,14 +55,16 @@ private[streamjoin] object LinearTime {
     catch { case _: ArithmeticException => Left(Varies(expression)) }
 
   private def sum(expression: Expression): Result = expression match {
-    case attribute: Attribute if attribute.dataType == TimestampType => Right(Zero.copy(plus = Seq(attribute)))
+    case attribute: Attribute if attribute.dataType == TimestampType =>
+      Right(Zero.copy(plus = Seq(attribute)))
     case Alias(child, _) => sum(child)
     case KnownNotNull(child) => sum(child)
     case KnownNullable(child) => sum(child)
     case Cast(child, TimestampType, _, _) if child.dataType == TimestampType => sum(child)
     case replaced: RuntimeReplaceable => sum(replaced.replacement)
     case foldable if foldable.foldable => constant(foldable)
-    case add @ TimestampAddInterval(start, interval, _) => both(start, interval)(_ + _).map(moved(add, interval, _))
+    case add @ TimestampAddInterval(start, interval, _) =>
+      both(start, interval)(_ + _).map(moved(add, interval, _))
     case TimestampAddYMInterval(_, interval, _) => Left(Months(interval))
     case add: TimestampAdd => timestampAdd(add)
     case subtract @ SubtractTimestamps(end, start, _, _) =>
@@ -136,6 +138,8 @@ private[streamjoin] object LinearTime {
   private def widened(at: TimeZoneAwareExpression, span: Long, sum: LinearTime): LinearTime = {
     val zone: ZoneId = at.zoneId
     // The local clock may run a day ahead of the span (a zone that jumped over the date line).
-    sum.copy(slack = Math.addExact(sum.slack, ClockChanges.largest(zone, Math.addExact(span, MICROS_PER_DAY))))
+    sum.copy(slack =
+      Math.addExact(sum.slack, ClockChanges.largest(zone, Math.addExact(span, MICROS_PER_DAY)))
+    )
   }
 }

@@ -4,20 +4,26 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
-import org.apache.spark.sql.catalyst.plans.{
-  FullOuter => SparkFullOuter,
-  InnerLike,
-  JoinType => SparkJoinType,
-  LeftAnti => SparkLeftAnti,
-  LeftOuter => SparkLeftOuter,
-  LeftSemi => SparkLeftSemi,
-  RightOuter => SparkRightOuter
-}
-import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
-import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan}
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkLineage}
+import org.apache.spark.sql.catalyst.plans.InnerLike
+import org.apache.spark.sql.catalyst.plans.logical.Join
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.{FullOuter => SparkFullOuter}
+import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
+import org.apache.spark.sql.catalyst.plans.{LeftAnti => SparkLeftAnti}
+import org.apache.spark.sql.catalyst.plans.{LeftOuter => SparkLeftOuter}
+import org.apache.spark.sql.catalyst.plans.{LeftSemi => SparkLeftSemi}
+import org.apache.spark.sql.catalyst.plans.{RightOuter => SparkRightOuter}
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.streamjoin.plans.JoinPlan
+import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
-import streamjoin.core.{JoinType, Left => LeftSide, Right => RightSide, Side, TimeBound, TimeBounds}
+import streamjoin.core.JoinType
+import streamjoin.core.Side
+import streamjoin.core.TimeBound
+import streamjoin.core.TimeBounds
+import streamjoin.core.{Left => LeftSide}
+import streamjoin.core.{Right => RightSide}
 
 /** An optimized join of two streams as an [[IntervalJoin]], or the error that says why it is none. */
 private[streamjoin] object RecognizeJoin {
@@ -41,7 +47,7 @@ private[streamjoin] object RecognizeJoin {
     recognition.refusal.toLeft(recognition.result(ordinal))
   }
 
-  private final class Recognition(join: Join, lineage: WatermarkLineage) {
+  final private class Recognition(join: Join, lineage: WatermarkLineage) {
     private val joinType = typeOf(join.joinType).get
     private val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
     private val condition = new JoinCondition(join.left.outputSet, join.right.outputSet)
@@ -60,15 +66,18 @@ private[streamjoin] object RecognizeJoin {
     private val times: IndexedSeq[Attribute] = Side.both.flatMap(marked(_).map(_._1)).toIndexedSeq
     private val keyOf: Map[ExprId, Int] = times.map(_.exprId).zipWithIndex.toMap
 
-    private val usable: Seq[FoundBound] = found.filter(b => Seq(b.out, b.in).forall(c => keyOf.contains(c.exprId)))
+    private val usable: Seq[FoundBound] =
+      found.filter(b => Seq(b.out, b.in).forall(c => keyOf.contains(c.exprId)))
 
     private val equality = join match {
-      case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) => Some((leftKeys, rightKeys, other))
+      case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
+        Some((leftKeys, rightKeys, other))
       case _ => None
     }
 
     def refusal: Option[AnalysisException] = {
-      val refusals = new Refusals(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
+      val refusals =
+        new Refusals(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
       val unbounded = Side.both.find(side => !usable.exists(_.side == side))
       unbounded
         .map { side =>

@@ -1,16 +1,20 @@
 package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.Join
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 import org.apache.spark.sql.types.TimestampType
 
-import streamjoin.core.{JoinType, Left => LeftSide, Right => RightSide, Side}
+import streamjoin.core.JoinType
+import streamjoin.core.Side
+import streamjoin.core.{Left => LeftSide}
+import streamjoin.core.{Right => RightSide}
 
 /** The errors for joins that cannot be kept bounded: each with the conjunct, the columns found and a rewrite to copy. */
-private[streamjoin] final class Refusals(
+final private[streamjoin] class Refusals(
     join: Join,
     joinType: JoinType,
     conjuncts: Seq[Expression],

@@ -8,15 +8,14 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
-import org.apache.spark.sql.execution.streaming.runtime.{
-  IncrementalExecution,
-  MicroBatchExecution,
-  MicroBatchExecutionContext,
-  MultipleWatermarkPolicy,
-  StreamExecution
-}
+import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecutionContext
+import org.apache.spark.sql.execution.streaming.runtime.MultipleWatermarkPolicy
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.{JoinLog, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.JoinLog
+import org.apache.spark.sql.streamjoin.StreamJoinConf
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark._
@@ -38,7 +37,7 @@ import org.apache.spark.sql.streamjoin.watermark._
  * @param sparkEviction
  *   Spark's own watermark of this batch, in milliseconds
  */
-private[streamjoin] final class BatchBinding(
+final private[streamjoin] class BatchBinding(
     val batch: Long,
     val late: QueryWatermarks,
     val eviction: QueryWatermarks,
@@ -115,13 +114,12 @@ private[streamjoin] object BatchBinding {
         case _ => None
       }
       execution <- Option(context.executionPlan)
-    } yield {
+    } yield
       // Asking the current execution for its executed plan would recurse: it is what is being made.
       previous(context)
         .filter(_.batch == execution.currentBatchId - 1)
         .map(_.following(execution))
         .getOrElse(resumed(session, execution))
-    }
 
   private def previous(
       context: MicroBatchExecutionContext
@@ -152,7 +150,16 @@ private[streamjoin] object BatchBinding {
       log.add(batch, watermarks.entry)
       watermarks
     }
-    new BatchBinding(batch, late, eviction, sparkLate, sparkEviction, log, new JoinLog(session, checkpoint), execution)
+    new BatchBinding(
+      batch,
+      late,
+      eviction,
+      sparkLate,
+      sparkEviction,
+      log,
+      new JoinLog(session, checkpoint),
+      execution
+    )
   }
 
   /**
@@ -162,7 +169,9 @@ private[streamjoin] object BatchBinding {
    */
   private def resumesFromSpark(keys: WatermarkKeys): Boolean = {
     val conf = SQLConf.get
-    conf.getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME &&
+    conf.getConf(
+      SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY
+    ) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME &&
     (conf.getConf(StreamJoinConf.WatermarkBeforeFilter) ||
       keys.origins.map(_.node).distinct.size == keys.origins.size)
   }

@@ -9,20 +9,29 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.execution.BinaryExecNode
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SessionState
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.StreamJoinConf
-import org.apache.spark.sql.streamjoin.analysis.{JoinCondition, JoinNames, PredicateParts}
+import org.apache.spark.sql.streamjoin.analysis.JoinCondition
+import org.apache.spark.sql.streamjoin.analysis.JoinNames
+import org.apache.spark.sql.streamjoin.analysis.PredicateParts
 import org.apache.spark.sql.streamjoin.plans.JoinPlan
-import org.apache.spark.sql.streamjoin.state.{IndexCache, RowJoinState}
+import org.apache.spark.sql.streamjoin.state.IndexCache
+import org.apache.spark.sql.streamjoin.state.RowJoinState
 import org.apache.spark.sql.streamjoin.watermark.WatermarkValues
-import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
+import org.apache.spark.util.CompletionIterator
+import org.apache.spark.util.SerializableConfiguration
 
-import streamjoin.core.{JoinType, Left, Right, Side, Watermark}
+import streamjoin.core.JoinType
+import streamjoin.core.Left
+import streamjoin.core.Right
+import streamjoin.core.Side
+import streamjoin.core.Watermark
 
 /**
  * The interval join of two streams, with state bounded by the watermarks of its event-time columns.
@@ -44,7 +53,7 @@ import streamjoin.core.{JoinType, Left, Right, Side, Watermark}
  * @param binding
  *   the batch, or none where the plan is only explained
  */
-private[streamjoin] final case class IntervalJoinExec(
+final private[streamjoin] case class IntervalJoinExec(
     leftKeys: Seq[Expression],
     rightKeys: Seq[Expression],
     condition: Option[Expression],
@@ -195,7 +204,9 @@ private[streamjoin] final case class IntervalJoinExec(
         getStateInfo,
         stateStoreNames,
         session.sessionState.streamingQueryManager.stateStoreCoordinator
-      )((partition, leftRows, rightRows) => runTask(spec, hadoopConf.value.value, partition, leftRows, rightRows))
+      )((partition, leftRows, rightRows) =>
+        runTask(spec, hadoopConf.value.value, partition, leftRows, rightRows)
+      )
   }
 
   private def runTask(
@@ -247,7 +258,12 @@ private[streamjoin] final case class IntervalJoinExec(
     )
   }
 
-  private def commit(spec: TaskSpec, store: StateStore, storeId: StateStoreProviderId, state: RowJoinState): Unit = {
+  private def commit(
+      spec: TaskSpec,
+      store: StateStore,
+      storeId: StateStoreProviderId,
+      state: RowJoinState
+  ): Unit = {
     longMetric("commitTimeMs") += timeTakenMs(state.commit())
     IndexCache.put(storeId, state.committedIndex)
     Side.both.foreach { side =>
@@ -298,7 +314,10 @@ private[streamjoin] final case class IntervalJoinExec(
     join.times.zip(eviction).zipWithIndex.foreach { case ((column, micros), key) =>
       if (micros != Watermark.Undefined) {
         val side = join.sideOf(key)
-        progress.customMetrics.put(s"watermarkMs.${side.name}.${column.name}", Math.floorDiv(micros, MicrosPerMilli))
+        progress.customMetrics.put(
+          s"watermarkMs.${side.name}.${column.name}",
+          Math.floorDiv(micros, MicrosPerMilli)
+        )
       }
     }
     progress

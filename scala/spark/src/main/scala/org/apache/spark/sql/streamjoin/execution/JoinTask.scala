@@ -4,10 +4,15 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.state.{JoinState, KeptRow}
+import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.state.KeptRow
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
-import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
+import streamjoin.core.JoinType
+import streamjoin.core.Left
+import streamjoin.core.Right
+import streamjoin.core.Side
+import streamjoin.core.TimeBounds
 
 /**
  * One side of the join, for the tasks: data, and the same for both.
@@ -21,7 +26,7 @@ import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
  * @param needed
  *   the positions of all columns in a bound: with a null in one of them a row meets nobody
  */
-private[streamjoin] final case class SideSpec(
+final private[streamjoin] case class SideSpec(
     side: Side,
     output: Seq[Attribute],
     keys: Seq[Expression],
@@ -33,7 +38,7 @@ private[streamjoin] final case class SideSpec(
 )
 
 /** What each task of a batch does; it has all that is needed, in numbers. */
-private[streamjoin] final case class TaskSpec(
+final private[streamjoin] case class TaskSpec(
     joinType: JoinType,
     sides: Map[Side, SideSpec],
     bounds: TimeBoundNumbers,
@@ -45,7 +50,7 @@ private[streamjoin] final case class TaskSpec(
 )
 
 /** The bounds of a join as plain numbers: `(out key, in key, postpone in microseconds)`. */
-private[streamjoin] final case class TimeBoundNumbers(bounds: Seq[(Int, Int, Long)])
+final private[streamjoin] case class TimeBoundNumbers(bounds: Seq[(Int, Int, Long)])
 
 private[streamjoin] object TimeBoundNumbers {
   def of(bounds: TimeBounds): TimeBoundNumbers =
@@ -53,7 +58,7 @@ private[streamjoin] object TimeBoundNumbers {
 }
 
 /** Reads a row of a side: its key, its times, whether it is late, whether it can meet anybody. */
-private[streamjoin] final class SideReader(spec: SideSpec, late: IndexedSeq[Long]) {
+final private[streamjoin] class SideReader(spec: SideSpec, late: IndexedSeq[Long]) {
   private val keyOf = UnsafeProjection.create(spec.keys, spec.output)
   private val only = spec.only.map(Predicate.create(_, spec.output))
   private val ordinals = spec.times.map(time => spec.output.indexWhere(_.exprId == time.exprId)).toArray
@@ -64,7 +69,8 @@ private[streamjoin] final class SideReader(spec: SideSpec, late: IndexedSeq[Long
 
   /** A window counts for the last instant in it. */
   private def time(row: InternalRow, position: Int): Long =
-    if (windows(position)) row.getStruct(ordinals(position), 2).getLong(1) - 1 else row.getLong(ordinals(position))
+    if (windows(position)) row.getStruct(ordinals(position), 2).getLong(1) - 1
+    else row.getLong(ordinals(position))
 
   private def isNull(row: InternalRow, position: Int): Boolean = row.isNullAt(ordinals(position))
 
@@ -82,14 +88,16 @@ private[streamjoin] final class SideReader(spec: SideSpec, late: IndexedSeq[Long
   /** The times in a row's bounds, by position. */
   def timeAt(row: InternalRow, position: Int): Long = time(row, position)
 
-  def kept(row: UnsafeRow, key: UnsafeRow): KeptRow = new KeptRow(spec.side, key.copy(), row, bounded.map(time(row, _)))
+  def kept(row: UnsafeRow, key: UnsafeRow): KeptRow =
+    new KeptRow(spec.side, key.copy(), row, bounded.map(time(row, _)))
 
   /** A row that was in the store, as it was when it was kept. */
-  def restored(row: UnsafeRow): KeptRow = new KeptRow(spec.side, keyOf(row).copy(), row, bounded.map(time(row, _)))
+  def restored(row: UnsafeRow): KeptRow =
+    new KeptRow(spec.side, keyOf(row).copy(), row, bounded.map(time(row, _)))
 }
 
 /** What a task counts. */
-private[streamjoin] final case class TaskMetrics(
+final private[streamjoin] case class TaskMetrics(
     joined: SQLMetric,
     padded: SQLMetric,
     late: SQLMetric,
@@ -111,7 +119,12 @@ private[streamjoin] final case class TaskMetrics(
  * different batches meets because eviction follows the watermark that the later row is not below (see
  * [[streamjoin.core.TimeBound]]). And a row that expires in its own batch is kept until the batch has seen it all.
  */
-private[streamjoin] final class JoinTask(spec: TaskSpec, partition: Int, state: JoinState, metrics: TaskMetrics) {
+final private[streamjoin] class JoinTask(
+    spec: TaskSpec,
+    partition: Int,
+    state: JoinState,
+    metrics: TaskMetrics
+) {
   private val readers = Side.both.map(side => side -> new SideReader(spec.sides(side), spec.late)).toMap
   private val satisfies: InternalRow => Boolean = spec.pair match {
     case Some(condition) =>
@@ -163,8 +176,7 @@ private[streamjoin] final class JoinTask(spec: TaskSpec, partition: Int, state: 
       if (spec.joinType.leavesOnMatch(side.other)) {
         state.remove(partner)
         metrics.removed += 1
-      }
-      else if (spec.joinType.pads(side.other)) state.markMatched(partner)
+      } else if (spec.joinType.pads(side.other)) state.markMatched(partner)
       if (spec.joinType.emitsPairs) {
         metrics.joined += 1
         Iterator.single(project(both(side, row, partner.row)))

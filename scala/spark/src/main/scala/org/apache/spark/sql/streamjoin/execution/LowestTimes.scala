@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.execution
 import org.apache.spark.util.AccumulatorV2
 
 /** The lowest value seen for each number, from all tasks. */
-private[streamjoin] final class LowestTimes(private var seen: Map[Int, Long] = Map.empty)
+final private[streamjoin] class LowestTimes(private var seen: Map[Int, Long] = Map.empty)
     extends AccumulatorV2[(Int, Long), Map[Int, Long]] {
   override def isZero: Boolean = seen.isEmpty
   override def copy(): LowestTimes = new LowestTimes(seen)

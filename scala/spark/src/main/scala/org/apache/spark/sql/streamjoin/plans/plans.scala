@@ -1,19 +1,23 @@
 package org.apache.spark.sql.streamjoin.plans
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
-import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
 import org.apache.spark.sql.streamjoin.analysis.FoundBound
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
-import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
+import streamjoin.core.JoinType
+import streamjoin.core.Left
+import streamjoin.core.Right
+import streamjoin.core.Side
+import streamjoin.core.TimeBounds
 
 /**
  * A join of two streams as the user wrote it, out of sight of Spark's checker of unsupported operations, which refuses
  * some of what we run (left anti joins; outer joins whose bound it does not see). It stands in the query from
  * `start()` until the optimizer, where [[org.apache.spark.sql.streamjoin.RestoreJoins]] makes it a `Join` again.
  */
-private[streamjoin] final case class HiddenJoin(
+final private[streamjoin] case class HiddenJoin(
     left: LogicalPlan,
     right: LogicalPlan,
     joinType: SparkJoinType,
@@ -32,10 +36,11 @@ private[streamjoin] final case class HiddenJoin(
  * Stands on an `EventTimeWatermark` and keeps filters above it, so that the watermark sees the rows as they were
  * written. Planned away by the strategy, not by a rule: later batches of the optimizer push filters again.
  */
-private[streamjoin] final case class WatermarkBarrier(child: LogicalPlan) extends UnaryNode {
+final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
 
-  override protected def withNewChildInternal(newChild: LogicalPlan): WatermarkBarrier = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: LogicalPlan): WatermarkBarrier =
+    copy(child = newChild)
 }
 
 /**
@@ -50,7 +55,7 @@ private[streamjoin] final case class WatermarkBarrier(child: LogicalPlan) extend
  * @param ordinal
  *   which join of the query this is, from the inputs up: the number of its state
  */
-private[streamjoin] final case class JoinPlan(
+final private[streamjoin] case class JoinPlan(
     joinType: JoinType,
     leftTimes: Seq[Attribute],
     rightTimes: Seq[Attribute],
@@ -82,7 +87,7 @@ private[streamjoin] final case class JoinPlan(
  * @param condition
  *   what is left of the join condition for a pair of rows whose keys are equal: everything but the equalities
  */
-private[streamjoin] final case class IntervalJoin(
+final private[streamjoin] case class IntervalJoin(
     left: LogicalPlan,
     right: LogicalPlan,
     leftKeys: Seq[Expression],

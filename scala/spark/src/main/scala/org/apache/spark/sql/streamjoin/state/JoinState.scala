@@ -10,7 +10,12 @@ import streamjoin.core.Side
  * @param times
  *   the row's event times in microseconds by position among the watermark keys of its side
  */
-private[streamjoin] final class KeptRow(val side: Side, val key: UnsafeRow, val row: UnsafeRow, val times: Array[Long]) {
+final private[streamjoin] class KeptRow(
+    val side: Side,
+    val key: UnsafeRow,
+    val row: UnsafeRow,
+    val times: Array[Long]
+) {
 
   /** It has met a row of the other side. */
   var matched: Boolean = false

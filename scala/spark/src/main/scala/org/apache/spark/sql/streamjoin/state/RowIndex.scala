@@ -1,6 +1,8 @@
 package org.apache.spark.sql.streamjoin.state
 
-import java.util.{HashMap => JHashMap, PriorityQueue, UUID}
+import java.util.PriorityQueue
+import java.util.UUID
+import java.util.{HashMap => JHashMap}
 
 import scala.collection.mutable
 
@@ -14,7 +16,7 @@ import streamjoin.core.Side
  * @param sides
  *   how many event times the rows of each side have
  */
-private[streamjoin] final class RowIndex(sides: Map[Side, Int]) {
+final private[streamjoin] class RowIndex(sides: Map[Side, Int]) {
 
   /** The commit that this index equals. */
   private[state] var token: UUID = _
@@ -24,10 +26,12 @@ private[streamjoin] final class RowIndex(sides: Map[Side, Int]) {
 
   private val bySide: Map[Side, Rows] = sides.map { case (side, times) => side -> new Rows(times) }
 
-  private final class Rows(times: Int) {
+  final private class Rows(times: Int) {
     val byKey = new JHashMap[UnsafeRow, mutable.ArrayBuffer[KeptRow]]
     val byTime: Array[PriorityQueue[KeptRow]] =
-      Array.tabulate(times)(at => new PriorityQueue[KeptRow]((a, b) => java.lang.Long.compare(a.times(at), b.times(at))))
+      Array.tabulate(times)(at =>
+        new PriorityQueue[KeptRow]((a, b) => java.lang.Long.compare(a.times(at), b.times(at)))
+      )
     var count = 0L
   }
 

@@ -4,12 +4,16 @@ import java.util.UUID
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
 import org.apache.spark.sql.types._
 
-import streamjoin.core.{Left, Right, Side}
+import streamjoin.core.Left
+import streamjoin.core.Right
+import streamjoin.core.Side
 
 /**
  * A state-store value for each row kept, and an index of them in memory.
@@ -24,7 +28,7 @@ import streamjoin.core.{Left, Right, Side}
  * @param read
  *   makes a row that was read from the store one that is kept: with its key and its times
  */
-private[streamjoin] final class RowJoinState(
+final private[streamjoin] class RowJoinState(
     store: StateStore,
     sides: Map[Side, Int],
     cached: Option[RowIndex],
@@ -151,7 +155,8 @@ private[streamjoin] final class RowJoinState(
 }
 
 private[streamjoin] object RowJoinState {
-  val KeySchema: StructType = new StructType().add("kind", IntegerType, nullable = false).add("id", LongType, nullable = false)
+  val KeySchema: StructType =
+    new StructType().add("kind", IntegerType, nullable = false).add("id", LongType, nullable = false)
   val ValueSchema: StructType = new StructType().add("value", BinaryType, nullable = false)
 
   /** Format of keys and values. */
@@ -171,7 +176,7 @@ private[streamjoin] object RowJoinState {
   private val RowOffset = org.apache.spark.unsafe.Platform.BYTE_ARRAY_OFFSET + RowHeader
 
   /** Keys and values as Spark's rows. What it returns is overwritten by its next call; stores copy what they keep. */
-  private final class Codec {
+  final private class Codec {
     private val keyOf = UnsafeProjection.create(KeySchema)
     private val valueOf = UnsafeProjection.create(ValueSchema)
     private val keyFields = new GenericInternalRow(2)
@@ -197,10 +202,11 @@ private[streamjoin] object RowJoinState {
     }
 
     def fields(bytes: Array[Byte]): Int =
-      org.apache.spark.unsafe.Platform.getInt(bytes, org.apache.spark.unsafe.Platform.BYTE_ARRAY_OFFSET.toLong)
+      org.apache.spark.unsafe.Platform
+        .getInt(bytes, org.apache.spark.unsafe.Platform.BYTE_ARRAY_OFFSET.toLong)
   }
 
-  private final case class Header(token: UUID, nextId: Long) {
+  final private case class Header(token: UUID, nextId: Long) {
     def bytes: Array[Byte] = {
       val buffer = java.nio.ByteBuffer.allocate(Header.Size)
       buffer.putInt(Header.Magic).putInt(Version).putLong(token.getMostSignificantBits)

@@ -2,7 +2,8 @@ package org.apache.spark.sql.streamjoin.watermark
 
 import java.util.UUID
 
-import streamjoin.core.{TimeBounds, Watermark}
+import streamjoin.core.TimeBounds
+import streamjoin.core.Watermark
 
 /**
  * An event-time column where it was marked, in any form of one query's plan: the node's id, and which of the nodes with
@@ -10,7 +11,7 @@ import streamjoin.core.{TimeBounds, Watermark}
  * (`DeduplicateRelations` renews attributes only). The column's own id says nothing: the optimizer puts the source's
  * in its place (`RemoveRedundantAliases`).
  */
-private[streamjoin] final case class Origin(node: UUID, occurrence: Int)
+final private[streamjoin] case class Origin(node: UUID, occurrence: Int)
 
 private[streamjoin] object Origin {
 
@@ -23,7 +24,7 @@ private[streamjoin] object Origin {
  * Where the watermark of a column somewhere in a plan comes from, as data: a pure function of the watermarks that a
  * batch has at its origins, so that every task and every replay get the same.
  */
-private[streamjoin] sealed trait ColumnWatermark {
+sealed private[streamjoin] trait ColumnWatermark {
 
   /** In microseconds; [[Watermark.Undefined]] where no watermark is known yet. */
   def value(of: WatermarkValues): Long
@@ -66,6 +67,6 @@ private[streamjoin] object ColumnWatermark {
  * @param spark
  *   Spark's own watermark, which its stateful operators use
  */
-private[streamjoin] final case class WatermarkValues(byOrigin: Map[Origin, Long], spark: Long) {
+final private[streamjoin] case class WatermarkValues(byOrigin: Map[Origin, Long], spark: Long) {
   def keyed(origin: Origin): Long = byOrigin.getOrElse(origin, Watermark.Undefined)
 }

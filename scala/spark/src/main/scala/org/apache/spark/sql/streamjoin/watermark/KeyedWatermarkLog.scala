@@ -1,15 +1,18 @@
 package org.apache.spark.sql.streamjoin.watermark
 
-import java.io.{InputStream, OutputStream}
+import java.io.InputStream
+import java.io.OutputStream
 
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.core.JacksonException
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
@@ -18,7 +21,7 @@ import org.apache.spark.sql.streamjoin.StreamJoinErrors
  * The event-time columns of a query in the order of its analyzed plan: their place tells them apart across restarts,
  * for the ids in the nodes are new in every plan.
  */
-private[streamjoin] final case class WatermarkKeys(origins: IndexedSeq[Origin], columns: IndexedSeq[String])
+final private[streamjoin] case class WatermarkKeys(origins: IndexedSeq[Origin], columns: IndexedSeq[String])
 
 private[streamjoin] object WatermarkKeys {
   def of(analyzed: LogicalPlan): WatermarkKeys = {
@@ -28,13 +31,16 @@ private[streamjoin] object WatermarkKeys {
 }
 
 /** The watermarks of a batch, as they are kept in the checkpoint: by place, in milliseconds, `None` before the first. */
-private[streamjoin] final case class KeyedWatermarks(columns: IndexedSeq[String], millis: IndexedSeq[Option[Long]])
+final private[streamjoin] case class KeyedWatermarks(
+    columns: IndexedSeq[String],
+    millis: IndexedSeq[Option[Long]]
+)
 
 /**
  * `<checkpoint>/keyed-watermarks/<batch>`: the watermarks that a batch sees, written before it runs, so that a replay
  * sees the same.
  */
-private[streamjoin] final class KeyedWatermarkLog(session: SparkSession, checkpoint: Path)
+final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpoint: Path)
     extends HDFSMetadataLog[KeyedWatermarks](
       session.asInstanceOf[ClassicSession],
       new Path(checkpoint, KeyedWatermarkLog.Directory).toString
@@ -56,7 +62,8 @@ private[streamjoin] final class KeyedWatermarkLog(session: SparkSession, checkpo
       try json.readTree(in)
       catch { case damaged: JacksonException => throw unreadable(damaged.getOriginalMessage) }
     val version = Option(root.get("version")).map(_.asInt)
-    if (!version.contains(Version)) throw unreadable(s"it has version ${version.getOrElse("none")}, not $Version")
+    if (!version.contains(Version))
+      throw unreadable(s"it has version ${version.getOrElse("none")}, not $Version")
     val keys = root.path("keys").elements().asScala.toIndexedSeq
     KeyedWatermarks(
       keys.map(_.path("column").asText),
@@ -68,7 +75,11 @@ private[streamjoin] final class KeyedWatermarkLog(session: SparkSession, checkpo
     if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is no watermark")
 
   private def unreadable(reason: String) =
-    StreamJoinErrors.analysis("STREAMJOIN_CHECKPOINT_UNREADABLE", "file" -> metadataPath.toString, "reason" -> reason)
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_CHECKPOINT_UNREADABLE",
+      "file" -> metadataPath.toString,
+      "reason" -> reason
+    )
 
   /** The watermarks of a batch, checked against the event-time columns of the query. */
   def read(batch: Long, keys: WatermarkKeys): Option[KeyedWatermarks] = get(batch).map { entry =>

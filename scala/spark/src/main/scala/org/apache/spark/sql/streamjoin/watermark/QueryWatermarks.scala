@@ -11,12 +11,15 @@ import streamjoin.core.Watermark
  *
  * `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`: it never goes back.
  */
-private[streamjoin] final case class QueryWatermarks(keys: WatermarkKeys, millis: IndexedSeq[Option[Long]]) {
+final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis: IndexedSeq[Option[Long]]) {
 
   /** For evaluation, in microseconds. */
   def values(spark: Long): WatermarkValues =
     WatermarkValues(
-      keys.origins.zip(millis).collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }.toMap,
+      keys.origins
+        .zip(millis)
+        .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
+        .toMap,
       QueryWatermarks.micros(spark)
     )
 

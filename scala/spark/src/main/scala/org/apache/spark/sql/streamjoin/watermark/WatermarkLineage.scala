@@ -6,7 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.analysis.LinearTime
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
-import org.apache.spark.sql.types.{StructType, TimestampType}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.TimestampType
 
 /**
  * Follows a column of an optimized plan down to the watermark that it carries. Pure: plans in, data out.
@@ -14,11 +15,12 @@ import org.apache.spark.sql.types.{StructType, TimestampType}
  * @param origins
  *   the marks of the whole query, by node and column
  */
-private[streamjoin] final class WatermarkLineage(origins: Map[(UUID, ExprId), Origin]) {
+final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Origin]) {
   import ColumnWatermark._
   import WatermarkLineage._
 
-  private def isMarked(attribute: Attribute): Boolean = attribute.metadata.contains(EventTimeWatermark.delayKey)
+  private def isMarked(attribute: Attribute): Boolean =
+    attribute.metadata.contains(EventTimeWatermark.delayKey)
 
   /**
    * The watermark of a column of `plan`'s output, or none where it carries none. That of a window counts for the last
@@ -27,7 +29,8 @@ private[streamjoin] final class WatermarkLineage(origins: Map[(UUID, ExprId), Or
   def of(column: Attribute, plan: LogicalPlan): Option[ColumnWatermark] = plan match {
     case mark: EventTimeWatermark =>
       // A second mark takes the first one off (EventTimeWatermark.updateEventTimeColumn).
-      if (mark.eventTime.exprId == column.exprId) origins.get((mark.nodeId, column.exprId)).map(Marked) else None
+      if (mark.eventTime.exprId == column.exprId) origins.get((mark.nodeId, column.exprId)).map(Marked)
+      else None
 
     case Project(list, child) =>
       list.find(_.exprId == column.exprId).flatMap {
@@ -41,10 +44,11 @@ private[streamjoin] final class WatermarkLineage(origins: Map[(UUID, ExprId), Or
       // Sliding windows: one projection for each window that a row is in.
       val at = output.indexWhere(_.exprId == column.exprId)
       if (at < 0) None
-      else projections.head(at) match {
-        case attribute: Attribute => of(attribute, child)
-        case window => marks(window, child).headOption
-      }
+      else
+        projections.head(at) match {
+          case attribute: Attribute => of(attribute, child)
+          case window => marks(window, child).headOption
+        }
 
     case union: Union =>
       val at = union.output.indexWhere(_.exprId == column.exprId)
@@ -70,9 +74,14 @@ private[streamjoin] final class WatermarkLineage(origins: Map[(UUID, ExprId), Or
   })
 
   private def ofSum(expression: Expression, child: LogicalPlan): Option[ColumnWatermark] =
-    LinearTime.of(expression).toOption.collect { case LinearTime(Seq(base), Seq(), constant, slack) =>
-      of(base, child).map(watermark => if (constant == slack) watermark else Shifted(constant - slack, watermark))
-    }.flatten
+    LinearTime
+      .of(expression)
+      .toOption
+      .collect { case LinearTime(Seq(base), Seq(), constant, slack) =>
+        of(base, child)
+          .map(watermark => if (constant == slack) watermark else Shifted(constant - slack, watermark))
+      }
+      .flatten
 
   /** `TimeWindowing` gives a window the metadata of its time column; the marked column under it is the one. */
   private def ofWindow(alias: Alias, child: LogicalPlan): Option[ColumnWatermark] =
