@@ -8,13 +8,12 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
 import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataReader
 import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataV1
 import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataV2
 import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
 import org.apache.spark.sql.streamjoin.plans.HiddenJoin
-import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 
 /** `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads, never writes. */
 final private[streamjoin] case class CheckCheckpoint(session: SparkSession) extends (LogicalPlan => Unit) {
@@ -37,31 +36,24 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
 
   private def check(query: LogicalPlan, checkpoint: Path, files: CheckpointFileManager): Unit = {
     val joins = if (StreamJoinConf.enabled) StreamJoins.of(query, session) else Nil
-    val begunHere = files.exists(new Path(checkpoint, JoinLog.Directory))
-    if (joins.isEmpty) {
-      if (begunHere) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
-    } else if (begunHere) {
-      joins.foreach(verify(_, checkpoint))
-    } else if (operators(checkpoint, files).contains(StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
-      throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
+    val recorded = numbered(new Path(checkpoint, JoinLog.Directory), files).size
+    if (recorded == 0) {
+      if (joins.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
+        throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
+    } else if (joins.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
+    else {
+      val log = new JoinLog(session, checkpoint)
+      val partitions = session.asInstanceOf[ClassicSession].sessionState.conf.numShufflePartitions
+      joins.foreach(join => log.verify(join, partitions, JoinDescription.Written :+ JoinDescription.Partitions))
+      // They are recorded one by one before the first batch, which may have been cut off in between.
+      val complete = numbered(new Path(checkpoint, "commits"), files).nonEmpty
+      if (joins.size < recorded || (complete && joins.size > recorded))
+        throw JoinLog.changed(checkpoint, JoinDescription.Number, recorded.toString, joins.size.toString)
+    }
   }
 
   private def refused(name: String, checkpoint: Path) =
     StreamJoinErrors.analysis(name, "checkpoint" -> checkpoint.toString)
-
-  private def verify(join: IntervalJoin, checkpoint: Path): Unit = {
-    val partitions = session.asInstanceOf[ClassicSession].sessionState.conf.numShufflePartitions
-    new JoinLog(session, checkpoint).get(join.plan.ordinal.toLong).foreach { before =>
-      JoinLog
-        .changed(
-          checkpoint,
-          before,
-          JoinDescription.of(join, partitions),
-          JoinDescription.Written :+ JoinDescription.Partitions
-        )
-        .foreach(throw _)
-    }
-  }
 
   /** The names of the operators that keep state in the checkpoint. */
   private def operators(checkpoint: Path, files: CheckpointFileManager): Seq[String] = {

@@ -29,6 +29,7 @@ private[streamjoin] object JoinDescription {
   val LeftRows = "the left input's columns"
   val RightRows = "the right input's columns"
   val Partitions = "the number of partitions"
+  val Number = "the number of joins"
 
   /** What the query says, known before it runs. The columns that are kept may still differ after planning. */
   val Written: Seq[String] = Seq(Type, Equality, Condition)
@@ -90,13 +91,22 @@ final private[streamjoin] class JoinLog(session: SparkSession, checkpoint: Path)
       "reason" -> reason
     )
 
-  /** As planned: everything has to be as it was. */
+  /** The properties of a join that are named have to be as they were when it was recorded, if it was. */
+  def verify(join: IntervalJoin, partitions: Int, names: Seq[String]): Option[JoinDescription] = {
+    val now = JoinDescription.of(join, partitions)
+    val before = get(join.plan.ordinal.toLong)
+    before.foreach { recorded =>
+      names
+        .map(name => (name, recorded.properties.getOrElse(name, "nothing"), now.properties(name)))
+        .foreach { case (name, was, is) => if (was != is) throw changed(checkpoint, name, was, is) }
+    }
+    before
+  }
+
+  /** Before the first batch of a run. */
   def verifyOrRecord(join: IntervalJoin, partitions: Int): Unit = {
     val now = JoinDescription.of(join, partitions)
-    get(join.plan.ordinal.toLong) match {
-      case Some(before) => changed(checkpoint, before, now, now.properties.keys.toSeq.sorted).foreach(throw _)
-      case None => add(join.plan.ordinal.toLong, now)
-    }
+    if (verify(join, partitions, now.properties.keys.toSeq.sorted).isEmpty) add(join.plan.ordinal.toLong, now)
   }
 }
 
@@ -105,31 +115,17 @@ private[streamjoin] object JoinLog {
   private val Version = 1
   private val json = new ObjectMapper()
 
-  /** The error for the first property, of those named, that differs. */
-  def changed(
-      checkpoint: Path,
-      before: JoinDescription,
-      now: JoinDescription,
-      names: Seq[String]
-  ): Option[AnalysisException] =
-    names.find(name => before.properties.get(name) != now.properties.get(name)).map { name =>
-      val (was, is) =
-        (before.properties.getOrElse(name, "nothing"), now.properties.getOrElse(name, "nothing"))
-      if (name == JoinDescription.Partitions)
-        StreamJoinErrors
-          .analysis(
-            "STREAMJOIN_CHECKPOINT_PARTITIONS",
-            "checkpoint" -> checkpoint.toString,
-            "was" -> was,
-            "is" -> is
-          )
-      else
-        StreamJoinErrors.analysis(
-          "STREAMJOIN_CHECKPOINT_CHANGED",
-          "checkpoint" -> checkpoint.toString,
-          "what" -> name,
-          "was" -> was,
-          "is" -> is
-        )
-    }
+  /** The error for a property that is no longer what it was. */
+  def changed(checkpoint: Path, what: String, was: String, is: String): AnalysisException =
+    if (what == JoinDescription.Partitions)
+      StreamJoinErrors
+        .analysis("STREAMJOIN_CHECKPOINT_PARTITIONS", "checkpoint" -> checkpoint.toString, "was" -> was, "is" -> is)
+    else
+      StreamJoinErrors.analysis(
+        "STREAMJOIN_CHECKPOINT_CHANGED",
+        "checkpoint" -> checkpoint.toString,
+        "what" -> what,
+        "was" -> was,
+        "is" -> is
+      )
 }
