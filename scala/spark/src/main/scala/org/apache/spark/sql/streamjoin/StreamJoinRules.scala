@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.CurrentBatchTimestamp
 import org.apache.spark.sql.catalyst.expressions.CurrentDate
 import org.apache.spark.sql.catalyst.expressions.CurrentTimestamp
 import org.apache.spark.sql.catalyst.expressions.LocalTimestamp
+import org.apache.spark.sql.catalyst.optimizer.ExtractPythonUDFFromJoinCondition
 import org.apache.spark.sql.catalyst.plans.logical.AnalysisHelper
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.plans.logical.Join
@@ -118,7 +119,9 @@ private[streamjoin] object RecognizeJoins extends Rule[LogicalPlan] {
       // From the inputs up: a join is analysed when the joins below it are known.
       val lineage = WatermarkLineage.within(plan)
       var ordinal = 0
-      plan.transformUp {
+      // A function of Python's cannot run in a join; Spark moves it out of the condition later, where it no longer
+      // sees this join.
+      ExtractPythonUDFFromJoinCondition(plan).transformUp {
         case join: Join if RecognizeJoin.isStreamJoin(join.left, join.right, join.joinType) =>
           RecognizeJoin(join, ordinal, lineage) match {
             case Right(recognized) =>

@@ -23,7 +23,6 @@ import streamjoin.core.Side
 import streamjoin.core.TimeBound
 import streamjoin.core.TimeBounds
 import streamjoin.core.{Left => LeftSide}
-import streamjoin.core.{Right => RightSide}
 
 /** An optimized join of two streams as an [[IntervalJoin]], or the error that says why it is none. */
 private[streamjoin] object RecognizeJoin {
@@ -108,10 +107,10 @@ private[streamjoin] object RecognizeJoin {
         leftKeys.map(NormalizeFloatingNumbers.normalize),
         rightKeys.map(NormalizeFloatingNumbers.normalize),
         other,
+        times,
         JoinPlan(
           joinType,
-          marked(LeftSide).map(_._1),
-          marked(RightSide).map(_._1),
+          Side.both.flatMap(side => marked(side).map(_ => side)).toIndexedSeq,
           Side.both.flatMap(marked(_).map(_._2)).toIndexedSeq,
           new TimeBounds(
             keys.head,

@@ -57,6 +57,7 @@ final private[streamjoin] case class IntervalJoinExec(
     leftKeys: Seq[Expression],
     rightKeys: Seq[Expression],
     condition: Option[Expression],
+    times: Seq[Attribute],
     join: JoinPlan,
     @transient binding: Option[BatchBinding],
     left: SparkPlan,
@@ -171,7 +172,7 @@ final private[streamjoin] case class IntervalJoinExec(
         side,
         plan.output,
         keys,
-        watermarkKeys.map(join.times),
+        watermarkKeys.map(times),
         watermarkKeys,
         join.bounds.bounded(side).map(watermarkKeys.indexOf(_)),
         watermarkKeys.indices.filter(at => inBounds(watermarkKeys(at))),
@@ -311,9 +312,9 @@ final private[streamjoin] case class IntervalJoinExec(
   /** With the watermark of each event-time column as `watermarkMs.<side>.<column>`, once there is one. */
   override def getProgress(): StateOperatorProgress = {
     val progress = super.getProgress()
-    join.times.zip(eviction).zipWithIndex.foreach { case ((column, micros), key) =>
+    times.zip(eviction).zipWithIndex.foreach { case ((column, micros), key) =>
       if (micros != Watermark.Undefined) {
-        val side = join.sideOf(key)
+        val side = join.sides(key)
         progress.customMetrics.put(
           s"watermarkMs.${side.name}.${column.name}",
           Math.floorDiv(micros, MicrosPerMilli)
@@ -333,18 +334,18 @@ final private[streamjoin] case class IntervalJoinExec(
   private def names: JoinNames = binding match {
     case Some(batch) => JoinNames.of(join, left.output, right.output, batch.inputs)
     case None =>
-      JoinNames.qualified(left.output, right.output, Map(Left -> join.leftTimes, Right -> join.rightTimes))
+      JoinNames.qualified(left.output, right.output, Side.both.map(side => side -> join.keys(side).map(times)).toMap)
   }
 
   private def describe: Seq[String] = {
     val words = names
     val equality = leftKeys.zip(rightKeys).map { case (l, r) => s"${words.text(l)} = ${words.text(r)}" }
-    val watermarks = join.times.zipWithIndex.map { case (column, key) =>
+    val watermarks = times.zipWithIndex.map { case (column, key) =>
       val value = eviction(key) match {
         case Watermark.Undefined => "none yet"
         case micros => Instant.ofEpochMilli(Math.floorDiv(micros, MicrosPerMilli)).toString
       }
-      s"${words.column(join.sideOf(key), column)}: $value"
+      s"${words.column(join.sides(key), column)}: $value"
     }
     Seq(
       join.joinType.name,

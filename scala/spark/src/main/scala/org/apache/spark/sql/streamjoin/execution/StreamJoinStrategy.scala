@@ -24,6 +24,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         join.leftKeys,
         join.rightKeys,
         join.condition,
+        join.times,
         join.plan,
         binding,
         planLater(join.left),

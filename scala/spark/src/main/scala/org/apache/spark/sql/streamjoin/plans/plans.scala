@@ -46,8 +46,10 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extend
 /**
  * What a join of two streams does, as data: worked out once, by analysis, and used by the logical and the physical node.
  *
- * @param leftTimes
- *   the left input's event-time columns, the join's watermark keys 0 to n - 1; the right input's go on from n
+ * Watermark keys number the event-time columns of the left input, then those of the right one.
+ *
+ * @param sides
+ *   by watermark key
  * @param watermarks
  *   by watermark key
  * @param found
@@ -57,21 +59,15 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extend
  */
 final private[streamjoin] case class JoinPlan(
     joinType: JoinType,
-    leftTimes: Seq[Attribute],
-    rightTimes: Seq[Attribute],
+    sides: IndexedSeq[Side],
     watermarks: IndexedSeq[ColumnWatermark],
     bounds: TimeBounds,
     found: Seq[FoundBound],
     ordinal: Int
 ) {
 
-  /** The event-time columns by watermark key. */
-  val times: IndexedSeq[Attribute] = (leftTimes ++ rightTimes).toIndexedSeq
-
-  def sideOf(key: Int): Side = if (key < leftTimes.size) Left else Right
-
   /** The watermark keys of a side. */
-  def keys(side: Side): IndexedSeq[Int] = times.indices.filter(sideOf(_) == side)
+  def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)
 
   /** What comes out: a side that can come out padded is nullable on the other side. */
   def output(left: Seq[Attribute], right: Seq[Attribute]): Seq[Attribute] = {
@@ -86,6 +82,9 @@ final private[streamjoin] case class JoinPlan(
  *
  * @param condition
  *   what is left of the join condition for a pair of rows whose keys are equal: everything but the equalities
+ * @param times
+ *   the event-time columns by watermark key: expressions of the node, so that they stay in the inputs and follow when
+ *   a rule renames a column
  */
 final private[streamjoin] case class IntervalJoin(
     left: LogicalPlan,
@@ -93,11 +92,9 @@ final private[streamjoin] case class IntervalJoin(
     leftKeys: Seq[Expression],
     rightKeys: Seq[Expression],
     condition: Option[Expression],
+    times: Seq[Attribute],
     plan: JoinPlan
 ) extends BinaryNode {
-
-  /** The event-time columns too: rows are late by them, whether the query hands them on or not. */
-  override lazy val references: AttributeSet = AttributeSet(expressions) ++ AttributeSet(plan.times)
 
   override def output: Seq[Attribute] = plan.output(left.output, right.output)
 

@@ -56,7 +56,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
       if (branches.forall(_.isDefined)) Some(Smallest(branches.flatten)) else None
 
     case join: IntervalJoin =>
-      val key = join.plan.times.indexWhere(_.exprId == column.exprId)
+      val key = join.times.indexWhere(_.exprId == column.exprId)
       if (key < 0) None else Some(Joined(join.plan.watermarks, join.plan.bounds, key))
 
     case stateful if isStateful(stateful) => if (isMarked(column)) Some(SparkWide) else None
