@@ -11,7 +11,6 @@ ASSEMBLY := scala/spark/target/scala-2.13/streamjoin_2.13-$(VERSION).jar
 JARS := python/src/streamjoin/jars
 JAR := $(JARS)/streamjoin_2.13-$(VERSION).jar
 JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -type f -print) build.sbt VERSION
-EXTENSION := org.apache.spark.sql.streamjoin.StreamJoinExtensions
 
 SBT := java -Xmx2g -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \
 	-Dsbt.global.base=.tools/sbt -Dsbt.boot.directory=.tools/sbt/boot -Dsbt.ivy.home=.tools/ivy \
@@ -34,8 +33,8 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(JAR) .venv/.installed ## join two growing streams of files, and compare with DuckDB's answer
-	$(VENV)/spark-submit --jars $$($(VENV)/python -m streamjoin jar) --conf spark.sql.extensions=$(EXTENSION) \
-		examples/orders_deliveries.py
+	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/spark-defaults.conf \
+		--jars "$$($(VENV)/python -m streamjoin jar)" examples/orders_deliveries.py
 
 demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
 	$(VENV)/python examples/run_kafka_demo.py
@@ -66,7 +65,7 @@ bench: $(JAR) .venv/.installed ## the interval join beside Spark's own
 	$(VENV)/python benchmarks/interval_join.py
 
 clean: ## remove what was built; keep what was fetched
-	rm -rf target project/target project/project scala/*/target $(JARS) dist python/dist
+	rm -rf target project/target project/project scala/*/target $(JARS) dist python/dist build
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 
 .tools/sbt-launch.jar:

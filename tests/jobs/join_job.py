@@ -1,0 +1,87 @@
+"""Joins two folders of JSON files in several join types at once, one file of each side a batch, and ends.
+
+Every batch writes its rows to ``<output>/<join type>/<batch>/<process>.json``: a batch that is run again, by a later
+process, adds a file beside the first, and a test can see whether both times the rows were the same.
+
+With ``--pause before:3`` every query stops in batch 3 before it has written its rows (``after:3``: after), leaves
+a mark in ``<output>/paused`` and waits to be killed.
+"""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+import streamjoin as sj
+
+CONDITION = "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS AND lv + rv < 15"
+
+
+def main() -> None:
+    """Run all queries to their end."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--input", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--checkpoints", type=Path, required=True)
+    parser.add_argument("--types", nargs="+", required=True)
+    parser.add_argument("--pause", default="never:-1")
+    parser.add_argument("--only-data-batches", action="store_true", help="leave out batches without new rows")
+    args = parser.parse_args()
+
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.streaming.noDataMicroBatches.enabled", str(not args.only_data_batches).lower())
+    )
+    spark = sj.configure(builder).getOrCreate()
+    left = read(spark, args.input / "left", "lk INT, lt TIMESTAMP, lv INT, lid INT").withWatermark("lt", "5 seconds")
+    right = read(spark, args.input / "right", "rk INT, rt TIMESTAMP, rv INT, rid INT").withWatermark("rt", "8 seconds")
+    queries = [start(left.join(right, F.expr(CONDITION), how), how, args) for how in args.types]
+    for query in queries:
+        query.awaitTermination()
+    spark.stop()
+
+
+def read(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
+    """Return the stream of a folder, one file a batch."""
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder))
+
+
+def start(joined: DataFrame, how: str, args: argparse.Namespace) -> StreamingQuery:
+    """Start the query of one join type."""
+    point, _, paused_batch = args.pause.partition(":")
+
+    def pause(here: str, batch: int) -> None:
+        if here == point and batch == int(paused_batch):
+            (args.output / "paused").mkdir(parents=True, exist_ok=True)
+            (args.output / "paused" / how).touch()
+            time.sleep(600)
+
+    def write(rows: DataFrame, batch: int) -> None:
+        lines = [row[0] for row in rows.select(F.to_json(F.struct("*"))).collect()]
+        pause("before", batch)
+        folder = args.output / how / str(batch)
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / f"{os.getpid()}.unfinished"
+        unfinished.write_text(json.dumps(lines))
+        unfinished.rename(folder / f"{os.getpid()}.json")
+        pause("after", batch)
+
+    return (
+        joined.writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(args.checkpoints / how))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""Random traces, joined by streams and by DuckDB: the same rows must come out, in every join type.
+
+A trace is two streams, cut into files, one file of each side a batch. No row is more than the watermark delay behind
+an earlier one, so that none is late, however batches are cut; in odd seeds some rows are late in any case, because
+they are far behind and come after the first two batches: they are left out of DuckDB's input. The last file of each
+side has one row that moves the watermark past all others and matches nobody.
+
+``STREAMJOIN_SEEDS`` is the number of traces, ``STREAMJOIN_FIRST_SEED`` the first of them.
+"""
+
+import os
+import random
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "12"))
+FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
+# Spark's name of a join type, and DuckDB's.
+TYPES = {
+    "inner": "INNER",
+    "left_outer": "LEFT",
+    "right_outer": "RIGHT",
+    "full_outer": "FULL",
+    "left_semi": "SEMI",
+    "left_anti": "ANTI",
+}
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CLOSING_SECOND = 100_000
+CLOSING_VALUE = 9  # It passes every one-input conjunct: what the state keeps of it depends on the bounds alone.
+
+Row = tuple[int | None, datetime | None, int, int]
+
+
+@dataclass
+class Side:
+    """One input of a trace."""
+
+    name: str
+    delay: int
+    files: list[list[Row]]
+    late: set[int]
+
+    def schema(self) -> pa.Schema:
+        """Return the columns: key, time, value, id."""
+        types = (pa.int32(), pa.timestamp("us", tz="UTC"), pa.int32(), pa.int32())
+        return pa.schema(list(zip((f"{self.name}{c}" for c in "ktvi"), types, strict=True)))
+
+    def table(self, rows: list[Row]) -> pa.Table:
+        """Return rows as a table."""
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
+        return pa.table(columns, schema=self.schema())
+
+    def stream(self, spark: SparkSession, folder: Path) -> DataFrame:
+        """Write the files and return the stream of them, one file a batch."""
+        target = folder / self.name
+        target.mkdir()
+        for number, rows in enumerate(self.files):
+            path = target / f"{number}.parquet"
+            pq.write_table(self.table(rows), path)
+            # Spark's file source takes files in the order of their modification times.
+            os.utime(path, (START.timestamp() + number,) * 2)
+        schema = f"{self.name}k INT, {self.name}t TIMESTAMP, {self.name}v INT, {self.name}i INT"
+        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(target))
+        return stream.withWatermark(f"{self.name}t", f"{self.delay} seconds")
+
+
+@dataclass
+class Bounds:
+    """``rt`` lies between ``lt + low`` and ``lt + high``, in seconds; an end is part of it unless it is strict."""
+
+    low: int
+    high: int
+    low_strict: bool
+    high_strict: bool
+    spelling: int
+
+    def condition(self) -> str:
+        """Return the bounds in SQL that Spark and DuckDB read alike."""
+        if self.spelling == 0 and not (self.low_strict or self.high_strict):
+            return f"rt BETWEEN lt + {_seconds(self.low)} AND lt + {_seconds(self.high)}"
+        low, high = ">" if self.low_strict else ">=", "<" if self.high_strict else "<="
+        if self.spelling == 1:
+            return f"rt {low} lt + {_seconds(self.low)} AND rt - {_seconds(self.high)} {high} lt"
+        return f"lt + {_seconds(self.high)} {_turned(high)} rt AND lt - {_seconds(-self.low)} {_turned(low)} rt"
+
+    def closing_rows_kept(self, left: Side, right: Side) -> int:
+        """Return how many of the two closing rows stay in state: those that a row of the other side,
+        at its final watermark, could still match.
+        """
+        keeps_left = -right.delay < self.high or (-right.delay == self.high and not self.high_strict)
+        keeps_right = self.low < left.delay or (self.low == left.delay and not self.low_strict)
+        return keeps_left + keeps_right
+
+
+def _seconds(count: int) -> str:
+    return f"INTERVAL '{count}' SECOND"
+
+
+def _turned(comparison: str) -> str:
+    return comparison.replace(">", "?").replace("<", ">").replace("?", "<")
+
+
+@dataclass
+class Trace:
+    """Two inputs and the condition that joins them."""
+
+    left: Side
+    right: Side
+    bounds: Bounds
+    more: str
+
+    def condition(self) -> str:
+        """Return the whole join condition."""
+        return f"lk = rk AND {self.bounds.condition()}{self.more}"
+
+
+def random_trace(seed: int) -> Trace:
+    """Return the trace of a seed."""
+    chance = random.Random(seed)
+    low = chance.choice([-15, -8, -5, -2, 0, 1, 4])
+    bounds = Bounds(
+        low,
+        low + chance.choice([2, 5, 15, 30]),
+        chance.random() < 0.4,
+        chance.random() < 0.4,
+        chance.randrange(3),
+    )
+    more = chance.choice(
+        ["", " AND lv < rv", " AND lv > 3", " AND rv > 2", " AND lv > 3 AND lv <> rv", " AND lv + rv < 14"]
+    )
+    return Trace(_random_side("l", chance, seed), _random_side("r", chance, seed), bounds, more)
+
+
+def _random_side(name: str, chance: random.Random, seed: int) -> Side:
+    delay = chance.choice([0, 2, 5, 10])
+    keys = chance.choice([1, 2, 4])
+    per_file = chance.choice([8, 25, 60])
+    ids = iter(range(1_000_000))
+
+    def key() -> int | None:
+        return None if chance.random() < 0.1 else chance.randrange(keys)
+
+    files: list[list[Row]] = []
+    late: set[int] = set()
+    for number in range(chance.choice([3, 4])):
+        rows: list[Row] = []
+        for i in range(chance.randint(1, per_file)):
+            # The last row of a file may be as late as the delay behind the newest possible of the file before.
+            second = number * 12 + (chance.randint(-delay, 12) if number else chance.randint(0, 12))
+            # Whole seconds make ties with each other and with the bounds; a microsecond makes them strict.
+            at: datetime | None = START + timedelta(seconds=second, microseconds=chance.choice([0, 0, 0, 1]))
+            if i == 0:
+                at = START + timedelta(seconds=number * 12 + 6)  # every file moves the watermark
+            elif chance.random() < 0.03:
+                at = None
+            elif number == 0 and chance.random() < 0.1:
+                at = START - timedelta(seconds=chance.randint(1000, 1010))  # old, but nothing is late yet
+            row = (key(), at, chance.randrange(10), next(ids))
+            rows.append(row)
+            if chance.random() < 0.1:
+                rows.append((*row[:3], next(ids)))
+        if seed % 2 and number >= 2:
+            for _ in range(chance.randint(0, 4)):
+                at = START - timedelta(seconds=chance.randint(1000, 1010))
+                rows.append((key(), at, chance.randrange(10), next(ids)))
+                late.add(rows[-1][3])
+        chance.shuffle(rows)
+        files.append(rows)
+    closing_key = -1 if name == "l" else -2
+    files.append([(closing_key, START + timedelta(seconds=CLOSING_SECOND), CLOSING_VALUE, next(ids))])
+    return Side(name, delay, files, late)
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    trace = random_trace(seed)
+    print(f"STREAMJOIN_FIRST_SEED={seed} STREAMJOIN_SEEDS=1: {trace.condition()}")
+    left, right = trace.left.stream(spark, tmp_path), trace.right.stream(spark, tmp_path)
+    # All types at once: most of a small batch is waiting.
+    queries = {how: _start(left.join(right, F.expr(trace.condition()), how), how, tmp_path) for how in TYPES}
+    try:
+        for how, query in queries.items():
+            query.awaitTermination()
+            actual = Counter(tuple(row) for row in spark.table(f"oracle_{how}").collect())
+            assert _open(actual) == _expected(trace, how), f"{how}: {trace.condition()}"
+            _check_state(trace, how, query)
+    finally:
+        for query in queries.values():
+            query.stop()
+
+
+def _start(joined: DataFrame, how: str, folder: Path) -> StreamingQuery:
+    return (
+        # Ids say which rows came out: their other columns follow.
+        joined.select([column for column in ("li", "lk", "ri", "rk") if column in joined.columns])
+        .writeStream.format("memory")
+        .queryName(f"oracle_{how}")
+        .option("checkpointLocation", str(folder / how))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def _open(rows: Counter[tuple[int | None, ...]]) -> Counter[tuple[int | None, ...]]:
+    """Leave the closing rows out."""
+    return Counter({row: n for row, n in rows.items() if -1 not in row and -2 not in row})
+
+
+def _expected(trace: Trace, how: str) -> Counter[tuple[int | None, ...]]:
+    """Return DuckDB's answer over the rows that are not late and not closing."""
+    with duckdb.connect() as db:
+        for side in (trace.left, trace.right):
+            rows = [row for file in side.files[:-1] for row in file if row[3] not in side.late]
+            db.register(side.name, side.table(rows))
+        columns = "li, lk" if how in ("left_semi", "left_anti") else "li, lk, ri, rk"
+        sql = f"SELECT {columns} FROM l {TYPES[how]} JOIN r ON {trace.condition()}"
+        return Counter(db.execute(sql).fetchall())
+
+
+def _check_state(trace: Trace, how: str, query: StreamingQuery) -> None:
+    """Nothing stays in state but the closing rows, and the late rows are counted."""
+    ran = [batch for batch in query.recentProgress if batch.stateOperators]
+    kept = ran[-1].stateOperators[0].numRowsTotal
+    assert kept == trace.bounds.closing_rows_kept(trace.left, trace.right), f"{how}: {kept} rows in state"
+    dropped = sum(batch.stateOperators[0].numRowsDroppedByWatermark for batch in ran)
+    late = len(trace.left.late) + len(trace.right.late)
+    # Elsewhere Spark filters rows that cannot match, late ones too, before the join sees them.
+    assert dropped == late if how == "full_outer" else dropped <= late, f"{how}: {dropped} of {late} dropped"

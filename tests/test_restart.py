@@ -1,0 +1,207 @@
+"""A query that is stopped, or killed inside a batch, and goes on in a new process loses and doubles nothing.
+
+The same files, one of each side a batch, are joined by a process that runs through, by processes that end after
+every few batches, and by processes that are killed (SIGKILL, the JVM too). The joins are those of
+``jobs/join_job.py``: several types at once, in one process, because starting Spark takes longest.
+"""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+JOB = Path(__file__).with_name("jobs") / "join_job.py"
+TYPES = ["left_outer", "full_outer", "left_semi", "left_anti"]
+FILES = 12
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+Row = dict[str, object]
+Batches = dict[int, Counter[str]]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with both inputs, all files in it."""
+    folder = tmp_path_factory.mktemp("files")
+    chance = random.Random(4)
+    for side, prefix in (("left", "l"), ("right", "r")):
+        (folder / side).mkdir()
+        for number in range(FILES):
+            rows = _closing(prefix, number) if number >= FILES - 2 else _rows(prefix, number, chance)
+            _write(folder / side / f"{number}.json", rows, number)
+    return folder
+
+
+def _rows(prefix: str, number: int, chance: random.Random) -> list[Row]:
+    """Return rows of ten seconds; none is more than five behind those of the file before."""
+    rows = []
+    for i in range(15):
+        seconds = number * 10 + chance.uniform(-4.9, 10)
+        if number > 5 and i == 0:
+            seconds = -500  # late in any case: it is behind all rows of the first file
+        row_id = number * 100 + i if prefix == "l" else 10_000 + number * 100 + i
+        key = chance.choice([0, 1, 2, 3, None])
+        rows.append(_row(prefix, key, seconds, chance.randrange(10), row_id))
+    return rows
+
+
+def _closing(prefix: str, number: int) -> list[Row]:
+    """Return the row that moves the watermark past all others.
+
+    It comes in two files: a query that is stopped between the first one's batch and the next gets another batch.
+    """
+    return [_row(prefix, -1 if prefix == "l" else -2, 1000, 0, -number)]
+
+
+def _row(prefix: str, key: int | None, seconds: float, value: int, row_id: int) -> Row:
+    event_time = (START + timedelta(seconds=seconds)).isoformat()
+    return {f"{prefix}k": key, f"{prefix}t": event_time, f"{prefix}v": value, f"{prefix}id": row_id}
+
+
+def _write(path: Path, rows: list[Row], number: int) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    # Spark's file source takes files in the order of their modification times.
+    os.utime(path, (START.timestamp() + number,) * 2)
+
+
+class Runs:
+    """The runs of one query (of each type) over one checkpoint."""
+
+    def __init__(self, files: Path, folder: Path) -> None:
+        self.files = files
+        self.folder = folder
+        self.output = folder / "output"
+
+    def start(self, *more: str) -> subprocess.Popen[bytes]:
+        """Start a process, in a group of its own with its JVM."""
+        arguments = [f"--input={self.files}", f"--output={self.output}", *more]
+        arguments += [f"--checkpoints={self.folder / 'checkpoints'}", "--types", *TYPES]
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, str(JOB), *arguments], stdout=log, stderr=log, start_new_session=True
+            )
+
+    def finish(self, *more: str) -> None:
+        """Run a process to its end."""
+        process = self.start(*more)
+        try:
+            assert process.wait(timeout=240) == 0, (self.folder / "log").read_text()[-5000:]
+        finally:
+            _kill(process)
+
+    def kill(self, when: Callable[[], bool], delay: float, *more: str) -> None:
+        """Start a process, and kill it ``delay`` seconds after ``when`` has come true, or after it has ended."""
+        process = self.start(*more)
+        try:
+            deadline = time.monotonic() + 240
+            while not when() and process.poll() is None:
+                assert time.monotonic() < deadline, (self.folder / "log").read_text()[-5000:]
+                time.sleep(0.02)
+            assert when(), (self.folder / "log").read_text()[-5000:]
+            time.sleep(delay)
+        finally:
+            _kill(process)
+
+    def kill_at(self, point: str) -> None:
+        """Kill a process when every query has come to a point such as ``before:3``."""
+        shutil.rmtree(self.output / "paused", ignore_errors=True)
+        self.kill(lambda: len(list(self.output.glob("paused/*"))) == len(TYPES), 0, f"--pause={point}")
+
+    def kill_after(self, delay: float) -> None:
+        """Kill a process ``delay`` seconds after it has written something."""
+        before = len(self.written())
+        self.kill(lambda: len(self.written()) > before, delay)
+
+    def written(self) -> list[Path]:
+        """Return the files of all attempts at all batches."""
+        return list(self.output.glob("*/*/*.json"))
+
+    def batches(self, how: str) -> Batches:
+        """Return the rows of every batch; every attempt at a batch must have had the same."""
+        batches: Batches = {}
+        for path in sorted(self.output.glob(f"{how}/*/*.json")):
+            rows = Counter(json.loads(path.read_text()))
+            batch = int(path.parent.name)
+            assert batches.setdefault(batch, rows) == rows, f"{how}: batch {batch} run again gave other rows"
+        return batches
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its JVM, if they run."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(files: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Batches]:
+    """Return the rows, by join type and batch, of a process that runs through."""
+    runs = Runs(files, tmp_path_factory.mktemp("uninterrupted"))
+    runs.finish()
+    result = {how: runs.batches(how) for how in TYPES}
+    for how, batches in result.items():
+        assert _total(batches).total() > 20, f"{how}: there is too little to compare"
+    return result
+
+
+def test_new_process_every_few_batches(files: Path, uninterrupted: dict[str, Batches], tmp_path: Path) -> None:
+    inputs = tmp_path / "input"
+    runs = Runs(inputs, tmp_path)
+    for upto in (4, 8, FILES):
+        for side in ("left", "right"):
+            (inputs / side).mkdir(parents=True, exist_ok=True)
+            for number in range(upto):
+                shutil.copy2(files / side / f"{number}.json", inputs / side)
+        # Without batches that have no rows, batch N reads file N here too, whenever a process ends.
+        runs.finish("--only-data-batches")
+    _compare(runs, uninterrupted, same_batches=FILES)
+
+
+def test_killed_inside_batches(files: Path, uninterrupted: dict[str, Batches], tmp_path: Path) -> None:
+    seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
+    print(f"STREAMJOIN_SEED={seed}")
+    chance = random.Random(seed)
+    runs = Runs(files, tmp_path)
+    runs.kill_at("before:2")
+    runs.kill_at("after:5")
+    runs.kill_after(chance.uniform(0, 1))
+    runs.kill_after(chance.uniform(0, 1))
+    runs.finish()
+    # Spark's file source notes which files are in a batch before the batch itself is noted. Killed in between, it
+    # takes two files for the next one: after the random kills the batches are cut in another way.
+    _compare(runs, uninterrupted, same_batches=6)
+
+
+def _compare(runs: Runs, uninterrupted: dict[str, Batches], same_batches: int) -> None:
+    """Compare all rows, and the first batches one by one."""
+    for how, expected in uninterrupted.items():
+        actual = runs.batches(how)
+        assert _total(actual) == _total(expected), f"{how}: the rows differ"
+        # A new process may repeat a watermark, which lets a row wait longer for a match, but never exceed one:
+        # matches come in the same batch, rows without a match in the same or in a later one.
+        for batch in range(same_batches):
+            assert _matched(how, actual, batch) == _matched(how, expected, batch), f"{how}: batch {batch}"
+            early = _total(actual, batch) - _total(expected, batch)
+            assert not early, f"{how}: batch {batch} or one before gave {early} too early"
+
+
+def _total(batches: Batches, upto: float = float("inf")) -> Counter[str]:
+    return sum((rows for batch, rows in batches.items() if batch <= upto), Counter())
+
+
+def _matched(how: str, batches: Batches, batch: int) -> Counter[str]:
+    def is_match(row: str) -> bool:
+        return how == "left_semi" or ("lid" in json.loads(row) and "rid" in json.loads(row))
+
+    return Counter({row: n for row, n in batches.get(batch, Counter()).items() if is_match(row)})

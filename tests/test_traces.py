@@ -1,0 +1,146 @@
+"""Every story of `tests/cases` through PySpark, one batch a step, from two folders of JSON files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming import StreamingQuery
+from traces import Side, Step, Trace, cases, parse
+
+# A watermark stays further behind the rows than any bound reaches: rows move none, punctuation rows do.
+FAR = 1_000_000
+# The time 0 of a trace, in seconds since 1970.
+ORIGIN = 3 * FAR
+
+ALL = list(cases("python"))
+
+
+class TraceQuery:
+    """The join of a trace as a streaming query."""
+
+    def __init__(self, spark: SparkSession, trace: Trace, folder: Path) -> None:
+        self.spark, self.trace, self.folder = spark, trace, folder
+        self.outputs: dict[int, list[str]] = {}
+        self.query: StreamingQuery | None = None
+        self.files = 0
+        self.last_seen = -1
+        for side in ("left", "right"):
+            (folder / side).mkdir()
+
+    def start(self) -> None:
+        def collect(batch: DataFrame, number: int) -> None:
+            self.outputs[number] = [row[0] for row in batch.collect()]
+
+        writer = self.joined().writeStream.foreachBatch(collect)
+        self.query = writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
+
+    def stop(self) -> None:
+        if self.query:
+            self.query.stop()
+
+    def run(self, step: Step) -> list[dict[str, Any]]:
+        """Return the progress of the batches that a step made."""
+        if step.action == "restart":
+            self.stop()
+            self.start()
+            return []
+        if step.action == "row":
+            return self.feed(step.side, {"label": step.label, "punct": False, "k": 1} | self.shifted(step))
+        punctuation = {"punct": True, step.column: ORIGIN + step.watermark + FAR}
+        first = self.feed(step.side, punctuation)
+        # A batch knows the watermarks of batches before it, and for late rows those of one batch earlier.
+        return first if len(first) > 1 else first + self.feed(step.side, punctuation)
+
+    def feed(self, side: Side, row: dict[str, Any]) -> list[dict[str, Any]]:
+        assert self.query
+        self.files += 1
+        hidden = self.folder / f"{self.files}.json"
+        hidden.write_text(json.dumps(row))
+        hidden.rename(self.folder / side / hidden.name)
+        self.query.processAllAvailable()
+        progress = {p["batchId"]: p for p in self.query.recentProgress if p["batchId"] in self.outputs}
+        seen = [progress[number] for number in sorted(progress) if number > self.last_seen]
+        self.last_seen = max(progress)
+        return seen
+
+    def shifted(self, step: Step) -> dict[str, Any]:
+        times = self.trace.times(step.side)
+        return {c: ORIGIN + v if c in times and v is not None else v for c, v in step.values.items()}
+
+    def joined(self) -> DataFrame:
+        condition = self.trace.condition() if self.trace.has_equality() else f"{self.trace.condition()} AND l.k = r.k"
+        joined = self.input("left").alias("l").join(self.input("right").alias("r"), sf.expr(condition), self.trace.how)
+        if self.trace.how in ("left_semi", "left_anti"):
+            return joined.select("l.label")
+        return joined.select(sf.expr("concat(coalesce(l.label, '-'), '+', coalesce(r.label, '-'))"))
+
+    def input(self, side: Side) -> DataFrame:
+        columns = "".join(f", {column} LONG" for column in self.trace.columns(side))
+        schema = f"label STRING, punct BOOLEAN, k LONG{columns}"
+        stream = self.spark.readStream.schema(schema).json(str(self.folder / side))
+        for time in self.trace.times(side):
+            stream = stream.withColumn(time, sf.timestamp_seconds(time)).withWatermark(time, f"{FAR} seconds")
+        return stream.where("NOT punct").drop("punct")
+
+
+def check(trace: Trace, step: Step, progress: list[dict[str, Any]], outputs: dict[int, list[str]]) -> None:
+    seen = sorted(row for p in progress for row in outputs[p["batchId"]])
+    assert seen == sorted(step.expected), trace.at(step.line, f"expected {sorted(step.expected)}; seen {seen}")
+    operators = [p["stateOperators"][0] for p in progress]
+    late = sum(operator["numRowsDroppedByWatermark"] for operator in operators)
+    assert late == step.late, trace.at(step.line, f"expected {step.late} late rows; seen {late}")
+    if step.state and operators:
+        kept = {side: operators[-1]["customMetrics"][f"{side}RowsInState"] for side in ("left", "right")}
+        assert kept == step.state, trace.at(step.line, f"expected {step.state} rows in state; seen {kept}")
+
+
+@pytest.mark.parametrize("trace", ALL, ids=[trace.name for trace in ALL])
+def test_trace(spark: SparkSession, trace: Trace, tmp_path: Path) -> None:
+    query = TraceQuery(spark, trace, tmp_path)
+    cap = "spark.streamjoin.maxAccumulatedRecords"
+    if trace.cap:
+        spark.conf.set(cap, trace.cap)
+    try:
+        if trace.fails and not trace.steps:
+            with pytest.raises(Exception, match=trace.fails):
+                query.start()
+            return
+        query.start()
+        for step in trace.steps:
+            if trace.fails and step is trace.steps[-1]:
+                with pytest.raises(Exception, match=trace.fails):
+                    query.run(step)
+            else:
+                check(trace, step, query.run(step), query.outputs)
+    finally:
+        query.stop()
+        spark.conf.unset(cap)
+
+
+def test_there_are_cases() -> None:
+    assert len(ALL) > 30
+
+
+def test_parser() -> None:
+    trace = parse(
+        "story",
+        "# what\njoin: inner\nleft: time\nright: time\non: right.time <= left.time + 4\non: left.v > -3\n"
+        "left a time=-1 v=null  # a comes\n  expect a+x\n  late a\n  state a b |\nwatermark left.time 9\nrestart\n",
+    )
+    assert trace.condition() == "r.time <= l.time + INTERVAL 4 SECONDS AND l.v > -3"
+    assert not trace.has_equality()
+    assert trace.columns("left") == ["time", "v"]
+    row, watermark, restart = trace.steps
+    assert (row.side, row.label, row.values) == ("left", "a", {"time": -1, "v": None})
+    assert (row.expected, row.late, row.state) == (["a+x"], 1, {"left": 2, "right": 0})
+    assert (watermark.side, watermark.column, watermark.watermark) == ("left", "time", 9)
+    assert restart.action == "restart"
+    assert "-->   7  left a" in trace.at(7, "why")
+
+
+def test_parser_refuses() -> None:
+    with pytest.raises(ValueError, match="not a line of a trace"):
+        parse("story", "join: inner\nup a time=1\n")
