@@ -24,11 +24,11 @@ object CoreTrace {
 
   /** An output of the core as a line of a trace. */
   def shown(trace: Trace)(output: Output[TraceRow]): String = output match {
-    case Output.Joined(left, right)                                     => s"expect $left+$right"
-    case Output.Alone(_, row) if trace.joinType.filtered.isDefined      => s"expect $row"
-    case Output.Alone(side, row)                                        => s"expect ${padded(side, row)}"
-    case Output.Late(_, row)                                            => s"late $row"
-    case Output.Moved(key, watermark)                                   => s"emit ${trace.keys(key)} $watermark"
+    case Output.Joined(left, right) => s"expect $left+$right"
+    case Output.Alone(_, row) if trace.joinType.filtered.isDefined => s"expect $row"
+    case Output.Alone(side, row) => s"expect ${padded(side, row)}"
+    case Output.Late(_, row) => s"late $row"
+    case Output.Moved(key, watermark) => s"emit ${trace.keys(key)} $watermark"
   }
 
   /**
@@ -39,7 +39,11 @@ object CoreTrace {
    * @param restarting
    *   a new processor for every step
    */
-  def failure(trace: Trace, groups: Trace => Seq[Seq[Step]] = _.single, restarting: Boolean = false): Option[String] = {
+  def failure(
+      trace: Trace,
+      groups: Trace => Seq[Seq[Step]] = _.single,
+      restarting: Boolean = false
+  ): Option[String] = {
     var processor: IntervalJoin[TraceRow] = null
     trace.failure(groups(trace), () => processor = join(trace), errorClass) { group =>
       if (restarting || group.head.action == Restart) processor = join(trace, processor.snapshot)
@@ -57,16 +61,20 @@ object CoreTrace {
     }
   }
 
-  private def stateDifference(trace: Trace, state: Buffers, processor: IntervalJoin[TraceRow]): Option[String] = {
+  private def stateDifference(
+      trace: Trace,
+      state: Buffers,
+      processor: IntervalJoin[TraceRow]
+  ): Option[String] = {
     def shown(labels: Side => Seq[String]) = Side.both.map(labels(_).sorted.mkString(" ")).mkString(" | ")
     val (expected, seen) = (shown(state.labels), shown(processor.buffered(_).map(_.label)))
     Option.when(expected != seen)(trace.at(state.line, s"expected state $expected; seen $seen"))
   }
 
   private def errorClass(error: Throwable): Option[String] = error match {
-    case _: UnboundedJoin              => Some("STREAMJOIN_UNBOUNDED")
+    case _: UnboundedJoin => Some("STREAMJOIN_UNBOUNDED")
     case _: AccumulatedRecordsExceeded => Some("STREAMJOIN_MAX_ACCUMULATED_RECORDS")
-    case _                             => None
+    case _ => None
   }
 
   private def keys(trace: Trace, side: Side): Set[Int] =

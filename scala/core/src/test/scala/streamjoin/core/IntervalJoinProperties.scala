@@ -25,7 +25,7 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
   private type Processor = IntervalJoin[RandomRow]
 
   private def feed(processor: Processor, event: Event): Seq[Output[RandomRow]] = event match {
-    case Arrival(row)            => processor.onRow(row.side, row)
+    case Arrival(row) => processor.onRow(row.side, row)
     case Advance(key, watermark) => processor.onWatermark(key, watermark)
   }
 
@@ -38,7 +38,11 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def lateRows(outputs: Seq[Output[RandomRow]]): Set[RandomRow] =
     outputs.collect { case Late(_, row) => row }.toSet
 
-  private def assertSame(seen: Seq[Output[RandomRow]], expected: Seq[Output[RandomRow]], join: RandomJoin): Assertion =
+  private def assertSame(
+      seen: Seq[Output[RandomRow]],
+      expected: Seq[Output[RandomRow]],
+      join: RandomJoin
+  ): Assertion =
     assert(seen.map(_.toString).sorted == expected.map(_.toString).sorted, s"in $join")
 
   test("the random joins are worth their name") {
@@ -54,7 +58,9 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(share { case Moved(_, _) => } > 1000)
   }
 
-  test("not too much, not too little: a row is buffered exactly as long as a row that is not late can meet it") {
+  test(
+    "not too much, not too little: a row is buffered exactly as long as a row that is not late can meet it"
+  ) {
     forAllSeeds { seed =>
       val join = RandomJoin(seed, JoinType.Inner)
       val processor = join.processor()
@@ -99,7 +105,11 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
         val events = join.events()
         val outputs = events.flatMap(feed(processor, _)) ++ close(join, processor)
         val late = lateRows(outputs)
-        assertSame(rowsOut(outputs), join.answer(events.collect { case Arrival(row) if !late(row) => row }), join)
+        assertSame(
+          rowsOut(outputs),
+          join.answer(events.collect { case Arrival(row) if !late(row) => row }),
+          join
+        )
         assert(Side.both.forall(processor.buffered(_).isEmpty), s"rows stay for ever in $join")
       }
     }
@@ -150,14 +160,17 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       (join.events() ++ keys.map(Advance(_, 1000L))).foreach { event =>
         feed(processor, event).foreach {
           case Joined(left, right) => checkTimes(left.times ++ right.times)
-          case Alone(_, row)       => checkTimes(row.times)
-          case Late(_, _)          => ()
+          case Alone(_, row) => checkTimes(row.times)
+          case Late(_, _) => ()
           case Moved(key, watermark) =>
             assert(watermark > emitted(key), s"the output watermark of $key went back in $join")
             emitted += key -> watermark
         }
         def checkTimes(times: Map[Int, Option[Long]]): Unit = times.foreach { case (key, time) =>
-          assert(time.forall(_ >= emitted(key)), s"$times after the watermark ${emitted(key)} of $key in $join")
+          assert(
+            time.forall(_ >= emitted(key)),
+            s"$times after the watermark ${emitted(key)} of $key in $join"
+          )
         }
         keys.foreach(key => assert(processor.outputWatermark(key) == emitted(key), s"of $key in $join"))
       }

@@ -3,9 +3,17 @@ package streamjoin.core
 import scala.util.Random
 
 /** A row of a random join; `times` by watermark key. */
-final case class RandomRow(side: Side, label: Int, id: Option[Long], ok: Boolean, v: Int, times: Map[Int, Option[Long]]) {
+final case class RandomRow(
+    side: Side,
+    label: Int,
+    id: Option[Long],
+    ok: Boolean,
+    v: Int,
+    times: Map[Int, Option[Long]]
+) {
   override def toString: String = {
-    val shown = times.toSeq.sortBy(_._1).map { case (key, time) => s"$key:${time.getOrElse("null")}" }.mkString(" ")
+    val shown =
+      times.toSeq.sortBy(_._1).map { case (key, time) => s"$key:${time.getOrElse("null")}" }.mkString(" ")
     s"${side.name}$label(id=${id.getOrElse("null")}${if (ok) "" else " unfit"} v=$v $shown)"
   }
 }
@@ -66,16 +74,19 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
   def answer(rows: Seq[RandomRow]): Seq[Output[RandomRow]] = {
     val (left, right) = rows.partition(_.side == Left)
     val pairs = for (l <- left; r <- right if holds(l, r)) yield Output.Joined(l, r)
-    val lonely = Map[Side, Seq[RandomRow]](Left -> left.diff(pairs.map(_.left)), Right -> right.diff(pairs.map(_.right)))
+    val lonely =
+      Map[Side, Seq[RandomRow]](Left -> left.diff(pairs.map(_.left)), Right -> right.diff(pairs.map(_.right)))
     def alone(side: Side): Seq[Output[RandomRow]] =
-      lonely(side).filterNot(row => pairs.exists(p => p.left == row || p.right == row)).map(Output.Alone(side, _))
+      lonely(side)
+        .filterNot(row => pairs.exists(p => p.left == row || p.right == row))
+        .map(Output.Alone(side, _))
     joinType match {
-      case JoinType.Inner      => pairs
-      case JoinType.LeftOuter  => pairs ++ alone(Left)
+      case JoinType.Inner => pairs
+      case JoinType.LeftOuter => pairs ++ alone(Left)
       case JoinType.RightOuter => pairs ++ alone(Right)
-      case JoinType.FullOuter  => pairs ++ alone(Left) ++ alone(Right)
-      case JoinType.LeftSemi   => pairs.map(_.left).distinct.map(Output.Alone(Left, _))
-      case JoinType.LeftAnti   => alone(Left)
+      case JoinType.FullOuter => pairs ++ alone(Left) ++ alone(Right)
+      case JoinType.LeftSemi => pairs.map(_.left).distinct.map(Output.Alone(Left, _))
+      case JoinType.LeftAnti => alone(Left)
     }
   }
 
@@ -128,7 +139,14 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
       val lowest = times(c.in).map(_ - c.postpone)
       times.updated(c.out, times(c.out).map(time => lowest.fold(time)(math.max(time, _))))
     }
-    RandomRow(side, label, Option.unless(rarely)(random.nextInt(ids).toLong), !rarely, random.nextInt(4), times)
+    RandomRow(
+      side,
+      label,
+      Option.unless(rarely)(random.nextInt(ids).toLong),
+      !rarely,
+      random.nextInt(4),
+      times
+    )
   }
 }
 

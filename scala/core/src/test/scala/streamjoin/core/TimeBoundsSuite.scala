@@ -27,7 +27,8 @@ class TimeBoundsSuite extends AnyFunSuite {
   }
 
   test("of several bounds on a pair of keys the smallest postpone time counts, pair by pair") {
-    val several = Seq(TimeBound(0, 1, 9), TimeBound(0, 1, 4), TimeBound(1, 0, 7), TimeBound(0, 1, 5), TimeBound(1, 0, -2))
+    val several =
+      Seq(TimeBound(0, 1, 9), TimeBound(0, 1, 4), TimeBound(1, 0, 7), TimeBound(0, 1, 5), TimeBound(1, 0, -2))
     assert(TimeBounds.tightest(several) == Seq(TimeBound(0, 1, 4), TimeBound(1, 0, -2)))
   }
 
@@ -53,11 +54,15 @@ class TimeBoundsSuite extends AnyFunSuite {
 
   test("bounds tie the two inputs, constraints two keys of one input, a key has one input") {
     def message(made: => TimeBounds) = intercept[IllegalArgumentException](made).getMessage
-    assert(message(new TimeBounds(Set(0, 1), Set(2), Seq(TimeBound(0, 1, 3)))).contains("ties one input to the other"))
+    assert(
+      message(new TimeBounds(Set(0, 1), Set(2), Seq(TimeBound(0, 1, 3))))
+        .contains("ties one input to the other")
+    )
     assert(message(new TimeBounds(Set(0), Set(1), Seq(TimeBound(0, 7, 3)))).contains("seen TimeBound(0,7,3)"))
     assert(message(new TimeBounds(Set(0), Set(0, 1), Nil)).contains("seen on both: Set(0)"))
     assert(
-      message(new TimeBounds(Set(0), Set(1), simple.tightest, Seq(TimeBound(0, 1, 3)))).contains("two keys of one input")
+      message(new TimeBounds(Set(0), Set(1), simple.tightest, Seq(TimeBound(0, 1, 3))))
+        .contains("two keys of one input")
     )
   }
 
@@ -65,7 +70,8 @@ class TimeBoundsSuite extends AnyFunSuite {
     assert(simple.state(0, watermarks(1 -> 10)) == 6)
     assert(simple.state(1, watermarks(0 -> 10)) == 9)
     assert(simple.state(0, watermarks(0 -> 10)) == Undefined)
-    val two = new TimeBounds(Set(0), Set(1, 2), Seq(TimeBound(0, 1, 4), TimeBound(0, 2, 1), TimeBound(1, 0, 0)))
+    val two =
+      new TimeBounds(Set(0), Set(1, 2), Seq(TimeBound(0, 1, 4), TimeBound(0, 2, 1), TimeBound(1, 0, 0)))
     assert(two.state(0, watermarks(1 -> 10, 2 -> 6)) == 6)
     assert(two.state(0, watermarks(1 -> 10, 2 -> 8)) == 7)
     assert(two.state(0, watermarks(2 -> 8)) == 7)

@@ -23,11 +23,11 @@ final case class Conjunct(text: String, left: Term, operator: String, right: Ter
     def of(term: Term): Option[Long] = term.column.fold(Option(0L))(value).map(_ + term.offset)
     of(left).zip(of(right)).exists { case (a, b) =>
       operator match {
-        case "="  => a == b
+        case "=" => a == b
         case ">=" => a >= b
-        case ">"  => a > b
+        case ">" => a > b
         case "<=" => a <= b
-        case "<"  => a < b
+        case "<" => a < b
       }
     }
   }
@@ -41,11 +41,11 @@ final case class Conjunct(text: String, left: Term, operator: String, right: Ter
       val atLeast = (strict: Long) => TimeBound(a, b, left.offset - right.offset - strict)
       val atMost = (strict: Long) => TimeBound(b, a, right.offset - left.offset - strict)
       operator match {
-        case "="  => Seq(atLeast(0), atMost(0))
+        case "=" => Seq(atLeast(0), atMost(0))
         case ">=" => Seq(atLeast(0))
-        case ">"  => Seq(atLeast(1))
+        case ">" => Seq(atLeast(1))
         case "<=" => Seq(atMost(0))
-        case "<"  => Seq(atMost(1))
+        case "<" => Seq(atMost(1))
       }
     }).getOrElse(Nil)
 }
@@ -149,13 +149,19 @@ final case class Trace(
       each: Seq[Step] => Option[String]
   ): Option[String] = {
     def attempt(line: Int, last: Boolean)(run: => Option[String]): Option[String] =
-      try run.orElse(fails.filter(_ => last).map(expected => at(line, s"expected to fail with $expected, went on")))
+      try
+        run.orElse(
+          fails.filter(_ => last).map(expected => at(line, s"expected to fail with $expected, went on"))
+        )
       catch {
         case NonFatal(error) if last && fails.isDefined && errorClass(error) == fails => None
-        case NonFatal(error) => Some(at(line, s"expected ${fails.getOrElse("no failure")}, failed with $error"))
+        case NonFatal(error) =>
+          Some(at(line, s"expected ${fails.getOrElse("no failure")}, failed with $error"))
       }
     attempt(1, groups.isEmpty) { start(); None }.orElse {
-      groups.iterator.flatMap(group => attempt(group.last.line, group == groups.last)(each(group))).nextOption()
+      groups.iterator
+        .flatMap(group => attempt(group.last.line, group == groups.last)(each(group)))
+        .nextOption()
     }
   }
 }
@@ -184,7 +190,9 @@ object Trace {
         .filter(_.toString.endsWith(".trace"))
         .toSeq
         .sortBy(_.getFileName.toString)
-        .map(path => TraceParser.parse(path.getFileName.toString.stripSuffix(".trace"), Files.readString(path)))
+        .map(path =>
+          TraceParser.parse(path.getFileName.toString.stripSuffix(".trace"), Files.readString(path))
+        )
     finally listing.close()
   }
 }

@@ -49,7 +49,9 @@ final private class TraceParser(name: String, lines: Vector[String]) {
 
   private def isTime(column: Column): Boolean = times(column.side).contains(column.name)
 
-  private val on: Seq[(Line, Conjunct)] = values("on").map { case (line, text) => line -> conjunct(line, text) }
+  private val on: Seq[(Line, Conjunct)] = values("on").map { case (line, text) =>
+    line -> conjunct(line, text)
+  }
 
   def trace(): Trace = {
     directives.groupBy(_.text.takeWhile(_ != ':')).foreach { case (directive, found) =>
@@ -73,7 +75,9 @@ final private class TraceParser(name: String, lines: Vector[String]) {
 
   private def joinType: JoinType = {
     val (line, text) = required("join")
-    JoinType.named(text).getOrElse(line.fail(s"the join type is one of ${JoinType.all.map(_.name).mkString(", ")}"))
+    JoinType
+      .named(text)
+      .getOrElse(line.fail(s"the join type is one of ${JoinType.all.map(_.name).mkString(", ")}"))
   }
 
   private def layers: Set[String] = value("layers").fold(Set.empty[String]) { case (line, text) =>
@@ -89,7 +93,8 @@ final private class TraceParser(name: String, lines: Vector[String]) {
       if (Seq(made.left, made.right).map(_.column.exists(isTime)).distinct.size > 1)
         line.fail("an event time is compared with an event time, any other column with any other or a number")
       made
-    case _ => line.fail("a condition is a term, one of >= > <= < = and a term, as in right.time <= left.time + 4")
+    case _ =>
+      line.fail("a condition is a term, one of >= > <= < = and a term, as in right.time <= left.time + 4")
   }
 
   private def term(line: Line, text: String): Term = text.trim match {
@@ -97,7 +102,8 @@ final private class TraceParser(name: String, lines: Vector[String]) {
     case ColumnTerm(side, column, sign, digits) =>
       val offset = Option(digits).fold(0L)(_.toLong)
       Term(Some(Column(sideNamed(side), column)), if (sign == "-") -offset else offset)
-    case other => line.fail(s"a term is a number or left.column or right.column, with + n or - n; seen `$other`")
+    case other =>
+      line.fail(s"a term is a number or left.column or right.column, with + n or - n; seen `$other`")
   }
 
   private def sideNamed(name: String): Side = if (name == "left") Left else Right
@@ -122,10 +128,11 @@ final private class TraceParser(name: String, lines: Vector[String]) {
   }
 
   private def action(line: Line): Action = line.words match {
-    case List("restart")                  => Restart
+    case List("restart") => Restart
     case List("watermark", column, value) => WatermarkComes(timeColumn(line, column), number(line, value))
     case (side @ ("left" | "right")) :: label :: cells => RowComes(row(line, sideNamed(side), label, cells))
-    case _ => line.fail("a step is `left|right label column=value …`, `watermark side.column value` or `restart`")
+    case _ =>
+      line.fail("a step is `left|right label column=value …`, `watermark side.column value` or `restart`")
   }
 
   private def row(line: Line, side: Side, label: String, cells: List[String]): TraceRow = {
@@ -134,7 +141,7 @@ final private class TraceParser(name: String, lines: Vector[String]) {
     val values = cells.map {
       case Value(column, "null") => column -> Option.empty[Long]
       case Value(column, digits) => column -> Option(digits.toLong)
-      case other                 => line.fail(s"a cell is column=number or column=null; seen `$other`")
+      case other => line.fail(s"a cell is column=number or column=null; seen `$other`")
     }
     val needed = times(side) ++ on.flatMap(_._2.columns).filter(_.side == side).map(_.name)
     needed.distinct.diff(values.map(_._1)).foreach(column => line.fail(s"the row has no value for $column"))
@@ -145,7 +152,8 @@ final private class TraceParser(name: String, lines: Vector[String]) {
     side -> story.map(_.words).collect { case side.name :: label :: _ => label }
   }.toMap
 
-  private def number(line: Line, text: String): Long = text.toLongOption.getOrElse(line.fail(s"no number: $text"))
+  private def number(line: Line, text: String): Long =
+    text.toLongOption.getOrElse(line.fail(s"no number: $text"))
 
   private def timeColumn(line: Line, text: String): Column = text match {
     case ColumnTerm(side, column, null, null) if isTime(Column(sideNamed(side), column)) =>
@@ -159,13 +167,14 @@ final private class TraceParser(name: String, lines: Vector[String]) {
   private def expectation(line: Line): Expected = {
     line.words match {
       case List("expect", Output(left, null)) => known(line, Left, left)
-      case List("expect", Output("-", "-"))   => line.fail("a padded row has one real side")
+      case List("expect", Output("-", "-")) => line.fail("a padded row has one real side")
       case List("expect", Output(left, right)) =>
         if (left != "-") known(line, Left, left)
         if (right != "-") known(line, Right, right)
-      case List("late", label)         => if (!labels(Left).contains(label)) known(line, Right, label)
+      case List("late", label) => if (!labels(Left).contains(label)) known(line, Right, label)
       case List("emit", column, value) => timeColumn(line, column); number(line, value)
-      case _ => line.fail("after a step comes `expect a+x`, `late a`, `emit side.column value` or `state a b | x y`")
+      case _ =>
+        line.fail("after a step comes `expect a+x`, `late a`, `emit side.column value` or `state a b | x y`")
     }
     Expected(line.number, line.words.mkString(" "))
   }

@@ -65,7 +65,10 @@ class TraceParserSuite extends AnyFunSuite {
       ("cap: 5", "cup: 5") -> "no such directive: cup",
       ("cap: 5", "left: time2") -> "`left:` is given twice",
       ("cap: 5", "layers: flink") -> "no such layer: flink",
-      ("right.time > left.time - 1", "right.time > left.id - 1") -> "an event time is compared with an event time",
+      (
+        "right.time > left.time - 1",
+        "right.time > left.id - 1"
+      ) -> "an event time is compared with an event time",
       ("right.time > left.time - 1", "right.time > l.time - 1") -> "seen `l.time - 1`",
       ("left a id", "up a id") -> "the story begins with",
       ("restart", "restart now") -> "a step is",
@@ -84,7 +87,8 @@ class TraceParserSuite extends AnyFunSuite {
   }
 
   test("a story that is not true shows itself with an arrow") {
-    val message = CoreTrace.failure(parsed(story.replace("id=null", "id=1"))).getOrElse(fail("it should not pass"))
+    val message =
+      CoreTrace.failure(parsed(story.replace("id=null", "id=1"))).getOrElse(fail("it should not pass"))
     assert(message.contains("-->  15    expect a+-"))
     assert(message.contains("expected [emit left.time 2, expect a+-]; seen no output"))
   }

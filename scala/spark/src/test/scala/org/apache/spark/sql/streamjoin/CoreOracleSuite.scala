@@ -11,7 +11,7 @@ import streamjoin.core._
  */
 class CoreOracleSuite extends AnyFunSuite with SparkTest {
 
-  private val seeds = SparkTest.seeds(default = 24)
+  private val seeds = SparkTest.seeds(default = 18)
 
   for {
     seed <- 1 to seeds
@@ -64,16 +64,22 @@ final private class Oracle(random: RandomTrace) {
     seen.foreach { actual =>
       val before = rowsInState
       story ++= Seq(s"batch ${actual.id}, late below ${shown(previous)}, evicting below ${shown(current)}")
-      story ++= coming.map(row => s"  ${row.side.name} $row ${row.values.map { case (k, v) => s"$k=${v.getOrElse("null")}" }.mkString(" ")}")
+      story ++= coming.map(row =>
+        s"  ${row.side.name} $row ${row.values.map { case (k, v) => s"$k=${v.getOrElse("null")}" }.mkString(" ")}"
+      )
       story ++= punctuation.map { case (column, value) => s"  watermark $column $value" }
       agree(actual.id == batch, s"batch $batch")
-      val (left, right) = coming.partition(_.side == Left)
+      val (left, right) = coming.filter(reachesJoin).partition(_.side == Left)
       val outputs = core.onBatch(left, right, previous.getOrElse(_, Watermark.Undefined), current)
       val (late, expected) = outputs.map(CoreTrace.shown(trace)).partition(_.startsWith("late"))
-      agree(actual.output.sorted == expected.sorted, s"${Trace.listed(expected)}; seen ${Trace.listed(actual.output)}")
+      agree(
+        actual.output.sorted == expected.sorted,
+        s"${Trace.listed(expected)}; seen ${Trace.listed(actual.output)}"
+      )
       agree(actual.late == late.size, s"${late.size} late rows; seen ${actual.late}")
       agree(actual.state == rowsInState, s"$rowsInState in state; seen ${actual.state}")
-      if (!actual.hasData) agree(rowsInState != before, "no batch without data, as there was nothing to evict")
+      if (!actual.hasData)
+        agree(rowsInState != before, "no batch without data, as there was nothing to evict")
       advance(coming, if (actual.hasData) punctuation else Map.empty)
       coming = Nil
     }
@@ -82,6 +88,17 @@ final private class Oracle(random: RandomTrace) {
     later.onBatch(Nil, Nil, _ => Watermark.Undefined, current)
     agree(Side.both.forall(side => later.buffered(side) == core.buffered(side)), "one more batch, to evict")
   }
+
+  /**
+   * On a side that is not preserved Spark filters rows that can meet nobody before the join sees them: those with a null
+   * in a column of the condition and those that fail a condition of their own. They are not counted as late, nor kept.
+   */
+  private def reachesJoin(row: TraceRow): Boolean =
+    trace.joinType.pads(row.side) || trace.on.forall { conjunct =>
+      val own = conjunct.columns.filter(_.side == row.side)
+      own.forall(column => row.values(column.name).isDefined) &&
+      (own.size < conjunct.columns.size || conjunct.holds(column => row.values(column.name)))
+    }
 
   /** `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`. */
   private def advance(rows: Seq[TraceRow], punctuation: Map[Column, Long]): Unit = {
@@ -95,7 +112,7 @@ final private class Oracle(random: RandomTrace) {
   }
 
   private def shown(watermarks: Map[Int, Long]): String =
-    trace.keys.indices.map(key => watermarks.getOrElse(key, "none")).mkString("(", ", ", ")")
+    trace.keys.indices.map(watermarks.get(_).fold("none")(_.toString)).mkString("(", ", ", ")")
 
   private def agree(holds: Boolean, expected: => String): Unit =
     if (!holds) {

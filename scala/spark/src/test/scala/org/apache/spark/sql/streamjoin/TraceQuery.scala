@@ -4,17 +4,27 @@ import java.sql.Timestamp
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, MicroBatchExecution, StreamingQueryWrapper}
+import org.apache.spark.sql.execution.streaming.runtime.{
+  MemoryStream,
+  MicroBatchExecution,
+  StreamingQueryWrapper
+}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 
 import streamjoin.core.{Conjunct, Left, Right, Side, Term, Trace, TraceRow}
 
 /** What one batch did: the lines that a trace would expect of it, rows dropped as late, rows in state. */
-final case class BatchSeen(id: Long, hasData: Boolean, output: Seq[String], late: Long, state: Map[Side, Long])
+final case class BatchSeen(
+    id: Long,
+    hasData: Boolean,
+    output: Seq[String],
+    late: Long,
+    state: Map[Side, Long]
+)
 
 /**
  * The join of a trace as a streaming query over two streams in memory. Its rows never move a watermark by
@@ -35,7 +45,10 @@ final class TraceQuery(spark: SparkSession, trace: Trace, checkpoint: String, de
       StructField(name, if (time) TimestampType else LongType)
     }
     side -> StructType(
-      StructField("label", StringType) +: StructField("punct", BooleanType) +: StructField("k", LongType) +: columns
+      StructField("label", StringType) +: StructField("punct", BooleanType) +: StructField(
+        "k",
+        LongType
+      ) +: columns
     )
   }.toMap
 
@@ -53,9 +66,11 @@ final class TraceQuery(spark: SparkSession, trace: Trace, checkpoint: String, de
     query = Some(
       joined.writeStream
         .option("checkpointLocation", checkpoint)
-        .foreachBatch((batch: DataFrame, id: Long) => outputs.synchronized {
-          outputs(id) = batch.collect().map(_.getString(0)).toSeq
-        })
+        .foreachBatch((batch: DataFrame, id: Long) =>
+          outputs.synchronized {
+            outputs(id) = batch.collect().map(_.getString(0)).toSeq
+          }
+        )
         .start()
     )
   }
@@ -64,10 +79,6 @@ final class TraceQuery(spark: SparkSession, trace: Trace, checkpoint: String, de
     query.foreach(_.stop())
     query = None
   }
-
-  def isRunning: Boolean = query.isDefined
-
-  def explain: String = query.map(_.asInstanceOf[StreamingQueryWrapper].streamingQuery.lastExecution.toString).getOrElse("")
 
   /** The rows come as one batch. */
   def rows(rows: Seq[TraceRow]): Seq[BatchSeen] = feed(rows.groupMap(_.side)(dataRow))
@@ -114,19 +125,20 @@ final class TraceQuery(spark: SparkSession, trace: Trace, checkpoint: String, de
   private def dataRow(row: TraceRow): Row = cells(row.side) {
     case "label" => row.label
     case "punct" => false
-    case "k"     => 1L
+    case "k" => 1L
     case name =>
       val value = row.values.getOrElse(name, None)
       (if (trace.isTime(streamjoin.core.Column(row.side, name))) value.map(timestamp) else value).orNull
   }
 
   private def punctuationRow(column: streamjoin.core.Column, value: Long): Row = cells(column.side) {
-    case "punct"     => true
+    case "punct" => true
     case column.name => timestamp(value + delay)
-    case _           => null
+    case _ => null
   }
 
-  private def cells(side: Side)(value: String => Any): Row = Row.fromSeq(schema(side).fieldNames.toSeq.map(value))
+  private def cells(side: Side)(value: String => Any): Row =
+    Row.fromSeq(schema(side).fieldNames.toSeq.map(value))
 
   def joined: DataFrame = {
     val condition = (trace.on.map(sql) ++ Option.when(needsKey)("l.k = r.k")).mkString(" AND ")
@@ -145,7 +157,8 @@ final class TraceQuery(spark: SparkSession, trace: Trace, checkpoint: String, de
   }
 
   private def sql(conjunct: Conjunct): String = {
-    val unit: Long => String = if (conjunct.columns.exists(trace.isTime)) n => s"INTERVAL $n SECONDS" else _.toString
+    val unit: Long => String =
+      if (conjunct.columns.exists(trace.isTime)) n => s"INTERVAL $n SECONDS" else _.toString
     def of(term: Term): String = term.column.fold(term.offset.toString) { column =>
       val name = s"${if (column.side == Left) "l" else "r"}.${column.name}"
       if (term.offset == 0) name

@@ -19,7 +19,9 @@ class TraceSuite extends AnyFunSuite with SparkTest {
     "spark.sql.streaming.stateStore.providerClass" ->
       "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
   )
-  private val changelog = Map("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true")
+  private val changelog = Map(
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true"
+  )
   private val formatTwo = Map("spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2")
 
   // The types, and all that a restart could lose.
@@ -62,7 +64,7 @@ class TraceSuite extends AnyFunSuite with SparkTest {
         val seen = group.head.action match {
           case WatermarkComes(column, value) => query.watermark(column, value)
           case RowComes(_) => query.rows(group.map(_.action).collect { case RowComes(row) => row })
-          case Restart     => Nil
+          case Restart => Nil
         }
         difference(trace, group, seen)
       }
