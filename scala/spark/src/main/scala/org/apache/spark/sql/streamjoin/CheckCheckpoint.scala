@@ -3,15 +3,16 @@ package org.apache.spark.sql.streamjoin
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.Join
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
-import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataReader
-import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataV1
-import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadataV2
+import org.apache.spark.sql.execution.streaming.state.{
+  OperatorStateMetadataReader,
+  OperatorStateMetadataV1,
+  OperatorStateMetadataV2
+}
 import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
 import org.apache.spark.sql.streamjoin.plans.HiddenJoin
 
@@ -44,7 +45,9 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
     else {
       val log = new JoinLog(session, checkpoint)
       val partitions = session.asInstanceOf[ClassicSession].sessionState.conf.numShufflePartitions
-      joins.foreach(join => log.verify(join, partitions, JoinDescription.Written :+ JoinDescription.Partitions))
+      joins.foreach(join =>
+        log.verify(join, partitions, JoinDescription.Written :+ JoinDescription.Partitions)
+      )
       // They are recorded one by one before the first batch, which may have been cut off in between.
       val complete = numbered(new Path(checkpoint, "commits"), files).nonEmpty
       if (joins.size < recorded || (complete && joins.size > recorded))

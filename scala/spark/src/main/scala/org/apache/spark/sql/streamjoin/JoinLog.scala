@@ -1,7 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
-import java.io.InputStream
-import java.io.OutputStream
+import java.io.{InputStream, OutputStream}
 
 import scala.jdk.CollectionConverters._
 
@@ -9,15 +8,12 @@ import com.fasterxml.jackson.core.JacksonException
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.expressions.CurrentBatchTimestamp
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentBatchTimestamp, Expression}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
 import org.apache.spark.sql.streamjoin.analysis.JoinNames
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /** What has to stay as it is for the state of a join to go on meaning the same, as text. */
 final private[streamjoin] case class JoinDescription(properties: Map[String, String])
@@ -119,7 +115,12 @@ private[streamjoin] object JoinLog {
   def changed(checkpoint: Path, what: String, was: String, is: String): AnalysisException =
     if (what == JoinDescription.Partitions)
       StreamJoinErrors
-        .analysis("STREAMJOIN_CHECKPOINT_PARTITIONS", "checkpoint" -> checkpoint.toString, "was" -> was, "is" -> is)
+        .analysis(
+          "STREAMJOIN_CHECKPOINT_PARTITIONS",
+          "checkpoint" -> checkpoint.toString,
+          "was" -> was,
+          "is" -> is
+        )
     else
       StreamJoinErrors.analysis(
         "STREAMJOIN_CHECKPOINT_CHANGED",

@@ -4,16 +4,10 @@ import java.util.Properties
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.Dataset
-import org.apache.spark.sql.Row
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.streamjoin.analysis.InputName
-import org.apache.spark.sql.streamjoin.analysis.JoinNames
-import org.apache.spark.sql.types.StringType
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.streamjoin.analysis.{InputName, JoinNames}
+import org.apache.spark.sql.types.{StringType, StructType}
+import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 /** What the Python package calls, all of it. */
 object PythonApi {

@@ -1,8 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
-import org.apache.spark.sql.SparkSessionExtensions
-import org.apache.spark.sql.SparkSessionExtensionsProvider
 import org.apache.spark.sql.streamjoin.execution.StreamJoinStrategy
+import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**
  * Switches streamjoin on: `spark.sql.extensions=org.apache.spark.sql.streamjoin.StreamJoinExtensions`. Nothing else is

@@ -2,25 +2,21 @@ package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.RewriteCollationJoin
-import org.apache.spark.sql.catalyst.expressions.CurrentBatchTimestamp
-import org.apache.spark.sql.catalyst.expressions.CurrentDate
-import org.apache.spark.sql.catalyst.expressions.CurrentTimestamp
-import org.apache.spark.sql.catalyst.expressions.LocalTimestamp
+import org.apache.spark.sql.catalyst.expressions.{
+  CurrentBatchTimestamp,
+  CurrentDate,
+  CurrentTimestamp,
+  LocalTimestamp
+}
 import org.apache.spark.sql.catalyst.optimizer.ExtractPythonUDFFromJoinCondition
-import org.apache.spark.sql.catalyst.plans.logical.AnalysisHelper
-import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
-import org.apache.spark.sql.catalyst.plans.logical.Join
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, EventTimeWatermark, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
+import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
-import org.apache.spark.sql.streamjoin.plans.HiddenJoin
-import org.apache.spark.sql.streamjoin.plans.IntervalJoin
-import org.apache.spark.sql.streamjoin.plans.WatermarkBarrier
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin, WatermarkBarrier}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
 /**

@@ -1,8 +1,7 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import java.time.Instant
-import java.time.ZoneId
 import java.time.zone.ZoneOffsetTransition
+import java.time.{Instant, ZoneId}
 
 import scala.jdk.CollectionConverters._
 

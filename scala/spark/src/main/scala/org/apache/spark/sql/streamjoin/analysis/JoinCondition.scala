@@ -3,9 +3,7 @@ package org.apache.spark.sql.streamjoin.analysis
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
-import streamjoin.core.Side
-import streamjoin.core.{Left => LeftSide}
-import streamjoin.core.{Right => RightSide}
+import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
 
 /**
  * A time bound found in a condition: `out >= in - postpone`, with the conjunct that says so.

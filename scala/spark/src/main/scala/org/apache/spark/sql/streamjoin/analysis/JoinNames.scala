@@ -1,22 +1,12 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.expressions.AttributeReference
-import org.apache.spark.sql.catalyst.expressions.AttributeSet
-import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
-import org.apache.spark.sql.catalyst.plans.logical.Join
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Join, LogicalPlan, SubqueryAlias}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
-import org.apache.spark.sql.streamjoin.plans.HiddenJoin
-import org.apache.spark.sql.streamjoin.plans.JoinPlan
-import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
-import org.apache.spark.sql.streamjoin.watermark.Origin
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinPlan}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
 
-import streamjoin.core.Side
-import streamjoin.core.{Left => LeftSide}
-import streamjoin.core.{Right => RightSide}
+import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
 
 /**
  * What the user calls an input.

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.analysis
 
 import java.time.ZoneId
+import java.util.Locale
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
@@ -102,19 +103,21 @@ private[streamjoin] object LinearTime {
   }
 
   /** Whole days are added on the local clock; less than a day is not. */
-  private def moved(add: TimeZoneAwareExpression, interval: Expression, sum: LinearTime): LinearTime = {
-    val days = interval.eval() match {
-      case calendar: CalendarInterval => math.abs(calendar.days.toLong)
-      case micros: Long => math.abs(micros / MICROS_PER_DAY)
-      case _ => 0L
+  private def moved(add: TimeZoneAwareExpression, interval: Expression, sum: LinearTime): LinearTime =
+    if (!interval.foldable) widened(add, LongestDifference, sum)
+    else {
+      val days = interval.eval() match {
+        case calendar: CalendarInterval => math.abs(calendar.days.toLong)
+        case micros: Long => math.abs(micros / MICROS_PER_DAY)
+        case _ => 0L
+      }
+      if (days == 0) sum else widened(add, Math.multiplyExact(days, MICROS_PER_DAY), sum)
     }
-    if (days == 0) sum else widened(add, days * MICROS_PER_DAY, sum)
-  }
 
   private def timestampAdd(add: TimestampAdd): Result =
     if (!add.quantity.foldable || add.quantity.eval() == null) Left(Varies(add.quantity))
     else {
-      val unit = add.unit match {
+      val unit = add.unit.toUpperCase(Locale.ROOT) match {
         case "MICROSECOND" => Right(1L)
         case "MILLISECOND" => Right(MICROS_PER_MILLIS)
         case "SECOND" => Right(MICROS_PER_SECOND)

@@ -4,25 +4,20 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
-import org.apache.spark.sql.catalyst.plans.InnerLike
-import org.apache.spark.sql.catalyst.plans.logical.Join
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.plans.{FullOuter => SparkFullOuter}
-import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
-import org.apache.spark.sql.catalyst.plans.{LeftAnti => SparkLeftAnti}
-import org.apache.spark.sql.catalyst.plans.{LeftOuter => SparkLeftOuter}
-import org.apache.spark.sql.catalyst.plans.{LeftSemi => SparkLeftSemi}
-import org.apache.spark.sql.catalyst.plans.{RightOuter => SparkRightOuter}
-import org.apache.spark.sql.streamjoin.plans.IntervalJoin
-import org.apache.spark.sql.streamjoin.plans.JoinPlan
-import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
-import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.{
+  FullOuter => SparkFullOuter,
+  InnerLike,
+  JoinType => SparkJoinType,
+  LeftAnti => SparkLeftAnti,
+  LeftOuter => SparkLeftOuter,
+  LeftSemi => SparkLeftSemi,
+  RightOuter => SparkRightOuter
+}
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkLineage}
 
-import streamjoin.core.JoinType
-import streamjoin.core.Side
-import streamjoin.core.TimeBound
-import streamjoin.core.TimeBounds
-import streamjoin.core.{Left => LeftSide}
+import streamjoin.core.{JoinType, Left => LeftSide, Side, TimeBound, TimeBounds}
 
 /** An optimized join of two streams as an [[IntervalJoin]], or the error that says why it is none. */
 private[streamjoin] object RecognizeJoin {

@@ -1,17 +1,13 @@
 package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.Join
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 import org.apache.spark.sql.types.TimestampType
 
-import streamjoin.core.JoinType
-import streamjoin.core.Side
-import streamjoin.core.{Left => LeftSide}
-import streamjoin.core.{Right => RightSide}
+import streamjoin.core.{JoinType, Left => LeftSide, Right => RightSide, Side}
 
 /** The errors for joins that cannot be kept bounded: each with the conjunct, the columns found and a rewrite to copy. */
 final private[streamjoin] class Refusals(

@@ -8,17 +8,18 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
-import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution
-import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
-import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecutionContext
-import org.apache.spark.sql.execution.streaming.runtime.MultipleWatermarkPolicy
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.execution.streaming.runtime.{
+  IncrementalExecution,
+  MicroBatchExecution,
+  MicroBatchExecutionContext,
+  MultipleWatermarkPolicy,
+  StreamExecution
+}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.JoinLog
-import org.apache.spark.sql.streamjoin.StreamJoinConf
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark._
+import org.apache.spark.sql.streamjoin.{JoinLog, StreamJoinConf}
 
 /**
  * The batch that is being planned, as our operators see it. This is the only file that knows how state and watermarks

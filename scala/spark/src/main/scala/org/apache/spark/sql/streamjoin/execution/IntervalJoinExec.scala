@@ -9,29 +9,20 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.BinaryExecNode
-import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.internal.SessionState
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.StreamJoinConf
-import org.apache.spark.sql.streamjoin.analysis.JoinCondition
-import org.apache.spark.sql.streamjoin.analysis.JoinNames
-import org.apache.spark.sql.streamjoin.analysis.PredicateParts
+import org.apache.spark.sql.streamjoin.analysis.{JoinCondition, JoinNames, PredicateParts}
 import org.apache.spark.sql.streamjoin.plans.JoinPlan
-import org.apache.spark.sql.streamjoin.state.IndexCache
-import org.apache.spark.sql.streamjoin.state.RowJoinState
+import org.apache.spark.sql.streamjoin.state.{IndexCache, RowJoinState}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkValues
-import org.apache.spark.util.CompletionIterator
-import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
 
-import streamjoin.core.JoinType
-import streamjoin.core.Left
-import streamjoin.core.Right
-import streamjoin.core.Side
-import streamjoin.core.Watermark
+import streamjoin.core.{JoinType, Left, Right, Side, Watermark}
 
 /**
  * The interval join of two streams, with state bounded by the watermarks of its event-time columns.
@@ -334,7 +325,11 @@ final private[streamjoin] case class IntervalJoinExec(
   private def names: JoinNames = binding match {
     case Some(batch) => JoinNames.of(join, left.output, right.output, batch.inputs)
     case None =>
-      JoinNames.qualified(left.output, right.output, Side.both.map(side => side -> join.keys(side).map(times)).toMap)
+      JoinNames.qualified(
+        left.output,
+        right.output,
+        Side.both.map(side => side -> join.keys(side).map(times)).toMap
+      )
   }
 
   private def describe: Seq[String] = {

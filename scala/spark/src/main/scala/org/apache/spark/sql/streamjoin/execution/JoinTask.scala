@@ -4,15 +4,10 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.state.JoinState
-import org.apache.spark.sql.streamjoin.state.KeptRow
+import org.apache.spark.sql.streamjoin.state.{JoinState, KeptRow}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
-import streamjoin.core.JoinType
-import streamjoin.core.Left
-import streamjoin.core.Right
-import streamjoin.core.Side
-import streamjoin.core.TimeBounds
+import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
 
 /**
  * One side of the join, for the tasks: data, and the same for both.

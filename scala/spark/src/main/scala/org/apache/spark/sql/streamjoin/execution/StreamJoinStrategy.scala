@@ -2,11 +2,9 @@ package org.apache.spark.sql.streamjoin.execution
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.SparkStrategy
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.plans.IntervalJoin
-import org.apache.spark.sql.streamjoin.plans.WatermarkBarrier
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, WatermarkBarrier}
 
 /** Plans our logical nodes; binds a join to the batch that is being planned. */
 final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) extends SparkStrategy {

@@ -6,11 +6,7 @@ import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
 import org.apache.spark.sql.streamjoin.analysis.FoundBound
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
-import streamjoin.core.JoinType
-import streamjoin.core.Left
-import streamjoin.core.Right
-import streamjoin.core.Side
-import streamjoin.core.TimeBounds
+import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
 
 /**
  * A join of two streams as the user wrote it, out of sight of Spark's checker of unsupported operations, which refuses

@@ -1,13 +1,10 @@
 package org.apache.spark.sql.streamjoin.state
 
-import java.util.concurrent.ConcurrentHashMap
-import java.util.concurrent.Executors
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.execution.streaming.state.StateStore
-import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProviderId}
 
 /**
  * The executor's indexes between batches, by the state store that they equal. An index is owned by the store's provider:

@@ -1,8 +1,6 @@
 package org.apache.spark.sql.streamjoin.state
 
-import java.util.PriorityQueue
-import java.util.UUID
-import java.util.{HashMap => JHashMap}
+import java.util.{HashMap => JHashMap, PriorityQueue, UUID}
 
 import scala.collection.mutable
 

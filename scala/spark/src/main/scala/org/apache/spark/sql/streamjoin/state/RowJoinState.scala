@@ -4,16 +4,12 @@ import java.util.UUID
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
 import org.apache.spark.sql.types._
 
-import streamjoin.core.Left
-import streamjoin.core.Right
-import streamjoin.core.Side
+import streamjoin.core.{Left, Right, Side}
 
 /**
  * A state-store value for each row kept, and an index of them in memory.
@@ -56,6 +52,8 @@ final private[streamjoin] class RowJoinState(
   val reused: Boolean = cached.exists(index => header.exists(_.token == index.token))
 
   private val index: RowIndex = if (reused) cached.get else load()
+  // From here on it equals no commit until the next one, and would not be used again if this one came to nothing.
+  index.token = null
 
   private val added = mutable.ArrayBuffer.empty[KeptRow]
   private val marked = mutable.ArrayBuffer.empty[KeptRow]

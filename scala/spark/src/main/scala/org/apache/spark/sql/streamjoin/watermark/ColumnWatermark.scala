@@ -2,8 +2,7 @@ package org.apache.spark.sql.streamjoin.watermark
 
 import java.util.UUID
 
-import streamjoin.core.TimeBounds
-import streamjoin.core.Watermark
+import streamjoin.core.{TimeBounds, Watermark}
 
 /**
  * An event-time column where it was marked, in any form of one query's plan: the node's id, and which of the nodes with

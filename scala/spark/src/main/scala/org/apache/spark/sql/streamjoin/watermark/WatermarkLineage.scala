@@ -6,8 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.analysis.LinearTime
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
-import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.types.TimestampType
+import org.apache.spark.sql.types.{StructType, TimestampType}
 
 /**
  * Follows a column of an optimized plan down to the watermark that it carries. Pure: plans in, data out.
