@@ -1,16 +1,12 @@
 package org.apache.spark.sql.streamjoin
 
-import java.io.{InputStream, OutputStream}
-
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.core.JacksonException
-import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentBatchTimestamp, Expression}
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
 import org.apache.spark.sql.streamjoin.analysis.JoinNames
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -56,35 +52,17 @@ private[streamjoin] object JoinDescription {
 
 /** `<checkpoint>/stream-joins/<n>`: the joins of a query, written before their first batch. */
 final private[streamjoin] class JoinLog(session: SparkSession, checkpoint: Path)
-    extends HDFSMetadataLog[JoinDescription](
-      session.asInstanceOf[ClassicSession],
-      new Path(checkpoint, JoinLog.Directory).toString
-    ) {
-  import JoinLog._
+    extends JsonLog[JoinDescription](session, checkpoint, JoinLog.Directory) {
+  import JoinLog.changed
 
-  override protected def serialize(entry: JoinDescription, out: OutputStream): Unit = {
-    val root = json.createObjectNode().put("version", Version)
+  override protected def version: Int = 1
+
+  override protected def toJson(entry: JoinDescription, root: ObjectNode): Unit =
     entry.properties.toSeq.sorted.foreach { case (name, value) => root.put(name, value) }
-    out.write(json.writeValueAsBytes(root))
-  }
 
-  override protected def deserialize(in: InputStream): JoinDescription = {
-    val root =
-      try json.readTree(in)
-      catch { case damaged: JacksonException => throw unreadable(damaged.getOriginalMessage) }
-    val version = Option(root.get("version")).map(_.asInt)
-    if (!version.contains(Version))
-      throw unreadable(s"it has version ${version.getOrElse("none")}, not $Version")
+  override protected def fromJson(root: JsonNode): JoinDescription =
     JoinDescription(
       root.properties().asScala.filter(_.getKey != "version").map(e => e.getKey -> e.getValue.asText).toMap
-    )
-  }
-
-  private def unreadable(reason: String): AnalysisException =
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_CHECKPOINT_UNREADABLE",
-      "file" -> metadataPath.toString,
-      "reason" -> reason
     )
 
   /** The properties of a join that are named have to be as they were when it was recorded, if it was. */
@@ -108,8 +86,6 @@ final private[streamjoin] class JoinLog(session: SparkSession, checkpoint: Path)
 
 private[streamjoin] object JoinLog {
   val Directory = "stream-joins"
-  private val Version = 1
-  private val json = new ObjectMapper()
 
   /** The error for a property that is no longer what it was. */
   def changed(checkpoint: Path, what: String, was: String, is: String): AnalysisException =

@@ -1,18 +1,14 @@
 package org.apache.spark.sql.streamjoin.watermark
 
-import java.io.{InputStream, OutputStream}
-
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.core.JacksonException
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
-import org.apache.spark.sql.streamjoin.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.{JsonLog, StreamJoinErrors}
 
 /**
  * The event-time columns of a query in the order of its analyzed plan: their place tells them apart across restarts,
@@ -38,29 +34,19 @@ final private[streamjoin] case class KeyedWatermarks(
  * sees the same.
  */
 final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpoint: Path)
-    extends HDFSMetadataLog[KeyedWatermarks](
-      session.asInstanceOf[ClassicSession],
-      new Path(checkpoint, KeyedWatermarkLog.Directory).toString
-    ) {
-  import KeyedWatermarkLog._
+    extends JsonLog[KeyedWatermarks](session, checkpoint, KeyedWatermarkLog.Directory) {
 
-  override protected def serialize(entry: KeyedWatermarks, out: OutputStream): Unit = {
-    val root = json.createObjectNode().put("version", Version)
+  override protected def version: Int = 1
+
+  override protected def toJson(entry: KeyedWatermarks, root: ObjectNode): Unit = {
     val keys = root.putArray("keys")
     entry.columns.zip(entry.millis).foreach { case (column, millis) =>
       val key = keys.addObject().put("column", column)
       millis.foreach(value => key.put("watermarkMs", value))
     }
-    out.write(json.writeValueAsBytes(root))
   }
 
-  override protected def deserialize(in: InputStream): KeyedWatermarks = {
-    val root =
-      try json.readTree(in)
-      catch { case damaged: JacksonException => throw unreadable(damaged.getOriginalMessage) }
-    val version = Option(root.get("version")).map(_.asInt)
-    if (!version.contains(Version))
-      throw unreadable(s"it has version ${version.getOrElse("none")}, not $Version")
+  override protected def fromJson(root: JsonNode): KeyedWatermarks = {
     val keys = root.path("keys").elements().asScala.toIndexedSeq
     KeyedWatermarks(
       keys.map(_.path("column").asText),
@@ -70,13 +56,6 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
 
   private def millis(value: JsonNode): Long =
     if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is no watermark")
-
-  private def unreadable(reason: String) =
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_CHECKPOINT_UNREADABLE",
-      "file" -> metadataPath.toString,
-      "reason" -> reason
-    )
 
   /** The watermarks of a batch, checked against the event-time columns of the query. */
   def read(batch: Long, keys: WatermarkKeys): Option[KeyedWatermarks] = get(batch).map { entry =>
@@ -93,6 +72,4 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
 
 private[streamjoin] object KeyedWatermarkLog {
   val Directory = "keyed-watermarks"
-  private val Version = 1
-  private val json = new ObjectMapper()
 }
