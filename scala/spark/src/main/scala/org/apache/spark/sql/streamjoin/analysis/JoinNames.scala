@@ -12,11 +12,11 @@ import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
  * What the user calls an input.
  *
  * @param alias
- *   as the condition has it: `o`
+ *   as the condition has it: `o`; none where columns stand by their names alone
  * @param table
  *   the name behind the alias, where there is one: `orders`
  */
-final private[streamjoin] case class InputName(alias: String, table: String)
+final private[streamjoin] case class InputName(alias: Option[String], table: String)
 
 private[streamjoin] object InputName {
 
@@ -32,7 +32,7 @@ private[streamjoin] object InputName {
     ): Seq[(EventTimeWatermark, Option[InputName])] =
       plan match {
         case mark: EventTimeWatermark =>
-          Seq(mark -> outer.map(alias => InputName(alias, inner.getOrElse(alias))))
+          Seq(mark -> outer.map(alias => InputName(Some(alias), inner.getOrElse(alias))))
         case SubqueryAlias(name, child) => marks(child, outer.orElse(Some(name.name)), Some(name.name))
         case _: Join | _: HiddenJoin => plan.children.flatMap(marks(_, None, None))
         case other => other.children.flatMap(marks(_, outer, inner))
@@ -58,7 +58,13 @@ final private[streamjoin] class JoinNames(
 
   def name(side: Side): String = names(side).table
 
-  def column(side: Side, attribute: Attribute): String = s"${names(side).alias}.${attribute.name}"
+  private val ambiguous: Set[String] = left.map(_.name).toSet & right.map(_.name).toSet
+
+  private def qualifier(side: Side, attribute: Attribute): Option[String] =
+    names(side).alias.orElse(if (ambiguous(attribute.name)) Some(side.name) else None)
+
+  def column(side: Side, attribute: Attribute): String =
+    (qualifier(side, attribute).toSeq :+ attribute.name).mkString(".")
 
   def columns(attributes: Seq[Attribute]): String =
     if (attributes.isEmpty) "none"
@@ -68,7 +74,7 @@ final private[streamjoin] class JoinNames(
   def text(expression: Expression): String =
     expression
       .transform { case attribute: AttributeReference =>
-        attribute.withQualifier(sideOf(attribute).map(names(_).alias).toSeq)
+        attribute.withQualifier(sideOf(attribute).flatMap(qualifier(_, attribute)).toSeq)
       }
       .sql
       .replace("`", "")
@@ -120,13 +126,31 @@ private[streamjoin] object JoinNames {
       AttributeSet(right)
     )
 
-  /** From what the columns say: the qualifier of one of a side's event-time columns. */
-  def qualified(left: Seq[Attribute], right: Seq[Attribute], times: Map[Side, Seq[Attribute]]): JoinNames = {
+  /**
+   * For words that the user copies into the query: the aliases that the expressions of the join carry; columns of an
+   * input without one stand by their names.
+   */
+  def copyable(left: Seq[Attribute], right: Seq[Attribute], expressions: Seq[Expression]): JoinNames =
+    qualified(left, right, expressions, side => InputName(None, side.name))
+
+  /** From the aliases that the expressions of the join carry. */
+  def qualified(left: Seq[Attribute], right: Seq[Attribute], expressions: Seq[Expression]): JoinNames =
+    qualified(left, right, expressions, sideName)
+
+  private def qualified(
+      left: Seq[Attribute],
+      right: Seq[Attribute],
+      expressions: Seq[Expression],
+      unnamed: Side => InputName
+  ): JoinNames = {
+    val (leftSet, rightSet) = (AttributeSet(left), AttributeSet(right))
+    val columns = expressions.flatMap(_.collect { case column: AttributeReference => column })
     val names = Side.both.map { side =>
-      val qualifier = times(side).flatMap(_.qualifier.lastOption).headOption
-      side -> qualifier.fold(sideName(side))(alias => InputName(alias, alias))
+      val own = columns.filter(if (side == LeftSide) leftSet.contains(_) else rightSet.contains(_))
+      val alias = own.flatMap(_.qualifier.lastOption).headOption
+      side -> alias.fold(unnamed(side))(name => InputName(Some(name), name))
     }
-    new JoinNames(names.toMap, AttributeSet(left), AttributeSet(right))
+    new JoinNames(names.toMap, leftSet, rightSet)
   }
 
   /** From the names in the analyzed query. */
@@ -143,7 +167,7 @@ private[streamjoin] object JoinNames {
     new JoinNames(names.toMap, AttributeSet(left), AttributeSet(right))
   }
 
-  private def sideName(side: Side): InputName = InputName(side.name, side.name)
+  private def sideName(side: Side): InputName = InputName(Some(side.name), side.name)
 
   private def origin(watermark: ColumnWatermark): Option[Origin] = watermark match {
     case ColumnWatermark.Marked(origin) => Some(origin)

@@ -16,14 +16,7 @@ final private[streamjoin] class Refusals(
     conjuncts: Seq[Expression],
     marked: Map[Side, Seq[Attribute]]
 ) {
-  private val names: JoinNames = JoinNames.qualified(
-    join.left.output,
-    join.right.output,
-    Map(
-      LeftSide -> join.left.output.filter(WatermarkLineage.isTime),
-      RightSide -> join.right.output.filter(WatermarkLineage.isTime)
-    )
-  )
+  private val names: JoinNames = JoinNames.copyable(join.left.output, join.right.output, conjuncts)
   import names.{column, columns, name, text}
 
   private def common(side: Side): Seq[(String, String)] = Seq(
@@ -79,9 +72,12 @@ final private[streamjoin] class Refusals(
   def noEquality: AnalysisException =
     StreamJoinErrors.analysis("STREAMJOIN_NO_EQUALITY", common(LeftSide) ++ Seq("key" -> "id"): _*)
 
-  private def inSql(bound: FoundBound): String =
-    s"${column(bound.side, bound.out)} >= ${column(bound.side.other, bound.in)} - " +
-      s"INTERVAL '${bound.postpone / 1e6}' SECOND"
+  private def inSql(bound: FoundBound): String = {
+    val (out, in) = (column(bound.side, bound.out), column(bound.side.other, bound.in))
+    val distance = JoinNames.duration(math.abs(bound.postpone))
+    if (bound.postpone == 0) s"$out >= $in"
+    else s"$out >= $in ${if (bound.postpone > 0) "-" else "+"} INTERVAL $distance"
+  }
 
   /** A bound over the columns at hand, of an hour. */
   private def exampleBound: String = {

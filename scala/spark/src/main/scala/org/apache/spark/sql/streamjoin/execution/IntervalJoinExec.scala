@@ -324,12 +324,7 @@ final private[streamjoin] case class IntervalJoinExec(
 
   private def names: JoinNames = binding match {
     case Some(batch) => JoinNames.of(join, left.output, right.output, batch.inputs)
-    case None =>
-      JoinNames.qualified(
-        left.output,
-        right.output,
-        Side.both.map(side => side -> join.keys(side).map(times)).toMap
-      )
+    case None => JoinNames.qualified(left.output, right.output, leftKeys ++ rightKeys ++ condition)
   }
 
   private def describe: Seq[String] = {
