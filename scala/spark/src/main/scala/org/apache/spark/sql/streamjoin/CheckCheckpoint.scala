@@ -4,6 +4,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
@@ -16,15 +17,21 @@ import org.apache.spark.sql.execution.streaming.state.{
 import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
 import org.apache.spark.sql.streamjoin.plans.HiddenJoin
 
-/** `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads, never writes. */
-final private[streamjoin] case class CheckCheckpoint(session: SparkSession) extends (LogicalPlan => Unit) {
+/**
+ * `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads, never writes. A rule that
+ * changes nothing, for what a check rule throws loses its SQLSTATE (`ExtendedAnalysisException`).
+ */
+final private[streamjoin] case class CheckCheckpoint(session: SparkSession) extends Rule[LogicalPlan] {
 
-  override def apply(plan: LogicalPlan): Unit = plan match {
-    case write: WriteToStream if hasStreamJoin(write.inputQuery) =>
-      val checkpoint = new Path(write.resolvedCheckpointLocation)
-      val files = CheckpointFileManager.create(checkpoint, hadoopConf)
-      if (files.exists(checkpoint)) check(write.inputQuery, checkpoint, files)
-    case _ =>
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan match {
+      case write: WriteToStream if hasStreamJoin(write.inputQuery) =>
+        val checkpoint = new Path(write.resolvedCheckpointLocation)
+        val files = CheckpointFileManager.create(checkpoint, hadoopConf)
+        if (files.exists(checkpoint)) check(write.inputQuery, checkpoint, files)
+      case _ =>
+    }
+    plan
   }
 
   private def hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
@@ -38,21 +45,19 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
   private def check(query: LogicalPlan, checkpoint: Path, files: CheckpointFileManager): Unit = {
     val joins = if (StreamJoinConf.enabled) StreamJoins.of(query, session) else Nil
     val recorded = numbered(new Path(checkpoint, JoinLog.Directory), files).size
-    if (recorded == 0) {
-      if (joins.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
-        throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
-    } else if (joins.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
-    else {
+    if (recorded > 0) {
+      if (joins.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
       val log = new JoinLog(session, checkpoint)
       val partitions = session.asInstanceOf[ClassicSession].sessionState.conf.numShufflePartitions
       joins.foreach(join =>
         log.verify(join, partitions, JoinDescription.Written :+ JoinDescription.Partitions)
       )
-      // They are recorded one by one before the first batch, which may have been cut off in between.
-      val complete = numbered(new Path(checkpoint, "commits"), files).nonEmpty
-      if (joins.size < recorded || (complete && joins.size > recorded))
-        throw JoinLog.changed(checkpoint, JoinDescription.Number, recorded.toString, joins.size.toString)
-    }
+    } else if (joins.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
+      throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
+    // They are recorded one by one before the first batch, which may have been cut off in between.
+    val complete = numbered(new Path(checkpoint, "commits"), files).nonEmpty
+    if (joins.size < recorded || (complete && joins.size > recorded))
+      throw JoinLog.changed(checkpoint, JoinDescription.Number, recorded.toString, joins.size.toString)
   }
 
   private def refused(name: String, checkpoint: Path) =

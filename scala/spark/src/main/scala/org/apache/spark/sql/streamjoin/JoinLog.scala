@@ -6,8 +6,8 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentBatchTimestamp, Expression}
-import org.apache.spark.sql.streamjoin.analysis.JoinNames
+import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentBatchTimestamp, EqualTo, Expression}
+import org.apache.spark.sql.streamjoin.analysis.{JoinNames, PredicateParts}
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
@@ -27,18 +27,12 @@ private[streamjoin] object JoinDescription {
   val Written: Seq[String] = Seq(Type, Equality, Condition)
 
   def of(join: IntervalJoin, partitions: Int): JoinDescription = {
-    val names = JoinNames.plain(join.left.output, join.right.output)
-    // The time of the batch is no part of the condition.
-    def text(expression: Expression): String =
-      names.text(expression.transform { case now: CurrentBatchTimestamp => now.copy(timestampMs = 0L) })
+    val equalities = join.leftKeys.zip(join.rightKeys).map { case (l, r) => EqualTo(l, r) }
     JoinDescription(
       Map(
         Type -> join.plan.joinType.name,
-        Equality -> join.leftKeys
-          .zip(join.rightKeys)
-          .map { case (l, r) => s"${text(l)} = ${text(r)}" }
-          .mkString(" AND "),
-        Condition -> join.condition.map(text).getOrElse("true"),
+        Equality -> text(join.left.output, join.right.output, PredicateParts.all(equalities)),
+        Condition -> join.plan.written,
         LeftRows -> rows(join.left.output),
         RightRows -> rows(join.right.output),
         Partitions -> partitions.toString
@@ -46,8 +40,18 @@ private[streamjoin] object JoinDescription {
     )
   }
 
+  /** A condition, the same in every run: neither the time of a batch nor the numbers that Spark gives are part of it. */
+  def text(left: Seq[Attribute], right: Seq[Attribute], condition: Option[Expression]): String =
+    condition.fold("true") { expression =>
+      val timeless = expression.transform { case now: CurrentBatchTimestamp => now.copy(timestampMs = 0L) }
+      lasting(JoinNames.plain(left, right).text(timeless))
+    }
+
   private def rows(output: Seq[Attribute]): String =
-    output.map(column => s"${column.name} ${column.dataType.sql}").mkString(", ")
+    lasting(output.map(column => s"${column.name} ${column.dataType.sql}").mkString(", "))
+
+  /** `RewriteWithExpression` numbers its columns over all queries of the application. */
+  private def lasting(text: String): String = text.replaceAll("_common_expr_\\d+", "_common_expr")
 }
 
 /** `<checkpoint>/stream-joins/<n>`: the joins of a query, written before their first batch. */

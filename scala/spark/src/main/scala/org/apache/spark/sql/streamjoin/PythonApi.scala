@@ -46,7 +46,7 @@ object PythonApi {
    *   for a join that `start()` would refuse
    */
   def bounds(df: Dataset[Row]): DataFrame = {
-    val plan = df.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed
+    val plan = PrepareStreamingQuery.visible(df.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed)
     val inputs = InputName.of(plan)
     val rows = for {
       join <- StreamJoins.of(plan, df.sparkSession)

@@ -13,7 +13,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // rule has nothing to do with hints, it has to run before ResolveWriteToStream.
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))
     // start(): a checkpoint that another join began.
-    extensions.injectCheckRule(CheckCheckpoint(_))
+    extensions.injectPostHocResolutionRule(CheckCheckpoint(_))
     // Each batch: the joins as Spark knows them, for its own rules.
     extensions.injectOptimizerRule(_ => RestoreJoins)
     // Each batch: the joins as ours, once Spark's rules are done with them.

@@ -1,15 +1,28 @@
 package org.apache.spark.sql.streamjoin
 
+import java.util.UUID
+
+import scala.collection.mutable
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.RewriteCollationJoin
 import org.apache.spark.sql.catalyst.expressions.{
+  CommonExpressionDef,
+  CommonExpressionRef,
   CurrentBatchTimestamp,
   CurrentDate,
   CurrentTimestamp,
-  LocalTimestamp
+  LocalTimestamp,
+  With
 }
-import org.apache.spark.sql.catalyst.optimizer.ExtractPythonUDFFromJoinCondition
-import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, EventTimeWatermark, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.optimizer.{ExtractPythonUDFFromJoinCondition, InlineCTE}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AnalysisHelper,
+  EventTimeWatermark,
+  Filter,
+  Join,
+  LogicalPlan
+}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
@@ -37,11 +50,9 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
             "STREAMJOIN_OUTPUT_MODE",
             "mode" -> write.outputMode.toString.toLowerCase
           )
-        val all = joins.size == write.inputQuery.collect {
-          case join: Join if isStreamJoin(join) => join
-        }.size
+        val all = joins.size == prepared.collect { case hidden: HiddenJoin => hidden }.size
         // Where some join is handed to Spark, Spark's checker has to see it; it then sees all of them.
-        write.copy(inputQuery = if (all) prepared else PrepareStreamingQuery.keepWatermarks(write.inputQuery))
+        write.copy(inputQuery = if (all) prepared else PrepareStreamingQuery.visible(write.inputQuery))
       }
     case other => other
   }
@@ -58,19 +69,53 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
 private[streamjoin] object PrepareStreamingQuery {
 
   /** The query with its joins out of sight of Spark's checker and its watermarks before the filters. */
-  def prepare(query: LogicalPlan): LogicalPlan = rewrite(keepWatermarks(query)) {
+  def prepare(query: LogicalPlan): LogicalPlan = rewrite(visible(query)) {
     case Join(left, right, joinType, condition, hint) if RecognizeJoin.isStreamJoin(left, right, joinType) =>
       HiddenJoin(left, right, joinType, condition, hint)
   }
 
+  /** The same, with its joins in sight. */
+  def visible(query: LogicalPlan): LogicalPlan =
+    keepWatermarks(distinctMarks(inlineTimes(inlineQueries(query))))
+
+  /** Each reference to a common table expression is an input with watermarks of its own. */
+  private def inlineQueries(query: LogicalPlan): LogicalPlan =
+    AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
+
+  /**
+   * A mark that stands in several places is several. Under one id, the copies of a stream that is joined twice would be
+   * taken for one, and run as one where Spark reuses an exchange.
+   */
+  private def distinctMarks(query: LogicalPlan): LogicalPlan = {
+    val seen = mutable.Set.empty[UUID]
+    rewrite(query) {
+      case mark: EventTimeWatermark if !seen.add(mark.nodeId) => mark.copy(nodeId = UUID.randomUUID())
+    }
+  }
+
   /** The query with its watermarks before the filters that are written after them. */
-  def keepWatermarks(query: LogicalPlan): LogicalPlan =
+  private def keepWatermarks(query: LogicalPlan): LogicalPlan =
     if (
       !SQLConf.get
         .getConf(StreamJoinConf.WatermarkBeforeFilter) || query.exists(_.isInstanceOf[WatermarkBarrier])
     )
       query
     else rewrite(query) { case mark: EventTimeWatermark => WatermarkBarrier(mark) }
+
+  /**
+   * `d.t - INTERVAL 1 MINUTE BETWEEN ...` has Spark compute its middle once, in a column of its own below the join. That
+   * column would be kept in state, and named in place of the one that the user wrote.
+   */
+  def inlineTimes(query: LogicalPlan): LogicalPlan = rewrite(query) { case node @ (_: Filter | _: Join) =>
+    node.transformExpressions {
+      case With(child, definitions) if definitions.forall(isOfTime) =>
+        val byId = definitions.map(definition => definition.id -> definition.child).toMap
+        child.transform { case CommonExpressionRef(id, _, _) if byId.contains(id) => byId(id) }
+    }
+  }
+
+  private def isOfTime(definition: CommonExpressionDef): Boolean =
+    definition.child.deterministic && definition.child.references.exists(WatermarkLineage.isTime)
 
   private def rewrite(query: LogicalPlan)(rule: PartialFunction[LogicalPlan, LogicalPlan]): LogicalPlan =
     AnalysisHelper.allowInvokingTransformsInAnalyzer {
@@ -88,7 +133,8 @@ private[streamjoin] object StreamJoins {
   def of(query: LogicalPlan, session: SparkSession): Seq[IntervalJoin] = {
     // As in MicroBatchExecution.runBatch, so that the optimizer leaves the time of the batch alone.
     val copy = AnalysisHelper.allowInvokingTransformsInAnalyzer {
-      query.clone().transformAllExpressionsWithPruning(_.containsPattern(CURRENT_LIKE)) {
+      val inlined = PrepareStreamingQuery.inlineTimes(query.clone())
+      inlined.transformAllExpressionsWithPruning(_.containsPattern(CURRENT_LIKE)) {
         case now: CurrentTimestamp => CurrentBatchTimestamp(0L, now.dataType, Some("UTC"))
         case now: LocalTimestamp => CurrentBatchTimestamp(0L, now.dataType, now.timeZoneId)
         case today: CurrentDate => CurrentBatchTimestamp(0L, today.dataType, today.timeZoneId)

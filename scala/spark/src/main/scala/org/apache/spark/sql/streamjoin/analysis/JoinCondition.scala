@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.analysis
 
+import scala.util.Try
+
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
@@ -55,7 +57,7 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
     case _ if sideOf(conjunct).isDefined || bounds(conjunct).nonEmpty => None
     case _ =>
       comparisons(conjunct).headOption
-        .filter { case (greater, less, _) => Seq(greater, less).forall(spansTime) }
+        .filter(_ => Seq(left, right).forall(side => spansTime(conjunct, side)))
         .flatMap { case (greater, less, _) => why(greater, less).map(NotConstant(conjunct, _)) }
   }
 
@@ -64,8 +66,8 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
     case other => Seq(other)
   }
 
-  private def spansTime(expression: Expression): Boolean =
-    expression.references.exists(WatermarkLineage.isTime)
+  private def spansTime(expression: Expression, side: AttributeSet): Boolean =
+    expression.references.exists(column => WatermarkLineage.isTime(column) && side.contains(column))
 
   /** A conjunct as `greater >= less`, or `>` when strict. */
   private def comparisons(conjunct: Expression): Seq[(Expression, Expression, Boolean)] = conjunct match {
@@ -85,18 +87,22 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
       conjunct: Expression
   ): Option[FoundBound] =
     (greater, less) match {
-      case (l: Attribute, r: Attribute)
-          if WatermarkLineage.isWindow(l) && WatermarkLineage.isWindow(r) && !strict =>
-        opposite(l, r, 0L, conjunct)
+      case (l: Attribute, r: Attribute) if WatermarkLineage.isWindow(l) && WatermarkLineage.isWindow(r) =>
+        conjunct match {
+          case _: EqualTo | _: EqualNullSafe => opposite(l, r, 0L, conjunct)
+          // Windows are ordered by their starts; of windows of two lengths, that says nothing about their ends.
+          case _ => None
+        }
       case _ =>
         for {
           more <- LinearTime.of(greater).toOption
           fewer <- LinearTime.of(less).toOption
-          difference = more - fewer
+          difference <- Try(more - fewer).toOption
           found <- difference match {
             // out - in + constant >= 0, and one microsecond less where the comparison is strict.
             case LinearTime(Seq(out), Seq(in), constant, slack) =>
-              opposite(out, in, constant + slack - (if (strict) 1 else 0), conjunct)
+              Try(Math.addExact(constant, slack - (if (strict) 1 else 0))).toOption
+                .flatMap(opposite(out, in, _, conjunct))
             case _ => None
           }
         } yield found

@@ -14,8 +14,11 @@ import org.apache.spark.sql.catalyst.plans.{
   LeftSemi => SparkLeftSemi,
   RightOuter => SparkRightOuter
 }
+import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
+import org.apache.spark.sql.streamjoin.JoinDescription
 import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkLineage}
+import org.apache.spark.sql.types.StringType
 
 import streamjoin.core.{JoinType, Left => LeftSide, Side, TimeBound, TimeBounds}
 
@@ -63,10 +66,23 @@ private[streamjoin] object RecognizeJoin {
     private val usable: Seq[FoundBound] =
       found.filter(b => Seq(b.out, b.in).forall(c => keyOf.contains(c.exprId)))
 
-    private val equality = join match {
+    /** The keys of either side, which are compared by their bytes, and what is left of the condition. */
+    private val equality: Option[(Seq[Expression], Seq[Expression], Option[Expression])] = join match {
       case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
-        Some((leftKeys, rightKeys, other))
+        val (byBytes, byValue) = leftKeys.zip(rightKeys).map(comparable).partition { case (left, _) =>
+          UnsafeRowUtils.isBinaryStable(left.dataType)
+        }
+        val rest = PredicateParts.all(byValue.map { case (left, right) => EqualTo(left, right) } ++ other)
+        if (byBytes.isEmpty) None else Some((byBytes.map(_._1), byBytes.map(_._2), rest))
       case _ => None
+    }
+
+    /** Strings of a collation by their collation keys, which Spark puts in for columns only (RewriteCollationJoin). */
+    private def comparable(keys: (Expression, Expression)): (Expression, Expression) = keys match {
+      case (left, right)
+          if left.dataType.isInstanceOf[StringType] && !UnsafeRowUtils.isBinaryStable(left.dataType) =>
+        (CollationKey(left), CollationKey(right))
+      case other => other
     }
 
     def refusal: Option[AnalysisException] = {
@@ -86,7 +102,7 @@ private[streamjoin] object RecognizeJoin {
               val unmarked = Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId)).get
               refusals.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)
             }
-            .orElse(inOr.map(refusals.boundInOr(side, _)))
+            .orElse(inOr.map(refusals.boundInOr(side, _, Side.both.filterNot(usable.map(_.side).contains))))
             .orElse(varying.map(refusals.notConstant(side, _)))
             .getOrElse(refusals.unbounded(side))
         }
@@ -113,6 +129,7 @@ private[streamjoin] object RecognizeJoin {
             usable.map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone))
           ),
           tightest,
+          JoinDescription.text(join.left.output, join.right.output, other),
           ordinal
         )
       )

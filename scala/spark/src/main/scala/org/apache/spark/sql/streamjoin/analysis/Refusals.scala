@@ -38,13 +38,16 @@ final private[streamjoin] class Refusals(
     )
   }
 
-  def boundInOr(side: Side, or: NoBound.InsideOr): AnalysisException = {
-    val widest = Side.both.flatMap(each => or.bounds.filter(_.side == each).maxByOption(_.postpone))
+  /** With a bound for each side that has none. */
+  def boundInOr(side: Side, or: NoBound.InsideOr, unbounded: Seq[Side]): AnalysisException = {
+    val bounds = unbounded.map { each =>
+      or.bounds.filter(_.side == each).maxByOption(_.postpone).fold(exampleBound(each))(inSql)
+    }
     StreamJoinErrors.analysis(
       "STREAMJOIN_BOUND_IN_OR",
       common(side) ++ Seq(
         "conjunct" -> text(or.conjunct),
-        "rewrite" -> widest.map(inSql).mkString(s"(${text(or.conjunct)}) AND ", " AND ", "")
+        "rewrite" -> (text(or.conjunct) +: bounds).mkString(" AND ")
       ): _*
     )
   }
@@ -79,17 +82,18 @@ final private[streamjoin] class Refusals(
     else s"$out >= $in ${if (bound.postpone > 0) "-" else "+"} INTERVAL $distance"
   }
 
+  private def exampleBound(side: Side): String = s"${time(side)} >= ${time(side.other)} - INTERVAL 1 HOUR"
+
   /** A bound over the columns at hand, of an hour. */
   private def exampleBound: String = {
-    val left = time(LeftSide, join.left.output)
-    val right = time(RightSide, join.right.output)
+    val (left, right) = (time(LeftSide), time(RightSide))
     s"$right BETWEEN $left - INTERVAL 1 HOUR AND $left + INTERVAL 1 HOUR"
   }
 
-  private def time(side: Side, output: Seq[Attribute]): String =
+  private def time(side: Side): String =
     marked(side)
       .find(!WatermarkLineage.isWindow(_))
-      .orElse(output.find(_.dataType == TimestampType))
+      .orElse((if (side == LeftSide) join.left else join.right).output.find(_.dataType == TimestampType))
       .map(column(side, _))
       .getOrElse(s"${side.name}.time")
 }

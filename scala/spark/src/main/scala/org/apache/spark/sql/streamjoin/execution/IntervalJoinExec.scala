@@ -91,8 +91,10 @@ final private[streamjoin] case class IntervalJoinExec(
   private def limits(watermarks: IndexedSeq[Long]): IndexedSeq[Long] =
     join.watermarks.indices.map(key => join.bounds.state(key, watermarks(_)))
 
-  private def outputWatermark(watermarks: IndexedSeq[Long]): Long =
-    join.watermarks.indices.map(key => join.bounds.output(key, watermarks(_))).min
+  private def outputWatermark(watermarks: IndexedSeq[Long]): Long = {
+    val handedOn = if (join.joinType.filtered.isDefined) join.keys(Left) else join.watermarks.indices
+    handedOn.map(key => join.bounds.output(key, watermarks(_))).min
+  }
 
   /**
    * Spark asks in terms of its own watermark, while it plans this batch for the one before and for this one, and after it

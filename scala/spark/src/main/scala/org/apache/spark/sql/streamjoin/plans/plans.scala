@@ -19,8 +19,12 @@ final private[streamjoin] case class HiddenJoin(
     joinType: SparkJoinType,
     condition: Option[Expression],
     hint: JoinHint
-) extends BinaryNode {
+) extends BinaryNode
+    with SupportsNonDeterministicExpression {
   lazy val join: Join = Join(left, right, joinType, condition, hint)
+
+  /** The time of the batch counts as one until the optimizer is done; nothing else gets past the checks of a `Join`. */
+  override def allowNonDeterministicExpression: Boolean = true
 
   override def output: Seq[Attribute] = join.output
 
@@ -50,6 +54,8 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extend
  *   by watermark key
  * @param found
  *   the bounds as they were found, the tightest of each pair of columns
+ * @param written
+ *   the condition beside the equalities as text, before the optimizer puts the time of a batch in
  * @param ordinal
  *   which join of the query this is, from the inputs up: the number of its state
  */
@@ -59,6 +65,7 @@ final private[streamjoin] case class JoinPlan(
     watermarks: IndexedSeq[ColumnWatermark],
     bounds: TimeBounds,
     found: Seq[FoundBound],
+    written: String,
     ordinal: Int
 ) {
 

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.watermark
 
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 
@@ -31,9 +32,7 @@ final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis
 
   /** After a batch that ran with these watermarks, from the event times that its plan saw. */
   def after(executed: SparkPlan): QueryWatermarks = {
-    val marks = StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(executed) {
-      case mark: EventTimeWatermarkExec => mark
-    }
+    val marks = QueryWatermarks.marks(executed)
     val seen = Origin
       .number(marks.map(_.nodeId))
       .zip(marks)
@@ -52,6 +51,18 @@ private[streamjoin] object QueryWatermarks {
   private val MicrosPerMilli = 1000L
 
   def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
+
+  /**
+   * The marks in a plan that was executed, top down and left to right. Where two copies of a stream are shuffled alike,
+   * Spark runs one exchange for both, and the second stands in the plan as a leaf (`ReuseExchangeAndSubquery`).
+   */
+  private def marks(executed: SparkPlan): Seq[EventTimeWatermarkExec] =
+    StreamingQueryPlanTraverseHelper
+      .collectFromUnfoldedPlan(executed) {
+        case mark: EventTimeWatermarkExec => Seq(mark)
+        case reused: ReusedExchangeExec => marks(reused.child)
+      }
+      .flatten
 
   /** The ends of the range hold. */
   private def micros(millis: Long): Long =

@@ -1,0 +1,506 @@
+package org.apache.spark.sql.streamjoin
+
+import java.sql.Timestamp
+import java.time.{Instant, LocalDate, LocalTime, ZoneOffset}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.Suite
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.runtime.{
+  MemoryStream,
+  MicroBatchExecution,
+  StreamingQueryWrapper
+}
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress, Trigger}
+import org.apache.spark.sql.streamjoin.execution.IntervalJoinExec
+import org.apache.spark.sql.streamjoin.state.IndexCache
+import org.apache.spark.sql.types.{IntegerType, StructType}
+
+import streamjoin.core.{JoinType, Side}
+
+/** Queries over streams in memory that stand still until they are fed. */
+private[streamjoin] trait JoinTest extends SparkTest { this: Suite =>
+  import JoinTest._
+
+  protected val Hourly: String = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
+
+  /** Orders `o` and deliveries `d`, both `(id STRING, t TIMESTAMP, v INT)`, with watermarks that follow at once. */
+  protected def hourly(how: String = "inner", condition: String = Hourly): Streams => DataFrame =
+    streams => streams.marked("o").join(streams.marked("d"), expr(condition), how)
+
+  protected def job(
+      query: Streams => DataFrame = hourly(),
+      schema: String = Events,
+      checkpoint: String = newFolder(),
+      mode: String = "append"
+  ): Job = new Job(spark, checkpoint, mode, schema, query)
+
+  /** Runs a job and stops it whatever happens. */
+  protected def running[T](job: Job)(body: Job => T): T =
+    try {
+      job.start()
+      body(job)
+    } finally job.stop()
+
+  /** The streams of a job, each made when it is first asked for. */
+  protected def newStreams(schema: String = Events): Streams = new Streams(spark, schema)
+}
+
+private[streamjoin] object JoinTest {
+  val Events = "id STRING, t TIMESTAMP, v INT"
+
+  private val Day = LocalDate.parse("2024-06-01")
+
+  /** `10:05`, `10:05:00.000001`, or with a date `2024-10-27T10:05`; in UTC. */
+  def at(time: String): Timestamp = {
+    val local =
+      if (time.contains("T")) java.time.LocalDateTime.parse(time) else LocalTime.parse(time).atDate(Day)
+    Timestamp.from(local.toInstant(ZoneOffset.UTC))
+  }
+
+  def row(id: String, time: String, v: Int = 0): Row = Row(id, if (time == null) null else at(time), v)
+
+  def o(id: String, time: String, v: Int = 0): (String, Row) = "o" -> row(id, time, v)
+  def d(id: String, time: String, v: Int = 0): (String, Row) = "d" -> row(id, time, v)
+
+  private def text(value: Any): String = value match {
+    case null => "-"
+    case time: Timestamp =>
+      val local = time.toInstant.atZone(ZoneOffset.UTC).toLocalDateTime
+      if (local.toLocalDate == Day) local.toLocalTime.toString else local.toString
+    case row: Row => row.toSeq.map(text).mkString("(", " ", ")")
+    case other => other.toString
+  }
+
+  /** Columns side by side, `-` for null, times of the day in UTC. */
+  def text(row: Row): String = row.toSeq.map(text(_: Any)).mkString(" ")
+
+  /** Streams by name, all with one schema. */
+  final class Streams(spark: org.apache.spark.sql.classic.SparkSession, schema: String) {
+    private val fields = StructType.fromDDL(schema)
+    private val byName = mutable.LinkedHashMap.empty[String, MemoryStream[Row]]
+
+    def stream(name: String): MemoryStream[Row] =
+      byName.getOrElseUpdate(name, MemoryStream[Row](Encoders.row(fields), spark))
+
+    /** As it is, without a watermark. */
+    def raw(name: String): DataFrame = stream(name).toDF()
+
+    /** With a watermark on its time, and its name as alias. */
+    def marked(name: String, delay: String = "0 seconds"): DataFrame =
+      raw(name).withWatermark("t", delay).as(name)
+  }
+
+  final case class Batch(id: Long, rows: Seq[String])
+
+  /**
+   * A streaming query that can be stopped and started, here and in a new place. Each start makes new streams, which have
+   * all rows that were fed before, so that any batch can be replayed.
+   */
+  final class Job(
+      spark: org.apache.spark.sql.classic.SparkSession,
+      val checkpoint: String,
+      mode: String,
+      schema: String,
+      query: Streams => DataFrame
+  ) {
+    private val fed = mutable.ArrayBuffer.empty[(String, Seq[Row])]
+    private var streams: Streams = _
+    private var running: Option[StreamingQuery] = None
+
+    /** Every batch that the sink was given, also those that it was given again. */
+    val seen: mutable.ArrayBuffer[Batch] = mutable.ArrayBuffer.empty[Batch]
+
+    /** How the sink reads a batch. */
+    var sink: DataFrame => Seq[String] = _.collect().map(text(_: Row)).toSeq
+
+    /** The same rows for another query. */
+    def successor(query: Streams => DataFrame): Job = {
+      val next = new Job(spark, checkpoint, mode, schema, query)
+      next.fed ++= fed
+      next
+    }
+
+    def start(): Job = {
+      assert(running.isEmpty, "it runs already")
+      streams = new Streams(spark, schema)
+      fed.foreach { case (name, rows) => streams.stream(name).addData(rows) }
+      val frame = query(streams)
+      running = Some(
+        frame.writeStream
+          .option("checkpointLocation", checkpoint)
+          .outputMode(mode)
+          .foreachBatch { (batch: DataFrame, id: Long) =>
+            val rows = sink(batch)
+            seen.synchronized(seen += Batch(id, rows)): Unit
+          }
+          .start()
+      )
+      this
+    }
+
+    def stop(): Job = {
+      running.foreach(_.stop())
+      running = None
+      this
+    }
+
+    def restart(): Job = stop().start()
+
+    def streaming: StreamingQuery = running.get
+
+    def execution: MicroBatchExecution =
+      streaming.asInstanceOf[StreamingQueryWrapper].streamingQuery.asInstanceOf[MicroBatchExecution]
+
+    /** The rows come as one batch; returns what comes out until the query waits for more, in order. */
+    def feed(rows: (String, Row)*): Seq[String] = batches(rows: _*).flatMap(_.rows).sorted
+
+    /** The same, batch by batch. */
+    def batches(rows: (String, Row)*): Seq[Batch] = {
+      val before = seen.size
+      execution.withProgressLocked {
+        rows.groupMap(_._1)(_._2).foreach { case (name, some) =>
+          fed += name -> some
+          streams.stream(name).addData(some)
+        }
+      }
+      streaming.processAllAvailable()
+      seen.drop(before).toSeq
+    }
+
+    /** Waits until nothing is left to do; returns what came out since the start of it. */
+    def settle(): Seq[String] = feed()
+
+    def plan: SparkPlan = execution.lastExecution.executedPlan
+
+    def joins: Seq[IntervalJoinExec] = plan.collect { case join: IntervalJoinExec => join }
+
+    /** Of the batch that ran last. */
+    def progress: StreamingQueryProgress =
+      streaming.recentProgress.filter(_.batchId == seen.last.id).last
+
+    def operator: StateOperatorProgress =
+      progress.stateOperators.find(_.operatorName == IntervalJoinExec.OperatorName).get
+
+    def metric(name: String): Long = operator.customMetrics.asScala.get(name).fold(-1L)(_.longValue)
+
+    /** Rows in state, left and right. */
+    def state: (Long, Long) = (metric("leftRowsInState"), metric("rightRowsInState"))
+
+    /** The watermark that the last batch evicted by, `14:00` or `none`. */
+    def watermark(side: String, column: String = "t"): String =
+      operator.customMetrics.asScala
+        .get(s"watermarkMs.$side.$column")
+        .fold("none")(ms => text(Timestamp.from(Instant.ofEpochMilli(ms)): Any))
+  }
+}
+
+class OperatorSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private def ids(how: String, condition: String = Hourly): Streams => DataFrame = streams => {
+    val joined = hourly(how, condition)(streams)
+    if (JoinType.named(how).get.filtered.isDefined) joined.selectExpr("o.id", "o.v")
+    else joined.selectExpr("o.id", "o.v", "d.id", "d.v")
+  }
+
+  private val both = Table6(
+    inner = Seq("a 1 a 2"),
+    left = Seq("a 1 a 2", "b 3 - -"),
+    right = Seq("- - c 4", "a 1 a 2"),
+    full = Seq("- - c 4", "a 1 a 2", "b 3 - -"),
+    semi = Seq("a 1"),
+    anti = Seq("b 3")
+  )
+
+  /** What each type makes of the same rows. */
+  private case class Table6(
+      inner: Seq[String],
+      left: Seq[String],
+      right: Seq[String],
+      full: Seq[String],
+      semi: Seq[String],
+      anti: Seq[String]
+  ) {
+    def apply(how: String): Seq[String] = Map(
+      "inner" -> inner,
+      "left_outer" -> left,
+      "right_outer" -> right,
+      "full_outer" -> full,
+      "left_semi" -> semi,
+      "left_anti" -> anti
+    )(how)
+  }
+
+  for (how <- JoinType.all.map(_.name)) {
+    test(s"$how: rows out once, matched flags outlast a restart, the state ends empty") {
+      running(job(ids(how))) { job =>
+        val out = mutable.ArrayBuffer.empty[String]
+        out ++= job.feed(o("a", "10:00", 1), o("b", "10:00", 3), d("c", "10:00", 4), d("a", "10:30", 2))
+        job.restart()
+        out ++= job.feed(o("zz", "10:20", 0), d("zz", "12:40", 0))
+        job.restart()
+        // Past everything; what is left of z meets nobody of the other side.
+        out ++= job.feed(o("end", "15:00"), d("end", "15:00"))
+        out ++= job.feed(o("end", "20:00"), d("end", "20:00"))
+        val mine = out.filterNot(row => row.contains("end") || row.contains("zz"))
+        assert(mine.sorted == both(how))
+        assert(job.joins.size == 1)
+        assert(job.operator.numRowsTotal <= 4)
+      }
+    }
+
+    test(s"$how: rows that meet nobody take no place") {
+      val condition = s"$Hourly AND o.v > 0 AND d.v > 0"
+      running(job(ids(how, condition))) { job =>
+        val rows = job.feed(
+          o(null, "10:00", 1),
+          d(null, "10:00", 1),
+          o("a", "10:00", 0),
+          d("a", "10:00", 0),
+          o("b", null, 1),
+          d("b", null, 1)
+        )
+        val left = Seq("- 1 - -", "a 0 - -", "b 1 - -")
+        val right = Seq("- - - 1", "- - a 0", "- - b 1")
+        val expected = Table6(Nil, left, right, left ++ right, Nil, Seq("- 1", "a 0", "b 1"))
+        assert(rows == expected(how).sorted)
+        assert(job.operator.numRowsTotal == 0)
+        assert(job.metric("paddedRows") == expected(how).size)
+      }
+    }
+
+    test(s"$how: duplicates come out as often as they are there") {
+      running(job(ids(how))) { job =>
+        val out = job.feed(o("a", "10:00", 1), o("a", "10:00", 1)) ++
+          job.feed(d("a", "10:10", 2), d("a", "10:10", 2)) ++
+          job.feed(o("a", "10:00", 1)) ++
+          job.feed(o("end", "15:00"), d("end", "15:00")) ++
+          job.feed(o("end", "20:00"), d("end", "20:00"))
+        // W(o) is 10:00 when the third comes: it is not late.
+        val expected = how match {
+          case "left_semi" => Seq.fill(3)("a 1")
+          case "left_anti" => Nil
+          case _ => Seq.fill(6)("a 1 a 2")
+        }
+        assert(out.filterNot(_.contains("end")) == expected)
+      }
+    }
+
+    test(s"$how: columns and nullability") {
+      val streams = newStreams()
+      val left = streams.marked("o").selectExpr("id", "t", "coalesce(v, 0) AS v").as("o")
+      val right = streams.marked("d").selectExpr("id", "t", "coalesce(v, 0) AS w").as("d")
+      val joined = left.join(right, expr(Hourly), how)
+      val join = optimized(joined).head
+      val names =
+        Seq("id", "t", "v") ++ (if (JoinType.named(how).get.filtered.isDefined) Nil else Seq("id", "t", "w"))
+      assert(joined.columns.toSeq == names)
+      val nullable = join.output.filter(_.dataType == IntegerType).map(_.nullable)
+      val expected = how match {
+        case "inner" => Seq(false, false)
+        case "left_outer" => Seq(false, true)
+        case "right_outer" => Seq(true, false)
+        case "full_outer" => Seq(true, true)
+        case _ => Seq(false)
+      }
+      assert(nullable == expected)
+      assert(joined.schema.fields.filter(_.dataType == IntegerType).map(_.nullable).toSeq == expected)
+    }
+  }
+
+  private def optimized(frame: DataFrame) = StreamJoins.of(
+    PrepareStreamingQuery.prepare(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
+    spark
+  )
+
+  for (how <- Seq("left_semi", "left_anti")) test(s"$how: a row leaves with its first match") {
+    running(job(ids(how))) { job =>
+      job.feed(o("a", "10:00", 1), o("a", "10:01", 2), o("b", "10:00", 3))
+      assert(job.state == ((3, 0)))
+      job.feed(d("a", "10:30"))
+      assert(job.state._1 == 1)
+      assert(job.operator.numRowsTotal == job.state._1 + job.state._2)
+      // One that comes after its match never goes in.
+      job.feed(o("a", "10:02", 4))
+      assert(job.state._1 == 1)
+    }
+  }
+
+  test("rows kept count on both sides, and none is left when both watermarks are past them") {
+    running(job()) { job =>
+      job.feed(o("a", "10:00"), d("b", "10:30"))
+      assert(job.state == ((1, 1)))
+      assert(job.operator.numRowsTotal == 2)
+      job.feed(o("a", "11:00"), d("b", "11:30"))
+      // Orders before 10:30 and deliveries before 11:00 can meet nobody.
+      assert(job.state == ((1, 1)))
+      assert(job.operator.numRowsTotal == 2)
+      assert(job.operator.numRowsRemoved == 2)
+    }
+  }
+
+  test("an index belongs to a query that runs") {
+    val before = IndexCache.held
+    val checkpoint = newFolder()
+    def mine = (IndexCache.held -- before).filter(_.storeId.checkpointRootLocation.contains(checkpoint))
+    val running = job(checkpoint = checkpoint).start()
+    running.feed(o("a", "10:00"), d("a", "10:30"))
+    assert(mine.size == 2)
+    IndexCache.sweep()
+    assert(mine.size == 2)
+    running.stop()
+    // Spark unloads the stores of a stopped query in its maintenance.
+    org.apache.spark.sql.execution.streaming.state.StateStore.unloadAll()
+    IndexCache.sweep()
+    assert(mine.isEmpty)
+  }
+
+  test("without the index of the batch before, the store has it all") {
+    for (how <- Seq("full_outer", "left_semi")) {
+      def out(empty: Boolean): Seq[Seq[String]] = running(job(ids(how))) { job =>
+        Seq(
+          Seq(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:00", 3)),
+          Seq(d("a", "10:10", 4)),
+          Seq(o("c", "09:30", 5), o("c", "10:00", 6), d("a", "10:20", 7)),
+          Seq(o("end", "15:00"), d("end", "15:00"))
+        ).map { rows =>
+          val out = job.feed(rows: _*)
+          if (empty) IndexCache.held.foreach(IndexCache.take)
+          out
+        }
+      }
+      assert(out(empty = true) == out(empty = false))
+    }
+  }
+
+  test("an index of another version is not used") {
+    running(job(ids("left_outer"))) { job =>
+      job.feed(o("a", "10:00", 1), o("b", "10:00", 2))
+      val old = IndexCache.held.toSeq.flatMap(id => IndexCache.take(id).map(id -> _))
+      job.feed(d("a", "10:10", 3), o("c", "10:10", 4))
+      // What an executor would hold that did not run the last batch.
+      IndexCache.held.foreach(IndexCache.take)
+      old.foreach { case (id, index) => IndexCache.put(id, index) }
+      assert(job.feed(d("c", "10:20", 5), d("a", "10:20", 6)) == Seq("a 1 a 6", "c 4 c 5"))
+      assert(job.feed(o("end", "15:00"), d("end", "15:00")).filter(_.contains("-")) == Seq("b 2 - -"))
+    }
+  }
+
+  test("a sink that reads a batch twice finds the same rows, and so does the next batch") {
+    val twice = job(ids("full_outer"))
+    twice.sink = batch => {
+      val first = batch.collect().map(text(_: Row)).toSeq.sorted
+      val second = batch.collect().map(text(_: Row)).toSeq.sorted
+      assert(first == second)
+      first
+    }
+    running(twice) { job =>
+      assert(job.feed(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:00", 3)).isEmpty)
+      assert(job.feed(d("a", "10:10", 4)) == Seq("a 1 a 4"))
+      job.restart()
+      assert(job.feed(d("a", "10:20", 5)) == Seq("a 1 a 5"))
+      val end = job.feed(o("end", "15:00"), d("end", "15:00"))
+      assert(end == Seq("- - c 3", "b 2 - -", "end 0 end 0"))
+    }
+  }
+
+  test("two sinks of one join, each with a state of its own") {
+    val streams = newStreams()
+    val frame = ids("inner")(streams)
+    val names = Seq("one", "two")
+    val queries = names.map { name =>
+      frame.writeStream.format("memory").queryName(name).option("checkpointLocation", newFolder()).start()
+    }
+    try {
+      streams.stream("o").addData(row("a", "10:00", 1))
+      streams.stream("d").addData(row("a", "10:10", 2))
+      queries.foreach(_.processAllAvailable())
+      names.foreach(name => assert(spark.table(name).collect().map(text(_: Row)).toSeq == Seq("a 1 a 2")))
+    } finally queries.foreach(_.stop())
+  }
+
+  test("one column twice in the output, and none of the event times") {
+    running(job(hourly("left_outer")(_).selectExpr("o.v AS a", "o.v AS b", "d.v + 1 AS c"))) { job =>
+      val out = job.feed(o("a", "10:00", 1), o("b", "10:00", 5), d("a", "10:30", 2)) ++
+        job.feed(o("x", "15:00", 9), d("y", "15:00", 9))
+      assert(out == Seq("1 1 3", "5 5 -"))
+    }
+  }
+
+  test("limit after the join: the rest of the batch is taken in all the same") {
+    running(job(ids("inner")(_).limit(2))) { job =>
+      val first = job.feed(o("a", "10:00", 1), o("b", "10:00", 2), o("c", "10:00", 3), d("a", "10:10", 4))
+      val second = job.feed(d("b", "10:10", 5), d("c", "10:10", 6))
+      val third = job.feed(d("c", "10:20", 7))
+      assert((first ++ second ++ third).size == 2)
+      assert(job.operator.numRowsTotal == 7)
+    }
+  }
+
+  test("sides of one query with the same names") {
+    running(job { streams =>
+      val left = streams.marked("o")
+      val right = streams.marked("d")
+      left.join(right, expr(Hourly)).select(left("id"), left("v"), right("v"))
+    })(job => assert(job.feed(o("a", "10:00", 1), d("a", "10:10", 2)) == Seq("a 1 2")))
+  }
+
+  for (before <- Seq("true", "false")) test(s"one stream in two joins, watermarks before filters: $before") {
+    withConf("spark.streamjoin.watermarkBeforeFilter" -> before) {
+      running(job { streams =>
+        // The very same rows and marks in both, so that Spark would run their exchange once.
+        val orders = streams.marked("o")
+        def one(name: String, rows: String): DataFrame = orders
+          .where(rows)
+          .join(
+            streams.marked(name),
+            expr(s"o.id = $name.id AND o.t BETWEEN $name.t AND $name.t + INTERVAL 1 HOUR"),
+            "right_outer"
+          )
+          .selectExpr(s"'$name' AS name", "o.v AS a", s"$name.v AS b")
+        one("d", "v < 10").union(one("e", "v >= 10"))
+      }) { job =>
+        assert(job.feed(d("a", "10:00", 2), o("a", "10:00", 1), "e" -> row("a", "10:05", 3)) == Seq("d 1 2"))
+        job.restart()
+        assert(job.feed(o("z", "10:50", 11), o("a", "10:00", 4)) == Seq("d 4 2"))
+        // Without barriers, the order of noon moves the watermark of the second join alone.
+        val rest = job.feed(d("b", "10:40", 5), o("a", "10:50", 12), o("y", "12:00", 13)) ++
+          job.feed(o("x", "14:00", 6), "e" -> row("b", "12:00", 7)) ++ job.feed(o("x", "14:00", 14))
+        assert(rest.sorted == Seq("d - 5", "e - 7", "e 12 3"))
+        assert(job.joins.size == 2)
+        assert(job.joins.map(_.join.ordinal) == Seq(0, 1))
+      }
+    }
+  }
+
+  test("all that is there, and stop: what can come out does") {
+    val streams = newStreams()
+    streams.stream("o").addData(row("a", "10:00", 1), row("b", "10:00", 2))
+    streams.stream("d").addData(row("a", "10:10", 3), row("x", "18:00", 4))
+    val query = ids("left_outer")(streams).writeStream
+      .trigger(Trigger.AvailableNow())
+      .format("memory")
+      .queryName("available")
+      .option("checkpointLocation", newFolder())
+      .start()
+    query.awaitTermination()
+    assert(spark.table("available").collect().map(text(_: Row)).toSeq.sorted == Seq("a 1 a 3", "b 2 - -"))
+  }
+
+  for (side <- Side.both) test(s"a batch with rows on the ${side.name} side only") {
+    running(job(ids("full_outer"))) { job =>
+      val (own, other) = if (side.index == 0) (o _, d _) else (d _, o _)
+      assert(job.feed(own("a", "10:00", 1)).isEmpty)
+      assert(job.feed(own("a", "10:00", 2)).isEmpty)
+      assert(job.feed(other("a", "10:00", 3)).size == 2)
+    }
+  }
+}

@@ -1,0 +1,616 @@
+package org.apache.spark.sql.streamjoin
+
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.prop.TableDrivenPropertyChecks
+
+import org.apache.spark.sql.{Column, DataFrame, Row}
+import org.apache.spark.sql.catalyst.util.DateTimeConstants._
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+
+import streamjoin.core.{Left, Right, Side}
+
+/** Every way to write a time bound: what it is in microseconds, and that the join is ours. */
+class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyChecks {
+  import JoinTest._
+
+  private val Second = MICROS_PER_SECOND
+  private val Minute = MICROS_PER_MINUTE
+  private val Hour = MICROS_PER_HOUR
+  private val Day = MICROS_PER_DAY
+
+  private lazy val streams = newStreams()
+  private def orders: DataFrame = streams.marked("o")
+  private def deliveries: DataFrame = streams.marked("d")
+
+  private def joins(frame: DataFrame): Seq[IntervalJoin] = StreamJoins.of(
+    PrepareStreamingQuery.prepare(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
+    spark
+  )
+
+  /** What the one join of a query keeps: `out >= in - this`, by side. */
+  private def kept(frame: DataFrame): Map[Side, Long] = {
+    val found = joins(frame)
+    assert(found.size == 1)
+    val join = found.head
+    Side.both.map(side => side -> join.plan.found.filter(_.side == side).map(_.postpone).min).toMap
+  }
+
+  private def check(frame: DataFrame, left: Long, right: Long): Unit =
+    assert(kept(frame) == Map(Left -> left, Right -> right)): Unit
+
+  /** The condition beside an equality of the keys; orders are kept for `left`, deliveries for `right`. */
+  private def on(condition: String, left: Long, right: Long): Unit =
+    withClue(s"$condition: ") {
+      check(orders.join(deliveries, expr(s"o.id = d.id AND $condition")), left, right)
+      // Given after the join, it is the same.
+      check(orders.join(deliveries, expr("o.id = d.id")).where(condition), left, right)
+    }
+
+  test("every comparison, in either direction") {
+    val table = Table[String, Long, Long](
+      ("condition", "orders kept", "deliveries kept"),
+      ("d.t >= o.t AND d.t <= o.t + INTERVAL 1 HOUR", Hour, 0),
+      ("o.t <= d.t AND o.t + INTERVAL 1 HOUR >= d.t", Hour, 0),
+      ("d.t > o.t AND d.t < o.t + INTERVAL 1 HOUR", Hour - 1, -1),
+      ("o.t < d.t AND o.t + INTERVAL 1 HOUR > d.t", Hour - 1, -1),
+      ("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR", Hour, 0),
+      ("o.t BETWEEN d.t - INTERVAL 1 HOUR AND d.t", Hour, 0),
+      ("d.t = o.t", 0, 0),
+      ("o.t = d.t", 0, 0),
+      ("d.t = o.t + INTERVAL 5 MINUTES", 5 * Minute, -5 * Minute),
+      ("d.t - INTERVAL 5 MINUTES = o.t", 5 * Minute, -5 * Minute),
+      ("d.t - INTERVAL 1 HOUR <= o.t AND d.t + INTERVAL 1 MINUTE >= o.t", Hour, Minute),
+      ("NOT (d.t < o.t) AND NOT (d.t > o.t + INTERVAL 1 HOUR)", Hour, 0),
+      ("NOT (d.t <= o.t OR d.t >= o.t + INTERVAL 1 HOUR)", Hour - 1, -1),
+      ("NOT (d.t NOT BETWEEN o.t AND o.t + INTERVAL 1 HOUR)", Hour, 0),
+      ("o.t + INTERVAL 10 MINUTES >= d.t - INTERVAL 20 MINUTES AND o.t <= d.t", 30 * Minute, 0),
+      ("d.t >= o.t + INTERVAL 1 HOUR AND d.t <= o.t + INTERVAL 2 HOURS", 2 * Hour, -Hour)
+    )
+    forAll(table)(on)
+  }
+
+  test("intervals in every unit") {
+    val units = Table[String, Long](
+      ("interval", "microseconds"),
+      ("INTERVAL 1 MICROSECOND", 1),
+      ("INTERVAL 3 MILLISECONDS", 3000),
+      ("INTERVAL 2 SECONDS", 2 * Second),
+      ("INTERVAL '0.000001' SECOND", 1),
+      ("INTERVAL '1.5' SECOND", 1500000),
+      ("INTERVAL 90 MINUTES", 90 * Minute),
+      ("INTERVAL 25 HOURS", 25 * Hour),
+      ("INTERVAL 1 DAY", Day),
+      ("INTERVAL 2 WEEKS", 14 * Day),
+      ("INTERVAL '1 02:03:04.000005' DAY TO SECOND", Day + 2 * Hour + 3 * Minute + 4 * Second + 5),
+      ("INTERVAL '01:30' HOUR TO MINUTE", 90 * Minute),
+      ("INTERVAL '1 day 2 hours 3 microseconds'", Day + 2 * Hour + 3),
+      ("INTERVAL '-5' MINUTE", -5 * Minute),
+      ("INTERVAL -5 MINUTES", -5 * Minute),
+      ("(- INTERVAL '-5' MINUTE)", 5 * Minute),
+      ("INTERVAL 1 HOUR * 2", 2 * Hour),
+      ("2 * INTERVAL 1 HOUR / 4", Hour / 2),
+      ("(INTERVAL 1 HOUR + INTERVAL 1 SECOND)", Hour + Second),
+      ("(INTERVAL 1 HOUR - INTERVAL 1 DAY)", Hour - Day),
+      ("make_dt_interval(1, 2, 3, 4.5)", Day + 2 * Hour + 3 * Minute + 4500000),
+      ("make_interval(0, 0, 1, 2, 3, 4, 5.000006)", 9 * Day + 3 * Hour + 4 * Minute + 5 * Second + 6),
+      ("CAST('INTERVAL 7 SECONDS' AS INTERVAL)", 7 * Second)
+    )
+    forAll(units) { (interval, micros) =>
+      on(s"d.t BETWEEN o.t - INTERVAL 30 DAYS AND o.t + $interval", micros, 30 * Day)
+      on(s"d.t - $interval >= o.t AND d.t - $interval <= o.t + INTERVAL 30 DAYS", 30 * Day + micros, -micros)
+    }
+  }
+
+  test("calendar intervals, as Spark had them before") {
+    withConf("spark.sql.legacy.interval.enabled" -> "true") {
+      on("d.t BETWEEN o.t AND o.t + INTERVAL 1 DAY 2 HOURS 3 MICROSECONDS", Day + 2 * Hour + 3, 0)
+      on("d.t BETWEEN o.t - INTERVAL -5 MINUTES AND o.t + INTERVAL 1 WEEK", 7 * Day, -5 * Minute)
+    }
+  }
+
+  test("timestampadd, dateadd and their kin") {
+    for (unit <- Seq("HOUR", "hour")) {
+      on(s"d.t BETWEEN o.t AND timestampadd($unit, 2, o.t)", 2 * Hour, 0)
+      val earlier = s"timestampadd($unit, -2, d.t)"
+      on(s"$earlier >= timestampadd(MINUTE, -1, o.t) AND $earlier <= o.t", 2 * Hour, -119 * Minute)
+      on(s"d.t BETWEEN o.t AND dateadd($unit, 2, o.t)", 2 * Hour, 0)
+    }
+    on("d.t BETWEEN o.t AND timestampadd(WEEK, 1, o.t)", 7 * Day, 0)
+    on("d.t BETWEEN o.t AND timestampadd(MICROSECOND, 1, o.t)", 1, 0)
+    val byFunction =
+      col("o.id") === col("d.id") && col("d.t").between(col("o.t"), timestamp_add("hour", lit(3), col("o.t")))
+    check(orders.join(deliveries, byFunction), 3 * Hour, 0)
+    val byExpression = col("o.id") === col("d.id") && col("d.t") >= col("o.t") &&
+      col("d.t") <= col("o.t") + expr("INTERVAL 3 HOURS")
+    check(orders.join(deliveries, byExpression), 3 * Hour, 0)
+  }
+
+  test("BETWEEN of more than a column") {
+    // Spark computes the middle of it once, below the join; the bounds are those of the column that it comes from.
+    on("d.t - INTERVAL 1 MINUTE BETWEEN o.t AND o.t + INTERVAL 1 HOUR", Hour + Minute, -Minute)
+    val words = PythonApi.bounds(
+      orders.join(
+        deliveries,
+        expr("o.id = d.id AND d.t - INTERVAL 1 MINUTE BETWEEN o.t AND o.t + INTERVAL 1 HOUR")
+      )
+    )
+    assert(
+      words.select("bound").collect().map(_.getString(0)).toSeq ==
+        Seq("d.t <= o.t + 1 hour 1 minute", "o.t <= d.t - 1 minute")
+    )
+  }
+
+  test("differences of timestamps") {
+    on("d.t - o.t BETWEEN INTERVAL 0 SECONDS AND INTERVAL 1 HOUR", Hour, 0)
+    on("d.t - o.t <= INTERVAL 1 HOUR AND d.t - o.t > INTERVAL '-5' MINUTE", Hour, 5 * Minute - 1)
+    on("INTERVAL 1 HOUR >= d.t - o.t AND INTERVAL 5 MINUTES >= o.t - d.t", Hour, 5 * Minute)
+    on("d.t - o.t = INTERVAL 1 SECOND", Second, -Second)
+    on("d.t - (o.t + INTERVAL 1 HOUR) <= INTERVAL 1 HOUR AND o.t <= d.t", 2 * Hour, 0)
+    on("d.t - o.t - INTERVAL 1 HOUR <= INTERVAL 1 HOUR AND o.t <= d.t", 2 * Hour, 0)
+    on("- (d.t - o.t) <= INTERVAL 1 HOUR AND d.t <= o.t", 0, Hour)
+  }
+
+  test("of several bounds the tightest counts") {
+    on("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR AND d.t < o.t + INTERVAL 10 MINUTES", 10 * Minute - 1, 0)
+    on(
+      "d.t BETWEEN o.t - INTERVAL 1 DAY AND o.t + INTERVAL 1 HOUR AND d.t = o.t + INTERVAL 1 MINUTE",
+      Minute,
+      -Minute
+    )
+    on(
+      "d.t <= o.t + INTERVAL 2 HOURS AND d.t <= o.t + INTERVAL 1 HOUR AND d.t >= o.t AND d.t > o.t",
+      Hour,
+      -1
+    )
+    // One beside an OR.
+    on("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR AND (o.v = 1 OR d.t < o.t + INTERVAL 1 MINUTE)", Hour, 0)
+  }
+
+  test("other conjuncts, on one input and on both, change nothing") {
+    val bound = "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
+    for (how <- Seq("inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"))
+      for (
+        more <- Seq(
+          "o.v < d.v",
+          "o.v > 20",
+          "d.v > 20",
+          "o.t > TIMESTAMP '2024-01-01'",
+          "d.t < TIMESTAMP '2030-01-01'",
+          "upper(o.id) = lower(d.id)",
+          "o.v + d.v > 0",
+          "(o.v = 1 OR d.v = 1)",
+          "o.t <> d.t"
+        )
+      ) withClue(s"$how, $more: ") {
+        check(orders.join(deliveries, expr(s"o.id = d.id AND $bound AND $more"), how), Hour, 0)
+      }
+  }
+
+  test("windows of both times are equal") {
+    def windowed(frame: DataFrame, duration: String, slide: Option[String] = None): DataFrame =
+      frame.withColumn("w", slide.fold(window(col("t"), duration))(window(col("t"), duration, _)))
+    val tumbling = windowed(streams.raw("o").withWatermark("t", "0 seconds"), "10 minutes").as("o")
+    val other = windowed(streams.raw("d").withWatermark("t", "0 seconds"), "10 minutes").as("d")
+    check(tumbling.join(other, expr("o.id = d.id AND o.w = d.w")), 0, 0)
+    check(tumbling.join(other, expr("o.id = d.id")).where("o.w = d.w"), 0, 0)
+    check(tumbling.drop("t").as("o").join(other.drop("t").as("d"), Seq("id", "w")), 0, 0)
+    // With the keys as names, the windows are the only equality too.
+    check(tumbling.join(other, Seq("w")), 0, 0)
+    val sliding =
+      windowed(streams.raw("o").withWatermark("t", "0 seconds"), "10 minutes", Some("5 minutes")).as("o")
+    val slidingToo =
+      windowed(streams.raw("d").withWatermark("t", "0 seconds"), "10 minutes", Some("5 minutes")).as("d")
+    check(sliding.join(slidingToo, expr("o.id = d.id AND o.w = d.w"), "left_outer"), 0, 0)
+  }
+
+  test("windows: pairs of one window, each once, and state that ends with it") {
+    def windowed(streams: Streams, name: String): DataFrame =
+      streams
+        .raw(name)
+        .withWatermark("t", "0 seconds")
+        .withColumn("w", window(col("t"), "10 minutes"))
+        .as(name)
+    running(
+      job(streams =>
+        windowed(streams, "o")
+          .join(windowed(streams, "d"), expr("o.id = d.id AND o.w = d.w"), "left_outer")
+          .selectExpr("o.v", "d.v", "o.w.start")
+      )
+    ) { job =>
+      assert(job.feed(o("a", "10:01", 1), d("a", "10:09:59.999", 2), d("a", "10:10", 3)) == Seq("1 2 10:00"))
+      // The watermark of d is in the next window: the window of 10:00 is over for it, and may still get orders.
+      assert(job.feed(o("a", "10:09", 4), o("a", "10:05", 5)) == Seq("4 2 10:00", "5 2 10:00"))
+      assert(job.feed(o("a", "10:10", 6)) == Seq("6 3 10:10"))
+      assert(job.feed(o("b", "10:31", 7), d("b", "10:30", 8)) == Seq("7 8 10:30"))
+      assert(job.operator.numRowsTotal == 2)
+      // Six minutes past: it is not over, so that nobody is padded yet.
+      assert(job.feed(o("c", "10:40", 9)).isEmpty)
+      assert(job.feed(d("b", "10:50", 9)) == Seq("9 - 10:40"))
+    }
+  }
+
+  test("SQL: FROM a, b WHERE, JOIN ON, USING, from views") {
+    streams.raw("o").withWatermark("t", "0 seconds").createOrReplaceTempView("orders")
+    streams.raw("d").withWatermark("t", "0 seconds").createOrReplaceTempView("deliveries")
+    val bound = "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
+    for (
+      query <- Seq(
+        s"SELECT * FROM orders o, deliveries d WHERE o.id = d.id AND $bound",
+        s"SELECT * FROM orders o JOIN deliveries d ON o.id = d.id AND $bound",
+        s"SELECT o.v FROM orders o JOIN deliveries d ON o.id = d.id WHERE $bound",
+        s"SELECT id, o.v AS a, d.v AS b FROM orders o JOIN deliveries d USING (id) WHERE $bound",
+        s"SELECT * FROM orders o LEFT JOIN deliveries d ON o.id = d.id AND $bound",
+        s"SELECT * FROM orders o RIGHT JOIN deliveries d ON $bound AND d.id = o.id",
+        s"SELECT * FROM orders o FULL JOIN deliveries d ON o.id = d.id AND $bound",
+        s"SELECT * FROM orders o LEFT SEMI JOIN deliveries d ON o.id = d.id AND $bound",
+        s"SELECT * FROM orders o LEFT ANTI JOIN deliveries d ON o.id = d.id AND $bound",
+        s"SELECT * FROM orders o CROSS JOIN deliveries d WHERE o.id = d.id AND $bound",
+        s"SELECT * FROM (SELECT id, t FROM orders) o JOIN (SELECT t, id FROM deliveries) d ON o.id = d.id AND $bound",
+        s"WITH d AS (SELECT * FROM deliveries WHERE v > 0) SELECT * FROM orders o, d WHERE $bound AND o.id = d.id"
+      )
+    ) withClue(s"$query: ")(check(spark.sql(query), Hour, 0))
+    // A filter on the other side makes an inner join of it: nothing is padded.
+    val filtered = spark.sql(
+      s"SELECT * FROM orders o LEFT JOIN deliveries d ON o.id = d.id AND $bound WHERE d.v > 0"
+    )
+    assert(joins(filtered).map(_.plan.joinType.name) == Seq("inner"))
+  }
+
+  test("SQL: a common table expression in two places is two inputs") {
+    running(job { streams =>
+      streams.raw("o").withWatermark("t", "0 seconds").createOrReplaceTempView("events")
+      spark.sql("""
+        WITH e AS (SELECT * FROM events WHERE v > 0)
+        SELECT o.v AS a, d.v AS b FROM e o LEFT JOIN e d
+          ON o.id = d.id AND d.t > o.t AND d.t <= o.t + INTERVAL 10 MINUTES""")
+    }) { job =>
+      val out = job.feed(o("a", "10:00", 1), o("a", "10:05", 2)) ++ job.feed(o("a", "10:30", 3)) ++
+        job.feed(o("a", "10:50", 4))
+      assert(out == Seq("1 2", "2 -", "3 -"))
+      assert(job.joins.size == 1)
+    }
+  }
+
+  test("SQL: watermarks in the FROM clause") {
+    running(job { streams =>
+      streams.raw("o").createOrReplaceTempView("orders")
+      streams.raw("d").createOrReplaceTempView("deliveries")
+      spark.sql("""
+        SELECT o.v AS a, d.v AS b
+        FROM STREAM orders WATERMARK t DELAY OF INTERVAL 0 SECONDS AS o
+        LEFT JOIN STREAM deliveries WATERMARK t DELAY OF INTERVAL 0 SECONDS AS d
+          ON o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR""")
+    }) { job =>
+      assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2), o("b", "10:00", 3)) == Seq("1 2"))
+      assert(job.feed(d("x", "11:30", 4)) == Seq("3 -"))
+      assert(job.joins.size == 1)
+    }
+  }
+
+  test("the order of windows is no bound") {
+    // One of an hour starts before those of ten minutes that it holds, and ends after them.
+    running(job { streams =>
+      def windowed(name: String, duration: String) =
+        streams.raw(name).withWatermark("t", "0 seconds").withColumn("w", window(col("t"), duration)).as(name)
+      val bound = "d.t BETWEEN o.t - INTERVAL 1 HOUR AND o.t + INTERVAL 1 HOUR"
+      windowed("o", "10 minutes")
+        .join(windowed("d", "1 hour"), expr(s"o.id = d.id AND d.w <= o.w AND $bound"), "left_outer")
+        .selectExpr("o.v", "d.v")
+    }) { job =>
+      assert(job.feed(o("a", "10:15", 1), d("x", "10:40", 2)).isEmpty)
+      assert(job.feed(d("x", "10:45", 2)).isEmpty)
+      assert(job.feed(d("a", "10:55", 3)) == Seq("1 3"))
+    }
+  }
+
+  test("the time column under another name") {
+    val bound = "s BETWEEN r AND r + INTERVAL 1 HOUR"
+    val left = streams.raw("o").withWatermark("t", "0 seconds")
+    val right = streams.raw("d").withWatermark("t", "0 seconds")
+    val renamed = Seq[(DataFrame, DataFrame)](
+      (left.withColumnRenamed("t", "r"), right.withColumnRenamed("t", "s")),
+      (left.select(col("id"), col("t").as("r")), right.selectExpr("id", "t AS s")),
+      (left.selectExpr("id", "t AS x").selectExpr("id", "x AS r"), right.selectExpr("t AS s", "id")),
+      (left.withColumn("r", col("t")), right.withColumn("s", col("t"))),
+      (left.toDF("id", "r", "v"), right.toDF("id", "s", "v")),
+      (left.selectExpr("id", "CAST(t AS TIMESTAMP) AS r"), right.selectExpr("id", "t AS s"))
+    )
+    renamed.foreach { case (a, b) => check(a.join(b, "id").where(bound), Hour, 0) }
+  }
+
+  test("the time column in a projection") {
+    val left = streams.raw("o").withWatermark("t", "0 seconds")
+    val right = deliveries
+    def five(frame: DataFrame): DataFrame = frame.selectExpr("id", "t + INTERVAL 5 MINUTES AS t5").as("o")
+    check(five(left).join(right, expr("o.id = d.id AND d.t BETWEEN t5 AND t5 + INTERVAL 1 HOUR")), Hour, 0)
+    check(
+      left
+        .withColumn("t5", expr("t - INTERVAL 5 MINUTES"))
+        .as("o")
+        .join(right, expr("o.id = d.id AND d.t = o.t5")),
+      0,
+      0
+    )
+  }
+
+  test("a shifted time, with the column itself pruned, is late and expires by the shifted watermark") {
+    running(job { streams =>
+      val shifted =
+        streams.raw("o").withWatermark("t", "0 seconds").selectExpr("id", "t + INTERVAL 5 MINUTES AS t5", "v")
+      shifted
+        .as("o")
+        .join(
+          streams.marked("d"),
+          expr("o.id = d.id AND d.t BETWEEN t5 AND t5 + INTERVAL 10 MINUTES"),
+          "left_outer"
+        )
+        .selectExpr("o.v", "d.v")
+    }) { job =>
+      // t5 is 10:05, open until d.t is past 10:15.
+      assert(job.feed(o("a", "10:00", 1), d("x", "10:15", 2)).isEmpty)
+      assert(job.feed(d("a", "10:15", 3)) == Seq("1 3"))
+      // The watermark of o.t5 is 10:05, of d.t 10:15: at the limit, it is kept.
+      assert(job.feed(o("b", "10:00", 4)).isEmpty)
+      assert(job.state._1 == 2)
+      assert(job.feed(o("b", "09:59", 5)).isEmpty)
+      assert(job.operator.numRowsDroppedByWatermark == 1)
+      assert(job.feed(d("x", "10:15:00.001", 6)) == Seq("4 -"))
+    }
+  }
+
+  test("bounds over sub-milliseconds are exact") {
+    running(
+      job(
+        hourly(condition = "o.id = d.id AND d.t > o.t AND d.t < o.t + INTERVAL 3 MICROSECONDS")(_)
+          .selectExpr("o.v", "d.v")
+      )
+    ) { job =>
+      val out = job.feed(o("a", "10:00:00.000010", 1)) ++
+        job.feed((8 to 15).map(n => d("a", f"10:00:00.0000$n%02d", n)): _*)
+      assert(out == Seq("1 11", "1 12"))
+    }
+  }
+
+  test("an outer join of USING columns") {
+    running(
+      job(streams =>
+        streams
+          .marked("o")
+          .join(streams.marked("d").withColumnRenamed("v", "w").as("d"), Seq("id", "t"), "full_outer")
+          .selectExpr("id", "t", "v", "w")
+      )
+    ) { job =>
+      assert(
+        job.feed(o("a", "10:00", 1), d("a", "10:00", 2), o("b", "10:00", 3), d("c", "10:00", 4)) == Seq(
+          "a 10:00 1 2"
+        )
+      )
+      assert(
+        job.feed(o("x", "10:01", 0), d("x", "10:01", 0)) == Seq("b 10:00 3 -", "c 10:00 - 4", "x 10:01 0 0")
+      )
+    }
+  }
+
+  test("a stream joined with itself") {
+    running(job { streams =>
+      val events = streams.raw("o").withWatermark("t", "0 seconds")
+      events
+        .as("o")
+        .join(
+          events.as("d"),
+          expr("o.id = d.id AND d.t > o.t AND d.t <= o.t + INTERVAL 10 MINUTES"),
+          "left_outer"
+        )
+        .selectExpr("o.v", "d.v")
+    }) { job =>
+      val out = job.feed(o("a", "10:00", 1), o("a", "10:05", 2)) ++ job.feed(o("a", "10:15", 3)) ++
+        job.feed(o("x", "10:40", 4))
+      assert(out.sorted == Seq("1 2", "2 3", "3 -"))
+    }
+  }
+
+  // What can be a key.
+
+  private case class KeyType(ddl: String, same: Seq[(Any, Any)], different: Seq[(Any, Any)])
+
+  private def decimal(text: String): java.math.BigDecimal = new java.math.BigDecimal(text)
+
+  private val keyTypes = Seq(
+    KeyType("STRING", Seq("a" -> "a", "" -> ""), Seq("a" -> "A", "a" -> "a ")),
+    KeyType("INT", Seq(1 -> 1), Seq(1 -> -1)),
+    KeyType("BOOLEAN", Seq(true -> true), Seq(true -> false)),
+    KeyType("DATE", Seq(java.sql.Date.valueOf("2024-06-01") -> java.sql.Date.valueOf("2024-06-01")), Nil),
+    KeyType("BINARY", Seq(Array[Byte](1, 2) -> Array[Byte](1, 2)), Seq(Array[Byte](1) -> Array[Byte](1, 0))),
+    KeyType("DECIMAL(10, 2)", Seq(decimal("1.50") -> decimal("1.5")), Seq(decimal("1.5") -> decimal("1.51"))),
+    KeyType(
+      "DECIMAL(38, 10)",
+      Seq(decimal("12345678901234567890.5") -> decimal("12345678901234567890.50")),
+      Seq(decimal("12345678901234567890.5") -> decimal("12345678901234567890.6"))
+    ),
+    KeyType("DOUBLE", Seq(0.0 -> -0.0, Double.NaN -> Double.NaN, 1.5 -> 1.5), Seq(1.0 -> 1.0000001)),
+    KeyType("FLOAT", Seq(0.0f -> -0.0f, Float.NaN -> Float.NaN), Seq(1.0f -> 2.0f)),
+    KeyType(
+      "STRUCT<a: INT, b: DOUBLE>",
+      Seq(Row(1, 0.0) -> Row(1, -0.0), Row(null, 1.0) -> Row(null, 1.0)),
+      Seq(Row(1, 1.0) -> Row(2, 1.0), Row(null, 1.0) -> Row(0, 1.0))
+    ),
+    KeyType(
+      "ARRAY<DOUBLE>",
+      Seq(Seq(0.0, Double.NaN) -> Seq(-0.0, Double.NaN)),
+      Seq(Seq(1.0) -> Seq(1.0, 1.0))
+    ),
+    KeyType("TIMESTAMP_NTZ", Seq(at("10:00").toLocalDateTime -> at("10:00").toLocalDateTime), Nil)
+  )
+
+  for (keyType <- keyTypes) test(s"keys of ${keyType.ddl}") {
+    running(
+      job(
+        hourly("left_outer", "o.k = d.k AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR")(_)
+          .selectExpr("o.n AS n", "d.n AS m"),
+        schema = s"k ${keyType.ddl}, t TIMESTAMP, n INT"
+      )
+    ) { job =>
+      val pairs = keyType.same ++ keyType.different
+      // Keys of different pairs may be equal, so that one pair comes after the other.
+      val out = pairs.zipWithIndex.flatMap { case ((left, right), n) =>
+        val (early, late) = (at(f"${n + 1}%02d:00").toInstant, at(f"${n + 1}%02d:10"))
+        job.feed("o" -> Row(left, java.sql.Timestamp.from(early), n), "d" -> Row(right, late, n))
+      } ++ job.feed("o" -> Row(null, at("23:00"), 99), "d" -> Row(null, at("23:00"), 99))
+      val same = keyType.same.indices.map(n => s"$n $n")
+      val alone = "99 -" +: keyType.different.indices.map(n => s"${keyType.same.size + n} -")
+      assert(out.sorted == (same ++ alone).sorted)
+    }
+  }
+
+  for (
+    equality <- Seq(
+      "o.k = d.k",
+      "o.k <=> d.k",
+      "struct(o.k, 1) = struct(d.k, 1) AND o.one = d.one",
+      "trim(o.k) = d.k"
+    )
+  )
+    test(s"keys of a collation: $equality") {
+      val collated = "CAST(id AS STRING COLLATE UTF8_LCASE) AS k"
+      running(job { streams =>
+        val left =
+          streams.raw("o").withWatermark("t", "0 seconds").selectExpr(collated, "t", "v", "1 AS one").as("o")
+        val right =
+          streams.raw("d").withWatermark("t", "0 seconds").selectExpr(collated, "t", "v", "1 AS one").as("d")
+        left
+          .join(right, expr(s"$equality AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"), "left_outer")
+          .selectExpr("o.v", "d.v")
+      }) { job =>
+        val out = job.feed(o("Abc", "10:00", 1), o("x", "10:00", 2)) ++
+          job.feed(d("aBC", "10:00", 3), d("y", "10:00", 4)) ++
+          job.feed(o("end", "15:00", 5), d("end", "15:00", 5))
+        assert(out == Seq("1 3", "2 -", "5 5"))
+      }
+    }
+
+  test("null-safe equality: null is a key like others") {
+    running(
+      job(
+        hourly("full_outer", "o.id <=> d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR")(_)
+          .selectExpr("o.v", "d.v")
+      )
+    ) { job =>
+      assert(job.feed(o(null, "10:00", 1), o("a", "10:00", 2), o("", "10:00", 3)).isEmpty)
+      assert(job.feed(d(null, "10:00", 4), d("b", "10:00", 5)) == Seq("1 4"))
+      assert(job.feed(o("x", "12:00", 0), d("x", "12:00", 0)) == Seq("- 5", "0 0", "2 -", "3 -"))
+    }
+  }
+
+  test("keys that are expressions, of two types, and several") {
+    running(
+      job(
+        hourly(condition =
+          "lower(o.id) = d.id AND CAST(o.v AS BIGINT) = d.v + 1L AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
+        )(_).selectExpr("o.id", "o.v", "d.id", "d.v")
+      )
+    ) { job =>
+      assert(
+        job.feed(o("A", "10:00", 2), o("A", "10:00", 3), d("a", "10:00", 1), d("b", "10:00", 1)) == Seq(
+          "A 2 a 1"
+        )
+      )
+    }
+  }
+
+  // Days where clocks change.
+
+  test("a day has 25 hours in Berlin, 24 in UTC") {
+    def day(zone: String): Map[Side, Long] = withConf("spark.sql.session.timeZone" -> zone) {
+      kept(newStreams().marked("o").join(newStreams().marked("d"), expr(daily)))
+    }
+    def expected(left: Long): Map[Side, Long] = Map(Left -> left, Right -> 0L)
+    assert(day("UTC") == expected(Day))
+    assert(day("+02:00") == expected(Day))
+    for (zone <- Seq("Europe/Berlin", "America/New_York"))
+      assert(day(zone) == expected(Day + Hour), zone)
+  }
+
+  private val daily = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 DAY"
+
+  test("less than a day, and a calendar interval of hours, are as long as they say") {
+    withConf("spark.sql.session.timeZone" -> "Europe/Berlin") {
+      on("d.t BETWEEN o.t AND o.t + INTERVAL '23:59:59.999999' HOUR TO SECOND", Day - 1, 0)
+      on("d.t BETWEEN o.t AND timestampadd(HOUR, 24, o.t)", Day, 0)
+      on("d.t BETWEEN o.t AND timestampadd(DAY, 1, o.t)", Day + Hour, 0)
+      on("d.t BETWEEN timestampadd(DAY, -1, o.t) AND o.t", 0, Day + Hour)
+      // Two days of one change.
+      on("d.t BETWEEN o.t AND o.t + INTERVAL 2 DAYS", 2 * Day + Hour, 0)
+    }
+  }
+
+  for (
+    (zone, condition) <- Seq(
+      "Europe/Berlin" -> daily,
+      "Europe/Berlin" -> "o.id = d.id AND d.t >= o.t AND d.t - o.t <= INTERVAL 1 DAY",
+      "Europe/Berlin" -> "o.id = d.id AND d.t >= o.t AND timestampadd(DAY, -1, d.t) <= o.t"
+    )
+  ) test(s"a match on the day of 25 hours is found: $zone, $condition") {
+    withConf("spark.sql.session.timeZone" -> zone) {
+      running(job(hourly("left_outer", condition)(_).selectExpr("o.v", "d.v"))) { job =>
+        // 14:00 on the local clock, the day before it goes back.
+        assert(job.feed(o("a", "2024-10-26T12:00", 1), d("x", "2024-10-26T12:00", 0)).isEmpty)
+        // More than 24 hours later, and on the local clock less than a day.
+        assert(job.feed(d("x", "2024-10-27T12:59", 0)).isEmpty)
+        assert(job.feed(d("x", "2024-10-27T12:59:30", 0)).isEmpty)
+        assert(job.feed(d("a", "2024-10-27T13:00", 2), d("a", "2024-10-27T13:00:00.000001", 3)) == Seq("1 2"))
+      }
+    }
+  }
+
+  test("the day of 23 hours is no longer than it is") {
+    withConf("spark.sql.session.timeZone" -> "America/New_York") {
+      running(job(hourly("left_outer", daily)(_).selectExpr("o.v", "d.v"))) { job =>
+        // 14:00 local, and 14:00 local the day after, when the clocks have gone forward.
+        assert(job.feed(o("a", "2024-03-09T19:00", 1)).isEmpty)
+        assert(job.feed(d("a", "2024-03-10T18:00", 2), d("a", "2024-03-10T18:00:00.000001", 3)) == Seq("1 2"))
+      }
+    }
+  }
+
+  test("a difference over a clock change, kept long enough") {
+    withConf("spark.sql.session.timeZone" -> "Europe/Berlin") {
+      // On the local clock these two are no minute apart, and an hour in truth.
+      running(
+        job(
+          hourly("left_outer", "o.id = d.id AND d.t >= o.t AND d.t - o.t < INTERVAL 1 MINUTE")(_)
+            .selectExpr("o.v", "d.v")
+        )
+      ) { job =>
+        assert(job.feed(o("a", "2024-10-27T00:30", 1)).isEmpty)
+        assert(job.feed(d("x", "2024-10-27T01:30", 0)).isEmpty)
+        assert(job.feed(d("a", "2024-10-27T01:30:30", 2)) == Seq("1 2"))
+      }
+    }
+  }
+
+  test("PythonApi.bounds: a row each, in words") {
+    val bounds = PythonApi.bounds(orders.join(deliveries, expr(Hourly), "left_outer"))
+    val rows = bounds.select("side", "column", "bound", "keeps").collect().map(text(_: Row)).toSeq
+    assert(rows == Seq("o t d.t <= o.t + 1 hour o kept 1 hour", "d t o.t <= d.t d kept 0 seconds"))
+    assert(bounds.select("conjunct").collect().forall(_.getString(0).contains("o.t")))
+    val none = PythonApi.bounds(orders)
+    assert(none.collect().isEmpty && none.columns.toSeq == bounds.columns.toSeq)
+  }
+
+  test("in the plan of a running query") {
+    val conditions = Seq[Column](
+      expr("o.id = d.id AND d.t - o.t BETWEEN INTERVAL 0 SECONDS AND INTERVAL 1 HOUR"),
+      col("o.id") === col("d.id") && col("d.t").between(col("o.t"), col("o.t") + expr("INTERVAL 1 HOUR"))
+    )
+    for (condition <- conditions)
+      running(
+        job(streams => streams.marked("o").join(streams.marked("d"), condition).selectExpr("o.v", "d.v"))
+      ) { job =>
+        assert(job.feed(o("a", "10:00", 1), d("a", "11:00", 2), d("a", "11:00:00.000001", 3)) == Seq("1 2"))
+        assert(job.joins.size == 1)
+        assert(!job.plan.toString.contains("StreamingSymmetricHashJoin"))
+      }
+  }
+}

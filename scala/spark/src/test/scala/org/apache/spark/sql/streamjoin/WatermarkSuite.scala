@@ -1,0 +1,475 @@
+package org.apache.spark.sql.streamjoin
+
+import java.nio.file.{Files, Path}
+import java.sql.Timestamp
+import java.time.Instant
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.functions._
+
+/** A watermark per event-time column: what it is, when it counts, and that a restart does not change it. */
+class WatermarkSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private val picked: DataFrame => DataFrame = _.selectExpr("o.v", "d.v")
+
+  private def outer(how: String = "left_outer", condition: String = Hourly): Streams => DataFrame =
+    streams => picked(hourly(how, condition)(streams))
+
+  /** The files of the watermarks by batch, `o's d's`. */
+  private def files(job: Job): Map[Long, String] = {
+    val folder = Path.of(job.checkpoint, "keyed-watermarks")
+    if (!Files.exists(folder)) Map.empty
+    else
+      Files
+        .list(folder)
+        .iterator()
+        .asScala
+        .filter(_.getFileName.toString.forall(_.isDigit))
+        .map(file => file.getFileName.toString.toLong -> watermarks(file))
+        .toMap
+  }
+
+  private def watermarks(file: Path): String = {
+    // Spark's logs start with a line for their version; ours is JSON alone.
+    val keys = new ObjectMapper().readTree(Files.readString(file)).get("keys").elements().asScala
+    keys
+      .map(key => Option(key.get("watermarkMs")).fold("none")(ms => clock(ms.asLong)))
+      .mkString(" ")
+  }
+
+  private def clock(ms: Long): String = text(Row(Timestamp.from(Instant.ofEpochMilli(ms))))
+
+  private def remove(job: Job, file: String): Unit = {
+    val path = Path.of(job.checkpoint, file)
+    assert(Files.deleteIfExists(path), s"no $path")
+    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
+  }
+
+  private def newest(job: Job, log: String): Long = Files
+    .list(Path.of(job.checkpoint, log))
+    .iterator()
+    .asScala
+    .map(_.getFileName.toString)
+    .filter(_.forall(_.isDigit))
+    .map(_.toLong)
+    .max
+
+  test("each column has its own") {
+    running(job(outer("full_outer"))) { job =>
+      job.feed(o("a", "10:00"), d("a", "12:00"))
+      job.feed(o("b", "11:00"), d("b", "12:30"))
+      assert(job.watermark("left") == "10:00" || job.watermark("left") == "11:00")
+      assert(files(job)(0) == "none none")
+      assert(files(job)(1) == "10:00 12:00")
+      assert(files(job).maxBy(_._1)._2 == "11:00 12:30")
+    }
+  }
+
+  test("a stalled stream holds back the state of its partner, and nothing else") {
+    running(job(outer("full_outer"))) { job =>
+      // o goes on, d stands at 10:00.
+      assert(job.feed(o("a", "10:00", 1), d("a", "09:59", 9), d("b", "10:00", 1)) == Seq("- 9"))
+      val out = Seq("11:00", "12:00", "13:00").flatMap(time => job.feed(o("o", time, 2)))
+      // Deliveries before 13:00 can meet no order that is still to come: they leave.
+      assert(out == Seq("- 1"))
+      // Orders wait for deliveries, all of them.
+      assert(job.state == ((4, 0)))
+      assert(files(job).maxBy(_._1)._2 == "13:00 10:00")
+      // Spark's one watermark stands at the slowest.
+      assert(clock(Instant.parse(job.progress.eventTime.get("watermark")).toEpochMilli) == "10:00")
+      // d comes back.
+      assert(job.feed(d("o", "13:30", 3)) == Seq("1 -", "2 -", "2 -", "2 3"))
+      assert(job.state._1 == 1)
+    }
+  }
+
+  test("a row at the watermark is not late, one below it is, and a null is not") {
+    running(job(outer("full_outer"))) { job =>
+      job.feed(o("w", "10:00"), d("w", "10:00"))
+      // W(1) is 10:00; it counts for late rows from batch 2 on.
+      job.feed(o("w", "10:00"), d("w", "10:00"))
+      val rows = job.feed(
+        o("a", "10:00", 1),
+        o("b", "09:59:59.999999", 2),
+        o("c", null, 3),
+        d("a", "10:00", 4),
+        d("b", "09:59:59.999999", 5),
+        d("c", null, 6)
+      )
+      assert(rows.filterNot(_ == "0 0") == Seq("- 6", "1 4", "3 -"))
+      assert(job.seen.map(_.id).max == job.progress.batchId)
+      assert(job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum == 2)
+    }
+  }
+
+  test("late rows by the watermark of the batch before, eviction by the newer one after the rows") {
+    running(job(outer())) { job =>
+      job.feed(o("x", "10:00"), d("x", "12:00"))
+      // W(1): o 10:00, d 12:00, and nothing has run with it for late rows when the next rows come.
+      assert(job.seen.map(_.id).toSeq == Seq(0L, 1L))
+      // Batch 1 was without rows. In batch 2 rows are late by W(1).
+      assert(job.feed(o("a", "10:00", 1), o("a", "09:59", 2)) == Seq("1 -"))
+      assert(job.operator.numRowsDroppedByWatermark == 1)
+    }
+    withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
+      running(job(outer())) { job =>
+        job.feed(o("x", "10:00"), d("x", "12:00"))
+        // W(0) is none: this is not late in batch 1, and expires by W(1), after it has met its batch.
+        assert(
+          job.feed(o("a", "09:00", 1), d("a", "09:30", 2), o("b", "09:00", 3)) == Seq("0 -", "1 2", "3 -")
+        )
+        assert(job.operator.numRowsDroppedByWatermark == 0)
+        // W(1) counts now.
+        assert(job.feed(o("a", "09:00", 4)).isEmpty)
+        assert(job.operator.numRowsDroppedByWatermark == 1)
+      }
+    }
+  }
+
+  test("it never goes back") {
+    running(job(outer("full_outer"))) { job =>
+      job.feed(o("a", "12:00"), d("a", "12:00"))
+      job.feed(o("b", "09:00"), d("b", "09:00"))
+      job.restart()
+      job.feed(o("b", "09:30"), d("b", "09:30"))
+      job.feed(o("b", "12:00", 1))
+      assert(files(job).filter(_._1 > 0).values.toSet == Set("12:00 12:00"))
+    }
+  }
+
+  test("the delay, rounded down to a millisecond") {
+    running(
+      job(streams =>
+        picked(streams.marked("o", "5 minutes").join(streams.marked("d", "90 seconds"), expr(Hourly)))
+      )
+    ) { job =>
+      job.feed(o("a", "10:00:00.000999"), d("a", "10:00:00.001"))
+      assert(files(job)(1) == "09:55 09:58:30.001")
+    }
+  }
+
+  // Restarts and replays.
+
+  private val story: Seq[Seq[(String, Row)]] = Seq(
+    Seq(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:10", 3)),
+    Seq(o("c", "10:05", 4), d("a", "10:30", 5)),
+    Seq(d("x", "11:10", 6)),
+    Seq(o("late", "09:00", 7), o("y", "10:40", 8), d("y", "11:20", 9)),
+    Seq(o("z", "12:00", 10), d("z", "13:30", 11))
+  )
+
+  test("the same after a restart at every batch") {
+    def run(restarts: Boolean): (Seq[String], Map[Long, String]) = running(job(outer("full_outer"))) { job =>
+      val out = story.flatMap { rows =>
+        val out = job.feed(rows: _*)
+        if (restarts) job.restart()
+        out
+      }
+      (out, files(job))
+    }
+    val (plain, plainFiles) = run(restarts = false)
+    val (restarted, restartedFiles) = run(restarts = true)
+    assert(plain == restarted)
+    assert(plainFiles == restartedFiles)
+  }
+
+  test("a batch that is done again sees the same watermarks and gives the same rows") {
+    running(job(outer("full_outer"))) { job =>
+      story.foreach { rows =>
+        job.feed(rows: _*)
+        val last = job.seen.last
+        val before = files(job)
+        job.stop()
+        remove(job, s"commits/${newest(job, "commits")}")
+        job.start()
+        job.settle()
+        val again = job.seen.last
+        assert(again.id == last.id && again.rows.sorted == last.rows.sorted)
+        assert(before.forall { case (batch, keys) => files(job)(batch) == keys })
+      }
+      val once = job.seen.groupBy(_.id).values.map(_.last).flatMap(_.rows).toSeq.sorted
+      val plain = running(this.job(outer("full_outer")))(other => story.flatMap(rows => other.feed(rows: _*)))
+      assert(once == plain.sorted)
+    }
+  }
+
+  test("without its newest file, a key resumes no lower than Spark's own watermark") {
+    running(job(outer("full_outer"))) { job =>
+      job.feed(o("a", "10:00", 1), d("b", "11:30", 2))
+      job.feed(o("c", "12:00", 3), d("d", "12:30", 4))
+      val last = newest(job, "keyed-watermarks")
+      val known = files(job)(last)
+      assert(known == "12:00 12:30")
+      job.stop()
+      remove(job, s"keyed-watermarks/$last")
+      job.start()
+      job.feed(o("e", "12:10", 5))
+      val resumed = files(job)(last)
+      // Spark's is the lower of the two; what d was ahead may be lost, as it is in Spark.
+      assert(resumed == "12:00 12:00" || resumed == known, resumed)
+      val out = job.feed(o("z", "20:00", 0), d("z", "20:00", 0))
+      assert(
+        out.toSet == Set("3 -", "- 4", "5 -", "0 0") || out.toSet.subsetOf(Set("3 -", "- 4", "5 -", "0 0"))
+      )
+      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("- 2", "- 4", "0 0", "1 -", "3 -", "5 -"))
+    }
+  }
+
+  test("without any of its files, it starts from Spark's") {
+    running(job(outer("full_outer"))) { job =>
+      job.feed(o("a", "10:00", 1), d("b", "11:30", 2))
+      job.feed(o("c", "12:00", 3), d("d", "12:30", 4))
+      job.stop()
+      files(job).keys.foreach(batch => remove(job, s"keyed-watermarks/$batch"))
+      job.start()
+      job.feed(o("e", "12:10", 5))
+      assert(files(job).minBy(_._1)._2 == "12:00 12:00")
+    }
+  }
+
+  test("the log is kept no longer than Spark's own") {
+    withConf("spark.sql.streaming.minBatchesToRetain" -> "2") {
+      running(job(outer())) { job =>
+        (0 until 30).foreach(n => job.feed(o("a", f"10:$n%02d"), d("b", f"10:$n%02d")))
+        val kept = files(job).keys.toSeq.sorted
+        val last = newest(job, "commits")
+        assert(kept.size <= 15, s"$kept")
+        assert((last - 1 to last).forall(kept.contains), "what a replay needs")
+        job.restart()
+        assert(job.feed(o("q", "10:40", 1), d("q", "10:41", 2)) == Seq("1 2"))
+      }
+    }
+  }
+
+  // What a watermark sees.
+
+  private def filtered(streams: Streams): DataFrame = {
+    val left = streams.raw("o").withWatermark("t", "0 seconds").where("v > 0").as("o")
+    picked(left.join(streams.marked("d"), expr(Hourly), "left_outer"))
+  }
+
+  test("a filter after withWatermark does not hold it back") {
+    running(job(filtered)) { job =>
+      job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))
+      assert(files(job)(1) == "12:00 10:00")
+    }
+    withConf("spark.streamjoin.watermarkBeforeFilter" -> "false") {
+      running(job(filtered)) { job =>
+        job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))
+        assert(files(job)(1) == "10:00 10:00")
+      }
+    }
+  }
+
+  test("a filter before withWatermark does, and so it should") {
+    running(job { streams =>
+      val left = streams.raw("o").where("v > 0").withWatermark("t", "0 seconds").as("o")
+      picked(left.join(streams.marked("d"), expr(Hourly)))
+    }) { job =>
+      job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))
+      assert(files(job)(1) == "10:00 10:00")
+    }
+  }
+
+  test("rows that the join itself filters move it") {
+    // Spark puts isnotnull of the keys, and conditions on one input, below; they were not written there.
+    running(job(outer("inner", s"$Hourly AND d.v > 0"))) { job =>
+      job.feed(o(null, "12:00"), d("x", "11:00", -1), o("x", "10:00"), d(null, "12:30", 1))
+      assert(files(job)(1) == "12:00 12:30")
+    }
+  }
+
+  test("the two sides of a stream joined with itself are two") {
+    running(job { streams =>
+      val events = streams.raw("o").withWatermark("t", "0 seconds")
+      val slow = events.where("v > 0").as("o")
+      picked(slow.join(events.where("v < 0").as("d"), expr(Hourly), "left_outer"))
+    }) { job =>
+      job.feed(o("a", "10:00", 1), o("a", "10:30", -1), o("b", "10:00", 2), o("x", "12:00", -3))
+      // Both see all rows, as both are marked before the filter.
+      assert(files(job)(1) == "12:00 12:00")
+      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 -1", "2 -"))
+    }
+    withConf("spark.streamjoin.watermarkBeforeFilter" -> "false") {
+      running(job { streams =>
+        val events = streams.raw("o").withWatermark("t", "0 seconds")
+        picked(events.where("v > 0").as("o").join(events.where("v < 0").as("d"), expr(Hourly), "left_outer"))
+      }) { job =>
+        job.feed(o("a", "10:00", 1), o("a", "10:30", -1), o("b", "10:00", 2), o("x", "12:00", -3))
+        assert(files(job)(1) == "10:00 12:00")
+        job.restart()
+        job.feed(o("c", "10:20", 3))
+        assert(files(job).maxBy(_._1)._2 == "10:20 12:00")
+      }
+    }
+  }
+
+  test("a union has the lower of its branches") {
+    running(job { streams =>
+      def branch(name: String) = streams.raw(name).withWatermark("t", "0 seconds")
+      picked(streams.marked("o").join(branch("d").union(branch("e")).as("d"), expr(Hourly), "left_outer"))
+    }) { job =>
+      job.feed(o("a", "10:00", 1), d("x", "14:00", 0))
+      // e has said nothing yet.
+      assert(job.watermark("right") == "none")
+      job.feed("e" -> row("x", "10:30", 0))
+      job.feed("e" -> row("a", "10:45", 2))
+      assert(job.watermark("right") == "10:30")
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("1 2"))
+      job.feed(o("b", "10:00", 3), "e" -> row("x", "11:30", 0))
+      assert(job.watermark("right") == "11:30")
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("1 2", "3 -"))
+    }
+  }
+
+  // Batches without data.
+
+  test("batches without data run when something can be evicted, and only then") {
+    running(job(outer("left_outer"))) { job =>
+      // The watermark of d moves, but no order is below it minus an hour.
+      assert(job.batches(o("a", "10:00", 1), d("x", "10:30")).size == 1)
+      assert(job.batches(d("x", "10:45")).size == 1)
+      // At the limit an order may still meet a delivery.
+      assert(job.batches(d("x", "11:00")).size == 1)
+      // Below it: one more batch takes it out.
+      val batches = job.batches(d("x", "11:00:00.001"))
+      assert(batches.map(_.rows) == Seq(Nil, Seq("1 -")))
+      // Nothing is there any more that could leave, however far it goes.
+      assert(job.batches(d("x", "20:00")).size == 1)
+      // Deliveries leave by the watermark of orders.
+      assert(job.state == ((0, 5)))
+      assert(job.batches(o("y", "10:45")).size == 2)
+      assert(job.state._2 == 4)
+      // The watermark stands.
+      assert(job.batches(o("y", "10:45")).size == 1)
+    }
+  }
+
+  test("no batches without data where they are switched off") {
+    withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
+      running(job(outer("left_outer"))) { job =>
+        assert(job.batches(o("a", "10:00", 1), d("x", "20:00")).map(_.rows) == Seq(Nil))
+        assert(job.batches(d("x", "20:00")).map(_.rows) == Seq(Seq("1 -")))
+      }
+    }
+  }
+
+  // Spark's operators beside ours.
+
+  private val quarter = "15 minutes"
+
+  test("a windowed aggregation after the join loses no row that comes out late") {
+    // Padded orders come out when deliveries have passed them by an hour.
+    running(
+      job(streams =>
+        hourly("left_outer")(streams)
+          .groupBy(window(col("o.t"), quarter))
+          .agg(count("*").as("n"), count(col("d.v")).as("m"))
+          .selectExpr("window.start", "n", "m")
+      )
+    ) { job =>
+      val out = mutable.ArrayBuffer.empty[String]
+      val times =
+        Seq("10:00", "10:10", "10:20", "10:40", "11:05", "11:30", "12:00", "12:40", "13:30", "16:00", "20:00")
+      times.zipWithIndex.foreach { case (time, n) =>
+        out ++= job.feed(o(s"a$n", time, n), d(s"a${n - 1}", time, n))
+      }
+      // Orders of 10:00 to 13:30 each have a delivery that comes less than an hour later, but the last three.
+      val expected =
+        Seq("10:00 2 2", "10:15 1 1", "10:30 1 1", "11:00 1 1", "11:30 1 1", "12:00 1 1", "12:30 1 1")
+      assert(
+        out
+          .filterNot(row => row.startsWith("13") || row.startsWith("16") || row.startsWith("20"))
+          .sorted == expected
+      )
+      val dropped =
+        job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
+      assert(dropped == 0)
+    }
+  }
+
+  test("and gets its windows in the end") {
+    for (how <- Seq("inner", "left_outer", "left_semi", "left_anti"))
+      running(
+        job(streams =>
+          hourly(how)(streams)
+            .groupBy(window(col("o.t"), quarter))
+            .agg(count("*").as("n"))
+            .selectExpr("window.start", "n")
+        )
+      ) { job =>
+        job.feed(o("a", "10:00", 1), d(if (how == "left_anti") "x" else "a", "10:30", 2))
+        job.feed(o("end", "20:00"), d("end", "20:00"))
+        job.feed(o("end", "21:00"), d("end", "21:00"))
+        val out = job.seen.flatMap(_.rows).filter(_.startsWith("10:"))
+        assert(out.toSeq == Seq("10:00 1"), how)
+      }
+  }
+
+  for (how <- Seq("left_semi", "left_anti")) test(s"$how: only the left times are handed on") {
+    running(
+      job(streams =>
+        hourly(how, "o.id = d.id AND o.t BETWEEN d.t AND d.t + INTERVAL 1 HOUR")(streams)
+          .groupBy(window(col("o.t"), quarter))
+          .agg(count("*").as("n"))
+          .selectExpr("window.start", "n")
+      )
+    ) { job =>
+      job.feed(o("a", "10:00", 1), d(if (how == "left_semi") "a" else "b", "10:00", 1))
+      // Deliveries may belong to orders of the next hour; orders before 10:20 are done.
+      job.feed(o("x", "10:20", 1), d("x", "10:20", 1))
+      job.feed(o("x", "10:20", 1), d("x", "10:20", 1))
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("10:00 1"))
+    }
+  }
+
+  test("an aggregation before the join: its windows are not late, and leave in time") {
+    running(job { streams =>
+      val counts = streams
+        .raw("o")
+        .withWatermark("t", "0 seconds")
+        .groupBy(window(col("t"), quarter), col("id"))
+        .agg(count("*").as("n"))
+        .selectExpr("id", "window", "n")
+        .as("o")
+      val other = streams
+        .raw("d")
+        .withWatermark("t", "0 seconds")
+        .withColumn("window", window(col("t"), quarter))
+        .as("d")
+      counts
+        .join(other, expr("o.id = d.id AND o.window = d.window"), "left_outer")
+        .selectExpr("o.window.start", "n", "d.v")
+    }) { job =>
+      job.feed(o("a", "10:00"), o("a", "10:14"), o("b", "10:00"), d("a", "10:10", 1))
+      job.feed(o("x", "10:20"), d("x", "10:20", 2))
+      job.feed(o("x", "10:40"), d("x", "10:40", 3))
+      job.feed(o("x", "11:40"), d("x", "11:40", 4))
+      job.feed(o("x", "15:40"), d("x", "15:40", 5))
+      val out = job.seen.flatMap(_.rows).toSeq
+      assert(out.filter(_.startsWith("10:00")).sorted == Seq("10:00 1 -", "10:00 2 1"))
+      assert(out.count(_.startsWith("10:15")) == 1 && out.count(_.startsWith("10:30")) == 1)
+      val dropped =
+        job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
+      assert(dropped == 0)
+    }
+  }
+
+  test("deduplication before the join") {
+    running(job { streams =>
+      val once = streams.raw("o").withWatermark("t", "0 seconds").dropDuplicates("id", "t").as("o")
+      picked(once.join(streams.marked("d"), expr(Hourly), "left_outer"))
+    }) { job =>
+      job.feed(o("a", "10:00", 1), o("a", "10:00", 1))
+      assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
+      assert(job.state._1 == 1)
+    }
+  }
+}

@@ -1,0 +1,73 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import java.time.{Duration, Instant, ZoneId, ZoneOffset}
+
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.prop.TableDrivenPropertyChecks
+
+class ClockChangesSuite extends AnyFunSuite with TableDrivenPropertyChecks {
+  private val Hour = Duration.ofHours(1).toMillis * 1000
+  private val Day = 24 * Hour
+
+  private def largest(zone: String, span: Long): Long = ClockChanges.largest(ZoneId.of(zone), span)
+
+  test("a zone without clock changes has none, whatever the span") {
+    forAll(Table("zone", "UTC", "+05:30", "Z", "GMT", "-11:00", "Etc/GMT+4")) { zone =>
+      Seq(0L, 1L, Day, 36500 * Day).foreach(span => assert(largest(zone, span) == 0, s"over $span"))
+    }
+  }
+
+  test("within a day of a zone with summer time, the clocks move by an hour") {
+    forAll(Table("zone", "Europe/Berlin", "America/New_York", "America/Los_Angeles", "Asia/Tehran")) { zone =>
+      Seq(Day, 2 * Day, 7 * Day).foreach(span => assert(largest(zone, span) == Hour, s"over $span"))
+    }
+  }
+
+  test("half an hour where the zone moves by that much") {
+    // It had moved by less and by more in its history, none of it by more than that since it counts in hours.
+    assert(largest("Australia/Lord_Howe", Day) >= Hour / 2)
+  }
+
+  test("a day where a zone jumped over the date line") {
+    assert(largest("Pacific/Apia", Day) == Day)
+    assert(largest("Pacific/Kwajalein", Day) >= 23 * Hour)
+  }
+
+  test("never less for a longer span") {
+    forAll(Table("zone", "Europe/Berlin", "Europe/Moscow", "Pacific/Apia", "Africa/Casablanca")) { zone =>
+      val spans = Seq(0L, Hour, Day, 30 * Day, 366 * Day, 3653 * Day)
+      val all = spans.map(largest(zone, _))
+      assert(all == all.sorted)
+    }
+  }
+
+  test("no day from 1970 to 2060 is longer or shorter than it says") {
+    forAll(
+      Table(
+        "zone",
+        "Europe/Berlin",
+        "America/New_York",
+        "Africa/Casablanca",
+        "Antarctica/Troll",
+        "Pacific/Apia"
+      )
+    ) { name =>
+      val zone = ZoneId.of(name)
+      val allowed = ClockChanges.largest(zone, 2 * Day)
+      val days = Iterator
+        .iterate(Instant.EPOCH)(_.plus(Duration.ofHours(7)))
+        .takeWhile(_.isBefore(Instant.parse("2060-01-01T00:00:00Z")))
+      days.foreach { start =>
+        val end = start.atZone(zone).plusDays(1).toInstant
+        val micros = Duration.between(start, end).toMillis * 1000
+        assert(math.abs(micros - Day) <= allowed, s"a day from $start in $name")
+      }
+    }
+  }
+
+  test("far in the future, rules go on as they are") {
+    val berlin = ZoneId.of("Europe/Berlin").getRules
+    assert(berlin.getOffset(Instant.parse("2090-07-01T00:00:00Z")) == ZoneOffset.ofHours(2))
+    assert(largest("Europe/Berlin", Day) == Hour)
+  }
+}
