@@ -8,9 +8,9 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StreamingQueryException
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** What is in a checkpoint goes on exactly, or is refused by name and left as it is. */
 class CheckpointSuite extends AnyFunSuite with JoinTest {

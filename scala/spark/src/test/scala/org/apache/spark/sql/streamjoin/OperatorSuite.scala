@@ -9,7 +9,6 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.Suite
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.{DataFrame, Encoders, Row}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.runtime.{
@@ -22,6 +21,7 @@ import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, St
 import org.apache.spark.sql.streamjoin.execution.IntervalJoinExec
 import org.apache.spark.sql.streamjoin.state.IndexCache
 import org.apache.spark.sql.types.{IntegerType, StructType}
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
 import streamjoin.core.{JoinType, Side}
 

@@ -7,12 +7,12 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** What `start()` refuses, in which words, and what is left to Spark. */
 class RefusalsSuite extends AnyFunSuite with JoinTest {

@@ -3,11 +3,11 @@ package org.apache.spark.sql.streamjoin
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.prop.TableDrivenPropertyChecks
 
-import org.apache.spark.sql.{Column, DataFrame, Row}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.{Column, DataFrame, Row}
 
 import streamjoin.core.{Left, Right, Side}
 

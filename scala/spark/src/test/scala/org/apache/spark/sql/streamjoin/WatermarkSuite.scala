@@ -10,8 +10,8 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{DataFrame, Row}
 
 /** A watermark per event-time column: what it is, when it counts, and that a restart does not change it. */
 class WatermarkSuite extends AnyFunSuite with JoinTest {
