@@ -31,7 +31,7 @@ private[streamjoin] trait JoinTest extends SparkTest { this: Suite =>
 
   protected val Hourly: String = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
 
-  /** Orders `o` and deliveries `d`, both `(id STRING, t TIMESTAMP, v INT)`, with watermarks that follow at once. */
+  /** Orders `o` and deliveries `d`, both `(id STRING, t TIMESTAMP, v INT)`, each with a watermark. */
   protected def hourly(how: String = "inner", condition: String = Hourly): Streams => DataFrame =
     streams => streams.marked("o").join(streams.marked("d"), expr(condition), how)
 
@@ -101,8 +101,8 @@ private[streamjoin] object JoinTest {
   final case class Batch(id: Long, rows: Seq[String])
 
   /**
-   * A streaming query that can be stopped and started, here and in a new place. Each start makes new streams, which have
-   * all rows that were fed before, so that any batch can be replayed.
+   * A streaming query that can be stopped and started. Each start makes new streams, which have all rows that
+   * were fed before, so that any batch can be replayed.
    */
   final class Job(
       spark: org.apache.spark.sql.classic.SparkSession,

@@ -128,7 +128,7 @@ class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyC
   }
 
   test("BETWEEN of more than a column") {
-    // Spark computes the middle of it once, below the join; the bounds are those of the column that it comes from.
+    // Spark would compute the middle of it once, below the join; the bounds are of the column behind it.
     on("d.t - INTERVAL 1 MINUTE BETWEEN o.t AND o.t + INTERVAL 1 HOUR", Hour + Minute, -Minute)
     val words = PythonApi.bounds(
       orders.join(
@@ -220,7 +220,7 @@ class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyC
       )
     ) { job =>
       assert(job.feed(o("a", "10:01", 1), d("a", "10:09:59.999", 2), d("a", "10:10", 3)) == Seq("1 2 10:00"))
-      // The watermark of d is in the next window: the window of 10:00 is over for it, and may still get orders.
+      // The watermark of d is in the next window: that of 10:00 is over for it, and may still get orders.
       assert(job.feed(o("a", "10:09", 4), o("a", "10:05", 5)) == Seq("4 2 10:00", "5 2 10:00"))
       assert(job.feed(o("a", "10:10", 6)) == Seq("6 3 10:10"))
       assert(job.feed(o("b", "10:31", 7), d("b", "10:30", 8)) == Seq("7 8 10:30"))
@@ -247,8 +247,9 @@ class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyC
         s"SELECT * FROM orders o LEFT SEMI JOIN deliveries d ON o.id = d.id AND $bound",
         s"SELECT * FROM orders o LEFT ANTI JOIN deliveries d ON o.id = d.id AND $bound",
         s"SELECT * FROM orders o CROSS JOIN deliveries d WHERE o.id = d.id AND $bound",
-        s"SELECT * FROM (SELECT id, t FROM orders) o JOIN (SELECT t, id FROM deliveries) d ON o.id = d.id AND $bound",
-        s"WITH d AS (SELECT * FROM deliveries WHERE v > 0) SELECT * FROM orders o, d WHERE $bound AND o.id = d.id"
+        s"SELECT * FROM (SELECT id, t FROM orders) o JOIN (SELECT t, id FROM deliveries) d USING (id) " +
+          s"WHERE $bound",
+        s"WITH d AS (SELECT * FROM deliveries) SELECT * FROM orders o, d WHERE $bound AND o.id = d.id"
       )
     ) withClue(s"$query: ")(check(spark.sql(query), Hour, 0))
     // A filter on the other side makes an inner join of it: nothing is padded.
@@ -507,7 +508,8 @@ class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyC
     running(
       job(
         hourly(condition =
-          "lower(o.id) = d.id AND CAST(o.v AS BIGINT) = d.v + 1L AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
+          "lower(o.id) = d.id AND CAST(o.v AS BIGINT) = d.v + 1L AND d.t - o.t BETWEEN INTERVAL 0 HOURS AND " +
+            "INTERVAL 1 HOUR"
         )(_).selectExpr("o.id", "o.v", "d.id", "d.v")
       )
     ) { job =>

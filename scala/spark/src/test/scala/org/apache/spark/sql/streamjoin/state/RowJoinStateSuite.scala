@@ -23,8 +23,8 @@ import org.apache.spark.sql.types.{LongType, StructType}
 import streamjoin.core.{Left, Right, Side}
 
 /**
- * Random work on the state of a task, and the same on a plain map: what is found, what leaves and what is there after a
- * commit, an abort, a reload from the store have to agree.
+ * Random work on the state of a task, and the same on a plain map: what is found, what leaves and what is
+ * there after a commit, an abort, a reload from the store have to agree.
  */
 class RowJoinStateSuite extends AnyFunSuite with BeforeAndAfterAll with BeforeAndAfterEach {
 
