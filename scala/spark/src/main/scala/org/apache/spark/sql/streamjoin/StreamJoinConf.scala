@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.internal.config.ConfigEntry
+import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 
 /** The settings under `spark.streamjoin.*`; `docs/reference.md` lists them, and a test compares the two. */
@@ -44,7 +45,19 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefault(Long.MaxValue)
 
-  val all: Seq[ConfigEntry[_]] = Seq(Enabled, Unbounded, WatermarkBeforeFilter, MaxAccumulatedRecords)
+  val IndexMemory: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.indexMemory")
+    .doc(
+      "How much memory a task's index of its rows may take. What is beyond it is left to the state store, and read " +
+        "back where a probe needs it."
+    )
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("512m")
+
+  val all: Seq[ConfigEntry[_]] =
+    Seq(Enabled, Unbounded, WatermarkBeforeFilter, MaxAccumulatedRecords, IndexMemory)
 
   def enabled: Boolean = SQLConf.get.getConf(Enabled)
   def handsOver: Boolean = SQLConf.get.getConf(Unbounded) == Spark

@@ -18,11 +18,11 @@ import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.StreamJoinConf
 import org.apache.spark.sql.streamjoin.analysis.{JoinCondition, JoinNames, PredicateParts}
 import org.apache.spark.sql.streamjoin.plans.JoinPlan
-import org.apache.spark.sql.streamjoin.state.{IndexCache, RowJoinState}
+import org.apache.spark.sql.streamjoin.state.{IndexCache, JoinState, Reach, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkValues
 import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
 
-import streamjoin.core.{JoinType, Left, Right, Side, Watermark}
+import streamjoin.core.{JoinType, Left, Right, Side, TimeBound, Watermark}
 
 /**
  * The interval join of two streams, with state bounded by the watermarks of its event-time columns.
@@ -130,9 +130,9 @@ final private[streamjoin] case class IntervalJoinExec(
     val schema = StateStoreColFamilySchema(
       StateStore.DEFAULT_COL_FAMILY_NAME,
       0,
-      RowJoinState.KeySchema,
+      SegmentStore.KeySchema,
       0,
-      RowJoinState.ValueSchema
+      SegmentStore.ValueSchema
     )
     List(
       StateSchemaCompatibilityChecker
@@ -154,34 +154,64 @@ final private[streamjoin] case class IntervalJoinExec(
     Metric.all.map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
 
   private def taskSpec: TaskSpec = {
+    val states = limits(eviction)
     val parts = new JoinCondition(left.outputSet, right.outputSet)
     val conjuncts = condition.toSeq.flatMap(PredicateParts.conjuncts)
     val bySide: Map[Option[Side], Seq[Expression]] =
       conjuncts.groupBy(conjunct => if (conjunct.deterministic) parts.sideOf(conjunct) else None)
     def side(side: Side, plan: SparkPlan, keys: Seq[Expression]): SideSpec = {
       val watermarkKeys = join.keys(side)
+      val bounded = join.bounds.bounded(side).map(watermarkKeys.indexOf(_))
       val inBounds = join.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
+      val needed = bounded ++ watermarkKeys.indices.filter(at =>
+        inBounds(watermarkKeys(at)) && !bounded.contains(at)
+      )
       SideSpec(
         side,
         plan.output,
         keys,
         watermarkKeys.map(times),
-        watermarkKeys,
-        join.bounds.bounded(side).map(watermarkKeys.indexOf(_)),
-        watermarkKeys.indices.filter(at => inBounds(watermarkKeys(at))),
-        PredicateParts.all(bySide.getOrElse(Some(side), Nil))
+        bounded,
+        needed,
+        PredicateParts.all(bySide.getOrElse(Some(side), Nil)),
+        watermarkKeys.map(late),
+        bounded.map(at => states(watermarkKeys(at))),
+        reach(side, needed.map(watermarkKeys)),
+        bucketWidth(side)
       )
     }
     TaskSpec(
       join.joinType,
       Map(Left -> side(Left, left, leftKeys), Right -> side(Right, right, rightKeys)),
-      TimeBoundNumbers.of(join.bounds),
       PredicateParts.all(bySide.getOrElse(None, Nil)),
       output,
-      late,
-      limits(eviction),
-      conf.getConf(StreamJoinConf.MaxAccumulatedRecords)
+      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+      conf.getConf(StreamJoinConf.IndexMemory)
     )
+  }
+
+  /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
+  private def bucketed(side: Side): Int = join.bounds.bounded(side).head
+
+  /** The times of the other side that a row of this one can meet. */
+  private def reach(side: Side, needed: Seq[Int]): Reach = {
+    val target = bucketed(side.other)
+    Reach(
+      join.bounds.tightest.collect {
+        case TimeBound(`target`, in, postpone) => needed.indexOf(in) -> postpone
+      },
+      join.bounds.tightest.collect {
+        case TimeBound(out, `target`, postpone) => needed.indexOf(out) -> postpone
+      }
+    )
+  }
+
+  /** A part of the span of times that a row can meet: rows leave memory a bucket at a time. */
+  private def bucketWidth(side: Side): Long = {
+    val key = bucketed(side)
+    val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
+    val span = bounds.map(bound => BigInt(bound.postpone)).sum.abs / BucketsPerSpan
+    span.min(MaxBucketMicros).max(MinBucketMicros).toLong
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
@@ -215,9 +245,9 @@ final private[streamjoin] case class IntervalJoinExec(
     val begun = System.nanoTime()
     val store = StateStore.get(
       storeId,
-      RowJoinState.KeySchema,
-      RowJoinState.ValueSchema,
-      NoPrefixKeyStateEncoderSpec(RowJoinState.KeySchema),
+      SegmentStore.KeySchema,
+      SegmentStore.ValueSchema,
+      NoPrefixKeyStateEncoderSpec(SegmentStore.KeySchema),
       info.storeVersion,
       info.getStateStoreCkptId(partition).map(_.head),
       None,
@@ -228,12 +258,12 @@ final private[streamjoin] case class IntervalJoinExec(
     // A task that ends before its output is used up has not committed.
     TaskContext.get().addTaskCompletionListener[Unit](_ => if (!store.hasCommitted) store.abort())
 
-    val readers = Side.both.map(side => side -> new SideReader(spec.sides(side), spec.late)).toMap
-    val state = new RowJoinState(
+    val state = new JoinState(
       store,
-      Side.both.map(side => side -> spec.sides(side).bounded.size).toMap,
-      IndexCache.take(storeId),
-      (side, row) => readers(side).restored(row)
+      Side.both.map(spec.sides(_).layout),
+      Side.both.map(spec.sides(_).bucketWidth),
+      spec.indexMemory,
+      IndexCache.take(storeId)
     )
     longMetric(Metric.LoadTimeMs) += millisSince(begun)
 
@@ -247,28 +277,33 @@ final private[streamjoin] case class IntervalJoinExec(
     CompletionIterator[InternalRow, Iterator[InternalRow]](
       output, {
         longMetric("allUpdatesTimeMs") += millisSince(updating)
-        commit(spec, store, storeId, state)
+        commit(store, storeId, state)
       }
     )
   }
 
   private def commit(
-      spec: TaskSpec,
       store: StateStore,
       storeId: StateStoreProviderId,
-      state: RowJoinState
+      state: JoinState
   ): Unit = {
     longMetric("commitTimeMs") += timeTakenMs(state.commit())
     IndexCache.put(storeId, state.committedIndex)
     Side.both.foreach { side =>
       longMetric("numTotalStateRows") += state.rows(side)
       longMetric(Metric.rowsInState(side)) += state.rows(side)
-      spec.sides(side).bounded.zipWithIndex.foreach { case (position, at) =>
-        state.lowest(side, at).foreach(lowest => lowestTimes.add(spec.sides(side).keyed(position) -> lowest))
+      join.bounds.bounded(side).zipWithIndex.foreach { case (key, at) =>
+        state.lowest(side, at).foreach(lowest => lowestTimes.add(key -> lowest))
       }
     }
+    val size = state.size
+    longMetric(Metric.IndexBytes) += size.index
+    longMetric(Metric.PayloadBytes) += size.payload
+    longMetric(Metric.SegmentBytes) += size.stored
+    longMetric(Metric.Segments) += size.segments
+    longMetric(Metric.SegmentsOnDisk) += size.unloaded
     val storeMetrics = store.metrics
-    longMetric("stateMemory") += storeMetrics.memoryUsedBytes
+    longMetric("stateMemory") += storeMetrics.memoryUsedBytes + size.index
     setStoreCustomMetrics(storeMetrics.customMetrics)
     setStoreInstanceMetrics(storeMetrics.instanceMetrics)
     setOperatorMetrics()
@@ -354,12 +389,22 @@ private[streamjoin] object IntervalJoinExec {
   val OperatorName = "streamIntervalJoin"
   private val MicrosPerMilli = 1000L
 
+  /** More of them make a probe look into more buckets, fewer keep expired rows longer. */
+  private val BucketsPerSpan = 8
+  private val MinBucketMicros = 1000000L
+  private val MaxBucketMicros = 30L * 24 * 3600 * 1000000
+
   object Metric {
     val JoinedRows = "joinedRows"
     val PaddedRows = "paddedRows"
     val EvictedRows = "evictedRows"
     val EvictTimeMs = "evictTimeMs"
     val LoadTimeMs = "loadTimeMs"
+    val IndexBytes = "indexBytes"
+    val PayloadBytes = "payloadBytes"
+    val SegmentBytes = "segmentBytes"
+    val Segments = "segments"
+    val SegmentsOnDisk = "segmentsOnDisk"
     def rowsInState(side: Side): String = s"${side.name}RowsInState"
     def lateRows(side: Side): String = s"${side.name}LateRows"
     def timeMs(side: Side): String = s"${side.name}TimeMs"
@@ -369,7 +414,12 @@ private[streamjoin] object IntervalJoinExec {
       PaddedRows -> "rows that came out by themselves",
       EvictedRows -> "rows that expired",
       EvictTimeMs -> "time to evict and pad",
-      LoadTimeMs -> "time to open the state store and, where needed, read the index from it"
+      LoadTimeMs -> "time to open the state store and, where needed, read the index from it",
+      IndexBytes -> "bytes of the index in memory",
+      PayloadBytes -> "bytes of the rows in state, as Spark has them",
+      SegmentBytes -> "bytes of the segments in the state store",
+      Segments -> "segments in state",
+      SegmentsOnDisk -> "segments that the budget of memory leaves to the state store"
     ) ++ Side.both.flatMap { side =>
       Seq(
         rowsInState(side) -> s"rows of the ${side.name} input in state",

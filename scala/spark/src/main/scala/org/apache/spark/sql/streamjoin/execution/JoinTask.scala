@@ -1,95 +1,24 @@
 package org.apache.spark.sql.streamjoin.execution
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.state.{JoinState, KeptRow}
-import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
+import org.apache.spark.sql.streamjoin.state.{JoinState, Matches}
 
-import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
-
-/**
- * One side of the join, for the tasks: data, and the same for both.
- *
- * @param times
- *   the event-time columns, by position
- * @param keyed
- *   the watermark keys of those columns
- * @param bounded
- *   the positions of the columns that a time bound keeps: the times of a row that is kept, in this order
- * @param needed
- *   the positions of all columns in a bound: with a null in one of them a row meets nobody
- */
-final private[streamjoin] case class SideSpec(
-    side: Side,
-    output: Seq[Attribute],
-    keys: Seq[Expression],
-    times: Seq[Attribute],
-    keyed: Seq[Int],
-    bounded: Seq[Int],
-    needed: Seq[Int],
-    only: Option[Expression]
-)
+import streamjoin.core.{JoinType, Left, Right, Side}
 
 /** What each task of a batch does; it has all that is needed, in numbers. */
 final private[streamjoin] case class TaskSpec(
     joinType: JoinType,
     sides: Map[Side, SideSpec],
-    bounds: TimeBoundNumbers,
     pair: Option[Expression],
     output: Seq[Attribute],
-    late: IndexedSeq[Long],
-    eviction: IndexedSeq[Long],
-    maxAccumulatedRecords: Long
+    maxAccumulatedRecords: Long,
+    indexMemory: Long
 )
-
-/** The bounds of a join as plain numbers: `(out key, in key, postpone in microseconds)`. */
-final private[streamjoin] case class TimeBoundNumbers(bounds: Seq[(Int, Int, Long)])
-
-private[streamjoin] object TimeBoundNumbers {
-  def of(bounds: TimeBounds): TimeBoundNumbers =
-    TimeBoundNumbers(bounds.tightest.map(bound => (bound.out, bound.in, bound.postpone)))
-}
-
-/** Reads a row of a side: its key, its times, whether it is late, whether it can meet anybody. */
-final private[streamjoin] class SideReader(spec: SideSpec, late: IndexedSeq[Long]) {
-  private val keyOf = UnsafeProjection.create(spec.keys, spec.output)
-  private val only = spec.only.map(Predicate.create(_, spec.output))
-  private val ordinals = spec.times.map(time => spec.output.indexWhere(_.exprId == time.exprId)).toArray
-  private val windows = spec.times.map(WatermarkLineage.isWindow).toArray
-  private val lateBelow = spec.keyed.map(late).toArray
-  private val bounded = spec.bounded.toArray
-  private val needed = spec.needed.toArray
-
-  /** A window counts for the last instant in it. */
-  private def time(row: InternalRow, position: Int): Long =
-    if (windows(position)) row.getStruct(ordinals(position), 2).getLong(1) - 1
-    else row.getLong(ordinals(position))
-
-  private def isNull(row: InternalRow, position: Int): Boolean = row.isNullAt(ordinals(position))
-
-  def isLate(row: InternalRow): Boolean =
-    lateBelow.indices.exists(at => !isNull(row, at) && time(row, at) < lateBelow(at))
-
-  /** The key, overwritten by the next call; null if the row can meet nobody. */
-  def matchKey(row: InternalRow): UnsafeRow =
-    if (needed.exists(isNull(row, _)) || only.exists(!_.eval(row))) null
-    else {
-      val key = keyOf(row)
-      if (key.anyNull) null else key
-    }
-
-  /** The times in a row's bounds, by position. */
-  def timeAt(row: InternalRow, position: Int): Long = time(row, position)
-
-  def kept(row: UnsafeRow, key: UnsafeRow): KeptRow =
-    new KeptRow(spec.side, key.copy(), row, bounded.map(time(row, _)))
-
-  /** A row that was in the store, as it was when it was kept. */
-  def restored(row: UnsafeRow): KeptRow =
-    new KeptRow(spec.side, keyOf(row).copy(), row, bounded.map(time(row, _)))
-}
 
 /** What a task counts. */
 final private[streamjoin] case class TaskMetrics(
@@ -106,8 +35,8 @@ final private[streamjoin] case class TaskMetrics(
 )
 
 /**
- * The work of one task in one batch, in phases: (1) the left rows, (2) the right rows, each against what the other side has,
- * (3) eviction.
+ * The work of one task in one batch, in phases: (1) the left rows are taken in, and meet what the other side has; (2) the
+ * right rows likewise; (3) eviction.
  *
  * Each pair that satisfies the condition comes out exactly once. A right row finds the left rows of its own batch in the
  * state, for those came first; a left row finds the right rows of earlier batches only. A pair whose rows come in
@@ -120,127 +49,113 @@ final private[streamjoin] class JoinTask(
     state: JoinState,
     metrics: TaskMetrics
 ) {
-  private val readers = Side.both.map(side => side -> new SideReader(spec.sides(side), spec.late)).toMap
-  private val satisfies: InternalRow => Boolean = spec.pair match {
-    case Some(condition) =>
-      val predicate = Predicate.create(condition, Side.both.flatMap(spec.sides(_).output))
-      predicate.eval
-    case None => _ => true
-  }
+  private val joinType = spec.joinType
+  private val satisfies: BasePredicate = spec.pair
+    .map(Predicate.create(_, Side.both.flatMap(spec.sides(_).stored)))
+    .orNull
   private val pair = new JoinedRow
-  private val nulls: Map[Side, InternalRow] =
-    Side.both.map(side => side -> new GenericInternalRow(spec.sides(side).output.size)).toMap
-  private val project =
-    if (spec.joinType.filtered.isDefined) UnsafeProjection.create(spec.output, spec.sides(Left).output)
-    else {
-      // As output, not as input: there a side that can come out padded is nullable.
-      UnsafeProjection.create(spec.output, spec.output)
-    }
+  private val emit: Emit =
+    if (joinType.filtered.isDefined) new EmitLeft(spec)
+    else if (spec.sides.values.forall(_.isPlain)) new EmitPlainPairs(spec)
+    else new EmitPairs(spec)
 
   /** Rows in the buffers now and earlier in this batch: what leaves within a batch still counts, whatever the order. */
   private var accumulated = Side.both.map(state.rows).sum
 
   /** The output of the batch. When it is used up, the state is ready to be committed. */
   def run(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
-    timed(metrics.timeMs(Left))(left.flatMap(take(Left, _))) ++
-      timed(metrics.timeMs(Right))(right.flatMap(take(Right, _))) ++
+    timed(metrics.timeMs(Left))(takeIn(Left, left) ++ meet(Left)) ++
+      timed(metrics.timeMs(Right))(takeIn(Right, right) ++ meet(Right)) ++
       timed(metrics.evictTimeMs, metrics.removalsTimeMs)(Side.both.iterator.flatMap(evict))
 
-  private def take(side: Side, row: InternalRow): Iterator[InternalRow] = {
-    val reader = readers(side)
-    if (reader.isLate(row)) {
-      metrics.late += 1
-      metrics.lateBySide(side) += 1
-      Iterator.empty
-    } else {
-      val key = reader.matchKey(row)
-      if (key == null) {
-        if (spec.joinType.pads(side)) Iterator.single(alone(side, row)) else Iterator.empty
-      } else meet(side, reader.kept(row.asInstanceOf[UnsafeRow], key), row)
-    }
-  }
+  /** Into the state with those that can meet a row of the other side; the others come out, if they are preserved. */
+  private def takeIn(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Rows {
+    private val reader = new SideReader(spec.sides(side))
 
-  /** The row with those of the other side, and then its own way into the state. */
-  private def meet(side: Side, arriving: KeptRow, row: InternalRow): Iterator[InternalRow] = {
-    val partners = candidates(side, row, arriving.key).filter { partner =>
-      satisfies(both(side, row, partner.row))
-    }
-    val once = if (spec.joinType.leavesOnMatch(side)) partners.take(1) else partners
-    once.flatMap { partner =>
-      arriving.matched = true
-      if (spec.joinType.leavesOnMatch(side.other)) {
-        state.remove(partner)
-        metrics.removed += 1
-      } else if (spec.joinType.pads(side.other)) state.markMatched(partner)
-      if (spec.joinType.emitsPairs) {
-        metrics.joined += 1
-        Iterator.single(project(both(side, row, partner.row)))
-      } else if (spec.joinType.emitsFirstMatch) {
-        metrics.joined += 1
-        Iterator.single(project(if (side == Left) row else partner.row))
-      } else Iterator.empty
-    } ++ keep(side, arriving)
-  }
-
-  private def keep(side: Side, arriving: KeptRow): Iterator[InternalRow] = {
-    if (!(arriving.matched && spec.joinType.leavesOnMatch(side))) {
-      accumulated += 1
-      if (accumulated >= spec.maxAccumulatedRecords)
-        throw StreamJoinErrors.runtime(
-          "STREAMJOIN_MAX_ACCUMULATED_RECORDS",
-          "partition" -> partition.toString,
-          "cap" -> spec.maxAccumulatedRecords.toString
-        )
-      metrics.kept += 1
-      state.append(arriving.durable)
-    }
-    Iterator.empty
-  }
-
-  private val first: Map[Side, Int] = Side.both.map(side => side -> spec.sides(side).bounded.head).toMap
-
-  /** The rows of the other side with the key that the bounds allow. */
-  private def candidates(side: Side, row: InternalRow, key: UnsafeRow): Iterator[KeptRow] = {
-    val own = spec.sides(side)
-    val others = spec.sides(side.other)
-    val target = others.keyed(first(side.other))
-    def position(watermarkKey: Int): Int = own.keyed.indexOf(watermarkKey)
-    var from = Long.MinValue
-    var to = Long.MaxValue
-    spec.bounds.bounds.foreach { case (out, in, postpone) =>
-      if (out == target) from = math.max(from, minus(readers(side).timeAt(row, position(in)), postpone))
-      if (in == target) to = math.min(to, minus(readers(side).timeAt(row, position(out)), -postpone))
-    }
-    state.probe(side.other, key, 0, from, to)
-  }
-
-  /** The ends of the range hold. */
-  private def minus(time: Long, constant: Long): Long = {
-    val result = time - constant
-    if (((time ^ constant) & (time ^ result)) < 0) { if (constant > 0) Long.MinValue else Long.MaxValue }
-    else result
-  }
-
-  private def evict(side: Side): Iterator[InternalRow] =
-    spec.sides(side).bounded.indices.iterator.flatMap { at =>
-      state.evict(side, at, limit(spec.sides(side).keyed(spec.sides(side).bounded(at)))).flatMap { expired =>
-        metrics.evicted += 1
-        metrics.removed += 1
-        if (!expired.matched && spec.joinType.pads(side)) Iterator.single(alone(side, expired.row))
-        else Iterator.empty
+    override protected def advance(): InternalRow = {
+      var out: InternalRow = null
+      while (out == null && rows.hasNext) {
+        val row = rows.next()
+        if (reader.isLate(row)) {
+          metrics.late += 1
+          metrics.lateBySide(side) += 1
+        } else {
+          val stored = reader.meeting(row)
+          if (stored != null) keep(side, stored)
+          else if (joinType.pads(side)) {
+            metrics.padded += 1
+            out = emit.unmet(side, row)
+          }
+        }
       }
+      out
     }
-
-  /** The watermark state of a key, as [[streamjoin.core.TimeBounds.state]] has it. */
-  private def limit(key: Int): Long = spec.eviction(key)
-
-  private def alone(side: Side, row: InternalRow): InternalRow = {
-    metrics.padded += 1
-    if (spec.joinType.filtered.isDefined) project(row) else project(both(side, row, nulls(side.other)))
   }
 
-  private def both(side: Side, row: InternalRow, other: InternalRow): InternalRow =
-    if (side == Left) pair(row, other) else pair(other, row)
+  private def keep(side: Side, row: UnsafeRow): Unit = {
+    accumulated += 1
+    if (accumulated >= spec.maxAccumulatedRecords)
+      throw StreamJoinErrors.runtime(
+        "STREAMJOIN_MAX_ACCUMULATED_RECORDS",
+        "partition" -> partition.toString,
+        "cap" -> spec.maxAccumulatedRecords.toString
+      )
+    state.append(side, row)
+  }
+
+  /** The rows of this batch with those of the other side. */
+  private def meet(side: Side): Iterator[InternalRow] = new Rows {
+    private lazy val matches = state.matches(side, spec.sides(side).reach)
+    private lazy val (left, right) =
+      if (side == Left) (matches.ownRow, matches.otherRow) else (matches.otherRow, matches.ownRow)
+
+    override protected def advance(): InternalRow = {
+      var out: InternalRow = null
+      while (out == null && matches.next())
+        if (satisfies == null || satisfies.eval(pair(left, right))) out = met(side, matches, left, right)
+      out
+    }
+  }
+
+  /** Two rows that belong together; what comes out, if anything. */
+  private def met(side: Side, matches: Matches, left: UnsafeRow, right: UnsafeRow): InternalRow = {
+    if (joinType.leavesOnMatch(side)) {
+      matches.removeOwn()
+      leftAtOnce += 1
+    } else if (joinType.pads(side)) matches.markOwn()
+    if (joinType.leavesOnMatch(side.other)) {
+      matches.removeOther()
+      metrics.removed += 1
+    } else if (joinType.pads(side.other)) matches.markOther()
+    if (joinType.emitsPairs || joinType.emitsFirstMatch) {
+      joined += 1
+      emit.met(left, right)
+    } else null
+  }
+
+  // Counted here and added up at the end: a metric is an accumulator.
+  private var joined = 0L
+  private var leftAtOnce = 0L
+  private val before = accumulated
+
+  private def evict(side: Side): Iterator[InternalRow] = new Rows {
+    private val expired =
+      state.expired(side, spec.sides(side).limits.toArray, unmatched = joinType.pads(side))
+
+    override protected def advance(): InternalRow =
+      if (expired.next()) {
+        metrics.padded += 1
+        emit.unmet(side, expired.row)
+      } else {
+        metrics.evicted += expired.evicted
+        metrics.removed += expired.evicted
+        if (side == Right) {
+          metrics.joined += joined
+          metrics.kept += accumulated - before - leftAtOnce
+        }
+        null
+      }
+  }
 
   /** Counts the time from the first look at a phase to its end. */
   private def timed(counters: SQLMetric*)(rows: => Iterator[InternalRow]): Iterator[InternalRow] =
@@ -260,4 +175,86 @@ final private[streamjoin] class JoinTask(
 
       override def next(): InternalRow = phase.next()
     }
+}
+
+/** An iterator that only has to say what comes next; null ends it. */
+abstract private class Rows extends Iterator[InternalRow] {
+  private var row: InternalRow = _
+  private var ended = false
+
+  protected def advance(): InternalRow
+
+  override def hasNext: Boolean = {
+    if (row == null && !ended) {
+      row = advance()
+      ended = row == null
+    }
+    row != null
+  }
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException("no more rows")
+    val current = row
+    row = null
+    current
+  }
+}
+
+/** Makes rows of the output from stored ones; each overwrites the one before. */
+sealed abstract private class Emit {
+  def met(left: UnsafeRow, right: UnsafeRow): InternalRow
+
+  /** A row that met nobody, by itself; it may be one that is not stored. */
+  def unmet(side: Side, row: InternalRow): InternalRow
+}
+
+/** Only rows of the left side come out. */
+final private class EmitLeft(spec: TaskSpec) extends Emit {
+  private val left = spec.sides(Left)
+  private val project = UnsafeProjection.create(spec.output, left.output)
+
+  override def met(row: UnsafeRow, right: UnsafeRow): InternalRow = unmet(Left, row)
+  override def unmet(side: Side, row: InternalRow): InternalRow =
+    if (left.isPlain) row else project(row)
+}
+
+/** Both rows side by side, byte for byte. */
+final private class EmitPlainPairs(spec: TaskSpec) extends Emit {
+  private val schemas = Side.both.map(side => DataTypeUtils.fromAttributes(spec.sides(side).output))
+  private val joiner = GenerateUnsafeRowJoiner.create(schemas.head, schemas(1))
+  private val nulls: Seq[UnsafeRow] = Side.both.map { side =>
+    val columns = spec.sides(side).output
+    UnsafeProjection
+      .create(columns.map(column => Literal(null, column.dataType)))
+      .apply(InternalRow.empty)
+      .copy()
+  }
+
+  override def met(left: UnsafeRow, right: UnsafeRow): InternalRow = joiner.join(left, right)
+
+  override def unmet(side: Side, row: InternalRow): InternalRow = {
+    val own = row.asInstanceOf[UnsafeRow]
+    if (side == Left) joiner.join(own, nulls(1)) else joiner.join(nulls.head, own)
+  }
+}
+
+/** Where a stored row has more than the columns of its side. */
+final private class EmitPairs(spec: TaskSpec) extends Emit {
+  private val pair = new JoinedRow
+  // As output, not as input: there a side that can come out padded is nullable.
+  private val (leftOut, rightOut) = spec.output.splitAt(spec.sides(Left).output.size)
+  private val leftStored = leftOut ++ spec.sides(Left).stored.drop(leftOut.size)
+  private val rightStored = rightOut ++ spec.sides(Right).stored.drop(rightOut.size)
+  private val both = UnsafeProjection.create(spec.output, leftStored ++ rightStored)
+  private val storedLeft = UnsafeProjection.create(spec.output, leftStored ++ rightOut)
+  private val plain = UnsafeProjection.create(spec.output, leftOut ++ rightOut)
+  private val nulls: Seq[InternalRow] =
+    Side.both.map(side => new GenericInternalRow(spec.sides(side).output.size))
+
+  override def met(left: UnsafeRow, right: UnsafeRow): InternalRow = both(pair(left, right))
+
+  override def unmet(side: Side, row: InternalRow): InternalRow =
+    if (side == Right) plain(pair(nulls.head, row))
+    else if (row.numFields == leftOut.size) plain(pair(row, nulls(1)))
+    else storedLeft(pair(row, nulls(1)))
 }

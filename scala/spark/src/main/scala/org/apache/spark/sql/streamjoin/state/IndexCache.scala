@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStorePro
 private[streamjoin] object IndexCache {
   val SweepSeconds = 5L
 
-  private val indexes = new ConcurrentHashMap[StateStoreProviderId, RowIndex]
+  private val indexes = new ConcurrentHashMap[StateStoreProviderId, JoinIndex]
 
   private lazy val sweeper = {
     val executor = Executors.newSingleThreadScheduledExecutor { task =>
@@ -25,9 +25,9 @@ private[streamjoin] object IndexCache {
     executor.scheduleWithFixedDelay(() => sweep(), SweepSeconds, SweepSeconds, TimeUnit.SECONDS)
   }
 
-  def take(store: StateStoreProviderId): Option[RowIndex] = Option(indexes.remove(store))
+  def take(store: StateStoreProviderId): Option[JoinIndex] = Option(indexes.remove(store))
 
-  def put(store: StateStoreProviderId, index: RowIndex): Unit = {
+  def put(store: StateStoreProviderId, index: JoinIndex): Unit = {
     indexes.put(store, index)
     sweeper: Unit
   }

@@ -1,82 +1,179 @@
 package org.apache.spark.sql.streamjoin.state
 
+import java.util.UUID
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore}
 
 import streamjoin.core.Side
 
 /**
- * A row that is kept.
+ * The rows of both inputs as one version of the state has them, in memory: a cache of what is in the store.
  *
- * @param times
- *   the row's event times in microseconds by position among the watermark keys of its side
+ * @param memory
+ *   what both of them hold
  */
-final private[streamjoin] class KeptRow(
-    val side: Side,
-    val key: UnsafeRow,
-    val row: UnsafeRow,
-    val times: Array[Long]
-) {
+final private[streamjoin] class JoinIndex(buffers: Seq[Buffer], val memory: IndexMemory) {
 
-  /** It has met a row of the other side. */
-  var matched: Boolean = false
+  /** The commit that it equals; none while a batch is at work on it. */
+  private[state] var token: UUID = _
 
-  /** It has left: expired, or gone with its first match. */
-  var gone: Boolean = false
-
-  /** Its number in the store, negative until it is there. */
-  private[state] var id: Long = -1L
-
-  /** The store knows that it matched. */
-  private[state] var matchedInStore: Boolean = false
-
-  /** Where it stands among the rows of its key. */
-  private[state] var position: Int = -1
-
-  /** The same with a row of its own, for the one at hand belongs to Spark and is overwritten. */
-  def durable: KeptRow = {
-    val copy = new KeptRow(side, key, row.copy(), times)
-    copy.matched = matched
-    copy
-  }
+  def buffer(side: Side): Buffer = buffers(side.index)
+  def all: Seq[Buffer] = buffers
 }
 
 /**
- * The rows that one task of a join keeps, both sides. It knows keys, times and rows, not joins.
+ * What one task of a join keeps, both inputs, durable in one state store.
+ *
+ * The header in the store carries a token, new with every commit, and so does the index: it is used as it is only where
+ * its token is that of the version that the task was given. Any retry, restart or move makes the two differ, and the
+ * index is then read from the store. The version's number would not do: two attempts of one batch have the same.
  *
  * Nothing is durable before [[commit]]; what is not committed is given up by [[abort]].
+ *
+ * @param layouts
+ *   of the left and the right input
+ * @param bucketWidths
+ *   in microseconds, for the first version; it stays
+ * @param budget
+ *   bytes that the index may hold in memory
+ * @param cached
+ *   the index of an earlier commit, if one is at hand
  */
-private[streamjoin] trait JoinState {
+final private[streamjoin] class JoinState(
+    store: StateStore,
+    layouts: Seq[RowLayout],
+    bucketWidths: Seq[Long],
+    budget: Long,
+    cached: Option[JoinIndex]
+) {
+  private val segments = new SegmentStore(store)
+  private val header = segments.readHeader()
 
-  /** Keeps a row; row, key and times are the state's from here on. */
-  def append(kept: KeptRow): Unit
+  /** The index was as the store, and did not have to be read. */
+  val reused: Boolean = cached.exists(index => header.exists(_.token == index.token) && index.token != null)
 
-  /**
-   * The rows of a side with a key. A row may be removed while they are walked through, the one last returned included.
-   *
-   * @param time
-   *   the position of the time that is looked at, with the lowest and highest value that may be of use, both included:
-   *   rows outside may be left out
-   */
-  def probe(side: Side, key: UnsafeRow, time: Int, from: Long, to: Long): Iterator[KeptRow]
+  private val index: JoinIndex =
+    if (reused) cached.get else JoinState.read(segments, header, layouts, bucketWidths, budget)
+  // From here on it equals no commit until the next one, and would not be used again if this one came to nothing.
+  index.token = null
 
-  /** The row has met one of the other side. */
-  def markMatched(kept: KeptRow): Unit
+  private val memory = index.memory
 
-  /** The row leaves. */
-  def remove(kept: KeptRow): Unit
+  /** Keeps a copy of a row. */
+  def append(side: Side, row: UnsafeRow): Unit = {
+    val before = memory.used
+    val segment = index.buffer(side).append(row)
+    if (memory.used != before && memory.exceeded) index.all.foreach(_.shrink(segments, butFor = segment))
+  }
 
-  /** Removes the rows of a side whose time at a position is below a limit, and returns them one by one. */
-  def evict(side: Side, time: Int, below: Long): Iterator[KeptRow]
+  /** The pairs of the rows that were appended to a side in this batch with those of the other side. */
+  def matches(side: Side, reach: Reach): Matches =
+    new Matches(index.buffer(side), index.buffer(side.other), reach, memory, segments)
 
-  /** How many rows of a side are kept. */
-  def rows(side: Side): Long
+  /** Evicts rows of a side; shows those that never matched, if they are asked for. */
+  def expired(side: Side, below: Array[Long], unmatched: Boolean): Expired =
+    new Expired(index.buffer(side), below, unmatched, memory, segments)
 
-  /** The lowest time at a position among the rows of a side. */
-  def lowest(side: Side, time: Int): Option[Long]
+  def rows(side: Side): Long = index.buffer(side).rows
+
+  /** The lowest time among the rows of a side, by expiring time. */
+  def lowest(side: Side, at: Int): Option[Long] = index.buffer(side).lowest(at)
+
+  /** What is held, for the progress. */
+  def size: JoinState.Size = {
+    val all = index.all.flatMap(_.segments)
+    JoinState.Size(
+      index = memory.used,
+      payload = all.map(_.payload).sum,
+      stored = all.map(_.size.toLong).sum,
+      segments = all.size.toLong,
+      unloaded = all.count(!_.isLoaded).toLong
+    )
+  }
 
   /** Makes all of it durable. */
-  def commit(): Unit
+  def commit(): Unit = {
+    index.all.foreach(_.write(segments))
+    val token = UUID.randomUUID()
+    segments.writeHeader(
+      SegmentFormat.VersionHeader(
+        token,
+        index.all.map { buffer =>
+          SegmentFormat.SideHeader(
+            buffer.bucketWidth,
+            buffer.segments.size.toLong,
+            buffer.segments.map(_.rows.toLong).sum,
+            buffer.limits.toSeq
+          )
+        }
+      )
+    )
+    if (memory.exceeded) index.all.foreach(_.shrink(segments))
+    store.commit()
+    index.token = token
+  }
 
-  /** Gives up what is not committed. */
-  def abort(): Unit
+  def abort(): Unit = store.abort()
+
+  /** The index, to be kept for the next batch once this one is committed. */
+  def committedIndex: JoinIndex = index
+}
+
+private[streamjoin] object JoinState {
+
+  /**
+   * @param index
+   *   bytes in memory
+   * @param payload
+   *   bytes of the rows themselves
+   * @param stored
+   *   bytes of the segments in the store
+   * @param segments
+   *   how many there are
+   * @param unloaded
+   *   how many of them are not in memory
+   */
+  final case class Size(index: Long, payload: Long, stored: Long, segments: Long, unloaded: Long)
+
+  private def read(
+      segments: SegmentStore,
+      header: Option[SegmentFormat.VersionHeader],
+      layouts: Seq[RowLayout],
+      bucketWidths: Seq[Long],
+      budget: Long
+  ): JoinIndex = {
+    val memory = new IndexMemory(budget)
+    val buffers = Side.both.map { side =>
+      val width = header.fold(bucketWidths(side.index))(_.sides(side.index).bucketWidth)
+      new Buffer(side.index, layouts(side.index), width, memory)
+    }
+    header.foreach { version =>
+      version.sides.zip(buffers).foreach { case (side, buffer) => buffer.restore(side.evictedBelow.toArray) }
+    }
+    segments.readAll((side, bucket) => buffers(side).newSegment(bucket)) { (side, segment) =>
+      buffers(side).add(segment)
+      if (memory.exceeded) segment.unload()
+    }
+    buffers.foreach { buffer =>
+      val (found, rows) = (buffer.segments.size.toLong, buffer.segments.map(_.rows.toLong).sum)
+      val (expected, expectedRows) = header.fold((0L, 0L)) { version =>
+        (version.sides(buffer.side).segments, version.sides(buffer.side).rows)
+      }
+      if (found != expected || rows != expectedRows)
+        segments.fail(s"$found segments with $rows rows in place of $expected with $expectedRows")
+    }
+    val index = new JoinIndex(buffers, memory)
+    index.token = header.map(_.token).orNull
+    index
+  }
+
+  /**
+   * A committed version, to be looked at: by another query, or another process. Nothing is written to the store, which
+   * the caller releases.
+   */
+  def readOnly(store: ReadStateStore, layouts: Seq[RowLayout], budget: Long): JoinIndex = {
+    val segments = new SegmentStore(store)
+    read(segments, segments.readHeader(), layouts, Seq(1L, 1L), budget)
+  }
 }

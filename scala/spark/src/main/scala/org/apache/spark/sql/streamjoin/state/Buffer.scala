@@ -1,0 +1,231 @@
+package org.apache.spark.sql.streamjoin.state
+
+import java.util.{TreeMap => JTreeMap}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/**
+ * The rows of one input that a task keeps: buckets of time, each with a few segments.
+ *
+ * {{{
+ *   time ->   | bucket     | bucket     | bucket     | bucket     |
+ *             | segment    | segment    | segment    | segment    |  in the store, oldest first
+ *               evicted    |            | segment    | segment    |
+ *               whole      |            | fresh      | fresh      |  rows of the batch at hand
+ * }}}
+ *
+ * A bucket is left as a whole when its last row has expired; rows that expire before the last of their bucket are
+ * marked. It knows keys, times and rows, not joins.
+ *
+ * @param side
+ *   the number of this input in the store
+ * @param bucketWidth
+ *   the span of a bucket, in microseconds
+ */
+final private[streamjoin] class Buffer(
+    val side: Int,
+    val layout: RowLayout,
+    val bucketWidth: Long,
+    memory: IndexMemory
+) {
+  private val buckets = new JTreeMap[Long, Buffer.Bucket]
+  private var latest: Buffer.Bucket = _
+  private var freshSegments = mutable.ArrayBuffer.empty[Segment]
+
+  /** Rows with an expiry time below these have left. */
+  private var evictedBelow: Array[Long] = Array.fill(layout.expiring.length)(Long.MinValue)
+
+  // What is there.
+
+  def segments: Iterator[Segment] = buckets.values.iterator.asScala.flatMap(_.segments.iterator)
+
+  /** The segments of the rows that were appended in this batch. */
+  def fresh: collection.IndexedSeq[Segment] = freshSegments
+
+  def rows: Long = segments.map(_.live.toLong).sum
+
+  /** The lowest time at a position among the rows; exact once rows that left are settled. */
+  def lowest(at: Int): Option[Long] = {
+    settle()
+    segments.filter(_.live > 0).map(_.lowest(at)).minOption
+  }
+
+  /** Segments that may have rows between two times of the first expiring column, both included. */
+  def between(from: Long, to: Long): Array[Segment] =
+    if (from > to) Array.empty
+    else
+      buckets
+        .subMap(bucketOf(from), true, bucketOf(to), true)
+        .values
+        .iterator
+        .asScala
+        .flatMap(_.segments.iterator)
+        .filter(segment => segment.live > 0 && segment.lowest(0) <= to && segment.highest(0) >= from)
+        .toArray
+
+  private def bucketOf(time: Long): Long = Math.floorDiv(time, bucketWidth)
+
+  private def settle(): Unit = segments.foreach(_.settle())
+
+  // Rows come.
+
+  /** Keeps a copy of the row; the segment that took it. */
+  private[state] def append(row: UnsafeRow): Segment = {
+    val time = layout.expiryTime(row.getBaseObject, row.getBaseOffset, 0)
+    val number = bucketOf(time)
+    if (latest == null || latest.number != number)
+      latest = buckets.computeIfAbsent(number, _ => new Buffer.Bucket(number))
+    var open = latest.open
+    if (open == null || !open.isLoaded || !open.hasRoomFor(row)) {
+      open = new Segment(layout, number, memory)
+      latest.open = open
+      latest.segments += open
+      freshSegments += open
+    }
+    open.append(row)
+    open
+  }
+
+  // Rows leave.
+
+  private[state] def drop(segment: Segment, store: SegmentStore): Unit = {
+    store.remove(side, segment)
+    segment.unload()
+    val bucket = buckets.get(segment.bucket)
+    bucket.segments -= segment
+    if (bucket.segments.isEmpty) {
+      buckets.remove(bucket.number)
+      if (latest eq bucket) latest = null
+    }
+  }
+
+  /** Rows below these limits have been evicted from every segment. */
+  private[state] def evicted(limits: Array[Long]): Unit = {
+    evictedBelow = limits
+    segments.foreach(_.evictedBelow = limits)
+  }
+
+  // Memory.
+
+  private[state] def load(segment: Segment, store: SegmentStore): Unit =
+    if (!segment.isLoaded) store.read(side, segment)
+
+  /** Leaves the rows to the store. */
+  private[state] def unload(segment: Segment, store: SegmentStore): Unit =
+    if (segment.isLoaded) {
+      segment.settle()
+      write(segment, store)
+      segment.unload()
+    }
+
+  /** Unloads segments until the budget is met, the oldest first: they have the least time left to be probed in. */
+  private[state] def shrink(store: SegmentStore, butFor: Segment = null): Unit = {
+    val all = segments
+    while (memory.exceeded && all.hasNext) {
+      val segment = all.next()
+      if (segment ne butFor) unload(segment, store)
+    }
+  }
+
+  // A batch ends.
+
+  private def write(segment: Segment, store: SegmentStore): Unit =
+    if (!segment.isStored) store.write(side, segment, buckets.get(segment.bucket).nextNumber())
+    else if (segment.marksChanged) store.writeMarks(side, segment)
+
+  /** Everything that has changed goes to the store. */
+  private[state] def write(store: SegmentStore): Unit = {
+    settle()
+    freshSegments.map(_.bucket).distinct.map(buckets.get).filter(_ != null).foreach(tidy(_, store))
+    segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
+    segments.filter(segment => segment.isLoaded && segment.isSparse).toSeq.foreach { sparse =>
+      replace(Seq(sparse), store)
+    }
+    segments.foreach { segment =>
+      if (segment.isLoaded) {
+        write(segment, store)
+        segment.dropHashes()
+        segment.trim()
+      }
+    }
+    freshSegments = mutable.ArrayBuffer.empty
+    buckets.values.forEach(_.open = null)
+    latest = null
+  }
+
+  /**
+   * Merges what is new in a bucket with the segments before it that are not much larger, so that a bucket has about as
+   * many as its size doubled, and a row is written about as often. Rows that have left are left out.
+   */
+  private def tidy(bucket: Buffer.Bucket, store: SegmentStore): Unit = {
+    val unwritten = bucket.segments.filter(segment => !segment.isStored && segment.live > 0)
+    unwritten.lastOption.foreach { last =>
+      var from = bucket.segments.indexOf(last)
+      var size = last.size
+      def joins(before: Segment): Boolean =
+        before.isLoaded && before.live > 0 && before.size <= 2L * size &&
+          before.size.toLong + size <= Segment.MaxBytes
+      while (from > 0 && joins(bucket.segments(from - 1))) {
+        from -= 1
+        size += bucket.segments(from).size
+      }
+      val together = bucket.segments.slice(from, bucket.segments.indexOf(last) + 1).toSeq
+      if (together.size > 1 || last.live < last.rows) replace(together, store)
+    }
+  }
+
+  private def replace(old: Seq[Segment], store: SegmentStore): Unit = {
+    val bucket = buckets.get(old.head.bucket)
+    val merged = Segment.merged(old, memory)
+    merged.evictedBelow = evictedBelow
+    bucket.segments.insert(bucket.segments.indexOf(old.head), merged)
+    old.foreach(drop(_, store))
+  }
+
+  // A version is read.
+
+  private[state] def restore(limits: Array[Long]): Unit = evictedBelow = limits
+
+  private[state] def add(segment: Segment): Unit = {
+    val bucket = buckets.computeIfAbsent(segment.bucket, number => new Buffer.Bucket(number))
+    bucket.add(segment)
+  }
+
+  private[state] def newSegment(bucket: Long): Segment = {
+    val segment = new Segment(layout, bucket, memory)
+    segment.evictedBelow = evictedBelow
+    segment
+  }
+
+  private[state] def limits: Array[Long] = evictedBelow
+
+  /** Gives all memory back. */
+  private[state] def clear(): Unit = {
+    segments.foreach(_.unload())
+    buckets.clear()
+  }
+}
+
+private[streamjoin] object Buffer {
+
+  final private class Bucket(val number: Long) {
+    val segments = mutable.ArrayBuffer.empty[Segment]
+    var open: Segment = _
+    private var next = 0L
+
+    def nextNumber(): Long = {
+      next += 1
+      next - 1
+    }
+
+    /** In the order of their numbers, whatever the order they are read in. */
+    def add(segment: Segment): Unit = {
+      val at = segments.indexWhere(_.number > segment.number)
+      segments.insert(if (at < 0) segments.size else at, segment)
+      next = math.max(next, segment.number + 1)
+    }
+  }
+}

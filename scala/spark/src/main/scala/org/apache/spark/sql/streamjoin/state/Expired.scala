@@ -1,0 +1,91 @@
+package org.apache.spark.sql.streamjoin.state
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/**
+ * Evicts the rows of a buffer that have a time below its limit, and shows those that never matched if they are asked for.
+ *
+ * A segment all of whose rows have expired leaves as a whole, and is not even looked at where no rows are asked for.
+ *
+ * @param below
+ *   the limits by expiring time, in microseconds; they never go back
+ */
+final private[streamjoin] class Expired(
+    buffer: Buffer,
+    below: Array[Long],
+    unmatched: Boolean,
+    memory: IndexMemory,
+    store: SegmentStore
+) {
+
+  /** A row that never matched; overwritten by [[next]]. */
+  val row: UnsafeRow = new UnsafeRow(buffer.layout.fields)
+
+  private val limits = below.zip(buffer.limits).map { case (now, before) => math.max(now, before) }
+  private val segments: Array[Segment] = buffer.segments.filter(mayExpire).toArray
+  private var at = -1
+  private var segment: Segment = _
+  private var whole = false
+  private var place = 0
+  private var count = 0L
+  private var ended = false
+
+  /** How many rows have been evicted. */
+  def evicted: Long = count
+
+  private def mayExpire(segment: Segment): Boolean =
+    segment.live > 0 && limits.indices.exists(i => segment.lowest(i) < limits(i))
+
+  private def isWhole(segment: Segment): Boolean =
+    limits.indices.exists(i => segment.highest(i) < limits(i))
+
+  /** Moves on to the next row that never matched, if there is one and such are asked for. */
+  def next(): Boolean = {
+    var found = false
+    while (!found && !ended) {
+      if (segment != null && segment.hasPlace(place)) {
+        val current = place
+        place = segment.after(place)
+        if (!segment.isGone(current) && (whole || segment.isExpired(current, limits))) {
+          count += 1
+          if (!whole) segment.expire(current)
+          if (unmatched && !segment.isMatched(current)) {
+            segment.point(row, current)
+            found = true
+          }
+        }
+      } else nextSegment()
+    }
+    found
+  }
+
+  private def nextSegment(): Unit = {
+    if (segment != null) {
+      if (whole) buffer.drop(segment, store)
+      else {
+        segment.settle()
+        if (memory.exceeded) {
+          segment.evictedBelow = limits
+          buffer.unload(segment, store)
+        }
+      }
+      segment = null
+    }
+    at += 1
+    if (at >= segments.length) {
+      ended = true
+      buffer.evicted(limits)
+    } else {
+      val candidate = segments(at)
+      whole = isWhole(candidate)
+      if (whole && !unmatched) {
+        count += candidate.live
+        buffer.drop(candidate, store)
+      } else {
+        segment = candidate
+        buffer.load(segment, store)
+        place = segment.first
+      }
+    }
+  }
+}

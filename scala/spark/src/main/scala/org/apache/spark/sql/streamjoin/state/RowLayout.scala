@@ -1,0 +1,94 @@
+package org.apache.spark.sql.streamjoin.state
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types.DataType
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
+
+/**
+ * Where keys and times lie in the rows of one input, which are Spark's `UnsafeRow`s: a bit set of nulls, eight bytes a
+ * field, then what does not fit into these. Keys and times are fields of the row, and never null.
+ *
+ * @param types
+ *   of all fields
+ * @param keys
+ *   the fields that make up the key
+ * @param times
+ *   the fields that are event times
+ * @param expiring
+ *   the positions among `times` of those that expire a row; rows are bucketed by the first
+ */
+final private[streamjoin] class RowLayout(
+    types: Seq[DataType],
+    keys: Array[Int],
+    times: Array[Int],
+    val expiring: Array[Int]
+) {
+  require(expiring.nonEmpty, "a time has to expire the rows")
+
+  val fields: Int = types.size
+  private val firstField = UnsafeRow.calculateBitSetWidthInBytes(fields)
+  private val timeOffset = times.map(firstField + 8 * _)
+  private val keyOffset = keys.map(firstField + 8 * _)
+  private val fixed = keys.map(key => UnsafeRow.isFixedLength(types(key)))
+  // The most common key, without a loop.
+  private val oneFixed = keys.length == 1 && fixed(0)
+  private val first = if (keys.isEmpty) 0 else keyOffset(0)
+
+  /** The time at a position, in microseconds. */
+  def time(base: AnyRef, row: Long, position: Int): Long = Platform.getLong(base, row + timeOffset(position))
+
+  def expiryTime(base: AnyRef, row: Long, at: Int): Long =
+    Platform.getLong(base, row + timeOffset(expiring(at)))
+
+  def hash(base: AnyRef, row: Long): Int =
+    if (oneFixed) RowLayout.mix(RowLayout.Seed, Platform.getLong(base, row + first))
+    else {
+      var hash = RowLayout.Seed
+      var i = 0
+      while (i < keyOffset.length) {
+        val word = Platform.getLong(base, row + keyOffset(i))
+        hash =
+          if (fixed(i)) RowLayout.mix(hash, word)
+          else Murmur3_x86_32.hashUnsafeBytes(base, row + (word >>> 32), word.toInt, hash)
+        i += 1
+      }
+      // The upper bits choose the slot.
+      RowLayout.mix(RowLayout.Seed, hash.toLong)
+    }
+
+  /** Two rows, of this layout and of another with the same types of keys, have equal keys. */
+  def sameKey(base: AnyRef, row: Long, other: RowLayout, otherBase: AnyRef, otherRow: Long): Boolean =
+    if (oneFixed) Platform.getLong(base, row + first) == Platform.getLong(otherBase, otherRow + other.first)
+    else {
+      var same = true
+      var i = 0
+      while (same && i < keyOffset.length) {
+        val word = Platform.getLong(base, row + keyOffset(i))
+        val otherWord = Platform.getLong(otherBase, otherRow + other.keyOffset(i))
+        same =
+          if (fixed(i)) word == otherWord
+          else
+            word.toInt == otherWord.toInt && ByteArrayMethods.arrayEquals(
+              base,
+              row + (word >>> 32),
+              otherBase,
+              otherRow + (otherWord >>> 32),
+              word.toInt.toLong
+            )
+        i += 1
+      }
+      same
+    }
+}
+
+private object RowLayout {
+  private val Seed = 42
+
+  private def mix(hash: Int, word: Long): Int = {
+    // Fibonacci hashing; both halves of the product count, as the slot is taken from the upper bits of the result.
+    val product = (word ^ hash) * 0x9e3779b97f4a7c15L
+    ((product ^ (product >>> 29)) * 0xbf58476d1ce4e5b9L >>> 32).toInt
+  }
+}

@@ -1,0 +1,324 @@
+package org.apache.spark.sql.streamjoin.state
+
+import java.util.Arrays
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.Platform
+
+/**
+ * Rows of one input whose times lie in one bucket, packed one behind the other; in memory as in the state store.
+ *
+ * Rows are appended in one batch; from then on only the marks of rows change: matched, and gone (expired, or removed).
+ * A row is known by its place in the segment, which stays. The rows may be in the store only ([[unload]]); what is known
+ * about them as a whole stays here.
+ *
+ * @param bucket
+ *   which bucket the times lie in
+ */
+final private[streamjoin] class Segment(val layout: RowLayout, val bucket: Long, memory: IndexMemory) {
+  import Segment._
+
+  private var image: Array[Byte] = new Array[Byte](InitialBytes)
+  memory.add(image.length)
+  private var end: Int = SegmentFormat.RowsAt
+
+  /** All rows, gone or not. */
+  private var rowCount = 0
+  private var liveCount = 0
+  private var removedCount = 0
+  private var rowBytes = 0L
+  private val lowestTimes = Array.fill(layout.expiring.length)(Long.MaxValue)
+  private val highestTimes = Array.fill(layout.expiring.length)(Long.MinValue)
+  private var lowestIsOld = false
+
+  private var keyHashes: Array[Int] = _
+  private var segmentIndex: SegmentIndex = _
+  private var removedSinceIndexed = 0
+
+  /** The number under which it is in the store, or negative. */
+  private[state] var number: Long = -1L
+
+  /** The store has marks apart from the rows. */
+  private[state] var marksInStore: Boolean = false
+
+  /** Marks have changed since the store was told. */
+  private[state] var marksChanged: Boolean = false
+
+  /** Rows with an expiry time below these have been evicted; none for rows of the batch at hand. */
+  private[state] var evictedBelow: Array[Long] = _
+
+  def rows: Int = rowCount
+  def live: Int = liveCount
+  def isLoaded: Boolean = image != null
+  def isStored: Boolean = number >= 0
+
+  /** Bytes of the rows alone, as Spark has them. */
+  def payload: Long = rowBytes
+
+  /** Bytes in the store, without the marks apart. */
+  def size: Int = end
+
+  /** More of its rows were removed than are left: worth writing anew. */
+  def isSparse: Boolean = removedCount > liveCount
+
+  def lowest(at: Int): Long = lowestTimes(at)
+  def highest(at: Int): Long = highestTimes(at)
+
+  def hasRoomFor(row: UnsafeRow): Boolean =
+    rowCount == 0 || end.toLong + RowHeader + row.getSizeInBytes <= MaxBytes
+
+  def append(row: UnsafeRow): Int = {
+    val length = row.getSizeInBytes
+    val place = end
+    reserve(place + RowHeader + length)
+    Platform.putInt(image, offset(place), length)
+    Platform.putInt(image, offset(place) + 4, 0)
+    row.writeToMemory(image, offset(place) + RowHeader)
+    end = place + RowHeader + length
+    count(place, length)
+    place
+  }
+
+  private def count(place: Int, length: Int): Unit = {
+    rowCount += 1
+    liveCount += 1
+    rowBytes += length
+    var at = 0
+    while (at < lowestTimes.length) {
+      val time = expiryTime(place, at)
+      if (time < lowestTimes(at)) lowestTimes(at) = time
+      if (time > highestTimes(at)) highestTimes(at) = time
+      at += 1
+    }
+  }
+
+  private def reserve(bytes: Int): Unit =
+    if (bytes > image.length) {
+      val larger = math.max(bytes.toLong, math.min(2L * image.length, MaxBytes.toLong)).toInt
+      resize(larger)
+    }
+
+  private def resize(bytes: Int): Unit = {
+    memory.add(bytes - image.length)
+    image = Arrays.copyOf(image, bytes)
+  }
+
+  // Rows.
+
+  def first: Int = SegmentFormat.RowsAt
+  def hasPlace(place: Int): Boolean = place < end
+  def after(place: Int): Int = place + RowHeader + Platform.getInt(image, offset(place))
+
+  def point(row: UnsafeRow, place: Int): Unit =
+    row.pointTo(image, offset(place) + RowHeader, Platform.getInt(image, offset(place)))
+
+  def time(place: Int, position: Int): Long = layout.time(image, offset(place) + RowHeader, position)
+  def expiryTime(place: Int, at: Int): Long = layout.expiryTime(image, offset(place) + RowHeader, at)
+
+  def sameKey(place: Int, other: Segment, otherPlace: Int): Boolean =
+    layout.sameKey(
+      image,
+      offset(place) + RowHeader,
+      other.layout,
+      other.image,
+      offset(otherPlace) + RowHeader
+    )
+
+  private[state] def hash(place: Int): Int = layout.hash(image, offset(place) + RowHeader)
+
+  private[state] def foreachLive(visit: (Int, Int) => Unit): Unit = {
+    var place = first
+    var i = 0
+    while (place < end) {
+      if (!isGone(place)) visit(i, place)
+      place = after(place)
+      i += 1
+    }
+  }
+
+  // Marks.
+
+  def isMatched(place: Int): Boolean = (marks(place) & Matched) != 0
+  def isGone(place: Int): Boolean = (marks(place) & Gone) != 0
+
+  private def marks(place: Int): Int = Platform.getInt(image, offset(place) + 4)
+  private def mark(place: Int, bit: Int): Unit =
+    Platform.putInt(image, offset(place) + 4, marks(place) | bit)
+
+  def markMatched(place: Int): Unit =
+    if (!isMatched(place)) {
+      mark(place, Matched)
+      marksChanged = true
+    }
+
+  /** The row leaves before its time. */
+  def remove(place: Int): Unit =
+    if (!isGone(place)) {
+      leave(place)
+      removedCount += 1
+      marksChanged = true
+      removedSinceIndexed += 1
+      // A crowded slot would be walked through for nothing.
+      if (segmentIndex != null && 2 * removedSinceIndexed > segmentIndex.refs.length) dropIndex()
+    }
+
+  /** The row leaves because its time has come; that follows from [[evictedBelow]], and is not written down. */
+  def expire(place: Int): Unit = leave(place)
+
+  private def leave(place: Int): Unit = {
+    mark(place, Gone)
+    liveCount -= 1
+    lowestIsOld = true
+  }
+
+  def isExpired(place: Int, limits: Array[Long]): Boolean = {
+    var at = 0
+    while (at < limits.length && expiryTime(place, at) >= limits(at)) at += 1
+    at < limits.length
+  }
+
+  /** After rows have left, the times of those that are still there. */
+  private[state] def settle(): Unit =
+    if (lowestIsOld && isLoaded) {
+      lowestIsOld = false
+      Arrays.fill(lowestTimes, Long.MaxValue)
+      foreachLive { (_, place) =>
+        var at = 0
+        while (at < lowestTimes.length) {
+          lowestTimes(at) = math.min(lowestTimes(at), expiryTime(place, at))
+          at += 1
+        }
+      }
+    }
+
+  // The index.
+
+  /** The hashes of the keys, row by row. */
+  def hashes: Array[Int] = {
+    if (keyHashes == null) {
+      keyHashes = new Array[Int](rowCount)
+      var place = first
+      var i = 0
+      while (place < end) {
+        keyHashes(i) = hash(place)
+        place = after(place)
+        i += 1
+      }
+    }
+    keyHashes
+  }
+
+  private[state] def dropHashes(): Unit = keyHashes = null
+
+  def index: SegmentIndex = {
+    if (segmentIndex == null) {
+      segmentIndex = SegmentIndex.of(this)
+      removedSinceIndexed = 0
+      memory.add(segmentIndex.bytes)
+    }
+    segmentIndex
+  }
+
+  private def dropIndex(): Unit =
+    if (segmentIndex != null) {
+      memory.add(-segmentIndex.bytes)
+      segmentIndex = null
+    }
+
+  /** No more rows: gives back what was reserved for them. */
+  private[state] def trim(): Unit = if (image.length > end) resize(end)
+
+  /** Forgets the rows, which are in the store or of no use any more. */
+  private[state] def unload(): Unit =
+    if (isLoaded) {
+      dropIndex()
+      keyHashes = null
+      memory.add(-image.length)
+      image = null
+    }
+
+  // Its form in the store.
+
+  /** The rows as they are written; the array is this segment's own. */
+  private[state] def sealedImage(side: Int): Array[Byte] = {
+    trim()
+    SegmentFormat.writeHeader(image, side, bucket, number, rowCount, layout.fields)
+    image
+  }
+
+  /** The marks of all rows, two bits each. */
+  private[state] def marksImage: Array[Byte] = {
+    val bits = new Array[Byte](SegmentFormat.marksSize(rowCount))
+    var place = first
+    var i = 0
+    while (place < end) {
+      SegmentFormat.setMarks(bits, i, marks(place))
+      place = after(place)
+      i += 1
+    }
+    SegmentFormat.writeMarksHeader(bits, rowCount)
+    bits
+  }
+
+  /** Takes rows, and marks apart if there are any, that were read from the store and checked. */
+  private[state] def load(rows: Array[Byte], marksApart: Array[Byte]): Unit = {
+    assert(!isLoaded || rowCount == 0, "a segment is read into an empty one")
+    if (isLoaded) memory.add(-image.length)
+    image = rows
+    memory.add(image.length)
+    end = rows.length
+    rowCount = 0
+    liveCount = 0
+    removedCount = 0
+    rowBytes = 0
+    lowestIsOld = false
+    Arrays.fill(lowestTimes, Long.MaxValue)
+    Arrays.fill(highestTimes, Long.MinValue)
+    var place = first
+    while (place < end) {
+      if (marksApart != null) mark(place, SegmentFormat.marks(marksApart, rowCount))
+      val length = Platform.getInt(image, offset(place))
+      if (evictedBelow != null && isExpired(place, evictedBelow)) {
+        mark(place, Gone)
+        rowCount += 1
+        rowBytes += length
+      } else if (isGone(place)) {
+        rowCount += 1
+        removedCount += 1
+        rowBytes += length
+      } else count(place, length)
+      place = after(place)
+    }
+  }
+}
+
+private[streamjoin] object Segment {
+
+  /** Larger ones are cut: a store reads and writes a value as a whole. */
+  val MaxBytes: Int = 4 << 20
+
+  private val InitialBytes = 2 << 10
+
+  /** Before each row its length and its marks. */
+  private[state] val RowHeader = 8
+  private[state] val Matched = 1
+  private[state] val Gone = 2
+
+  private def offset(place: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + place
+
+  /** The rows of several segments that are still there, with their marks, as one segment. */
+  private[state] def merged(segments: Seq[Segment], memory: IndexMemory): Segment = {
+    val into = new Segment(segments.head.layout, segments.head.bucket, memory)
+    into.resize(SegmentFormat.RowsAt + segments.map(_.size - SegmentFormat.RowsAt).sum)
+    val row = new UnsafeRow(into.layout.fields)
+    segments.foreach { from =>
+      from.foreachLive { (_, place) =>
+        from.point(row, place)
+        val to = into.append(row)
+        if (from.isMatched(place)) into.mark(to, Matched)
+      }
+    }
+    into.trim()
+    into
+  }
+}

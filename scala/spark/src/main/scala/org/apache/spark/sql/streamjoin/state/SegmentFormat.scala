@@ -1,0 +1,149 @@
+package org.apache.spark.sql.streamjoin.state
+
+import java.util.UUID
+import java.util.zip.CRC32C
+
+import org.apache.spark.unsafe.Platform
+
+/**
+ * What is in the state store: byte strings that begin with a magic number, the format's number and a checksum of all that
+ * follows. Numbers are in the byte order of the machine, as in the rows of Spark between them.
+ *
+ * {{{
+ *   segment   magic  format  crc  bytes | bucket  number  side  rows  fields  0 | length  marks  row | length  marks  row ...
+ *   marks     magic  format  crc  bytes | rows  0 | two bits a row
+ *   header    magic  format  crc  bytes | token | per side: width of a bucket, segments, rows, limits | limits
+ * }}}
+ */
+private[streamjoin] object SegmentFormat {
+
+  /** 1 was a value for each row, before the first release. */
+  val Version = 2
+
+  private val SegmentMagic = 0x534a5347
+  private val MarksMagic = 0x534a4d4b
+  private val HeaderMagic = 0x534a4844
+
+  private val MagicAt = 0
+  private val VersionAt = 4
+  private val ChecksumAt = 8
+  private val SizeAt = 12
+  private val BodyAt = 16
+
+  private val BucketAt = 16
+  private val NumberAt = 24
+  private val SideAt = 32
+  private val RowCountAt = 36
+  private val FieldsAt = 40
+
+  /** Where the rows of a segment begin. */
+  val RowsAt = 48
+
+  private val MarksRowCountAt = 16
+  private val BitsAt = 24
+
+  /** What was found in place of a value that is expected. */
+  final class Unreadable(val found: String) extends Exception(found)
+
+  private def at(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position
+  private def int(bytes: Array[Byte], position: Int): Int = Platform.getInt(bytes, at(position))
+  private def long(bytes: Array[Byte], position: Int): Long = Platform.getLong(bytes, at(position))
+
+  private def close(bytes: Array[Byte], magic: Int): Unit = {
+    Platform.putInt(bytes, at(MagicAt), magic)
+    Platform.putInt(bytes, at(VersionAt), Version)
+    Platform.putInt(bytes, at(SizeAt), bytes.length)
+    Platform.putInt(bytes, at(ChecksumAt), checksum(bytes))
+  }
+
+  private def checksum(bytes: Array[Byte]): Int = {
+    val crc = new CRC32C
+    crc.update(bytes, BodyAt, bytes.length - BodyAt)
+    crc.getValue.toInt
+  }
+
+  private def open(bytes: Array[Byte], magic: Int, what: String): Unit = {
+    if (bytes.length < BodyAt || int(bytes, MagicAt) != magic) throw new Unreadable(s"$what of another program")
+    if (int(bytes, VersionAt) != Version) throw new Unreadable(s"$what of format ${int(bytes, VersionAt)}")
+    if (int(bytes, SizeAt) != bytes.length)
+      throw new Unreadable(s"$what cut to ${bytes.length} of ${int(bytes, SizeAt)} bytes")
+    if (int(bytes, ChecksumAt) != checksum(bytes)) throw new Unreadable(s"$what whose checksum is wrong")
+  }
+
+  // Segments.
+
+  def writeHeader(bytes: Array[Byte], side: Int, bucket: Long, number: Long, rows: Int, fields: Int): Unit = {
+    Platform.putLong(bytes, at(BucketAt), bucket)
+    Platform.putLong(bytes, at(NumberAt), number)
+    Platform.putInt(bytes, at(SideAt), side)
+    Platform.putInt(bytes, at(RowCountAt), rows)
+    Platform.putInt(bytes, at(FieldsAt), fields)
+    close(bytes, SegmentMagic)
+  }
+
+  /** How many rows a segment has, if it is whole and the one that is expected. */
+  def checkSegment(bytes: Array[Byte], side: Int, bucket: Long, number: Long, fields: Int): Int = {
+    open(bytes, SegmentMagic, "a segment")
+    if (int(bytes, SideAt) != side || long(bytes, BucketAt) != bucket || long(bytes, NumberAt) != number)
+      throw new Unreadable(
+        s"segment ${long(bytes, NumberAt)} of bucket ${long(bytes, BucketAt)}, side ${int(bytes, SideAt)}, " +
+          s"in place of segment $number of bucket $bucket, side $side"
+      )
+    if (int(bytes, FieldsAt) != fields)
+      throw new Unreadable(s"a segment of rows with ${int(bytes, FieldsAt)} columns in place of $fields")
+    int(bytes, RowCountAt)
+  }
+
+  // Marks.
+
+  def marksSize(rows: Int): Int = BitsAt + (rows + 3) / 4
+
+  def writeMarksHeader(bytes: Array[Byte], rows: Int): Unit = {
+    Platform.putInt(bytes, at(MarksRowCountAt), rows)
+    close(bytes, MarksMagic)
+  }
+
+  def setMarks(bytes: Array[Byte], row: Int, marks: Int): Unit =
+    bytes(BitsAt + row / 4) = (bytes(BitsAt + row / 4) | (marks << (2 * (row % 4)))).toByte
+
+  def marks(bytes: Array[Byte], row: Int): Int = (bytes(BitsAt + row / 4) >>> (2 * (row % 4))) & 3
+
+  def checkMarks(bytes: Array[Byte], rows: Int): Unit = {
+    open(bytes, MarksMagic, "marks")
+    if (int(bytes, MarksRowCountAt) != rows)
+      throw new Unreadable(s"marks of ${int(bytes, MarksRowCountAt)} rows for a segment of $rows")
+  }
+
+  // The header of a version.
+
+  /** What a version has of one side. */
+  final case class SideHeader(bucketWidth: Long, segments: Long, rows: Long, evictedBelow: Seq[Long])
+
+  /**
+   * @param token
+   *   new with every commit: an index that carries it equals this version
+   */
+  final case class VersionHeader(token: UUID, sides: Seq[SideHeader]) {
+    def bytes: Array[Byte] = {
+      val longs = Seq(token.getMostSignificantBits, token.getLeastSignificantBits, sides.size.toLong) ++
+        sides.flatMap(side =>
+          Seq(side.bucketWidth, side.segments, side.rows, side.evictedBelow.size.toLong) ++ side.evictedBelow
+        )
+      val bytes = new Array[Byte](BodyAt + 8 * longs.size)
+      longs.zipWithIndex.foreach { case (value, i) => Platform.putLong(bytes, at(BodyAt + 8 * i), value) }
+      close(bytes, HeaderMagic)
+      bytes
+    }
+  }
+
+  def readVersionHeader(bytes: Array[Byte]): VersionHeader = {
+    open(bytes, HeaderMagic, "a state header")
+    val longs = Iterator.range(BodyAt, bytes.length, 8).map(long(bytes, _))
+    val token = new UUID(longs.next(), longs.next())
+    val sides = Seq.fill(longs.next().toInt) {
+      val (width, segments, rows, limits) = (longs.next(), longs.next(), longs.next(), longs.next())
+      SideHeader(width, segments, rows, Seq.fill(limits.toInt)(longs.next()))
+    }
+    VersionHeader(token, sides)
+  }
+}

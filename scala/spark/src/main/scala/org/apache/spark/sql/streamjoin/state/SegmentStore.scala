@@ -1,0 +1,144 @@
+package org.apache.spark.sql.streamjoin.state
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore}
+import org.apache.spark.sql.streamjoin.StreamJoinErrors
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.Platform
+
+/**
+ * The values of a state store by what they are: a header, segments, and the marks of segments that changed after they were
+ * written. Uses `get`, `put`, `remove` and `iterator`, so that any provider will do.
+ */
+final private[state] class SegmentStore(store: ReadStateStore) {
+  import SegmentFormat.Unreadable
+  import SegmentStore._
+
+  private val key = new UnsafeRow(KeySchema.size)
+  key.pointTo(new Array[Byte](KeyBytes), KeyBytes)
+  private val value = new UnsafeRow(ValueSchema.size)
+
+  private def writable: StateStore = store.asInstanceOf[StateStore]
+
+  /** What it returns is overwritten by the next call; stores copy what they keep. */
+  private def keyOf(kind: Int, side: Int, bucket: Long, number: Long): UnsafeRow = {
+    key.setInt(0, kind)
+    key.setInt(1, side)
+    key.setLong(2, bucket)
+    key.setLong(3, number)
+    key
+  }
+
+  private def put(key: UnsafeRow, bytes: Array[Byte]): Unit = {
+    // As UnsafeProjection would make it, with one copy of the bytes instead of several.
+    val row = new Array[Byte](BytesAt + (bytes.length + 7) / 8 * 8)
+    Platform.putLong(row, Platform.BYTE_ARRAY_OFFSET + 8L, (BytesAt.toLong << 32) | bytes.length)
+    System.arraycopy(bytes, 0, row, BytesAt, bytes.length)
+    value.pointTo(row, row.length)
+    writable.put(key, value)
+  }
+
+  private def get(key: UnsafeRow): Option[Array[Byte]] = Option(store.get(key)).map(_.getBinary(0))
+
+  def readHeader(): Option[SegmentFormat.VersionHeader] =
+    readable(get(keyOf(HeaderKind, 0, 0, 0)).map(SegmentFormat.readVersionHeader))
+
+  def writeHeader(header: SegmentFormat.VersionHeader): Unit =
+    put(keyOf(HeaderKind, 0, 0, 0), header.bytes)
+
+  def write(side: Int, segment: Segment, number: Long): Unit = {
+    segment.number = number
+    val image = segment.sealedImage(side)
+    put(keyOf(SegmentKind, side, segment.bucket, number), image)
+    segment.marksInStore = false
+    segment.marksChanged = false
+  }
+
+  def writeMarks(side: Int, segment: Segment): Unit = {
+    put(keyOf(MarksKind, side, segment.bucket, segment.number), segment.marksImage)
+    segment.marksInStore = true
+    segment.marksChanged = false
+  }
+
+  def remove(side: Int, segment: Segment): Unit =
+    if (segment.isStored) {
+      writable.remove(keyOf(SegmentKind, side, segment.bucket, segment.number))
+      if (segment.marksInStore) writable.remove(keyOf(MarksKind, side, segment.bucket, segment.number))
+    }
+
+  /** Reads the rows of a segment that has been unloaded. */
+  def read(side: Int, segment: Segment): Unit = readable {
+    def missing(what: String): Nothing =
+      throw new Unreadable(
+        s"no $what of segment ${segment.number} of bucket ${segment.bucket}, side $side"
+      )
+    val rows =
+      get(keyOf(SegmentKind, side, segment.bucket, segment.number)).getOrElse(missing("rows"))
+    val marks =
+      if (segment.marksInStore)
+        get(keyOf(MarksKind, side, segment.bucket, segment.number)).getOrElse(missing("marks"))
+      else null
+    load(side, segment, rows, marks)
+  }
+
+  private def load(side: Int, segment: Segment, rows: Array[Byte], marks: Array[Byte]): Unit = {
+    val count =
+      SegmentFormat.checkSegment(rows, side, segment.bucket, segment.number, segment.layout.fields)
+    if (marks != null) SegmentFormat.checkMarks(marks, count)
+    segment.load(rows, marks)
+    if (segment.rows != count)
+      throw new Unreadable(s"a segment of ${segment.rows} rows in place of $count")
+  }
+
+  /** Reads every segment, one after the other, in no particular order. */
+  def readAll(make: (Int, Long) => Segment)(take: (Int, Segment) => Unit): Unit = readable {
+    val all = store.iterator()
+    try
+      all.foreach { pair =>
+        val (side, bucket, number) = (pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3))
+        pair.key.getInt(0) match {
+          case HeaderKind | MarksKind =>
+          case SegmentKind =>
+            val segment = make(side, bucket)
+            segment.number = number
+            val rows = pair.value.getBinary(0)
+            val marks = get(keyOf(MarksKind, side, bucket, number))
+            segment.marksInStore = marks.isDefined
+            load(side, segment, rows, marks.orNull)
+            take(side, segment)
+          case other => throw new Unreadable(s"a value of kind $other")
+        }
+      }
+    finally all.close()
+  }
+
+  private def readable[T](read: => T): T =
+    try read
+    catch { case unreadable: Unreadable => fail(unreadable.found) }
+
+  def fail(found: String): Nothing =
+    throw StreamJoinErrors.runtime(
+      "STREAMJOIN_STATE_FORMAT",
+      "partition" -> store.id.partitionId.toString,
+      "checkpoint" -> store.id.checkpointRootLocation,
+      "version" -> store.version.toString,
+      "found" -> found,
+      "expected" -> SegmentFormat.Version.toString
+    )
+}
+
+private[streamjoin] object SegmentStore {
+  val KeySchema: StructType = new StructType()
+    .add("kind", IntegerType, nullable = false)
+    .add("side", IntegerType, nullable = false)
+    .add("bucket", LongType, nullable = false)
+    .add("number", LongType, nullable = false)
+  val ValueSchema: StructType = new StructType().add("value", BinaryType, nullable = false)
+
+  private val KeyBytes = 8 + 4 * 8
+  private val BytesAt = 16
+
+  private val HeaderKind = 0
+  private val SegmentKind = 1
+  private val MarksKind = 2
+}
