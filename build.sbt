@@ -79,6 +79,17 @@ lazy val spark = (project in file("scala/spark"))
     assembly / test := {}
   )
 
+// The state engine alone, measured: `make jmh`.
+lazy val stateBenchmarks = (project in file("benchmarks/state"))
+  .enablePlugins(JmhPlugin)
+  .dependsOn(spark)
+  .settings(
+    name := "streamjoin-benchmarks",
+    publish / skip := true,
+    libraryDependencies += "org.apache.spark" %% "spark-sql" % sparkVersion,
+    Jmh / javaOptions ++= sparkJvmOptions
+  )
+
 lazy val root = (project in file("."))
-  .aggregate(core, spark)
+  .aggregate(core, spark, stateBenchmarks)
   .settings(name := "streamjoin-root", publish / skip := true)

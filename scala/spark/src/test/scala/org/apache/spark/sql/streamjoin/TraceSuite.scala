@@ -23,6 +23,7 @@ class TraceSuite extends AnyFunSuite with SparkTest {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true"
   )
   private val formatTwo = Map("spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2")
+  private val noMemory = Map("spark.streamjoin.indexMemory" -> "1")
 
   // The types, and all that a restart could lose.
   private val lasting = (trace: Trace) => trace.name.startsWith("type-") || trace.name.contains("restart")
@@ -40,7 +41,9 @@ class TraceSuite extends AnyFunSuite with SparkTest {
       stopping = true,
       conf = rocksDb ++ changelog ++ formatTwo,
       runs = trace => few(trace.name)
-    )
+    ),
+    Mode("no memory for the index", groups = _.merged, conf = noMemory, runs = _.cap.isEmpty),
+    Mode("no memory for the index, RocksDB", conf = rocksDb ++ noMemory, runs = lasting)
   )
 
   private val cases = Trace.all.filter(_.runsOn("spark"))

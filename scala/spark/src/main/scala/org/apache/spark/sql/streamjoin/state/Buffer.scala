@@ -93,6 +93,7 @@ final private[streamjoin] class Buffer(
 
   private[state] def drop(segment: Segment, store: SegmentStore): Unit = {
     store.remove(side, segment)
+    if (segment.evictedBelow == null) freshSegments -= segment
     segment.unload()
     val bucket = buckets.get(segment.bucket)
     bucket.segments -= segment

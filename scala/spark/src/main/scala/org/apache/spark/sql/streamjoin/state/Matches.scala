@@ -94,6 +94,7 @@ final private[streamjoin] class Matches(
   private var to = 0L
 
   private var index: SegmentIndex = _
+  private var hash = 0
   private var slot = 0
   private var candidate = 0
   private var lastCandidate = 0
@@ -120,15 +121,17 @@ final private[streamjoin] class Matches(
     var more = true
     while (!found && more) {
       if (candidate < lastCandidate) {
-        otherPlace = index.refs(candidate)
+        if (index.mayBe(candidate, hash)) {
+          otherPlace = index.place(candidate)
+          val time = b.expiryTime(otherPlace, 0)
+          if (time >= from && time <= to) {
+            if (!b.isGone(otherPlace) && a.sameKey(place, b, otherPlace)) {
+              b.point(otherRow, otherPlace)
+              found = true
+            }
+          } else if (index.isPast(slot, time, to)) candidate = lastCandidate
+        }
         candidate += 1
-        val time = b.expiryTime(otherPlace, 0)
-        if (time >= from && time <= to) {
-          if (!b.isGone(otherPlace) && a.sameKey(place, b, otherPlace)) {
-            b.point(otherRow, otherPlace)
-            found = true
-          }
-        } else if (index.isPast(slot, time, to)) candidate = lastCandidate
       } else more = nextRow()
     }
     found
@@ -148,7 +151,8 @@ final private[streamjoin] class Matches(
           to = reach.to(a, place)
           if (from <= b.highest(0) && to >= b.lowest(0)) {
             index = b.index
-            slot = index.slot(a.hashes(row))
+            hash = a.hashes(row)
+            slot = index.slot(hash)
             candidate = index.from(b, slot, from)
             lastCandidate = index.starts(slot + 1)
             if (candidate < lastCandidate) {

@@ -4,7 +4,9 @@ import java.util.Arrays
 
 /**
  * The rows of a segment by key: `refs` has their places, slot after slot, and `starts` where each slot begins. A segment
- * does not change, so there is nothing to insert and nothing to chain: eight bytes a row.
+ * does not change, so there is nothing to insert and nothing to chain: eight bytes a row. A place is a multiple of
+ * eight below 4 MiB, which leaves room for a part of the hash: rows of other keys are told apart without a look at
+ * them, for that look is what a probe would wait for.
  *
  * The rows of a crowded slot, that is, of a key with many rows, are in the order of their times, so that a probe finds
  * its range by halving and touches no row outside of it. Times are compared by `time >> shift`, which is exact unless a
@@ -12,13 +14,18 @@ import java.util.Arrays
  */
 final private[state] class SegmentIndex(
     val starts: Array[Int],
-    val refs: Array[Int],
+    private[state] val refs: Array[Int],
     origin: Long,
     shift: Int
 ) {
   def bytes: Long = 4L * (starts.length + refs.length) + 32
 
   def slot(hash: Int): Int = SegmentIndex.slot(hash, starts.length - 1)
+
+  def place(at: Int): Int = SegmentIndex.place(refs(at))
+
+  /** The row there may have a key with this hash. */
+  def mayBe(at: Int, hash: Int): Boolean = ((refs(at) ^ SegmentIndex.tagged(hash)) >>> SegmentIndex.PlaceBits) == 0
 
   /** The first in a slot that is not before a time; a slot that is not crowded is searched from its beginning. */
   def from(segment: Segment, slot: Int, time: Long): Int = {
@@ -29,7 +36,7 @@ final private[state] class SegmentIndex(
       var (from, to) = (low, high)
       while (from < to) {
         val middle = (from + to) >>> 1
-        if (coarse(segment.expiryTime(refs(middle), 0)) < wanted) from = middle + 1 else to = middle
+        if (coarse(segment.expiryTime(place(middle), 0)) < wanted) from = middle + 1 else to = middle
       }
       from
     }
@@ -47,9 +54,14 @@ private[state] object SegmentIndex {
   /** Rows of a slot that are looked through one by one. */
   val Crowded = 16
 
-  /** How many bits of a place count beside a time; places are multiples of eight below 2^31. */
-  private val RefBits = 28
-  private val TimeBits = 63 - RefBits
+  /** Of a place by eights; the rest of a ref is a part of the hash, other bits of it than those that choose the slot. */
+  private val PlaceBits = 19
+  require(Segment.MaxBytes <= (8 << PlaceBits), "a segment is too large for its refs")
+
+  private val TimeBits = 63 - 32
+
+  private def tagged(hash: Int): Int = hash << PlaceBits
+  private def place(ref: Int): Int = (ref & ((1 << PlaceBits) - 1)) << 3
 
   def of(segment: Segment): SegmentIndex = {
     val slots = math.max(1, segment.live)
@@ -68,7 +80,7 @@ private[state] object SegmentIndex {
     val next = Arrays.copyOfRange(starts, 0, slots)
     segment.foreachLive { (i, ref) =>
       val to = slot(hashes(i), slots)
-      refs(next(to)) = ref
+      refs(next(to)) = tagged(hashes(i)) | (ref >>> 3)
       next(to) += 1
     }
     val origin = segment.lowest(0)
@@ -102,14 +114,14 @@ private[state] object SegmentIndex {
     val packed = new Array[Long](high - low)
     var i = low
     while (i < high) {
-      val time = coarse(segment.expiryTime(refs(i), 0), origin, shift)
-      packed(i - low) = (time << RefBits) | (refs(i) >>> 3)
+      val time = coarse(segment.expiryTime(place(refs(i)), 0), origin, shift)
+      packed(i - low) = (time << 32) | (refs(i) & 0xffffffffL)
       i += 1
     }
     Arrays.sort(packed)
     i = low
     while (i < high) {
-      refs(i) = (packed(i - low) & ((1L << RefBits) - 1)).toInt << 3
+      refs(i) = packed(i - low).toInt
       i += 1
     }
   }

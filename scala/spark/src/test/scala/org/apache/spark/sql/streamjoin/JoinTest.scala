@@ -1,0 +1,198 @@
+package org.apache.spark.sql.streamjoin
+
+import java.sql.Timestamp
+import java.time.{Instant, LocalDate, LocalTime, ZoneOffset}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.Suite
+
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.runtime.{
+  MemoryStream,
+  MicroBatchExecution,
+  StreamingQueryWrapper
+}
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
+import org.apache.spark.sql.streamjoin.execution.IntervalJoinExec
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
+
+/** Queries over streams in memory that stand still until they are fed. */
+private[streamjoin] trait JoinTest extends SparkTest { this: Suite =>
+  import JoinTest._
+
+  protected val Hourly: String = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
+
+  /** Orders `o` and deliveries `d`, both `(id STRING, t TIMESTAMP, v INT)`, each with a watermark. */
+  protected def hourly(how: String = "inner", condition: String = Hourly): Streams => DataFrame =
+    streams => streams.marked("o").join(streams.marked("d"), expr(condition), how)
+
+  protected def job(
+      query: Streams => DataFrame = hourly(),
+      schema: String = Events,
+      checkpoint: String = newFolder(),
+      mode: String = "append"
+  ): Job = new Job(spark, checkpoint, mode, schema, query)
+
+  /** Runs a job and stops it whatever happens. */
+  protected def running[T](job: Job)(body: Job => T): T =
+    try {
+      job.start()
+      body(job)
+    } finally job.stop()
+
+  /** The streams of a job, each made when it is first asked for. */
+  protected def newStreams(schema: String = Events): Streams = new Streams(spark, schema)
+}
+
+private[streamjoin] object JoinTest {
+  val Events = "id STRING, t TIMESTAMP, v INT"
+
+  private val Day = LocalDate.parse("2024-06-01")
+
+  /** `10:05`, `10:05:00.000001`, or with a date `2024-10-27T10:05`; in UTC. */
+  def at(time: String): Timestamp = {
+    val local =
+      if (time.contains("T")) java.time.LocalDateTime.parse(time) else LocalTime.parse(time).atDate(Day)
+    Timestamp.from(local.toInstant(ZoneOffset.UTC))
+  }
+
+  def row(id: String, time: String, v: Int = 0): Row = Row(id, if (time == null) null else at(time), v)
+
+  def o(id: String, time: String, v: Int = 0): (String, Row) = "o" -> row(id, time, v)
+  def d(id: String, time: String, v: Int = 0): (String, Row) = "d" -> row(id, time, v)
+
+  private def text(value: Any): String = value match {
+    case null => "-"
+    case time: Timestamp =>
+      val local = time.toInstant.atZone(ZoneOffset.UTC).toLocalDateTime
+      if (local.toLocalDate == Day) local.toLocalTime.toString else local.toString
+    case row: Row => row.toSeq.map(text).mkString("(", " ", ")")
+    case other => other.toString
+  }
+
+  /** Columns side by side, `-` for null, times of the day in UTC. */
+  def text(row: Row): String = row.toSeq.map(text(_: Any)).mkString(" ")
+
+  /** Streams by name, all with one schema. */
+  final class Streams(spark: org.apache.spark.sql.classic.SparkSession, schema: String) {
+    private val fields = StructType.fromDDL(schema)
+    private val byName = mutable.LinkedHashMap.empty[String, MemoryStream[Row]]
+
+    def stream(name: String): MemoryStream[Row] =
+      byName.getOrElseUpdate(name, MemoryStream[Row](Encoders.row(fields), spark))
+
+    /** As it is, without a watermark. */
+    def raw(name: String): DataFrame = stream(name).toDF()
+
+    /** With a watermark on its time, and its name as alias. */
+    def marked(name: String, delay: String = "0 seconds"): DataFrame =
+      raw(name).withWatermark("t", delay).as(name)
+  }
+
+  final case class Batch(id: Long, rows: Seq[String])
+
+  /**
+   * A streaming query that can be stopped and started. Each start makes new streams, which have all rows that
+   * were fed before, so that any batch can be replayed.
+   */
+  final class Job(
+      spark: org.apache.spark.sql.classic.SparkSession,
+      val checkpoint: String,
+      mode: String,
+      schema: String,
+      query: Streams => DataFrame
+  ) {
+    private val fed = mutable.ArrayBuffer.empty[(String, Seq[Row])]
+    private var streams: Streams = _
+    private var running: Option[StreamingQuery] = None
+
+    /** Every batch that the sink was given, also those that it was given again. */
+    val seen: mutable.ArrayBuffer[Batch] = mutable.ArrayBuffer.empty[Batch]
+
+    /** How the sink reads a batch. */
+    var sink: DataFrame => Seq[String] = _.collect().map(text(_: Row)).toSeq
+
+    /** The same rows for another query. */
+    def successor(query: Streams => DataFrame): Job = {
+      val next = new Job(spark, checkpoint, mode, schema, query)
+      next.fed ++= fed
+      next
+    }
+
+    def start(): Job = {
+      assert(running.isEmpty, "it runs already")
+      streams = new Streams(spark, schema)
+      fed.foreach { case (name, rows) => streams.stream(name).addData(rows) }
+      val frame = query(streams)
+      running = Some(
+        frame.writeStream
+          .option("checkpointLocation", checkpoint)
+          .outputMode(mode)
+          .foreachBatch { (batch: DataFrame, id: Long) =>
+            val rows = sink(batch)
+            seen.synchronized(seen += Batch(id, rows)): Unit
+          }
+          .start()
+      )
+      this
+    }
+
+    def stop(): Job = {
+      running.foreach(_.stop())
+      running = None
+      this
+    }
+
+    def restart(): Job = stop().start()
+
+    def streaming: StreamingQuery = running.get
+
+    def execution: MicroBatchExecution =
+      streaming.asInstanceOf[StreamingQueryWrapper].streamingQuery.asInstanceOf[MicroBatchExecution]
+
+    /** The rows come as one batch; returns what comes out until the query waits for more, in order. */
+    def feed(rows: (String, Row)*): Seq[String] = batches(rows: _*).flatMap(_.rows).sorted
+
+    /** The same, batch by batch. */
+    def batches(rows: (String, Row)*): Seq[Batch] = {
+      val before = seen.size
+      execution.withProgressLocked {
+        rows.groupMap(_._1)(_._2).foreach { case (name, some) =>
+          fed += name -> some
+          streams.stream(name).addData(some)
+        }
+      }
+      streaming.processAllAvailable()
+      seen.drop(before).toSeq
+    }
+
+    /** Waits until nothing is left to do; returns what came out since the start of it. */
+    def settle(): Seq[String] = feed()
+
+    def plan: SparkPlan = execution.lastExecution.executedPlan
+
+    def joins: Seq[IntervalJoinExec] = plan.collect { case join: IntervalJoinExec => join }
+
+    /** Of the batch that ran last. */
+    def progress: StreamingQueryProgress =
+      streaming.recentProgress.filter(_.batchId == seen.last.id).last
+
+    def operator: StateOperatorProgress =
+      progress.stateOperators.find(_.operatorName == IntervalJoinExec.OperatorName).get
+
+    def metric(name: String): Long = operator.customMetrics.asScala.get(name).fold(-1L)(_.longValue)
+
+    /** Rows in state, left and right. */
+    def state: (Long, Long) = (metric("leftRowsInState"), metric("rightRowsInState"))
+
+    /** The watermark that the last batch evicted by, `14:00` or `none`. */
+    def watermark(side: String, column: String = "t"): String =
+      operator.customMetrics.asScala
+        .get(s"watermarkMs.$side.$column")
+        .fold("none")(ms => text(Timestamp.from(Instant.ofEpochMilli(ms)): Any))
+  }
+}
