@@ -31,16 +31,21 @@ def main() -> None:
     parser.add_argument("--types", nargs="+", required=True)
     parser.add_argument("--pause", default="never:-1")
     parser.add_argument("--only-data-batches", action="store_true", help="leave out batches without new rows")
+    parser.add_argument("--conf", nargs="*", default=[], help="more settings, each as key=value")
     args = parser.parse_args()
 
     builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.streaming.noDataMicroBatches.enabled", str(not args.only_data_batches).lower())
     )
+    for setting in args.conf:
+        key, _, value = setting.partition("=")
+        builder = builder.config(key, value)
     spark = sj.configure(builder).getOrCreate()
     left = read(spark, args.input / "left", "lk INT, lt TIMESTAMP, lv INT, lid INT").withWatermark("lt", "5 seconds")
     right = read(spark, args.input / "right", "rk INT, rt TIMESTAMP, rv INT, rid INT").withWatermark("rt", "8 seconds")

@@ -70,21 +70,24 @@ final private[streamjoin] class JoinLog(session: SparkSession, checkpoint: Path)
     )
 
   /** The properties of a join that are named have to be as they were when it was recorded, if it was. */
-  def verify(join: IntervalJoin, partitions: Int, names: Seq[String]): Option[JoinDescription] = {
+  def verify(join: IntervalJoin, partitions: Int, names: Seq[String]): Unit =
+    verify(join.plan.ordinal, JoinDescription.of(join, partitions), names): Unit
+
+  /** Before the first batch of a run. */
+  def verifyOrRecord(join: IntervalJoin, partitions: Int): Unit = {
     val now = JoinDescription.of(join, partitions)
-    val before = get(join.plan.ordinal.toLong)
+    if (!verify(join.plan.ordinal, now, now.properties.keys.toSeq.sorted)) add(join.plan.ordinal.toLong, now)
+  }
+
+  /** Whether there was something to compare with. */
+  private def verify(ordinal: Int, now: JoinDescription, names: Seq[String]): Boolean = {
+    val before = get(ordinal.toLong)
     before.foreach { recorded =>
       names
         .map(name => (name, recorded.properties.getOrElse(name, "nothing"), now.properties(name)))
         .foreach { case (name, was, is) => if (was != is) throw changed(checkpoint, name, was, is) }
     }
-    before
-  }
-
-  /** Before the first batch of a run. */
-  def verifyOrRecord(join: IntervalJoin, partitions: Int): Unit = {
-    val now = JoinDescription.of(join, partitions)
-    if (verify(join, partitions, now.properties.keys.toSeq.sorted).isEmpty) add(join.plan.ordinal.toLong, now)
+    before.isDefined
   }
 }
 

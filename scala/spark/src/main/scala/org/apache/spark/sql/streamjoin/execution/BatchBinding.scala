@@ -1,6 +1,9 @@
 package org.apache.spark.sql.streamjoin.execution
 
 import java.util.UUID
+import java.util.concurrent.CompletableFuture
+
+import scala.concurrent.duration.Duration
 
 import org.apache.hadoop.fs.Path
 
@@ -20,6 +23,7 @@ import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark._
 import org.apache.spark.sql.streamjoin.{JoinLog, StreamJoinConf}
+import org.apache.spark.util.ThreadUtils
 
 /**
  * The batch that is being planned, as our operators see it. This is the only file that knows how state and watermarks
@@ -74,19 +78,18 @@ final private[streamjoin] class BatchBinding(
   def verify(join: IntervalJoin): Unit =
     if (execution.isFirstBatch) joinLog.verifyOrRecord(join, execution.numStateStores)
 
-  /**
-   * The watermarks of the next batch, once this one has run. They are kept at once: after a restart they are then as
-   * they would have been without one.
-   */
-  lazy val next: QueryWatermarks = {
+  /** The watermarks of the next batch, once this one has run. */
+  def next: QueryWatermarks = nextWritten._1
+
+  /** They are kept at once: after a restart they are then as they would have been without one. */
+  private lazy val nextWritten: (QueryWatermarks, CompletableFuture[Void]) = {
     val watermarks = eviction.after(execution.executedPlan)
-    watermarkLog.add(batch + 1, watermarks.entry)
-    watermarks
+    (watermarks, watermarkLog.addInBackground(batch + 1, watermarks.entry))
   }
 
   /** The binding of the batch after this one, for the same run. */
   private def following(execution: IncrementalExecution): BatchBinding = {
-    watermarkLog.add(batch + 1, next.entry)
+    ThreadUtils.awaitResult(nextWritten._2, Duration.Inf)
     if (batch % PurgeInterval == 0) watermarkLog.purge(batch - SQLConf.get.minBatchesToRetain)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
     new BatchBinding(batch + 1, eviction, next, sparkLate, sparkEviction, watermarkLog, joinLog, execution)

@@ -339,6 +339,8 @@ final private[streamjoin] case class IntervalJoinExec(
 
   /** With the watermark of each event-time column as `watermarkMs.<side>.<column>`, once there is one. */
   override def getProgress(): StateOperatorProgress = {
+    // Spark asks when a batch is over; the earlier the watermarks of the next one are on their way, the better.
+    binding.foreach(_.next)
     val progress = super.getProgress()
     times.zip(eviction).zipWithIndex.foreach { case ((column, micros), key) =>
       if (micros != Watermark.Undefined) {

@@ -1,6 +1,9 @@
 package org.apache.spark.sql.streamjoin.watermark
 
+import java.util.concurrent.{CompletableFuture, ConcurrentHashMap}
+
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
@@ -9,6 +12,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.streamjoin.{JsonLog, StreamJoinErrors}
+import org.apache.spark.util.ThreadUtils
 
 /**
  * The event-time columns of a query in the order of its analyzed plan: their place tells them apart across restarts,
@@ -57,8 +61,28 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
   private def millis(value: JsonNode): Long =
     if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is no watermark")
 
-  /** The watermarks of a batch, checked against the event-time columns of the query. */
-  def read(batch: Long, keys: WatermarkKeys): Option[KeyedWatermarks] = get(batch).map { entry =>
+  /**
+   * Writes the watermarks of a batch while Spark writes its own logs: a file of a checkpoint takes as long as a small batch
+   * does elsewhere. The batch must not run before what this returns is done, and fails if it failed.
+   */
+  def addInBackground(batch: Long, entry: KeyedWatermarks): CompletableFuture[Void] = {
+    val written = CompletableFuture.runAsync(() => add(batch, entry): Unit, KeyedWatermarkLog.writers)
+    val folder = metadataPath.toString
+    KeyedWatermarkLog.unfinished.put(folder, written)
+    written.whenComplete((_, _) => KeyedWatermarkLog.unfinished.remove(folder, written): Unit)
+  }
+
+  /**
+   * The watermarks of a batch, checked against the event-time columns of the query. Not before a write that an earlier run
+   * of the query may have left behind in this process: what it will have written is what counts.
+   */
+  def read(batch: Long, keys: WatermarkKeys): Option[KeyedWatermarks] = {
+    val left = KeyedWatermarkLog.unfinished.get(metadataPath.toString)
+    if (left != null) Try(left.join())
+    get(batch).map(checked(_, keys))
+  }
+
+  private def checked(entry: KeyedWatermarks, keys: WatermarkKeys): KeyedWatermarks = {
     if (entry.columns != keys.columns)
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_WATERMARK_KEYS_CHANGED",
@@ -72,4 +96,9 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
 
 private[streamjoin] object KeyedWatermarkLog {
   val Directory = "keyed-watermarks"
+
+  private lazy val writers = ThreadUtils.newDaemonCachedThreadPool("streamjoin-watermark-log")
+
+  /** The last write of each log, by its folder. */
+  private val unfinished = new ConcurrentHashMap[String, CompletableFuture[Void]]
 }

@@ -1,0 +1,76 @@
+"""Checkpoints that earlier builds wrote are restored and continued, for every state format since the first release.
+
+The archives in ``golden/`` hold a checkpoint of each join type and state store that was stopped in the middle, the
+output until then, and the input of before and after; ``golden/make.py`` made them, once.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+import pytest
+
+GOLDEN = Path(__file__).with_name("golden")
+JOB = Path(__file__).with_name("jobs") / "join_job.py"
+TYPES = ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"]
+CONDITION = "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS AND lv + rv < 15"
+SQL_TYPES = {
+    "inner": "JOIN",
+    "left_outer": "LEFT JOIN",
+    "right_outer": "RIGHT JOIN",
+    "full_outer": "FULL JOIN",
+    "left_semi": "SEMI JOIN",
+    "left_anti": "ANTI JOIN",
+}
+
+Ids = Counter[tuple[int | None, int | None]]
+
+
+@pytest.mark.parametrize("store", ["default", "rocksdb"])
+@pytest.mark.parametrize("archive", sorted(GOLDEN.glob("format-*.tar.gz")), ids=lambda path: path.name)
+def test_restored_and_continued(archive: Path, store: str, tmp_path: Path) -> None:
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    output = tmp_path / store / "output"
+    before = {how: written(output, how) for how in TYPES}
+    for number, path in enumerate(sorted(tmp_path.glob("after/*/*.json"), key=lambda path: path.name)):
+        # Spark's file source takes files in the order of their modification times.
+        os.utime(path, (1_800_000_000 + number,) * 2)
+    arguments = [f"--input={tmp_path / 'after'}", f"--output={output}"]
+    arguments += [f"--checkpoints={tmp_path / store / 'checkpoints'}", "--types", *TYPES]
+    subprocess.run([sys.executable, str(JOB), *arguments], check=True, timeout=300)
+    for how in TYPES:
+        expected = batch_answer(tmp_path, how)
+        assert before[how], f"{how}: nothing had come out before"
+        assert before[how].total() < expected.total(), f"{how}: nothing was left to come out"
+        assert written(output, how) == expected, how
+
+
+def written(output: Path, how: str) -> Ids:
+    """Return the ids of all rows that came out, without those of the closing rows."""
+    ids: Ids = Counter()
+    for path in output.glob(f"{how}/*/*.json"):
+        for line in json.loads(path.read_text()):
+            row = json.loads(line)
+            ids[row.get("lid"), row.get("rid")] += 1
+    return without_closing(ids)
+
+
+def batch_answer(folder: Path, how: str) -> Ids:
+    """Return what DuckDB makes of all rows."""
+    columns = "lid, NULL" if how in ("left_semi", "left_anti") else "lid, rid"
+    left, right = (
+        f"(SELECT * REPLACE ({side[0]}t::TIMESTAMPTZ AS {side[0]}t) FROM read_json_auto('{folder}/*/{side}/*.json'))"
+        for side in ("left", "right")
+    )
+    rows = duckdb.execute(f"SELECT {columns} FROM {left} {SQL_TYPES[how]} {right} ON {CONDITION}").fetchall()
+    return without_closing(Counter(rows))
+
+
+def without_closing(ids: Ids) -> Ids:
+    return Counter({pair: n for pair, n in ids.items() if -1 not in pair})
