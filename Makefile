@@ -4,6 +4,7 @@
 VERSION := $(shell cat VERSION)
 PYTHON ?= $(shell python3.11 --version >/dev/null 2>&1 && echo python3.11 || echo python3)
 PYTEST_FLAGS ?=
+BENCH_FLAGS ?=
 
 VENV := .venv/bin
 TOOLS := $(CURDIR)/.tools
@@ -27,7 +28,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-kafka test lint format wheel jar bench clean
+.PHONY: help demo demo-kafka test lint format wheel jar bench bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,8 +62,14 @@ wheel: $(JAR) .venv/.installed ## the Python wheel with the jar inside, in dist/
 
 jar: $(JAR) ## the jar for Spark, inside the Python package
 
-bench: $(JAR) .venv/.installed ## the interval join beside Spark's own
-	$(VENV)/python benchmarks/interval_join.py
+bench: $(JAR) .venv/.installed ## beside Spark's own join, small: about ten minutes, tables in benchmarks/results
+	$(VENV)/python benchmarks/run.py $(BENCH_FLAGS)
+
+bench-full: $(JAR) .venv/.installed ## the same with everything and at full size: hours (BENCH_FLAGS=--resume goes on)
+	$(VENV)/python benchmarks/run.py --full $(BENCH_FLAGS)
+
+jmh: .tools/sbt-launch.jar ## the state engine alone: insert, probe, evict, rebuild, in microseconds
+	$(SBT) "stateBenchmarks/Jmh/run -rf text -rff $(CURDIR)/benchmarks/results/state.txt"
 
 clean: ## remove what was built; keep what was fetched
 	rm -rf target project/target project/project scala/*/target $(JARS) dist python/dist build

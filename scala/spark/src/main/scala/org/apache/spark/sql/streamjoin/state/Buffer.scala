@@ -81,6 +81,7 @@ final private[streamjoin] class Buffer(
     var open = latest.open
     if (open == null || !open.isLoaded || !open.hasRoomFor(row)) {
       open = new Segment(layout, number, memory)
+      open.isFresh = true
       latest.open = open
       latest.segments += open
       freshSegments += open
@@ -93,7 +94,7 @@ final private[streamjoin] class Buffer(
 
   private[state] def drop(segment: Segment, store: SegmentStore): Unit = {
     store.remove(side, segment)
-    if (segment.evictedBelow == null) freshSegments -= segment
+    if (segment.isFresh) freshSegments -= segment
     segment.unload()
     val bucket = buckets.get(segment.bucket)
     bucket.segments -= segment
@@ -151,6 +152,7 @@ final private[streamjoin] class Buffer(
         segment.dropHashes()
         segment.trim()
       }
+      segment.isFresh = false
     }
     freshSegments = mutable.ArrayBuffer.empty
     buckets.values.forEach(_.open = null)
@@ -162,28 +164,30 @@ final private[streamjoin] class Buffer(
    * many as its size doubled, and a row is written about as often. Rows that have left are left out.
    */
   private def tidy(bucket: Buffer.Bucket, store: SegmentStore): Unit = {
-    val unwritten = bucket.segments.filter(segment => !segment.isStored && segment.live > 0)
-    unwritten.lastOption.foreach { last =>
-      var from = bucket.segments.indexOf(last)
+    val end = bucket.segments.lastIndexWhere(segment => segment.isFresh && segment.live > 0)
+    if (end >= 0) {
+      val last = bucket.segments(end)
+      var from = end
       var size = last.size
       def joins(before: Segment): Boolean =
-        before.isLoaded && before.live > 0 && before.size <= 2L * size &&
-          before.size.toLong + size <= Segment.MaxBytes
+        before.size <= 2L * size && before.size.toLong + size <= Segment.MaxBytes
       while (from > 0 && joins(bucket.segments(from - 1))) {
         from -= 1
         size += bucket.segments(from).size
       }
-      val together = bucket.segments.slice(from, bucket.segments.indexOf(last) + 1).toSeq
-      if (together.size > 1 || last.live < last.rows) replace(together, store)
+      val together = bucket.segments.slice(from, end + 1).toSeq
+      if (together.size > 1 || (!last.isStored && last.live < last.rows)) replace(together, store)
     }
   }
 
   private def replace(old: Seq[Segment], store: SegmentStore): Unit = {
     val bucket = buckets.get(old.head.bucket)
+    old.foreach(load(_, store))
     val merged = Segment.merged(old, memory)
     merged.evictedBelow = evictedBelow
     bucket.segments.insert(bucket.segments.indexOf(old.head), merged)
     old.foreach(drop(_, store))
+    if (memory.exceeded) unload(merged, store)
   }
 
   // A version is read.

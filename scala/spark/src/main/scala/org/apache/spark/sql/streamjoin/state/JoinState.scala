@@ -96,19 +96,7 @@ final private[streamjoin] class JoinState(
   def commit(): Unit = {
     index.all.foreach(_.write(segments))
     val token = UUID.randomUUID()
-    segments.writeHeader(
-      SegmentFormat.VersionHeader(
-        token,
-        index.all.map { buffer =>
-          SegmentFormat.SideHeader(
-            buffer.bucketWidth,
-            buffer.segments.size.toLong,
-            buffer.segments.map(_.rows.toLong).sum,
-            buffer.limits.toSeq
-          )
-        }
-      )
-    )
+    segments.writeHeader(SegmentFormat.VersionHeader(token, index.all.map(JoinState.header)))
     if (memory.exceeded) index.all.foreach(_.shrink(segments))
     store.commit()
     index.token = token
@@ -136,6 +124,15 @@ private[streamjoin] object JoinState {
    */
   final case class Size(index: Long, payload: Long, stored: Long, segments: Long, unloaded: Long)
 
+  private def header(buffer: Buffer): SegmentFormat.SideHeader =
+    SegmentFormat.SideHeader(
+      buffer.bucketWidth,
+      segments = buffer.segments.size.toLong,
+      marked = buffer.segments.count(_.marksInStore).toLong,
+      rows = buffer.segments.map(_.rows.toLong).sum,
+      buffer.limits.toSeq
+    )
+
   private def read(
       segments: SegmentStore,
       header: Option[SegmentFormat.VersionHeader],
@@ -151,21 +148,30 @@ private[streamjoin] object JoinState {
     header.foreach { version =>
       version.sides.zip(buffers).foreach { case (side, buffer) => buffer.restore(side.evictedBelow.toArray) }
     }
-    segments.readAll((side, bucket) => buffers(side).newSegment(bucket)) { (side, segment) =>
+    segments.readAll(buffers.size, (side, bucket) => buffers(side).newSegment(bucket)) { (side, segment) =>
       buffers(side).add(segment)
       if (memory.exceeded) segment.unload()
     }
-    buffers.foreach { buffer =>
-      val (found, rows) = (buffer.segments.size.toLong, buffer.segments.map(_.rows.toLong).sum)
-      val (expected, expectedRows) = header.fold((0L, 0L)) { version =>
-        (version.sides(buffer.side).segments, version.sides(buffer.side).rows)
-      }
-      if (found != expected || rows != expectedRows)
-        segments.fail(s"$found segments with $rows rows in place of $expected with $expectedRows")
-    }
+    buffers.foreach(buffer => complete(buffer, header.map(_.sides(buffer.side)), segments))
     val index = new JoinIndex(buffers, memory)
     index.token = header.map(_.token).orNull
     index
+  }
+
+  /** A value that is missing, or too many, is no cut of another that could be told from its checksum. */
+  private def complete(
+      buffer: Buffer,
+      header: Option[SegmentFormat.SideHeader],
+      segments: SegmentStore
+  ): Unit = {
+    val found = this.header(buffer)
+    val expected = header.getOrElse(found.copy(segments = 0, marked = 0, rows = 0))
+    if (found.segments != expected.segments || found.rows != expected.rows)
+      segments.fail(
+        s"${found.segments} segments with ${found.rows} rows in place of ${expected.segments} with ${expected.rows}"
+      )
+    if (found.marked != expected.marked)
+      segments.fail(s"marks of ${found.marked} segments in place of ${expected.marked}")
   }
 
   /**

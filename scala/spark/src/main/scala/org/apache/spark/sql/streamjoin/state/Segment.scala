@@ -44,7 +44,10 @@ final private[streamjoin] class Segment(val layout: RowLayout, val bucket: Long,
   /** Marks have changed since the store was told. */
   private[state] var marksChanged: Boolean = false
 
-  /** Rows with an expiry time below these have been evicted; none for rows of the batch at hand. */
+  /** Its rows came in the batch at hand. */
+  private[state] var isFresh: Boolean = false
+
+  /** Rows with an expiry time below these have been evicted; none before a batch has evicted any. */
   private[state] var evictedBelow: Array[Long] = _
 
   def rows: Int = rowCount

@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.Platform
  * {{{
  *   segment   magic  format  crc  bytes | bucket  number  side  rows  fields  0 | length  marks  row | length  marks  row ...
  *   marks     magic  format  crc  bytes | rows  0 | two bits a row
- *   header    magic  format  crc  bytes | token | per side: width of a bucket, segments, rows, limits | limits
+ *   header    magic  format  crc  bytes | token  sides | per side: width of a bucket  segments  marks  rows  limits  limit ...
  * }}}
  */
 private[streamjoin] object SegmentFormat {
@@ -116,8 +116,14 @@ private[streamjoin] object SegmentFormat {
 
   // The header of a version.
 
-  /** What a version has of one side. */
-  final case class SideHeader(bucketWidth: Long, segments: Long, rows: Long, evictedBelow: Seq[Long])
+  /** What a version has of one side; `marked` is how many of its segments have marks apart. */
+  final case class SideHeader(
+      bucketWidth: Long,
+      segments: Long,
+      marked: Long,
+      rows: Long,
+      evictedBelow: Seq[Long]
+  )
 
   /**
    * @param token
@@ -127,7 +133,13 @@ private[streamjoin] object SegmentFormat {
     def bytes: Array[Byte] = {
       val longs = Seq(token.getMostSignificantBits, token.getLeastSignificantBits, sides.size.toLong) ++
         sides.flatMap(side =>
-          Seq(side.bucketWidth, side.segments, side.rows, side.evictedBelow.size.toLong) ++ side.evictedBelow
+          Seq(
+            side.bucketWidth,
+            side.segments,
+            side.marked,
+            side.rows,
+            side.evictedBelow.size.toLong
+          ) ++ side.evictedBelow
         )
       val bytes = new Array[Byte](BodyAt + 8 * longs.size)
       longs.zipWithIndex.foreach { case (value, i) => Platform.putLong(bytes, at(BodyAt + 8 * i), value) }
@@ -141,8 +153,8 @@ private[streamjoin] object SegmentFormat {
     val longs = Iterator.range(BodyAt, bytes.length, 8).map(long(bytes, _))
     val token = new UUID(longs.next(), longs.next())
     val sides = Seq.fill(longs.next().toInt) {
-      val (width, segments, rows, limits) = (longs.next(), longs.next(), longs.next(), longs.next())
-      SideHeader(width, segments, rows, Seq.fill(limits.toInt)(longs.next()))
+      val (width, segments, marked, rows) = (longs.next(), longs.next(), longs.next(), longs.next())
+      SideHeader(width, segments, marked, rows, Seq.fill(longs.next().toInt)(longs.next()))
     }
     VersionHeader(token, sides)
   }

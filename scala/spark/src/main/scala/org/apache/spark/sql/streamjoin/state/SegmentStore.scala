@@ -91,7 +91,7 @@ final private[state] class SegmentStore(store: ReadStateStore) {
   }
 
   /** Reads every segment, one after the other, in no particular order. */
-  def readAll(make: (Int, Long) => Segment)(take: (Int, Segment) => Unit): Unit = readable {
+  def readAll(sides: Int, make: (Int, Long) => Segment)(take: (Int, Segment) => Unit): Unit = readable {
     val all = store.iterator()
     try
       all.foreach { pair =>
@@ -99,6 +99,7 @@ final private[state] class SegmentStore(store: ReadStateStore) {
         pair.key.getInt(0) match {
           case HeaderKind | MarksKind =>
           case SegmentKind =>
+            if (side < 0 || side >= sides) throw new Unreadable(s"a segment of side $side")
             val segment = make(side, bucket)
             segment.number = number
             val rows = pair.value.getBinary(0)

@@ -1,0 +1,204 @@
+"""The figures that the tables show and the goals are about, each a function of one run."""
+
+import statistics
+from collections.abc import Callable
+from typing import NamedTuple
+
+from runs import Run, Value, percentile
+from scenarios import Scenario
+
+MB = 1_000_000
+
+
+class Figure(NamedTuple):
+    """A line of a table.
+
+    Attributes:
+        name: what the reader sees.
+        value: what it is for a run, None if a side has no such thing.
+        decimals: how many to show.
+    """
+
+    name: str
+    value: Value
+    decimals: int = 1
+
+
+def input_rows(run: Run) -> float:
+    """Return how many rows both inputs had."""
+    return sum(run.column("numInputRows") or [])
+
+
+def rows_per_second(run: Run) -> float:
+    """Return the rows of both inputs over the seconds of the whole run."""
+    return input_rows(run) / run.wall
+
+
+def _full_batches(run: Run) -> list[int]:
+    """Return the positions of the batches that are not the end of the input."""
+    rows = run.column("numInputRows") or []
+    return [at for at, number in enumerate(rows) if number > max(rows) / 2]
+
+
+def warm_rows_per_second(run: Run) -> float | None:
+    """Return the same over the time in full batches alone, without the first two, in which the JVM warms up."""
+    rows, times = run.column("numInputRows") or [], run.column("triggerExecution") or []
+    warm = _full_batches(run)[2:]
+    return sum(rows[at] for at in warm) * 1000 / sum(times[at] for at in warm) if warm else None
+
+
+def batch_ms_at(part: int, parts: int) -> Value:
+    """Return the median time of a full batch in one of so many equal parts of the run, after the first batch."""
+
+    def value(run: Run) -> float | None:
+        times = run.column("triggerExecution") or []
+        later = _full_batches(run)[1:]
+        chosen = later[len(later) * part // parts : len(later) * (part + 1) // parts]
+        return statistics.median(times[at] for at in chosen) if chosen else None
+
+    return value
+
+
+def first(run: Run, name: str) -> float | None:
+    """Return a figure of the first batch."""
+    column = run.column(name)
+    return column[0] if column else None
+
+
+def first_batch_ms(run: Run) -> float | None:
+    """Return the time of the first batch."""
+    return first(run, "triggerExecution")
+
+
+def measured(scenario: Scenario, names: list[str], take: Callable[[list[float]], float]) -> Value:
+    """Return a statistic of the sum of some figures over the scenario's steady batches."""
+
+    def value(run: Run) -> float | None:
+        assert scenario.measured is not None, f"{scenario.name} has no steady state"
+        each = [column for name in names if (column := run.measured(name, scenario.measured)) is not None]
+        return take([sum(values) for values in zip(*each, strict=True)]) if each and each[0] else None
+
+    return value
+
+
+def evict_ms(scenario: Scenario) -> Value:
+    """Return the time that evicting takes in a steady batch, milliseconds over all tasks, on average."""
+    ours = measured(scenario, ["evictTimeMs"], statistics.mean)
+    spark = measured(scenario, ["allRemovalsTimeMs"], statistics.mean)
+    return lambda run: found if (found := ours(run)) is not None else spark(run)
+
+
+def largest_removal(name: str) -> Value:
+    """Return a figure of the batch from which most rows left the state."""
+
+    def value(run: Run) -> float | None:
+        column, removed = run.column(name), run.column("numRowsRemoved")
+        return None if column is None or removed is None else column[removed.index(max(removed))]
+
+    return value
+
+
+def payload_ratio(name: str) -> Value:
+    """Return a number of bytes over those of the rows that are kept, where these are the most."""
+
+    def value(run: Run) -> float | None:
+        found, payload = run.at_peak(name), run.at_peak("payloadBytes")
+        return found / payload if found is not None and payload else None
+
+    return value
+
+
+def peak_heap(run: Run) -> float | None:
+    """Return the most bytes in use after a garbage collection, None where nobody looked."""
+    heap: float | None = run.record["peakHeapBytes"]
+    return heap
+
+
+def load_ms_per_million(run: Run) -> float | None:
+    """Return how long a new process takes to read a million rows of state, milliseconds over all tasks."""
+    load, rows = run.column("loadTimeMs"), run.record.get("rowsBefore")
+    return load[0] * 1_000_000 / rows if load and rows else None
+
+
+TIMES = [
+    Figure("in batches, s", lambda run: run.seconds("triggerExecution")),
+    Figure("of it queryPlanning", lambda run: run.seconds("queryPlanning")),
+    Figure("of it addBatch", lambda run: run.seconds("addBatch")),
+    Figure("of it walCommit", lambda run: run.seconds("walCommit")),
+    Figure("of it commitOffsets", lambda run: run.seconds("commitOffsets")),
+    Figure("allUpdatesTimeMs, s over all tasks", lambda run: run.seconds("allUpdatesTimeMs")),
+    Figure("allRemovalsTimeMs, s over all tasks", lambda run: run.seconds("allRemovalsTimeMs")),
+    Figure("commitTimeMs, s over all tasks", lambda run: run.seconds("commitTimeMs")),
+    Figure("loadTimeMs, s over all tasks", lambda run: run.seconds("loadTimeMs")),
+    Figure("leftTimeMs, s over all tasks", lambda run: run.seconds("leftTimeMs")),
+    Figure("rightTimeMs, s over all tasks", lambda run: run.seconds("rightTimeMs")),
+    Figure("evictTimeMs, s over all tasks", lambda run: run.seconds("evictTimeMs")),
+    Figure("batches", lambda run: len(run.column("triggerExecution") or []), 0),
+]
+STATE = [
+    Figure("most rows in state", lambda run: run.most("numRowsTotal"), 0),
+    Figure("state's files at the end, MB", lambda run: run.record["stateFilesBytes"] / MB),
+]
+MEMORY = [
+    Figure("peak heap after a collection, MB", lambda run: None if (heap := peak_heap(run)) is None else heap / MB, 0),
+    Figure("rows kept, MB (payload)", lambda run: _mb(run.at_peak("payloadBytes"))),
+    Figure("index, MB", lambda run: _mb(run.at_peak("indexBytes"))),
+    Figure("index / payload", payload_ratio("indexBytes"), 2),
+    Figure("segments in the store, MB", lambda run: _mb(run.at_peak("segmentBytes"))),
+    Figure("segments / payload", payload_ratio("segmentBytes"), 2),
+    Figure("segments", lambda run: run.at_peak("segments"), 0),
+    Figure("stateMemory (memoryUsedBytes), most, MB", lambda run: _mb(run.most("memoryUsedBytes"))),
+]
+BUDGET = [
+    Figure("indexMemory for each task, MB", lambda run: _mb(run.record.get("budgetBytes"))),
+    Figure("index, most, MB over all tasks", lambda run: _mb(run.most("indexBytes"))),
+    Figure("segments", lambda run: run.most("segments"), 0),
+    Figure("segmentsOnDisk", lambda run: run.most("segmentsOnDisk"), 0),
+]
+REBUILD = [
+    Figure("rows in state at the stop", lambda run: run.record.get("rowsBefore"), 0),
+    Figure("loadTimeMs of the first batch, over all tasks", lambda run: first(run, "loadTimeMs"), 0),
+    Figure("loadTimeMs for a million rows", load_ms_per_million, 0),
+    Figure("first batch of the new process, ms", first_batch_ms, 0),
+    Figure("batches after it, median ms", batch_ms_at(0, 1), 0),
+]
+GROWTH = [
+    Figure("rows per second", rows_per_second, 0),
+    Figure("rows per second, without the first two batches", warm_rows_per_second, 0),
+    Figure("first batch, ms", first_batch_ms, 0),
+    *(Figure(f"batches after it, quarter {part + 1}, median ms", batch_ms_at(part, 4), 0) for part in range(4)),
+]
+
+
+def _mb(size: float | None) -> float | None:
+    return None if size is None else size / MB
+
+
+def extra(scenario: Scenario) -> list[Figure]:
+    """Return the figures that a scenario is about, beside those that all have."""
+    if scenario.name == "evict":
+        return [
+            Figure("evicting nothing, ms a batch over all tasks", evict_ms(scenario)),
+            Figure("rows evicted meanwhile", measured(scenario, ["numRowsRemoved"], sum), 0),
+            Figure("such a batch, median ms", measured(scenario, ["triggerExecution"], statistics.median), 0),
+            Figure("the batch that evicts all, ms", largest_removal("triggerExecution"), 0),
+            Figure("of it removals, ms over all tasks", largest_removal("allRemovalsTimeMs"), 0),
+            Figure("rows evicted in it", largest_removal("numRowsRemoved"), 0),
+        ]
+    if scenario.name == "small-batches":
+        median = statistics.median
+        return [
+            Figure("a batch, median ms", measured(scenario, ["triggerExecution"], median), 0),
+            Figure("a batch, 99th percentile, ms", measured(scenario, ["triggerExecution"], p99), 0),
+            Figure("of it planning, median ms", measured(scenario, ["queryPlanning"], median), 0),
+            Figure("of it commit, median ms", measured(scenario, ["walCommit", "commitOffsets"], median), 0),
+            Figure("of it tasks (addBatch), median ms", measured(scenario, ["addBatch"], median), 0),
+            Figure("of it latestOffset, median ms", measured(scenario, ["latestOffset"], median), 0),
+        ]
+    by_group = {"growth": GROWTH, "memory": MEMORY, "budget": BUDGET, "rebuild": REBUILD}
+    return by_group.get(scenario.group, [Figure("rows per second", rows_per_second, 0)])
+
+
+def p99(values: list[float]) -> float:
+    """Return the 99th percentile."""
+    return percentile(values, 0.99)

@@ -1,0 +1,310 @@
+"""The streams of the benchmarks: deterministic, made by DuckDB, cut into one Parquet file a batch.
+
+All chance comes from MD5 of a row's number, so the same parameters give the same rows on every machine and with every
+version of DuckDB. Event times run from the start of 2026 with 200 rows a second (the hot key: 100). A row arrives up to
+the disorder after its time; files hold rows in the order of arrival, and their modification times, which Spark's file
+source goes by, are a second apart. A last file of each stream has one row far in the future, so that the watermarks
+pass everything else and all of it leaves the state.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+
+JoinType = Literal["inner", "left_outer"]
+
+START = "TIMESTAMPTZ '2026-01-01 00:00:00+00'"
+FAR = "TIMESTAMPTZ '2026-01-31 00:00:00+00'"
+MICROS_PER_ROW = 5_000
+DISORDER_MICROS = 10_000_000
+FIRST_FILE_TIME = 1_767_225_600  # seconds; any moment does, but not "now": files must not be told apart by it
+
+
+@dataclass(frozen=True)
+class Table:
+    """One of the two streams.
+
+    Attributes:
+        name: its folder.
+        row_id: the column that numbers its rows, from 0; that of the closing row is negative.
+        key: the column that the other stream's key is compared with.
+        time: the event-time column.
+        rows: SQL of its rows, with two columns more: ``batch``, the number of the file, and ``place``, the order.
+        closing: SQL of its last row, without those two.
+    """
+
+    name: str
+    row_id: str
+    key: str
+    time: str
+    rows: str
+    closing: str
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Two streams and what joins them.
+
+    Attributes:
+        name: of the folder, together with a digest of all the rest.
+        left: the side that a left outer join preserves.
+        right: the other one.
+        bound: the condition on the event times, in SQL that Spark and DuckDB both read.
+        delay_ms: the delay of both watermarks.
+    """
+
+    name: str
+    left: Table
+    right: Table
+    bound: str
+    delay_ms: int
+
+    @property
+    def condition(self) -> str:
+        """The join's whole condition."""
+        return f"{self.left.key} = {self.right.key} AND {self.bound}"
+
+    def folder(self, work: Path) -> Path:
+        """Return where the files of these streams are; streams that differ in anything have different folders."""
+        digest = hashlib.sha256(repr(astuple(self)).encode()).hexdigest()[:8]
+        return work / "inputs" / f"{self.name}-{digest}"
+
+
+def w2(orders: int, batch_rows: int, bound_ms: int, payload: bool = False) -> Streams:
+    """Return orders and the deliveries of nine tenths of them, each up to one and a half bounds after its order.
+
+    Both streams are cut into the same number of files of equal numbers of rows: deliveries, which take longer, run
+    ahead of orders in event time.
+
+    Args:
+        orders: how many.
+        batch_rows: orders in a file.
+        bound_ms: a delivery counts from the time of its order to so much later, milliseconds.
+        payload: whether orders carry a string of 1 KiB.
+    """
+    wide = ", array_to_string([md5(concat(order_rows.range, '-', each)) for each in range(32)], '') AS payload"
+    order_rows = f"""
+        SELECT range AS order_id, {_time("range")} AS order_time,
+               'customer-' || (range % 10007) AS customer, (range * 7919) % 20000 AS cents{wide if payload else ""}
+        FROM range({orders}) AS order_rows"""
+    delivery_rows = f"""
+        SELECT order_id AS delivery_id, order_id AS delivered_order_id,
+               order_time + to_microseconds(draw(order_id, 1, {bound_ms * 1500})) AS delivery_time,
+               'courier-' || (order_id % 101) AS courier
+        FROM ({order_rows}) WHERE draw(order_id, 2, 10) < 9"""
+    cut = f"(place * {orders} // (count(*) OVER () * {batch_rows}))"
+    return Streams(
+        name=f"w2-{orders}-{batch_rows}{'-wide' if payload else ''}",
+        left=_orders(_cut(order_rows, "order_time", "order_id", cut), payload),
+        right=_deliveries(_cut(delivery_rows, "delivery_time", "delivery_id", cut)),
+        bound=f"delivery_time >= order_time AND delivery_time <= order_time + INTERVAL {bound_ms} MILLISECONDS",
+        delay_ms=DISORDER_MICROS // 1000,
+    )
+
+
+def w2f(orders: int, batch_rows: int, items: int) -> Streams:
+    """Return orders and as many clicks on the same few items: many rows a key, of which few are near in time.
+
+    Args:
+        orders: how many, and how many clicks.
+        batch_rows: orders in a file, and clicks in one.
+        items: how many different keys.
+    """
+    order_rows = f"""
+        SELECT range AS order_id, draw(range, 1, {items}) AS item, {_time("range")} AS order_time,
+               'customer-' || (range % 10007) AS customer
+        FROM range({orders})"""
+    click_rows = f"""
+        SELECT range AS click_id, draw(range, 2, {items}) AS clicked_item, {_time("range")} AS click_time,
+               'page-' || (range % 101) AS page
+        FROM range({orders})"""
+    return Streams(
+        name=f"w2f-{orders}-{batch_rows}",
+        left=_item_orders(_cut(order_rows, "order_time", "order_id", f"(place // {batch_rows})")),
+        right=_clicks(_cut(click_rows, "click_time", "click_id", f"(place // {batch_rows})")),
+        bound=_within("click_time", "order_time", 5_000),
+        delay_ms=DISORDER_MICROS // 1000,
+    )
+
+
+def loaded(load: int, batches: int, batch_rows: int, bound_ms: int, lag_rows: int, matching: int) -> Streams:
+    """Return two even streams whose first file loads the state, followed by many small ones.
+
+    Args:
+        load: rows of each stream in its first file.
+        batches: how many small files follow.
+        batch_rows: rows of each stream in a small file.
+        bound_ms: how far apart the two times may be, either way, milliseconds.
+        lag_rows: a delivery comes up to so many rows after its order.
+        matching: so many deliveries in 100 have an order.
+    """
+    total = load + batches * batch_rows
+    order_rows = f"""
+        SELECT range AS order_id, {_time("range")} AS order_time,
+               'customer-' || (range % 10007) AS customer, (range * 7919) % 20000 AS cents
+        FROM range({total})"""
+    delivery_rows = f"""
+        SELECT range AS delivery_id,
+               CASE WHEN draw(range, 1, 100) < {matching} AND draw(range, 2, {lag_rows}) <= range
+                    THEN range - draw(range, 2, {lag_rows}) ELSE -10 - range END AS delivered_order_id,
+               {_time("range")} AS delivery_time, 'courier-' || (range % 101) AS courier
+        FROM range({total})"""
+    cut = f"(CASE WHEN place < {load} THEN 0 ELSE 1 + (place - {load}) // {batch_rows} END)"
+    return Streams(
+        name=f"loaded-{load}-{batches}",
+        left=_orders(_cut(order_rows, "order_time", "order_id", cut)),
+        right=_deliveries(_cut(delivery_rows, "delivery_time", "delivery_id", cut)),
+        bound=_within("delivery_time", "order_time", bound_ms),
+        delay_ms=DISORDER_MICROS // 1000,
+    )
+
+
+def hot_key(load: int, clicks: int, batches: int) -> Streams:
+    """Return streams of one single key, where a long watermark delay retains far more rows than are near in time.
+
+    The first file has 100 orders for each second of the delay, every later one another second of them; the clicks of a
+    file are anywhere within the delay before its end, each within a second of about 200 orders.
+
+    Args:
+        load: orders in the first file.
+        clicks: how many, in all files together.
+        batches: how many files.
+    """
+    delay = load // 100
+    order_rows = f"""
+        SELECT range AS order_id, 7::BIGINT AS item, {START} + to_microseconds(range * 10000) AS order_time,
+               'customer-' || (range % 10007) AS customer, range AS place,
+               CASE WHEN range < {load} THEN 0 ELSE (range - {load}) // 100 + 1 END AS batch
+        FROM range({load + (batches - 1) * 100})"""
+    batch = f"(range * {batches} // {clicks})"
+    # Less than the delay before the end of the batch before: no click is late, whatever came before it.
+    before = f"(1000000 + draw(range, 1, {(delay - 2) * 1_000_000}))"
+    click_rows = f"""
+        SELECT range AS click_id, 7::BIGINT AS clicked_item,
+               {START} + to_microseconds(({delay} + {batch}) * 1000000 - {before}) AS click_time,
+               'page-' || (range % 101) AS page, range AS place, {batch} AS batch
+        FROM range({clicks})"""
+    return Streams(
+        name=f"hot-{load}-{clicks}",
+        left=_item_orders(order_rows),
+        right=_clicks(click_rows),
+        bound=_within("click_time", "order_time", 1_000),
+        delay_ms=delay * 1000,
+    )
+
+
+def _time(number: str) -> str:
+    return f"{START} + to_microseconds({number} * {MICROS_PER_ROW})"
+
+
+def _within(time: str, other: str, bound_ms: int) -> str:
+    interval = f"INTERVAL {bound_ms} MILLISECONDS"
+    return f"{time} >= {other} - {interval} AND {time} <= {other} + {interval}"
+
+
+def _cut(rows: str, time: str, row_id: str, batch: str) -> str:
+    """Return the rows with their place in the order of arrival and the batch that follows from it."""
+    arrival = f"{time} + to_microseconds(draw({row_id}, 3, {DISORDER_MICROS}))"
+    placed = f"SELECT *, row_number() OVER (ORDER BY {arrival}, {row_id}) - 1 AS place FROM ({rows})"
+    return f"SELECT *, {batch} AS batch FROM ({placed})"
+
+
+def _orders(rows: str, payload: bool = False) -> Table:
+    closing = f"SELECT -1::BIGINT AS order_id, {FAR} AS order_time, '' AS customer, 0::BIGINT AS cents"
+    return Table("orders", "order_id", "order_id", "order_time", rows, closing + (", '' AS payload" if payload else ""))
+
+
+def _deliveries(rows: str) -> Table:
+    closing = (
+        f"SELECT -1::BIGINT AS delivery_id, -2::BIGINT AS delivered_order_id, {FAR} AS delivery_time, '' AS courier"
+    )
+    return Table("deliveries", "delivery_id", "delivered_order_id", "delivery_time", rows, closing)
+
+
+def _item_orders(rows: str) -> Table:
+    closing = f"SELECT -1::BIGINT AS order_id, -1::BIGINT AS item, {FAR} AS order_time, '' AS customer"
+    return Table("orders", "order_id", "item", "order_time", rows, closing)
+
+
+def _clicks(rows: str) -> Table:
+    closing = f"SELECT -1::BIGINT AS click_id, -2::BIGINT AS clicked_item, {FAR} AS click_time, '' AS page"
+    return Table("clicks", "click_id", "clicked_item", "click_time", rows, closing)
+
+
+def generate(streams: Streams, work: Path) -> Path:
+    """Write the files of both streams, unless they are there, and return their folder."""
+    folder = streams.folder(work)
+    if folder.exists():
+        return folder
+    unfinished = folder.with_name(f"{folder.name}-unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    with _connect() as db:
+        files = [_write(db, table, unfinished / table.name) for table in (streams.left, streams.right)]
+    # Each batch takes a file of each stream: with fewer of one, its end would not be where the other's is.
+    assert files[0] == files[1], f"{streams.name}: {files[0]} and {files[1]} files"
+    unfinished.rename(folder)
+    return folder
+
+
+def _write(db: duckdb.DuckDBPyConnection, table: Table, folder: Path) -> int:
+    folder.mkdir(parents=True)
+    db.execute(f"CREATE OR REPLACE TEMP TABLE cut AS {table.rows}")
+    batches = _numbers(db, "SELECT max(batch) + 1 FROM cut")[0]
+    for batch in range(batches):
+        rows = f"SELECT * EXCLUDE (batch, place) FROM cut WHERE batch = {batch} ORDER BY place"
+        _copy(db, rows, folder, batch)
+    _copy(db, table.closing, folder, batches)
+    return batches
+
+
+def _copy(db: duckdb.DuckDBPyConnection, rows: str, folder: Path, batch: int) -> None:
+    file = folder / f"{batch:04}.parquet"
+    db.execute(f"COPY ({rows}) TO '{file}' (FORMAT parquet)")
+    os.utime(file, (FIRST_FILE_TIME + batch, FIRST_FILE_TIME + batch))
+
+
+def expected_join(streams: Streams, how: JoinType, work: Path) -> list[int]:
+    """Return how many rows DuckDB's batch join has, and how many of them with a right row."""
+    kind = "LEFT JOIN" if how == "left_outer" else "JOIN"
+    # The closing row of the left side stays in the state for ever.
+    left = f"(FROM '{{folder}}/{streams.left.name}/*.parquet' WHERE {streams.left.row_id} >= 0)"
+    right = f"'{{folder}}/{streams.right.name}/*.parquet'"
+    select = f"SELECT count(*), count({streams.right.row_id})"
+    return _remembered(streams, work, how, f"{select} FROM {left} {kind} {right} ON {streams.condition}")
+
+
+def expected_union(streams: Streams, work: Path) -> list[int]:
+    """Return how many rows both streams have, closing rows included, and how many of them are right rows."""
+    tables = (streams.left, streams.right)
+    left, right = (f"(SELECT count(*) FROM '{{folder}}/{table.name}/*.parquet')" for table in tables)
+    return _remembered(streams, work, "union", f"SELECT {left} + {right}, {right}")
+
+
+def _remembered(streams: Streams, work: Path, name: str, query: str) -> list[int]:
+    """Run a query over the streams' files once, and keep what it says beside them."""
+    folder = streams.folder(work)
+    file = folder / f"expected-{name}.json"
+    if not file.exists():
+        with _connect() as db:
+            file.write_text(json.dumps(_numbers(db, query.format(folder=folder))))
+    numbers: list[int] = json.loads(file.read_text())
+    return numbers
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    db = duckdb.connect()
+    db.execute("SET TimeZone = 'UTC'")
+    db.execute("CREATE MACRO draw(id, seed, below) AS (md5_number_lower(concat(id, '-', seed)) % below)::BIGINT")
+    return db
+
+
+def _numbers(db: duckdb.DuckDBPyConnection, query: str) -> list[int]:
+    row: tuple[Any, ...] | None = db.execute(query).fetchone()
+    assert row is not None
+    return [int(number) for number in row]

@@ -1,0 +1,145 @@
+"""The goals, and whether what ran has met them."""
+
+import statistics
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import figures
+from runs import Runs, Value, wall
+from scenarios import Scenario
+from sides import FLOOR, OURS, SPARK
+
+
+class Goal(NamedTuple):
+    """A line of the table of goals.
+
+    Attributes:
+        text: what is wanted.
+        measured: what there is.
+        met: whether that is enough, None if it could not be measured.
+    """
+
+    text: str
+    measured: str
+    met: bool | None
+
+
+class Of(NamedTuple):
+    """A value of a side, as the median over its rounds."""
+
+    scenario: str
+    side: str
+    value: Value = wall
+
+
+def goals(runs: Runs, scenarios: dict[str, Scenario]) -> list[Goal]:
+    """Return the goals of those scenarios and sides that ran."""
+    found = (_w2(runs), _w2f(runs), _growth(runs), _evict(runs, scenarios), _small(runs, scenarios), _memory(runs))
+    return [goal for each in found for goal in each]
+
+
+def _w2(runs: Runs) -> Iterator[Goal]:
+    for batches, factor in ((25, 3.0), (50, 4.0)):
+        for short, words in (("inner", "inner"), ("left", "left outer")):
+            name = f"w2-{short}-{batches}"
+            text = f"W2 {words}, {batches} batches: "
+            yield from _faster(runs, text, name, "ours-default", "spark-default", factor)
+            yield from _faster(runs, text, name, "ours-rocksdb", "spark-rocksdb", 5.0)
+            yield from _faster(runs, text, name, "ours-rocksdb", "spark-rocksdb-v4", 4.0)
+            yield from _times_floor(runs, text, name, 1.3)
+
+
+def _w2f(runs: Runs) -> Iterator[Goal]:
+    spark = {side: seconds for side in SPARK if (seconds := runs.median("w2f", side, wall)) is not None}
+    if spark:
+        best = min(spark, key=lambda side: spark[side])
+        yield from _faster(runs, "W2f, Spark's best: ", "w2f", "ours-default", best, 3.0)
+    yield from _times_floor(runs, "W2f: ", "w2f", 1.5)
+
+
+def _growth(runs: Runs) -> Iterator[Goal]:
+    speeds = (("", figures.rows_per_second), (", the first two batches left out", figures.warm_rows_per_second))
+    for side in OURS:
+        for words, speed in speeds:
+            few, many = (Of(f"growth-{size}", side, speed) for size in ("0.3", "5"))
+            text = f"growth, {side}: rows/s at 5 M >= 0.9 of those at 0.3 M{words}"
+            yield from _ratio(runs, text, many, few, lambda ratio: ratio >= 0.9)
+
+
+def _evict(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goal]:
+    for side in OURS:
+        if runs.of("evict", side):
+            rows = runs.median("evict", side, lambda run: run.most("numRowsTotal"))
+            text = f"evict nothing, {side}, of {rows or 0:,.0f} rows in state: <= 10 ms a batch over all tasks"
+            yield from _limit(runs, text, Of("evict", side, figures.evict_ms(scenarios["evict"])), 10.0, "ms", 1)
+
+
+def _small(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goal]:
+    name = "small-batches"
+    if not runs.has(name):
+        return
+    for ours, spark in (("ours-default", "spark-default"), ("ours-rocksdb", "spark-rocksdb")):
+        for words, statistic in (("median", statistics.median), ("99th percentile", figures.p99)):
+            batch = figures.measured(scenarios[name], ["triggerExecution"], statistic)
+            text = f"small batches, {words}: {ours} below {spark}"
+            yield from _compare(runs, text, Of(name, ours, batch), Of(name, spark, batch), "ms")
+    planning = figures.measured(scenarios[name], ["queryPlanning"], statistics.median)
+    for ours in OURS:
+        text = f"small batches, planning, median: {ours} <= 1.5x the floor"
+        yield from _ratio(runs, text, Of(name, ours, planning), Of(name, FLOOR, planning), lambda ratio: ratio <= 1.5)
+
+
+def _memory(runs: Runs) -> Iterator[Goal]:
+    for side in OURS:
+        for what, metric in (("checkpoint", "segmentBytes"), ("index", "indexBytes")):
+            of = Of("memory", side, figures.payload_ratio(metric))
+            yield from _limit(runs, f"{what}, {side}: bytes <= 1.4x the payload", of, 1.4, "x", 2)
+    spark = Of("memory", "spark-default", figures.peak_heap)
+    for side in OURS:
+        ours = Of("memory", side, figures.peak_heap)
+        yield from _ratio(runs, f"peak heap: {side} <= half of spark-default", ours, spark, lambda ratio: ratio <= 0.5)
+    for side in OURS:
+        text = f"state four times the index budget, exact: {side} not slower than spark-rocksdb"
+        yield from _compare(runs, text, Of("budget", f"{side}-budget"), Of("budget", "spark-rocksdb"), "s")
+
+
+def _faster(runs: Runs, text: str, scenario: str, ours: str, spark: str, factor: float) -> Iterator[Goal]:
+    """Return the goal that a side is so many times as fast as another."""
+    text = f"{text}{ours} >= {factor:g}x as fast as {spark}"
+    return _ratio(runs, text, Of(scenario, spark), Of(scenario, ours), lambda ratio: ratio >= factor)
+
+
+def _times_floor(runs: Runs, text: str, scenario: str, factor: float) -> Iterator[Goal]:
+    text = f"{text}ours-default <= {factor:g}x the floor's time"
+    return _ratio(runs, text, Of(scenario, "ours-default"), Of(scenario, FLOOR), lambda ratio: ratio <= factor)
+
+
+def _ratio(runs: Runs, text: str, of: Of, base: Of, enough: Callable[[float], bool]) -> Iterator[Goal]:
+    if not _ran(runs, of, base):
+        return
+    value, whole = runs.median(*of), runs.median(*base)
+    if value is None or not whole:
+        yield Goal(text, "-", None)
+    else:
+        yield Goal(text, f"{value / whole:.2f}x", enough(value / whole))
+
+
+def _compare(runs: Runs, text: str, ours: Of, spark: Of, unit: str) -> Iterator[Goal]:
+    if not _ran(runs, ours, spark):
+        return
+    mine, theirs = runs.median(*ours), runs.median(*spark)
+    if mine is None or theirs is None:
+        yield Goal(text, "-", None)
+    else:
+        yield Goal(text, f"{mine:.1f} {unit}, {theirs:.1f} {unit}", mine < theirs)
+
+
+def _limit(runs: Runs, text: str, of: Of, limit: float, unit: str, decimals: int) -> Iterator[Goal]:
+    if not _ran(runs, of):
+        return
+    value = runs.median(*of)
+    yield Goal(text, "-", None) if value is None else Goal(text, f"{value:.{decimals}f} {unit}", value <= limit)
+
+
+def _ran(runs: Runs, *needed: Of) -> bool:
+    return all(runs.of(of.scenario, of.side) for of in needed)

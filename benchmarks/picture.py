@@ -1,0 +1,123 @@
+"""The picture: bars of the median seconds of each scenario, and lines of the growth. Plain SVG."""
+
+from html import escape
+from typing import NamedTuple
+
+from figures import rows_per_second
+from runs import Runs, wall
+from scenarios import Scenario
+from sides import ALL
+
+COLORS = {
+    "spark-default": "#e07b39",
+    "spark-rocksdb": "#b8552a",
+    "spark-rocksdb-v4": "#8c3b1f",
+    "ours-default": "#2a7fb8",
+    "ours-rocksdb": "#1b4f80",
+    "ours-default-budget": "#7db8dc",
+    "ours-rocksdb-budget": "#5c8db5",
+    "floor": "#9a9a9a",
+}
+WIDTH = 860
+LEFT = 170
+BAR = 15
+GAP = 28
+PLOT = 240
+
+
+class Drawing(NamedTuple):
+    """Some elements, and how high they are together."""
+
+    elements: list[str]
+    height: float
+
+
+def picture(runs: Runs, ran: dict[str, Scenario]) -> str:
+    """Return an SVG of the scenarios that ran."""
+    bars = [scenario for scenario in ran.values() if scenario.kind != "memory" and scenario.group != "growth"]
+    growing = [scenario for scenario in ran.values() if scenario.group == "growth"]
+    drawings = [_bars(runs, scenario) for scenario in bars]
+    if len(growing) > 1:
+        drawings.append(_lines(runs, growing))
+    elements: list[str] = []
+    top = 20.0
+    for drawing in drawings:
+        elements += [f'<g transform="translate(0 {top:.0f})">', *drawing.elements, "</g>"]
+        top += drawing.height + GAP
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top:.0f}" '
+            f'viewBox="0 0 {WIDTH} {top:.0f}" font-family="sans-serif" font-size="12">',
+            f'<rect width="{WIDTH}" height="{top:.0f}" fill="white"/>',
+            *elements,
+            "</svg>\n",
+        ]
+    )
+
+
+def _bars(runs: Runs, scenario: Scenario) -> Drawing:
+    """Return the median seconds of each side; a thin line ends at the least."""
+    medians = {side.name: median for side in ALL if (median := runs.median(scenario.name, side.name, wall)) is not None}
+    scale = (WIDTH - LEFT - 70) / max(medians.values())
+    elements = [_text(10, 10, f"{scenario.name}: seconds, median of the rounds", "start", bold=True)]
+    for at, (side, median) in enumerate(medians.items()):
+        top = 20 + at * (BAR + 4)
+        least = runs.least(scenario.name, side, wall) or 0
+        elements += [
+            _text(LEFT - 8, top + BAR - 3, side, "end"),
+            _rectangle(LEFT, top, median * scale, BAR, COLORS[side]),
+            _rectangle(LEFT, top + BAR / 2, least * scale, 1, "white"),
+            _text(LEFT + median * scale + 6, top + BAR - 3, f"{median:.1f}", "start"),
+        ]
+    return Drawing(elements, 20 + len(medians) * (BAR + 4))
+
+
+def _lines(runs: Runs, growing: list[Scenario]) -> Drawing:
+    """Return the rows per second by the millions of orders, a line for each side."""
+    sizes = [float(scenario.name.removeprefix("growth-")) for scenario in growing]
+    lines = {
+        side.name: [
+            (size, value)
+            for size, scenario in zip(sizes, growing, strict=True)
+            if (value := runs.median(scenario.name, side.name, rows_per_second)) is not None
+        ]
+        for side in ALL
+    }
+    highest = max(value for line in lines.values() for _, value in line)
+
+    def x(size: float) -> float:
+        return LEFT + size / max(sizes) * (WIDTH - LEFT - 150)
+
+    def y(value: float) -> float:
+        return 30 + PLOT * (1 - value / highest)
+
+    elements = [
+        _text(10, 10, "growth: rows per second of the whole run, by millions of orders", "start", bold=True),
+        _line([(x(0), y(0)), (x(max(sizes)), y(0))], "#cccccc"),
+        _text(LEFT - 8, y(highest) + 4, f"{highest:,.0f}", "end"),
+        _text(LEFT - 8, y(0) + 4, "0", "end"),
+        *(_text(x(size), y(0) + 16, f"{size:g}", "middle") for size in sizes),
+    ]
+    for side, line in lines.items():
+        if line:
+            points = [(x(size), y(value)) for size, value in line]
+            elements += [
+                _line(points, COLORS[side]),
+                *(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3" fill="{COLORS[side]}"/>' for px, py in points),
+                _text(points[-1][0] + 8, points[-1][1] + 4, f"{side} {line[-1][1]:,.0f}", "start"),
+            ]
+    return Drawing(elements, PLOT + 60)
+
+
+def _text(x: float, y: float, words: str, anchor: str, bold: bool = False) -> str:
+    weight = ' font-weight="bold"' if bold else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>{escape(words)}</text>'
+
+
+def _rectangle(x: float, y: float, width: float, height: float, color: str) -> str:
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{color}"/>'
+
+
+def _line(points: list[tuple[float, float]], color: str) -> str:
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline points="{places}" fill="none" stroke="{color}" stroke-width="2"/>'

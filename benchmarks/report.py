@@ -1,0 +1,148 @@
+"""The tables, as Markdown, made of nothing but the records of the runs."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from figures import STATE, TIMES, Figure, extra
+from goals import Goal, goals
+from picture import picture
+from runs import Record, Runs, read, wall
+from scenarios import Scenario, scenarios
+from sides import ALL, FLOOR
+
+
+def report(results: Path, name: str, scale: float) -> str:
+    """Write the tables and the picture of a comparison beside its records.
+
+    Args:
+        results: the folder with ``<name>.jsonl``, where ``<name>.md`` and ``<name>.svg`` go.
+        name: of the comparison.
+        scale: how large its scenarios are.
+
+    Returns:
+        What to show at the end of a run: the times, and the goals.
+    """
+    records = read(results / f"{name}.jsonl")
+    runs = Runs(records)
+    ran = {key: scenario for key, scenario in scenarios(scale).items() if runs.has(key)}
+    summary = f"{_times(runs, ran)}\n\n{_goals(goals(runs, ran))}"
+    parts = [
+        f"# Benchmarks: {name}",
+        _environment(records),
+        f"![the same as a picture]({name}.svg)",
+        "## Seconds of a run: median (least)",
+        _times(runs, ran),
+        "## Goals",
+        "They are set for the full size." + ("" if scale == 1 else f" This is {scale:g} of it."),
+        _goals(goals(runs, ran)),
+        *(part for scenario in ran.values() for part in _section(runs, scenario)),
+    ]
+    (results / f"{name}.md").write_text("\n\n".join(parts) + "\n")
+    (results / f"{name}.svg").write_text(picture(runs, ran))
+    return summary
+
+
+def _environment(records: list[Record]) -> str:
+    """Return where, when and with what it was measured: every different thing that the records say."""
+    names = list(dict.fromkeys(name for record in records for name in record["environment"]))
+    rows = []
+    for name in names:
+        values = dict.fromkeys(record["environment"].get(name, "-") for record in records)
+        if name == "date":
+            values = dict.fromkeys([min(values), max(values)])
+        rows.append([name, " … ".join(values) if name == "date" else "<br>".join(f"`{value}`" for value in values)])
+    return table(["", ""], rows, right=False)
+
+
+def _times(runs: Runs, ran: dict[str, Scenario]) -> str:
+    """Return one line a scenario and one column a side."""
+    timed = [scenario for scenario in ran.values() if scenario.kind != "memory"]
+    sides = [side.name for side in ALL if any(runs.of(scenario.name, side.name) for scenario in timed)]
+    rows = [[scenario.name, *(_median_and_least(runs, scenario, side) for side in sides)] for scenario in timed]
+    return table(["", *sides], rows)
+
+
+def _median_and_least(runs: Runs, scenario: Scenario, side: str) -> str:
+    median, least = (take(scenario.name, side, wall) for take in (runs.median, runs.least))
+    return "-" if median is None else f"{median:.1f} ({least:.1f})"
+
+
+def _goals(found: list[Goal]) -> str:
+    words = {True: "yes", False: "**no**", None: "not measured"}
+    return table(["goal", "measured", "met"], [[goal.text, goal.measured, words[goal.met]] for goal in found])
+
+
+def _section(runs: Runs, scenario: Scenario) -> Iterable[str]:
+    """Return the heading, the result and the table of a scenario."""
+    sides = [side.name for side in ALL if runs.of(scenario.name, side.name)]
+    first = runs.of(scenario.name, sides[0])[0].record
+    yield f"## {scenario.name}"
+    yield f"{scenario.title}."
+    joined = next((run.record for side in sides if side != FLOOR for run in runs.of(scenario.name, side)), None)
+    rows = sum(first["batches"]["numInputRows"])
+    if joined is not None:
+        yield (
+            f"{rows:,} rows in, {joined['counts'][0]:,} out, {joined['counts'][1]:,} of them pairs: "
+            "the same rows in every run."
+        )
+    yield table(["", *sides], _lines(runs, scenario, sides))
+
+
+def _lines(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
+    """Return the lines of a scenario's table; those with nothing to say for any side are left out."""
+    name = scenario.name
+    lines = [
+        ["operator", *(runs.of(name, side)[0].record["operator"] or "-" for side in sides)],
+        ["rounds", *(str(len(runs.of(name, side))) for side in sides)],
+    ]
+    figures = [*extra(scenario), *STATE]
+    if scenario.kind != "memory":
+        lines += _walls(runs, scenario, sides)
+        figures = [*extra(scenario), *TIMES, *STATE]
+    for figure in figures:
+        cells = [_cell(runs, name, side, figure) for side in sides]
+        if any(cell != "-" for cell in cells):
+            lines.append([figure.name, *cells])
+    return lines
+
+
+def _walls(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
+    """Return the lines on the time of a whole run, and how it compares."""
+    medians = {side: runs.median(scenario.name, side, wall) or 0 for side in sides}
+    lines = [
+        ["wall, median s", *(f"{medians[side]:.1f}" for side in sides)],
+        ["wall, least s", *(f"{runs.least(scenario.name, side, wall):.1f}" for side in sides)],
+    ]
+    for base in ("spark-default", "spark-rocksdb", "spark-rocksdb-v4"):
+        if base in medians:
+            cells = [f"{medians[base] / medians[side]:.2f}" for side in sides]
+            lines.append([f"times as fast as {base}", *cells])
+    if FLOOR in medians:
+        lines.append(["times the floor", *(f"{medians[side] / medians[FLOOR]:.2f}" for side in sides)])
+    return lines
+
+
+def _cell(runs: Runs, scenario: str, side: str, figure: Figure) -> str:
+    value = runs.median(scenario, side, figure.value)
+    return "-" if value is None else f"{value:,.{figure.decimals}f}"
+
+
+def table(header: list[str], rows: list[list[str]], right: bool = True) -> str:
+    """Return a table that reads well as Markdown and as plain text.
+
+    Args:
+        header: its first line.
+        rows: the others.
+        right: whether all columns but the first stand to the right.
+    """
+    widths = [max(len(line[at]) for line in [header, *rows]) for at in range(len(header))]
+
+    def text(cells: list[str]) -> str:
+        padded = [
+            cell.rjust(width) if right and at else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return f"| {' | '.join(padded)} |"
+
+    rule = [("-" * (width + 1) + (":" if right and at else "-")) for at, width in enumerate(widths)]
+    return "\n".join([text(header), f"|{'|'.join(rule)}|", *(text(row) for row in rows)])

@@ -1,0 +1,209 @@
+"""Spark's own stream-stream join and streamjoin's, side by side: ``python benchmarks/run.py [--full]``.
+
+Each run is a process of its own, on the same files and with the same session settings. The rounds of a scenario go over
+its sides in turn, so that a slow spell of the machine meets all of them. Every result is checked: its counts against
+DuckDB's batch answer, the hash of all its columns against that of the other sides. What differs ends the benchmark.
+Results are in ``benchmarks/results``: each run as soon as it has ended, the tables and a picture at the end.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import runs as store
+from generate import expected_join, expected_union, generate
+from machine import machine, project
+from report import report
+from runs import Record, Run, Runs
+from scenarios import SMALL_SCALE, SMALL_SCENARIOS, Scenario, scenarios
+from sides import BY_NAME, FLOOR, PARTITIONS, Side
+
+RESULTS = Path(__file__).with_name("results")
+# A run takes the Spark of this Python, whatever the machine has besides.
+NOT_INHERITED = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
+
+
+class Job(NamedTuple):
+    """A run to do."""
+
+    scenario: Scenario
+    side: Side
+    round: int
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    options = parse_arguments()
+    scale = options.scale * (1 if options.full else SMALL_SCALE)
+    name = ("full" if options.full else "small") + ("" if options.scale == 1 else f"-x{options.scale:g}")
+    chosen = choose(scenarios(scale), options.scenarios or ([] if options.full else list(SMALL_SCENARIOS)))
+    jobs = plan(chosen, options.sides, options.rounds or (3 if options.full else 1))
+    if options.list:
+        for scenario in chosen:
+            sides = dict.fromkeys(job.side.name for job in jobs if job.scenario is scenario)
+            print(f"{scenario.name:<14} {scenario.title}\n{'':<14} {', '.join(sides)}")
+        return
+    if not options.report_only:
+        Benchmark(jobs, scale, options.work.resolve(), RESULTS / f"{name}.jsonl").run(options.resume)
+    print(f"\n{report(RESULTS, name, scale)}\n\nAll of it: {(RESULTS / name).relative_to(RESULTS.parent.parent)}.md")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(description="Spark's own stream-stream join and streamjoin's, side by side.")
+    parser.add_argument("--full", action="store_true", help="all scenarios at their full size, 3 rounds: hours")
+    parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="only these, or groups such as w2 and growth")
+    parser.add_argument("--sides", nargs="+", choices=BY_NAME, help="only these")
+    parser.add_argument("--rounds", type=int, help="how many (default: 1, with --full 3)")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="multiply the numbers of rows; results by another name"
+    )
+    parser.add_argument("--work", type=Path, default=Path("build/bench"), help="folder for inputs and checkpoints")
+    parser.add_argument("--resume", action="store_true", help="keep the runs that there are, do those that are missing")
+    parser.add_argument("--report-only", action="store_true", help="run nothing, write the tables again")
+    parser.add_argument("--list", action="store_true", help="list the scenarios and their sides")
+    return parser.parse_args()
+
+
+def choose(all_scenarios: dict[str, Scenario], names: list[str]) -> list[Scenario]:
+    """Return the scenarios with these names or in these groups, all of them without names."""
+    known = {*all_scenarios, *(scenario.group for scenario in all_scenarios.values())}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        sys.exit(f"No such scenario: {', '.join(unknown)}. There are: {', '.join(sorted(known))}")
+    return [
+        scenario
+        for scenario in all_scenarios.values()
+        if not names or scenario.name in names or scenario.group in names
+    ]
+
+
+def plan(chosen: list[Scenario], sides: list[str] | None, rounds: int) -> list[Job]:
+    """Return the runs in their order: by scenario, by round, by side."""
+    return [
+        Job(scenario, BY_NAME[side], number)
+        for scenario in chosen
+        for number in range(1, min(rounds, scenario.rounds or rounds) + 1)
+        for side in scenario.sides
+        if sides is None or side in sides
+    ]
+
+
+class Benchmark:
+    """Does runs one after the other, checks their results and keeps them in a file."""
+
+    def __init__(self, jobs: list[Job], scale: float, work: Path, file: Path):
+        self.jobs = jobs
+        self.scale = scale
+        self.work = work
+        self.file = file
+        self.runs = Runs([])
+
+    def run(self, resume: bool) -> None:
+        """Do the runs.
+
+        Args:
+            resume: keep what the file has and do the others. Otherwise those of the same scenario and side are done
+                again; the file keeps the others in any case.
+        """
+        again = {(job.scenario.name, job.side.name) for job in self.jobs}
+        records = [each for each in store.read(self.file) if resume or (each["scenario"], each["side"]) not in again]
+        store.write(self.file, records)
+        self.runs = Runs(records)
+        done = {(run.scenario, run.side, run.round) for run in self.runs.all()}
+        for number, job in enumerate(self.jobs, 1):
+            title = f"[{number}/{len(self.jobs)}] {job.scenario.name}, round {job.round}, {job.side.name}"
+            if (job.scenario.name, job.side.name, job.round) in done:
+                print(f"{title}: kept", flush=True)
+                continue
+            record = self._measure(job)
+            if record is None:
+                print(f"{title}: left out, for the engine reports no indexBytes", flush=True)
+                continue
+            self._check(job, record)
+            store.append(self.file, record)
+            self.runs.add(Run(record))
+            print(f"{title}: {record['wall']:.1f} s", flush=True)
+
+    def _measure(self, job: Job) -> Record | None:
+        """Return the record of a run, or None if its budget cannot be told."""
+        generate(job.scenario.streams, self.work)
+        own: Record = {"scenario": job.scenario.name, "side": job.side.name, "round": job.round}
+        settings: list[str] = []
+        if job.side.budget_of is not None:
+            budget = self._budget(job.scenario, job.side.budget_of)
+            if budget is None:
+                return None
+            own["budgetBytes"] = budget
+            settings = [f"spark.streamjoin.indexMemory={budget}b"]
+        if job.scenario.kind == "rebuild":
+            before = self._process(job, settings, "begin")
+            after = self._process(job, settings, "continue")
+            measured = continued(before, after)
+        else:
+            measured = self._process(job, settings, "whole")
+        versions: dict[str, str] = measured.pop("versions")
+        environment = {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "command": command_line()}
+        return own | measured | {"environment": environment | machine() | project() | versions}
+
+    def _budget(self, scenario: Scenario, side: str) -> int | None:
+        """Return a quarter of what a task's index takes without a budget, bytes."""
+        peak = self.runs.median(scenario.name, side, lambda run: run.most("indexBytes"))
+        return None if peak is None else int(peak) // PARTITIONS // 4
+
+    def _process(self, job: Job, settings: list[str], part: str) -> Record:
+        """Do a run in a process of its own, which prints its record last."""
+        command = [sys.executable, str(Path(__file__).with_name("measure.py"))]
+        command += ["--scenario", job.scenario.name, "--scale", str(self.scale), "--side", job.side.name]
+        command += ["--work", str(self.work), "--part", part, "--conf", *settings]
+        environment = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        if done.returncode != 0:
+            sys.exit(f"{done.stderr}\n{job.scenario.name}, {job.side.name}: exit code {done.returncode}")
+        record: Record = json.loads(done.stdout.splitlines()[-1])
+        return record
+
+    def _check(self, job: Job, record: Record) -> None:
+        """End the benchmark if a run has another result than DuckDB or than the other sides."""
+        where = f"{job.scenario.name}, round {job.round}, {job.side.name}"
+        streams = job.scenario.streams
+        if job.side.name == FLOOR:
+            expected = expected_union(streams, self.work)
+            others = [FLOOR]
+        else:
+            expected = expected_join(streams, job.scenario.how, self.work)
+            others = [side for side in job.scenario.sides if side != FLOOR]
+        if record["counts"] != expected:
+            sys.exit(f"{where}: {record['counts']} rows and pairs came out, DuckDB has {expected}")
+        for run in (run for side in others for run in self.runs.of(job.scenario.name, side)):
+            if run.record["hash"] != record["hash"]:
+                sys.exit(f"{where}: as many rows as {run.side} in round {run.round} had, but not the same")
+
+
+def continued(before: Record, after: Record) -> Record:
+    """Return the record of a query that one process began and another continued: times are those of the latter."""
+    return after | {
+        "counts": [sum(pair) for pair in zip(before["counts"], after["counts"], strict=True)],
+        "hash": before["hash"] + after["hash"],
+        "rowsBefore": before["batches"]["numRowsTotal"][-1],
+    }
+
+
+def command_line() -> str:
+    """Return what was typed, without the folder, which says something about the machine only."""
+    arguments = sys.argv[1:]
+    kept = [
+        word
+        for at, word in enumerate(arguments)
+        if not word.startswith("--work") and (at == 0 or arguments[at - 1] != "--work")
+    ]
+    return " ".join(["python benchmarks/run.py", *kept])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""What is run: on which streams, with which join, by which sides."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from generate import JoinType, Streams, hot_key, loaded, w2, w2f
+from sides import EVERY, FLOOR, OURS, SPARK
+
+# What a run is for. Times are taken in "time", "budget" and "rebuild" runs only.
+Kind = Literal["time", "memory", "budget", "rebuild"]
+
+HOUR_MS = 3_600_000
+MILLION = 1_000_000
+SMALL_SCALE = 0.3
+SMALL_SCENARIOS = ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One comparison.
+
+    Attributes:
+        name: as on the command line and in the tables.
+        group: several scenarios that are asked for and shown together.
+        title: one line for the reader.
+        streams: the input.
+        how: the join's type.
+        sides: the names of the sides that it has.
+        kind: what a run does.
+        rounds: no more rounds than these, however many are asked for.
+        measured: the batches, by position, that stand for the steady state, where it is not all of them.
+    """
+
+    name: str
+    group: str
+    title: str
+    streams: Streams
+    how: JoinType
+    sides: tuple[str, ...] = EVERY
+    kind: Kind = "time"
+    rounds: int | None = None
+    measured: tuple[int, int] | None = None
+
+
+def scenarios(scale: float) -> dict[str, Scenario]:
+    """Return all scenarios by name, in the order in which they run.
+
+    Args:
+        scale: multiplies the numbers of rows, and with them the time bounds, so that the state is the same share of
+            the input. Small files that follow a loaded state stay as they are.
+    """
+    million = _rows(MILLION, scale)
+    found = [
+        *_w2_scenarios(million),
+        Scenario(
+            "w2f",
+            "w2f",
+            "W2f: orders and as many clicks on 2,000 items, ±5 s, inner",
+            w2f(million, million // 25, items=2000),
+            "inner",
+        ),
+        *(_growth(size, scale) for size in (0.3, 1, 3, 5)),
+        Scenario(
+            "evict",
+            "evict",
+            "Evict nothing: 20 batches of 100 rows over a loaded state that stays; then all leaves at once; inner",
+            loaded(million // 2, batches=20, batch_rows=50, bound_ms=2 * HOUR_MS, lag_rows=million // 10, matching=1),
+            "inner",
+            measured=(1, 21),
+        ),
+        _small_batches(_rows(50_000, scale)),
+        Scenario(
+            "wide",
+            "wide",
+            "Wide rows: W2 whose orders carry 1 KiB each, left outer, 25 batches",
+            _w2(_rows(100_000, scale), batches=25, payload=True),
+            "left_outer",
+        ),
+        Scenario(
+            "hot-key",
+            "hot-key",
+            "Hot key: one key; a long watermark delay retains 100 rows for each of its seconds; ±1 s, inner",
+            hot_key(_rows(100_000, scale), _rows(5_000, scale), batches=20),
+            "inner",
+        ),
+        *_memory_scenarios(_w2(million, batches=25)),
+    ]
+    return {scenario.name: scenario for scenario in found}
+
+
+def _rows(number: float, scale: float) -> int:
+    return round(number * scale)
+
+
+def _w2(orders: int, batches: float, payload: bool = False) -> Streams:
+    """Return W2 with a bound in proportion to its length: an hour for a million orders."""
+    return w2(orders, round(orders / batches), orders * HOUR_MS // MILLION, payload)
+
+
+def _w2_scenarios(orders: int) -> list[Scenario]:
+    return [
+        Scenario(
+            f"w2-{short}-{batches}",
+            "w2",
+            f"W2: orders and their deliveries within a bound, {words}, {batches} batches",
+            _w2(orders, batches),
+            how,
+        )
+        for batches in (25, 50)
+        for short, words, how in _W2_TYPES
+    ]
+
+
+_W2_TYPES: list[tuple[str, str, JoinType]] = [("inner", "inner", "inner"), ("left", "left outer", "left_outer")]
+
+
+def _growth(millions: float, scale: float) -> Scenario:
+    return Scenario(
+        f"growth-{millions}",
+        "growth",
+        f"Growth: W2 at {millions} times its size, and its bound with it; left outer, batches as large as ever",
+        _w2(_rows(millions * MILLION, scale), batches=25 * millions),
+        "left_outer",
+        sides=(*OURS, FLOOR),
+    )
+
+
+def _small_batches(load: int) -> Scenario:
+    """Return small batches over a state that keeps its size: as long a time is kept as the first file covers."""
+    streams = loaded(load, batches=200, batch_rows=50, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90)
+    title = "Small batches: 200 of 100 rows over a state that slides along with them, inner"
+    return Scenario("small-batches", "small-batches", title, streams, "inner", measured=(21, 201))
+
+
+def _memory_scenarios(streams: Streams) -> list[Scenario]:
+    ours_budget = tuple(f"{side}-budget" for side in OURS)
+    return [
+        Scenario(
+            "memory",
+            "memory",
+            "Memory: W2, left outer, 25 batches, a garbage collection after each",
+            streams,
+            "left_outer",
+            kind="memory",
+            rounds=1,
+        ),
+        Scenario(
+            "budget",
+            "budget",
+            "State four times the index budget: W2, left outer, 25 batches",
+            streams,
+            "left_outer",
+            sides=("spark-rocksdb", *OURS, *ours_budget),
+            kind="budget",
+        ),
+        Scenario(
+            "rebuild",
+            "rebuild",
+            "Rebuild: W2, left outer, 25 batches, stopped after two thirds and continued by a new process",
+            streams,
+            "left_outer",
+            sides=(*SPARK, *OURS),
+            kind="rebuild",
+        ),
+    ]

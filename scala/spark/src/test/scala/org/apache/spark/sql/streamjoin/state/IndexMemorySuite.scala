@@ -1,0 +1,144 @@
+package org.apache.spark.sql.streamjoin.state
+
+import scala.util.Random
+
+import streamjoin.core.{Left, Right, Side}
+
+/** The memory that an index says it holds is what it holds; a budget is kept, and all is given back. */
+class IndexMemorySuite extends StateTest {
+  import TestRows.simple
+
+  private val rows = simple
+  private val Width = 50L
+
+  private def segments(index: JoinIndex): Seq[Segment] = Side.both.flatMap(index.buffer(_).segments)
+
+  /** One batch: rows for both sides, all pairs within a bucket's width, eviction; `each` is called between its steps. */
+  private def batch(state: JoinState, random: Random, now: Long, count: Int)(each: => Unit): Unit = {
+    Side.both.foreach { side =>
+      (0 until count).foreach { i =>
+        state.append(side, rows(simple(i, random.nextInt(5), now + random.nextLong(200), random.nextInt(50))))
+        each
+      }
+      val matches = state.matches(side, Reach(Seq(0 -> Width), Seq(0 -> Width)))
+      while (matches.next()) {
+        if (random.nextInt(3) == 0) matches.markOther()
+        if (random.nextInt(20) == 0) matches.removeOther()
+        each
+      }
+    }
+    Side.both.foreach { side =>
+      val expired = state.expired(side, Array(now), unmatched = side == Left)
+      while (expired.next()) each
+    }
+  }
+
+  /** Batches on one store, with or without the index of the one before; then everything expires. */
+  private def work(seed: Int, budget: Long)(each: JoinIndex => Unit)(committed: JoinState => Unit): Unit =
+    withProvider(operator = seed) { provider =>
+      val random = new Random(seed)
+      var cached: Option[JoinIndex] = None
+      (0 until 8).foreach { i =>
+        val state = on(provider.getStore(i.toLong, None), rows, Width, budget, cached)
+        batch(state, random, i * 60L, random.nextInt(80))(each(state.committedIndex))
+        state.commit()
+        committed(state)
+        cached = Option.when(random.nextInt(3) > 0)(state.committedIndex)
+      }
+      val last = on(provider.getStore(8, None), rows, Width, budget, cached)
+      Side.both.foreach(evict(last, _, unmatched = random.nextBoolean(), Long.MaxValue))
+      last.commit()
+      assert(last.size == JoinState.Size(0, 0, 0, 0, 0), "all is given back")
+    }
+
+  private val budgets = Seq(0L, 1L, 5000L, 20000L, 100000L, Long.MaxValue)
+
+  for (budget <- budgets) test(s"after a commit a budget of $budget bytes is kept, and what is counted is there") {
+    seeds(default = 8) { seed =>
+      work(seed, budget)(_ => ()) { state =>
+        val index = state.committedIndex
+        assert(state.size.index <= budget)
+        if (budget == Long.MaxValue) assert(state.size.unloaded == 0)
+        if (budget < 48) assert(state.size.unloaded == state.size.segments && state.size.index == 0)
+        val loaded = segments(index).filter(_.isLoaded)
+        assert(state.size.segments - state.size.unloaded == loaded.size)
+        // Rows, and of some segments an index of these: with the others made, it is the sum of both.
+        assert(index.memory.used >= loaded.map(_.size.toLong).sum)
+        val whole = loaded.map(segment => segment.size + segment.index.bytes).sum
+        assert(index.memory.used == whole)
+      }
+    }
+  }
+
+  for (budget <- budgets) test(s"within a batch a budget of $budget bytes is passed by two segments at most") {
+    seeds(default = 8) { seed =>
+      work(seed, budget) { index =>
+        // Two that are compared, one of them with its index, about as large as it; or one that grows, doubled.
+        val largest = segments(index).map(_.size.toLong).maxOption.getOrElse(0L).max(1024)
+        assert(budget == Long.MaxValue || index.memory.used <= budget + 4 * largest)
+      }(_ => ())
+    }
+  }
+
+  test("rows that were only appended are within the budget once they are committed") {
+    budgets.foreach { budget =>
+      withProvider(operator = budget) { provider =>
+        val state = on(provider.getStore(0, None), rows, Width, budget)
+        (0L until 1000L).foreach(i => state.append(Left, rows(simple(i, i, 7))))
+        state.commit()
+        assert(state.size.index <= budget && state.rows(Left) == 1000)
+      }
+    }
+  }
+
+  test("a version is opened within the budget") {
+    withProvider() { provider =>
+      val first = on(provider.getStore(0, None), rows, Width)
+      batch(first, new Random(1), 0, 500)(())
+      first.commit()
+      val held = first.size.stored
+      budgets.foreach { budget =>
+        val store = provider.getStore(1, None)
+        val state = on(store, rows, Width, budget)
+        assert(state.size.index <= budget && state.size.stored == held)
+        if (budget > held) assert(state.size.index == held && state.size.unloaded == 0)
+        store.abort()
+      }
+    }
+  }
+
+  test("an index that is read only is within the budget, and is read back as it is needed") {
+    withProvider() { provider =>
+      val first = on(provider.getStore(0, None), rows, Width)
+      (0L until 1000L).foreach(i => first.append(Right, rows(simple(i, i, i))))
+      first.commit()
+      budgets.foreach { budget =>
+        reading(provider, 1) { store =>
+          val index = JoinState.readOnly(store, Seq(rows.layout, rows.layout), budget)
+          assert(index.memory.used <= budget)
+          val before = index.memory.used
+          assert(rowsOf(index, store).map(found => TestRows.number(found.row)).sorted == (0L until 1000L))
+          assert(index.memory.used == before)
+          assert(index.buffer(Right).rows == 1000 && index.buffer(Left).rows == 0)
+        }
+      }
+    }
+  }
+
+  test("a segment that rows leave gives back its index, and all when it is dropped") {
+    val memory = new IndexMemory(Long.MaxValue)
+    val segment = new Segment(rows.layout, 0, memory)
+    val places = (0L until 100L).map(i => segment.append(rows(simple(i, 1, i))))
+    segment.trim()
+    assert(memory.used == segment.size)
+    val index = segment.index.bytes
+    assert(index >= 100 * 8 && memory.used == segment.size + index)
+    places.take(60).foreach(segment.remove)
+    assert(memory.used == segment.size, "more are gone than are left")
+    segment.index
+    segment.unload()
+    assert(memory.used == 0)
+    segment.unload()
+    assert(memory.used == 0)
+  }
+}

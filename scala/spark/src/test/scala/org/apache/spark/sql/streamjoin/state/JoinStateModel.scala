@@ -1,0 +1,67 @@
+package org.apache.spark.sql.streamjoin.state
+
+import streamjoin.core.{Left, Right, Side}
+
+/** What a row may be told when it meets another; decided by the numbers of the two, so that the order is of no account. */
+final private[state] case class Fate(
+    markOwn: Boolean,
+    markOther: Boolean,
+    removeOwn: Boolean,
+    removeOther: Boolean
+)
+
+/** A row as a plain map keeps it. */
+final private[state] case class Kept(side: Side, row: TestRow, matched: Boolean = false)
+
+/** The state of a task as plain collections: what [[JoinState]] has to agree with. An immutable value: a version is one. */
+final private[state] case class JoinStateModel(
+    rows: Map[Long, Kept],
+    limits: Map[Side, Seq[Long]],
+    expiring: Map[Side, Seq[Int]]
+) {
+  def of(side: Side): Iterable[Kept] = rows.values.filter(_.side == side)
+
+  def append(side: Side, row: TestRow): JoinStateModel =
+    copy(rows = rows + (row.number -> Kept(side, row)))
+
+  /** The pairs of these rows of a side with the other's: equal keys, times in reach. */
+  def pairs(side: Side, fresh: Seq[TestRow], reach: Reach): Set[(Long, Long)] = {
+    val others = of(side.other).groupBy(_.row.key)
+    val bucketed = expiring(side.other).head
+    (for {
+      own <- fresh
+      other <- others.getOrElse(own.key, Nil)
+      time = other.row.times(bucketed)
+      if reach.lower.forall { case (at, by) => time >= JoinStateModel.clamp(BigInt(own.times(at)) - by) }
+      if reach.upper.forall { case (at, by) => time <= JoinStateModel.clamp(BigInt(own.times(at)) + by) }
+    } yield own.number -> other.row.number).toSet
+  }
+
+  def met(own: Long, other: Long, fate: Fate): JoinStateModel = {
+    val marked =
+      Seq(own -> fate.markOwn, other -> fate.markOther).collect { case (number, true) =>
+        number -> rows(number).copy(matched = true)
+      }
+    val removed = Seq(own -> fate.removeOwn, other -> fate.removeOther).collect { case (number, true) => number }
+    copy(rows = rows ++ marked -- removed)
+  }
+
+  /** The rows that leave when the limits move on, and what is left; limits do not move back. */
+  def expire(side: Side, below: Seq[Long]): (Iterable[Kept], JoinStateModel) = {
+    val now = limits(side).zip(below).map { case (before, next) => math.max(before, next) }
+    val gone = of(side).filter { kept =>
+      expiring(side).zip(now).exists { case (at, limit) => kept.row.times(at) < limit }
+    }
+    (gone, copy(rows = rows -- gone.map(_.row.number), limits = limits + (side -> now)))
+  }
+
+  def lowest(side: Side, at: Int): Option[Long] = of(side).map(_.row.times(expiring(side)(at))).minOption
+}
+
+private[state] object JoinStateModel {
+  def empty(expiring: Map[Side, Seq[Int]]): JoinStateModel =
+    JoinStateModel(Map.empty, Seq(Left, Right).map(s => s -> expiring(s).map(_ => Long.MinValue)).toMap, expiring)
+
+  /** The ends of the range of longs hold. */
+  def clamp(exact: BigInt): Long = exact.max(Long.MinValue).min(Long.MaxValue).toLong
+}

@@ -1,0 +1,206 @@
+package org.apache.spark.sql.streamjoin.state
+
+import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStoreProvider}
+import org.apache.spark.sql.types._
+
+import streamjoin.core.{Left, Right}
+
+/**
+ * Random work on the state of a task, and the same on a plain map: what is found, what leaves and what is there after a
+ * commit, an abort, a reload from the store have to agree. And by hand what chance seldom finds.
+ */
+class JoinStateSuite extends StateTest {
+  import TestRows.{number, simple}
+
+  private val views = JoinStateWork.Views(
+    kinds,
+    (index, store) => rowsOf(index, store).map(found => number(found.row) -> found.matched)
+  )
+
+  for (store <- Seq(defaultStore, rocksDb)) test(s"random work agrees with a plain map, $store") {
+    seeds(default = if (store == rocksDb) 12 else 60) { seed =>
+      withProvider(store, operator = seed)(new JoinStateWork(seed, _, views).run(batches = 12))
+    }
+  }
+
+  // By hand.
+
+  private val rows = simple
+
+  private def numbers(state: JoinState, store: ReadStateStore): Seq[Long] =
+    rowsOf(state.committedIndex, store).map(found => number(found.row)).sorted
+
+  test("a row evicted by one time is not evicted by the other once more") {
+    withProvider() { provider =>
+      val two = new TestRows(Seq(LongType), Seq(0, 1))
+      val state = on(provider.getStore(0, None), two)
+      state.append(Left, two(simple(1, 1, 1)))
+      assert(evict(state, Left, unmatched = true, 5, Long.MinValue) == Seq(1))
+      assert(evict(state, Left, unmatched = true, 5, 5).isEmpty)
+      assert(state.rows(Left) == 0)
+      state.commit()
+    }
+  }
+
+  test("the limit is not below itself") {
+    withProvider() { provider =>
+      val state = on(provider.getStore(0, None), rows)
+      state.append(Right, rows(simple(1, 1, 5)))
+      assert(evict(state, Right, unmatched = true, 5).isEmpty)
+      assert(evict(state, Right, unmatched = true, 6) == Seq(1))
+      state.abort()
+    }
+  }
+
+  test("a row that is below the limit when it comes is kept until the batch has seen it all") {
+    withProvider() { provider =>
+      val first = on(provider.getStore(0, None), rows, budget = 1)
+      first.append(Left, rows(simple(1, 1, 100)))
+      evict(first, Left, unmatched = true, 50)
+      first.commit()
+      val second = on(provider.getStore(1, None), rows, budget = 1)
+      second.append(Left, rows(simple(2, 1, 7)))
+      second.append(Left, rows(simple(3, 1, 77)))
+      second.append(Right, rows(simple(4, 1, 0)))
+      assert(pairs(second, Right, anyTime) == Seq(4L -> 1L, 4L -> 2L, 4L -> 3L))
+      assert(evict(second, Left, unmatched = true, 50) == Seq(2))
+      second.abort()
+    }
+  }
+
+  test("a reach that no long can say ends where longs do") {
+    withProvider() { provider =>
+      val state = on(provider.getStore(0, None), rows, width = 1L << 40)
+      val times = Seq(Long.MinValue, Long.MinValue + 1, -1L, 0L, 1L, Long.MaxValue - 1, Long.MaxValue)
+      times.zipWithIndex.foreach { case (time, i) => state.append(Left, rows(simple(i, 1, time))) }
+      state.append(Right, rows(simple(10, 1, Long.MaxValue)))
+      state.append(Right, rows(simple(11, 1, Long.MinValue)))
+      def met(reach: Reach): Map[Long, Seq[Long]] =
+        pairs(state, Right, reach).groupMap(_._1)(_._2)
+      // To the left row from right.time - constant on, and up to right.time + constant.
+      assert(met(Reach(Seq(0 -> -1L), Nil)) == Map(10L -> Seq(6L), 11L -> Seq(1L, 2L, 3L, 4L, 5L, 6L)))
+      assert(met(Reach(Seq(0 -> 1L), Nil)) == Map(10L -> Seq(5L, 6L), 11L -> Seq(0L, 1L, 2L, 3L, 4L, 5L, 6L)))
+      assert(met(Reach(Nil, Seq(0 -> 1L))) == Map(10L -> Seq(0L, 1L, 2L, 3L, 4L, 5L, 6L), 11L -> Seq(0L, 1L)))
+      assert(met(Reach(Nil, Seq(0 -> -1L))) == Map(10L -> Seq(0L, 1L, 2L, 3L, 4L, 5L), 11L -> Seq(0L)))
+      assert(met(Reach(Seq(0 -> Long.MinValue), Nil)) == Map(10L -> Seq(6L), 11L -> Seq(3L, 4L, 5L, 6L)))
+      assert(met(Reach(Nil, Seq(0 -> Long.MinValue))) == Map(10L -> Seq(0L, 1L, 2L), 11L -> Seq(0L)))
+      assert(met(Reach(Seq(0 -> 0L), Seq(0 -> 0L))) == Map(10L -> Seq(6L), 11L -> Seq(0L)))
+      assert(met(Reach(Seq(0 -> -2L), Seq(0 -> 1L))).get(11L).isEmpty)
+      state.abort()
+    }
+  }
+
+  for (store <- Seq(defaultStore, rocksDb)) test(s"a row larger than a segment has one of its own, $store") {
+    withProvider(store) { provider =>
+      val larger = Segment.MaxBytes + 1000
+      val state = on(provider.getStore(0, None), rows, budget = 1 << 20)
+      Seq(10, larger, 20, larger, 30).zipWithIndex.foreach { case (bytes, i) =>
+        state.append(Left, rows(simple(i, 1, 0, bytes)))
+      }
+      assert(evict(state, Left, unmatched = true, -100).isEmpty)
+      state.commit()
+      assert(state.size.stored > 2L * larger)
+
+      val next = provider.getStore(1, None)
+      val again = on(next, rows, budget = 1 << 20)
+      assert(again.size.segments >= 3)
+      rowsOf(again.committedIndex, next).foreach { found =>
+        val row = simple(number(found.row), 1, 0, found.row.getBinary(4).length)
+        assert(found.row == rows(row))
+      }
+      again.append(Right, rows(simple(9, 1, 0)))
+      assert(pairs(again, Right, anyTime) == (0L to 4L).map(9L -> _))
+      assert(evict(again, Left, unmatched = true, 1) == (0L to 4L))
+      again.commit()
+      assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "the header and the one on the right")
+    }
+  }
+
+  test("a full segment is followed by another") {
+    withProvider() { provider =>
+      val state = on(provider.getStore(0, None), rows)
+      val wide = 300000
+      (1L to 40L).foreach(i => state.append(Left, rows(simple(i, i, 0, wide))))
+      state.commit()
+      val segments = state.committedIndex.buffer(Left).segments.toSeq
+      assert(segments.forall(_.size <= Segment.MaxBytes))
+      assert(segments.size == 4, "13 rows fit into one")
+      val next = provider.getStore(1, None)
+      assert(numbers(on(next, rows), next) == (1L to 40L))
+      next.abort()
+    }
+  }
+
+  for (store <- Seq(defaultStore, rocksDb)) test(s"an index is used only where it equals the store, $store") {
+    withProvider(store) { provider =>
+      val first = on(provider.getStore(0, None), rows)
+      first.append(Left, rows(simple(1, 1, 1)))
+      first.commit()
+      val index = first.committedIndex
+
+      val second = on(provider.getStore(1, None), rows, cached = Some(index))
+      assert(second.reused)
+      assert(second.committedIndex eq index)
+      second.append(Left, rows(simple(2, 1, 2)))
+      second.abort()
+
+      // The index holds what was offered up.
+      val offered = provider.getStore(1, None)
+      val third = on(offered, rows, cached = Some(index))
+      assert(!third.reused)
+      assert(numbers(third, offered) == Seq(1))
+      third.append(Left, rows(simple(3, 1, 3)))
+      third.commit()
+
+      // The batch is done again from the older version, as after a failure before the commit log.
+      val older = provider.getStore(1, None)
+      val again = on(older, rows, cached = Some(third.committedIndex))
+      assert(!again.reused)
+      assert(numbers(again, older) == Seq(1))
+      again.append(Left, rows(simple(4, 1, 4)))
+      again.commit()
+
+      // Two attempts of one batch have the same version, and not the same index.
+      val newer = provider.getStore(2, None)
+      val next = on(newer, rows, cached = Some(third.committedIndex))
+      assert(!next.reused)
+      assert(numbers(next, newer) == Seq(1, 4))
+      next.abort()
+    }
+  }
+
+  for (store <- Seq(defaultStore, rocksDb))
+    test(s"a committed version is read by others while the owner goes on, $store") {
+      def commit(provider: StateStoreProvider, version: Long): Unit = {
+        val state = on(provider.getStore(version, None), rows)
+        (0L to 9L).foreach(i => state.append(Left, rows(simple(10 * version + i, i, 10 * version + i))))
+        evict(state, Left, unmatched = false, 10 * version - 15)
+        state.commit()
+      }
+      withProvider(store) { owner =>
+        (0L to 3L).foreach(commit(owner, _))
+        val working = on(owner.getStore(4, None), rows)
+        working.append(Left, rows(simple(99, 1, 40)))
+        withProvider(store) { reader =>
+          val layouts = Seq(rows.layout, rows.layout)
+          // Versions in any order; one that holds all it has read, and one that holds none of it.
+          for ((version, budget) <- Seq(2L -> 1L, 4L -> Long.MaxValue, 1L -> Long.MaxValue, 3L -> 1L)) {
+            val opened = reader.getReadStore(version, None)
+            val index = JoinState.readOnly(opened, layouts, budget)
+            if (version == 4) working.commit()
+            val first = math.max(0L, 10 * (version - 1) - 15)
+            assert(
+              rowsOf(index, opened).map(found => number(found.row)).sorted == (first until 10 * version),
+              s"version $version"
+            )
+            if (budget == 1) assert(index.memory.used == 0)
+            assert(index.buffer(Left).bucketWidth == 10 && index.buffer(Left).rows == 10 * version - first)
+            opened.release()
+          }
+        }
+        val next = owner.getStore(5, None)
+        assert(numbers(on(next, rows, cached = Some(working.committedIndex)), next) == (15L until 40L) :+ 99L)
+        next.abort()
+      }
+    }
+}

@@ -1,0 +1,221 @@
+package org.apache.spark.sql.streamjoin.state
+
+import scala.collection.mutable
+import scala.util.Random
+
+import org.scalatest.Assertions
+
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
+import org.apache.spark.sql.types._
+
+import streamjoin.core.{Right, Side}
+
+/** What all of a seed's batches have in common: keys, times, sizes, reaches, all random. */
+final private[state] class JoinStateTraits(random: Random) {
+
+  def one[T](choices: T*): T = choices(random.nextInt(choices.size))
+  def oneIn(n: Int): Boolean = random.nextInt(n) == 0
+
+  // Keys: from one that has all rows to as many as rows.
+  val keyTypes: Seq[DataType] = one(Seq(LongType), Seq(StringType), Seq(StringType, IntegerType))
+  private val keyCount = one(1, 2, 5, 40)
+  def key(): Seq[Any] = {
+    val k = random.nextInt(keyCount)
+    // Some of a length that does not fill its last word, some that differ at their end only.
+    def text = if (k % 3 == 0) "k" * k else s"a key of some length, the last number of which is $k"
+    keyTypes.map {
+      case LongType => k.toLong - 2
+      case StringType => text
+      case _ => k % 2
+    }
+  }
+
+  // Times: in step with batches, with ties; or anywhere, with the ends of what a long can say.
+  val isAnywhere: Boolean = oneIn(4)
+  val scale: Long = one(1L, 1L, 1000000L, 3600L * 1000000L)
+  private val ends =
+    Seq(Long.MinValue, Long.MinValue + 1, -1L << 40, -1L, 0L, 1L, 1L << 40, Long.MaxValue - 1, Long.MaxValue)
+  var now: Long = if (isAnywhere) 0L else one(0L, -50L * scale, 1700000000000000L)
+  def anywhere(): Long = if (oneIn(3)) random.nextLong() else one(ends: _*)
+  def time(): Long = if (isAnywhere) anywhere() else now + random.between(-20L, 21L) * scale
+
+  val expiring: Map[Side, Seq[Int]] =
+    Side.both.map(_ -> one(Seq(0), Seq(1), Seq(0, 1), Seq(1, 0))).toMap
+
+  /** A limit that may be lower than the one before: then it does not move. */
+  def limit(before: Long): Long =
+    if (oneIn(4)) before
+    else if (isAnywhere) if (oneIn(6)) anywhere() else before
+    else now - random.between(-10L, 60L) * scale
+
+  private def constant(): Long =
+    if (isAnywhere || oneIn(12)) one(ends: _*) else random.between(-10L, 40L) * scale
+  private def bounds(): Seq[(Int, Long)] = Seq.fill(one(0, 1, 1, 1, 2))(random.nextInt(2) -> constant())
+  val reaches: Map[Side, Reach] = Side.both.map(_ -> Reach(bounds(), bounds())).toMap
+
+  val bucketWidths: Seq[Long] = Seq.fill(2)(one(1L, 7L * scale, 25L * scale, 1000L * scale, Long.MaxValue))
+
+  // Sizes: few rows; many, so that slots of a segment's index are crowded; wide, so that segments are full.
+  private val isWide = oneIn(10)
+  private val most = if (isWide) 8 else one(6, 30, 30, 250)
+  def rowCount(): Int = if (oneIn(5)) 0 else random.nextInt(most + 1)
+  def wide(): Int = if (isWide) random.nextInt(900000) else if (oneIn(4)) random.nextInt(300) else 0
+
+  /** Unlimited, or such that it holds no segment, some, most. */
+  def budget(): Long = if (isWide) one(1L, 3000000L, Long.MaxValue) else one(1L, 4000L, 12000L, 60000L, Long.MaxValue)
+
+  // What happens to pairs: nothing; marks, as outer joins make; removals, as semi joins make; anything.
+  private val (marks, removals) = one((false, false), (true, false), (true, true), (true, true))
+  private val salt = random.nextInt()
+  def fate(side: Side, own: Long, other: Long): Fate = {
+    val bits = new Random(salt ^ (own * 31 + other) * 0x9e3779b97f4a7c15L ^ side.index).nextInt(256)
+    Fate(
+      markOwn = marks && (bits & 3) == 0,
+      markOther = marks && (bits & 12) == 0,
+      removeOwn = removals && (bits & 48) == 0,
+      removeOther = removals && (bits & 192) == 0
+    )
+  }
+}
+
+/** Random batches on the state of a task, and the same on a model, compared wherever the two can be seen. */
+final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider, test: JoinStateWork.Views)
+    extends Assertions {
+  private val random = new Random(seed)
+  private val traits = new JoinStateTraits(random)
+  import traits._
+
+  private val rows: Map[Side, TestRows] =
+    Side.both.map(side => side -> new TestRows(keyTypes, expiring(side), timesFirst = side == Right)).toMap
+
+  private var version = 0L
+  private val committed = mutable.Map(0L -> JoinStateModel.empty(expiring))
+  private var cached: Option[JoinIndex] = None
+
+  /** The version that the cached index equals, until somebody works on it. */
+  private var cachedIs: Option[Long] = None
+  private var model: JoinStateModel = _
+  private var number = 0L
+
+  def run(batches: Int): Unit = (1 to batches).foreach(batch => withClue(s"batch $batch: ")(run()))
+
+  private def run(): Unit = {
+    if (!isAnywhere) now += random.nextInt(15) * scale
+    val store = provider.getStore(version, None)
+    val state = open(store)
+    Side.both.foreach { side =>
+      meet(state, side, append(state, side))
+      compare(state)
+    }
+    Side.both.foreach(expire(state, _))
+    compare(state)
+    if (oneIn(4)) {
+      state.abort()
+      if (oneIn(2)) cached = None
+    } else commit(state)
+    if (version > 1 && oneIn(10)) {
+      // As after a failure between the commit of the state and that of the batch: it is done once more.
+      version -= 1
+      if (cachedIs.exists(_ > version)) cachedIs = None
+    }
+  }
+
+  private def open(store: StateStore): JoinState = {
+    val offered = if (oneIn(3)) None else cached
+    val widths = if (version == 0) bucketWidths else Seq(3L, 5L) // from the header by then
+    val state = new JoinState(store, Side.both.map(rows(_).layout), widths, budget(), offered)
+    model = committed(version)
+    withClue(s"version $version, an index at hand: ${offered.isDefined}: ") {
+      assert(state.reused == (offered.isDefined && cachedIs.contains(version)))
+      if (state.reused) cachedIs = None
+      compareRows(state, store)
+      compare(state)
+      assert(test.kinds(store).getOrElse(1, 0) == state.size.segments)
+    }
+    state
+  }
+
+  private def append(state: JoinState, side: Side): Seq[TestRow] = {
+    val fresh = Seq.fill(rowCount()) {
+      number += 1
+      TestRow(number, key(), Seq(time(), time()), wide())
+    }
+    fresh.foreach { row =>
+      state.append(side, rows(side)(row))
+      model = model.append(side, row)
+    }
+    fresh
+  }
+
+  private def meet(state: JoinState, side: Side, fresh: Seq[TestRow]): Unit = withClue(s"$side meets: ") {
+    val expected = model.pairs(side, fresh, reaches(side))
+    val found = mutable.Set.empty[(Long, Long)]
+    val matches = state.matches(side, reaches(side))
+    while (matches.next()) {
+      val pair @ (own, other) = (TestRows.number(matches.ownRow), TestRows.number(matches.otherRow))
+      assert(expected(pair), "as this is no pair")
+      assert(found.add(pair), s"as $pair came before")
+      assert(model.rows.contains(own) && model.rows.contains(other), s"as one of $pair has left")
+      assert(matches.ownRow == rows(side)(model.rows(own).row))
+      assert(matches.otherRow == rows(side.other)(model.rows(other).row))
+      val what = fate(side, own, other)
+      if (what.markOwn) matches.markOwn()
+      if (what.markOther) matches.markOther()
+      if (what.removeOwn) matches.removeOwn()
+      if (what.removeOther) matches.removeOther()
+      model = model.met(own, other, what)
+    }
+    val missed = (expected -- found).filter { case (own, other) =>
+      model.rows.contains(own) && model.rows.contains(other)
+    }
+    assert(missed.isEmpty, "all pairs of rows that did not leave were to come")
+    assert(!matches.next(), "what has ended stays so")
+  }
+
+  private def expire(state: JoinState, side: Side): Unit = withClue(s"$side expires: ") {
+    val below = model.limits(side).map(limit)
+    val unmatched = oneIn(2)
+    val (gone, after) = model.expire(side, below)
+    val expired = state.expired(side, below.toArray, unmatched)
+    val shown = mutable.ArrayBuffer.empty[Long]
+    while (expired.next()) {
+      shown += TestRows.number(expired.row)
+      assert(expired.row == rows(side)(model.rows(shown.last).row))
+    }
+    val expected = if (unmatched) gone.filterNot(_.matched).map(_.row.number).toSeq else Nil
+    assert(shown.toSeq.sorted == expected.sorted, s"below $below")
+    assert(expired.evicted == gone.size, s"below $below")
+    assert(!expired.next(), "what has ended stays so")
+    model = after
+  }
+
+  private def compare(state: JoinState): Unit = Side.both.foreach { side =>
+    assert(state.rows(side) == model.of(side).size, side)
+    expiring(side).indices.foreach(at => assert(state.lowest(side, at) == model.lowest(side, at), side))
+  }
+
+  private def compareRows(state: JoinState, store: StateStore): Unit = {
+    val found = test.rows(state.committedIndex, store)
+    assert(found.map { case (number, _) => number }.toSet == model.rows.keySet)
+    assert(found.size == model.rows.size, "each once")
+    found.foreach { case (number, matched) => assert(matched == model.rows(number).matched, s"row $number") }
+  }
+
+  private def commit(state: JoinState): Unit = {
+    state.commit()
+    version += 1
+    committed(version) = model
+    cached = Some(state.committedIndex)
+    cachedIs = Some(version)
+    compare(state)
+    val memory = state.committedIndex.memory
+    assert(memory.used <= memory.budget, "all can be unloaded when all is written")
+    assert(state.size.index == memory.used)
+  }
+}
+
+private[state] object JoinStateWork {
+
+  /** What is looked at besides the state itself: a store's values by kind; an index's rows by number, and their marks. */
+  final case class Views(kinds: StateStore => Map[Int, Int], rows: (JoinIndex, StateStore) => Seq[(Long, Boolean)])
+}

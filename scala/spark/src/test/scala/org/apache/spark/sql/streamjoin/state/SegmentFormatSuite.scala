@@ -1,0 +1,264 @@
+package org.apache.spark.sql.streamjoin.state
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore, StateStoreProvider}
+import org.apache.spark.sql.streamjoin.StreamJoinRuntimeException
+import org.apache.spark.sql.types.{LongType, StringType}
+
+import streamjoin.core.{Left, Right}
+
+/**
+ * Values in the store that are not what was written there: a clear error that names the store and its version, when the
+ * version is opened and when a segment is read back that had been left to the store.
+ */
+class SegmentFormatSuite extends StateTest {
+  import TestRows.simple
+
+  private val rows = simple
+  private val Partition = 3
+  private val Header = 0
+  private val Rows = 1
+  private val Marks = 2
+
+  /**
+   * Version 2 of a store: on the left, two buckets with ten rows and one with three; on the right, one of two rows, which
+   * have met rows of all three and marked some.
+   */
+  private def prepared[T](store: String = defaultStore)(body: StateStoreProvider => T): T =
+    withProvider(store, partition = Partition) { provider =>
+      val first = on(provider.getStore(0, None), rows)
+      (0L until 23L).foreach(i => first.append(Left, rows(simple(i, i % 2, i))))
+      first.commit()
+      val second = on(provider.getStore(1, None), rows)
+      (0L until 2L).foreach(i => second.append(Right, rows(simple(100 + i, i, 5))))
+      val matches = second.matches(Right, anyTime)
+      while (matches.next()) if (TestRows.number(matches.otherRow) % 3 == 0) matches.markOther()
+      second.commit()
+      assert(reading(provider, 2)(kinds) == Map(Header -> 1, Rows -> 4, Marks -> 3))
+      body(provider)
+    }
+
+  // What is in a store, and changes to it.
+
+  private case class At(kind: Int, side: Int, bucket: Long, number: Long)
+  private val LeftRows = At(Rows, 0, 0, 0)
+  private val LeftMarks = At(Marks, 0, 0, 0)
+
+  private val keyOf = UnsafeProjection.create(SegmentStore.KeySchema)
+  private val valueOf = UnsafeProjection.create(SegmentStore.ValueSchema)
+  private def key(at: At): UnsafeRow = keyOf(InternalRow(at.kind, at.side, at.bucket, at.number))
+
+  private def get(store: ReadStateStore, at: At): Array[Byte] = store.get(key(at)).getBinary(0)
+  private def put(store: StateStore, at: At, bytes: Array[Byte]): Unit =
+    store.put(key(at), valueOf(InternalRow(bytes)))
+  private def change(store: StateStore, at: At)(to: Array[Byte] => Array[Byte]): Unit =
+    put(store, at, to(get(store, at)))
+
+  private def flipped(bytes: Array[Byte], bit: Int): Array[Byte] =
+    bytes.updated(bit / 8, (bytes(bit / 8) ^ (1 << (bit % 8))).toByte)
+
+  private def checked(error: StreamJoinRuntimeException, version: Long, found: String): Unit = {
+    assert(error.getCondition == "STREAMJOIN_STATE_FORMAT")
+    assert(error.getSqlState == "55000")
+    val message = error.getMessage
+    assert(message.contains(s"partition $Partition at $folder, version $version, cannot be read: found "))
+    assert(message.contains(found))
+    assert(message.contains("reads format 2"))
+  }
+
+  /** The change is committed as version 3, which is then opened. */
+  private def refusedWhenOpened(provider: StateStoreProvider, found: String)(change: StateStore => Unit): Unit = {
+    val store = provider.getStore(2, None)
+    change(store)
+    store.commit()
+    val tampered = provider.getStore(3, None)
+    try checked(intercept[StreamJoinRuntimeException](on(tampered, rows)), 3, found)
+    finally tampered.abort()
+    reading(provider, 3) { read =>
+      val layouts = Seq(rows.layout, rows.layout)
+      checked(intercept[StreamJoinRuntimeException](JoinState.readOnly(read, layouts, 1)), 3, found)
+    }
+  }
+
+  /** The change comes when the version is open and its rows are not in memory. */
+  private def refusedWhenReadBack(provider: StateStoreProvider, found: String)(change: StateStore => Unit): Unit = {
+    def opened(work: JoinState => Unit): Unit = {
+      val store = provider.getStore(2, None)
+      try {
+        val state = on(store, rows, budget = 1)
+        assert(state.size.unloaded == state.size.segments)
+        change(store)
+        checked(intercept[StreamJoinRuntimeException](work(state)), 2, found)
+      } finally store.abort()
+    }
+    opened { state =>
+      state.append(Right, rows(simple(200, 0, 0)))
+      pairs(state, Right, anyTime)
+    }
+    opened(evict(_, Left, unmatched = true, 3L))
+  }
+
+  private val tampered: Seq[(String, String, Array[Byte] => Array[Byte])] = Seq(
+    ("one byte less", "cut to", _.dropRight(1)),
+    ("most of it", "cut to", all => all.take(all.length * 3 / 4)),
+    ("the beginning alone", "", _.take(15)),
+    ("nothing", "", _ => Array.empty),
+    ("more than it was", "cut to", _ ++ new Array[Byte](8)),
+    ("another magic number", "of another program", flipped(_, 9)),
+    ("format 1", "of format 1", _.updated(4, 1.toByte)),
+    ("format 9", "of format 9", _.updated(4, 9.toByte)),
+    ("a byte flipped", "checksum", all => flipped(all, 8 * all.length - 12)),
+    ("another checksum", "checksum", flipped(_, 64))
+  )
+
+  for ((name, found, to) <- tampered) {
+    for ((what, at) <- Seq("rows" -> LeftRows, "marks" -> LeftMarks, "header" -> At(Header, 0, 0, 0)))
+      test(s"$what with $name are refused when a version is opened") {
+        prepared()(refusedWhenOpened(_, found)(change(_, at)(to)))
+      }
+    for ((what, at) <- Seq("rows" -> LeftRows, "marks" -> LeftMarks))
+      test(s"$what with $name are refused when they are read back") {
+        prepared()(refusedWhenReadBack(_, found)(change(_, at)(to)))
+      }
+  }
+
+  for (store <- Seq(defaultStore, rocksDb)) {
+    test(s"rows cut short are refused, $store") {
+      prepared(store) { provider =>
+        refusedWhenReadBack(provider, "cut to")(change(_, LeftRows)(_.dropRight(8)))
+        refusedWhenOpened(provider, "cut to")(change(_, LeftRows)(_.dropRight(8)))
+      }
+    }
+
+    test(s"rows that are missing are refused, $store") {
+      prepared(store) { provider =>
+        refusedWhenReadBack(provider, "no rows of segment 0 of bucket 0, side 0") { values =>
+          values.remove(key(LeftRows))
+        }
+        refusedWhenOpened(provider, "2 segments with 13 rows in place of 3 with 23") { values =>
+          values.remove(key(LeftRows))
+        }
+      }
+    }
+  }
+
+  test("every flipped bit and every cut is seen") {
+    prepared() { provider =>
+      val store = provider.getStore(2, None)
+      val layouts = Seq(rows.layout, rows.layout)
+      def refused(at: At, bytes: Array[Byte], how: => String): Unit = {
+        put(store, at, bytes)
+        withClue(s"$at, $how: ")(
+          checked(intercept[StreamJoinRuntimeException](JoinState.readOnly(store, layouts, 1)), 2, "")
+        )
+      }
+      Seq(LeftRows, LeftMarks, At(Header, 0, 0, 0)).foreach { at =>
+        val whole = get(store, at)
+        (0 until 8 * whole.length).foreach(bit => refused(at, flipped(whole, bit), s"bit $bit"))
+        whole.indices.foreach(length => refused(at, whole.take(length), s"cut to $length"))
+        put(store, at, whole)
+      }
+      assert(JoinState.readOnly(store, layouts, 1).buffer(Left).rows == 23)
+      store.abort()
+    }
+  }
+
+  // Foreign values.
+
+  private val elsewhere = Seq(
+    "another side" -> LeftRows.copy(side = 1),
+    "another bucket" -> LeftRows.copy(bucket = 1),
+    "another number" -> LeftRows.copy(number = 4)
+  )
+
+  for ((what, at) <- elsewhere) test(s"a segment of $what is refused when a version is opened") {
+    prepared()(refusedWhenOpened(_, "in place of segment")(store => put(store, at, get(store, LeftRows))))
+  }
+
+  for (at <- Seq(At(Rows, 1, 0, 0), At(Rows, 0, 1, 0)))
+    test(s"a segment of side ${at.side}, bucket ${at.bucket} in place of another is refused when read back") {
+      val found = s"segment 0 of bucket ${at.bucket}, side ${at.side}, in place of segment 0 of bucket 0, side 0"
+      prepared()(refusedWhenReadBack(_, found)(store => put(store, LeftRows, get(store, at))))
+    }
+
+  test("marks in place of rows, and rows in place of marks, are refused") {
+    prepared() { provider =>
+      refusedWhenReadBack(provider, "a segment of another program") { store =>
+        put(store, LeftRows, get(store, LeftMarks))
+      }
+      refusedWhenReadBack(provider, "marks of another program") { store =>
+        put(store, LeftMarks, get(store, LeftRows))
+      }
+      refusedWhenOpened(provider, "marks of another program") { store =>
+        put(store, LeftMarks, get(store, LeftRows))
+      }
+    }
+  }
+
+  test("marks of a segment with more or fewer rows are refused") {
+    prepared() { provider =>
+      val other = At(Marks, 0, 2, 0)
+      refusedWhenReadBack(provider, "marks of 3 rows for a segment of 10")(s => put(s, LeftMarks, get(s, other)))
+      refusedWhenOpened(provider, "marks of 10 rows for a segment of 3")(s => put(s, other, get(s, LeftMarks)))
+    }
+  }
+
+  test("marks that are missing are refused when they are read back") {
+    prepared()(refusedWhenReadBack(_, "no marks of segment 0 of bucket 0, side 0")(_.remove(key(LeftMarks))))
+  }
+
+  test("marks that are missing are refused when a version is opened") {
+    // Otherwise rows that have met somebody would come out once more, by themselves.
+    prepared()(refusedWhenOpened(_, "marks")(_.remove(key(LeftMarks))))
+  }
+
+  test("a header that is missing is refused") {
+    prepared()(refusedWhenOpened(_, "3 segments with 23 rows in place of 0 with 0")(_.remove(key(At(Header, 0, 0, 0)))))
+  }
+
+  test("a segment too many is refused") {
+    prepared()(refusedWhenOpened(_, "4 segments with 33 rows in place of 3 with 23") { store =>
+      val bytes = get(store, LeftRows)
+      SegmentFormat.writeHeader(bytes, side = 0, bucket = 0, number = 1, rows = 10, fields = rows.layout.fields)
+      put(store, LeftRows.copy(number = 1), bytes)
+    })
+  }
+
+  test("a segment that says it has other rows than it has is refused") {
+    prepared()(refusedWhenOpened(_, "a segment of 2 rows in place of 3") { store =>
+      val at = LeftRows.copy(side = 1)
+      val bytes = get(store, at)
+      SegmentFormat.writeHeader(bytes, side = 1, bucket = 0, number = 0, rows = 3, fields = rows.layout.fields)
+      put(store, at, bytes)
+    })
+  }
+
+  test("a value of a kind that is not known is refused") {
+    prepared()(refusedWhenOpened(_, "a value of kind 7") { store =>
+      put(store, At(7, 0, 0, 0), get(store, LeftRows))
+    })
+  }
+
+  test("a segment of a side that there is not is refused") {
+    prepared()(refusedWhenOpened(_, "side 2") { store =>
+      val bytes = get(store, LeftRows)
+      SegmentFormat.writeHeader(bytes, side = 2, bucket = 0, number = 0, rows = 10, fields = rows.layout.fields)
+      put(store, LeftRows.copy(side = 2), bytes)
+    })
+  }
+
+  test("rows of other columns are refused") {
+    prepared() { provider =>
+      val other = new TestRows(Seq(LongType, StringType), Seq(0))
+      val store = provider.getStore(2, None)
+      try
+        checked(
+          intercept[StreamJoinRuntimeException](on(store, other)),
+          2,
+          s"a segment of rows with ${rows.layout.fields} columns in place of ${other.layout.fields}"
+        )
+      finally store.abort()
+    }
+  }
+}

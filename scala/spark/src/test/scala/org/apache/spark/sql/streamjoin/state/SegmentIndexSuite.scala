@@ -1,0 +1,152 @@
+package org.apache.spark.sql.streamjoin.state
+
+import scala.collection.mutable
+import scala.util.Random
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/**
+ * What a probe of a segment finds, and what it looks at: of a key with many rows, those in its bounds and few more. The
+ * probe is that of [[Matches]], which looks at the rows from [[SegmentIndex.from]] on until [[SegmentIndex.isPast]].
+ */
+class SegmentIndexSuite extends StateTest {
+  import TestRows.{number, simple}
+
+  private val rows = simple
+
+  /** A segment, and where its rows are. */
+  private def segmentOf(all: Seq[TestRow]): (Segment, Seq[Int]) = {
+    val segment = new Segment(rows.layout, 0, new IndexMemory(Long.MaxValue))
+    val places = all.map(row => segment.append(rows(row)))
+    (segment, places)
+  }
+
+  /** The rows found, and how many were looked at, those that halving compares included. */
+  private def probe(segment: Segment, like: Int, from: Long, to: Long): (Seq[Long], Int) =
+    if (from > segment.highest(0) || to < segment.lowest(0)) (Nil, 0)
+    else probeWithin(segment, like, from, to)
+
+  private def probeWithin(segment: Segment, like: Int, from: Long, to: Long): (Seq[Long], Int) = {
+    val index = segment.index
+    val slot = index.slot(segment.hash(like))
+    val (start, end) = (index.starts(slot), index.starts(slot + 1))
+    var looked = if (end - start > SegmentIndex.Crowded) 1 + 32 - Integer.numberOfLeadingZeros(end - start) else 0
+    var candidate = index.from(segment, slot, from)
+    assert(candidate >= start && candidate <= end)
+    val found = mutable.ArrayBuffer.empty[Long]
+    val row = new UnsafeRow(rows.layout.fields)
+    while (candidate < end) {
+      val place = index.place(candidate)
+      val time = segment.expiryTime(place, 0)
+      looked += 1
+      candidate += 1
+      if (time >= from && time <= to) {
+        if (segment.sameKey(like, segment, place)) {
+          segment.point(row, place)
+          found += number(row)
+        }
+      } else if (index.isPast(slot, time, to)) candidate = end
+    }
+    (found.toSeq.sorted, looked)
+  }
+
+  private val Hot = 50000
+
+  /** All but a few rows of the segment have one key, and come in any order. */
+  private def hot(random: Random, time: Int => Long): Seq[TestRow] =
+    random.shuffle((0 until Hot).toIndexedSeq).map { i =>
+      simple(i, key = if (i % 100 == 0) i else -1L, time(i))
+    }
+
+  for ((span, step) <- Seq("seconds" -> 1L, "minutes" -> 1000L, "hours" -> 500000L, "months" -> 50000000L))
+    test(s"a probe of a hot key touches the rows in its bounds, rows over $span") {
+      val random = new Random(1)
+      val all = hot(random, _ * step - 7)
+      val (segment, places) = segmentOf(all)
+      assert(segment.size < Segment.MaxBytes, "all in one segment")
+      val like = places(all.indexWhere(_.key == Seq(-1L)))
+      val ordered = all.filter(_.key == Seq(-1L)).sortBy(_.times.head)
+      for (width <- Seq(0L, 1L, 100L, 3000L); _ <- 1 to 100) {
+        val from = random.nextLong(Hot * step) - 7
+        val to = from + width * step
+        val expected = ordered.filter(row => row.times.head >= from && row.times.head <= to)
+        val (found, looked) = probe(segment, like, from, to)
+        assert(found == expected.map(_.number).sorted, s"from $from to $to")
+        // Those that halving compares, and the first behind the bounds; where coarse times tie, some of their neighbours.
+        assert(looked <= expected.size + 40, s"looked at, from $from to $to, of $Hot rows with the key")
+      }
+    }
+
+  test("a probe of a hot key before or behind its rows touches next to none") {
+    val all = hot(new Random(2), time => time.toLong)
+    val (segment, places) = segmentOf(all)
+    val like = places(all.indexWhere(_.key == Seq(-1L)))
+    for ((from, to) <- Seq(Long.MinValue -> -1L, Hot + 1L -> Long.MaxValue, Long.MinValue -> Long.MinValue)) {
+      val (found, looked) = probe(segment, like, from, to)
+      assert(found.isEmpty && looked <= 40, s"from $from to $to")
+    }
+    val (found, looked) = probe(segment, like, Long.MinValue, Long.MaxValue)
+    assert(found.size == Hot - Hot / 100 && looked <= Hot)
+  }
+
+  test("a probe of a hot key whose rows have one time finds them all, or touches next to none") {
+    val (segment, places) = segmentOf((0 until Hot).map(i => simple(i, 1, 77)))
+    assert(probe(segment, places.head, 77, 77)._1.size == Hot)
+    assert(probe(segment, places.head, 78, 90)._2 <= 40)
+    assert(probe(segment, places.head, 0, 76)._2 <= 40)
+  }
+
+  test("a hot key does not slow the others down") {
+    val all = hot(new Random(3), time => time.toLong)
+    val (segment, places) = segmentOf(all)
+    all.zip(places).filter { case (row, _) => row.key != Seq(-1L) }.foreach { case (row, place) =>
+      val (found, looked) = probe(segment, place, row.times.head, row.times.head)
+      assert(found == Seq(row.number))
+      // Its slot may be the hot one, which is halved.
+      assert(looked <= 40, s"row ${row.number}")
+    }
+  }
+
+  test("a probe finds what a filter finds, with rows gone and times anywhere") {
+    seeds(default = 200)(seed => compare(new Random(seed)))
+  }
+
+  private def compare(random: Random): Unit = {
+    def one[T](choices: T*): T = choices(random.nextInt(choices.size))
+    val (keys, count) = (one(1, 2, 10, 300), 1 + random.nextInt(one(3, 20, 600)))
+    // A segment spans a bucket at most, whose width a long can say.
+    val origin = one(0L, Long.MinValue, -1000L, 1700000000000000L, -(1L << 61))
+    val span = one(1L, 5L, 100L, 1L << 34, 1L << 36, 1L << 50, Long.MaxValue)
+    def time(): Long = {
+      val time = origin + (if (random.nextBoolean()) random.nextLong(span) else one(0L, span - 1, span / 2))
+      if (time < origin) Long.MaxValue else time
+    }
+    val all = (1 to count).map(i => simple(i, random.nextInt(keys), time()))
+    val (segment, places) = segmentOf(all)
+    val gone = mutable.Set.empty[Long]
+    (1 to 6).foreach { _ =>
+      (1 to 20).foreach { _ =>
+        val like = random.nextInt(count)
+        val (a, b) = (
+          if (random.nextBoolean()) time() else random.nextLong(),
+          if (random.nextBoolean()) time() else random.nextLong()
+        )
+        val (from, to) = (math.min(a, b), math.max(a, b))
+        val expected = all.filter { row =>
+          row.key == all(like).key && row.times.head >= from && row.times.head <= to && !gone(row.number)
+        }
+        val (found, _) = probe(segment, places(like), from, to)
+        assert(found.filterNot(gone) == expected.map(_.number).sorted, s"from $from to $to")
+      }
+      // Less than half, which the index may still show; more, which it may not.
+      all.zip(places).foreach { case (row, place) =>
+        if (random.nextInt(5) == 0) {
+          segment.remove(place)
+          gone += row.number
+        }
+      }
+      assert(segment.live == count - gone.size)
+      assert(segment.index.refs.length <= 2 * segment.live + 1, "what has left is not walked through for ever")
+    }
+  }
+}

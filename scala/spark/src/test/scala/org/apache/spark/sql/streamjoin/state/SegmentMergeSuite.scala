@@ -1,0 +1,233 @@
+package org.apache.spark.sql.streamjoin.state
+
+import scala.util.Random
+
+import org.apache.spark.sql.execution.streaming.state.{StateStoreProvider, UnsafeRowPair}
+
+import streamjoin.core.{Left, Right}
+
+/**
+ * What many small batches leave in the store: a number of segments that follows the buckets, not the batches; and of
+ * buckets that have expired, nothing.
+ */
+class SegmentMergeSuite extends StateTest {
+  import TestRows.simple
+
+  private val rows = simple
+  private val Width = 100L
+
+  /** So many as the size of a bucket can be halved, and two. */
+  private def most(state: JoinState): Long =
+    Seq(Left, Right)
+      .map(state.committedIndex.buffer)
+      .flatMap(_.segments.toSeq.groupBy(_.bucket).values)
+      .map { bucket =>
+        val smallest = bucket.map(_.size).min
+        2L + (math.log(bucket.map(_.size.toDouble).sum / smallest) / math.log(2)).toInt
+      }
+      .sum
+
+  /** Each batch has a few rows for each bucket, at random. */
+  private def batches(
+      count: Int,
+      buckets: Int,
+      perBatch: Int,
+      budget: Long = Long.MaxValue,
+      keepIndex: Int => Boolean = _ => true
+  )(check: (Int, JoinState, StateStoreProvider) => Unit): Unit = withProvider() { provider =>
+    val random = new Random(7)
+    var cached: Option[JoinIndex] = None
+    (0 until count).foreach { batch =>
+      val state =
+        on(provider.getStore(batch.toLong, None), rows, Width, budget, cached.filter(_ => keepIndex(batch)))
+      (0 until perBatch).foreach { i =>
+        val row = simple(batch * perBatch + i, random.nextInt(50), random.nextLong(buckets * Width))
+        state.append(if (i % 4 == 0) Right else Left, rows(row))
+      }
+      pairs(state, Left, Reach(Seq(0 -> 1L), Seq(0 -> 1L)))
+      pairs(state, Right, Reach(Seq(0 -> 1L), Seq(0 -> 1L)))
+      Seq(Left, Right).foreach(evict(state, _, unmatched = false, Long.MinValue))
+      state.commit()
+      cached = Some(state.committedIndex)
+      check(batch, state, provider)
+    }
+  }
+
+  private def checked(batch: Int, state: JoinState, provider: StateStoreProvider): Unit = {
+    val segments = state.size.segments
+    assert(segments <= most(state), s"segments after batch $batch")
+    if (batch % 20 == 19) assert(reading(provider, batch + 1L)(kinds) == onlyHeader + (1 -> segments.toInt), "no marks")
+  }
+
+  test("the number of segments follows the buckets, not the batches") {
+    var after = Map.empty[Int, Long]
+    batches(count = 300, buckets = 3, perBatch = 16) { (batch, state, provider) =>
+      checked(batch, state, provider)
+      after += batch -> state.size.segments
+    }
+    assert(after.values.max <= 6 * 8, "six buckets of up to 1500 rows")
+  }
+
+  test("also where every batch is of a new process") {
+    batches(count = 120, buckets = 3, perBatch = 16, keepIndex = _ => false)(checked)
+  }
+
+  test("also where most of the rows are not in memory") {
+    batches(count = 120, buckets = 3, perBatch = 16, budget = 20000)(checked)
+  }
+
+  test("also where no rows are in memory") {
+    batches(count = 60, buckets = 3, perBatch = 16, budget = 1) { (batch, state, _) =>
+      assert(state.size.segments <= 6 * 8, s"segments after batch $batch")
+    }
+  }
+
+  test("a row is written anew about as often as its bucket doubles") {
+    withProvider() { provider =>
+      var (written, seen) = (0L, Set.empty[(Long, Long)])
+      var cached: Option[JoinIndex] = None
+      val (count, each) = (256, 10)
+      (0 until count).foreach { batch =>
+        val state = on(provider.getStore(batch.toLong, None), rows, Width, cached = cached)
+        (0 until each).foreach(i => state.append(Left, rows(simple(batch * each + i, i, i))))
+        state.commit()
+        cached = Some(state.committedIndex)
+        val now = state.committedIndex.buffer(Left).segments.toSeq
+        written += now.filterNot(segment => seen(segment.bucket -> segment.number)).map(_.rows.toLong).sum
+        seen = now.map(segment => segment.bucket -> segment.number).toSet
+      }
+      assert(written <= count * each * 9L, "2560 rows double eight times")
+    }
+  }
+
+  test("evicting everything leaves the header alone") {
+    Seq(1L, 5000L, Long.MaxValue).foreach { budget =>
+      Seq(false, true).foreach { unmatched =>
+        withProvider(operator = budget, partition = if (unmatched) 1 else 0) { provider =>
+          val first = on(provider.getStore(0, None), rows, Width, budget)
+          (0L until 500L).foreach { i =>
+            first.append(if (i % 2 == 0) Left else Right, rows(simple(i, i / 2 % 20, i)))
+          }
+          val matches = first.matches(Left, anyTime)
+          while (matches.next()) matches.markOwn()
+          Seq(Left, Right).foreach(evict(first, _, unmatched, 50L))
+          first.commit()
+
+          val second = on(provider.getStore(1, None), rows, Width, budget)
+          assert(second.rows(Left) + second.rows(Right) == 450)
+          Seq(Left, Right).foreach(evict(second, _, unmatched, 500L))
+          second.commit()
+          assert(second.size == JoinState.Size(0, 0, 0, 0, 0), s"budget $budget")
+          assert(reading(provider, 2)(kinds) == onlyHeader, s"budget $budget")
+        }
+      }
+    }
+  }
+
+  private def values(provider: StateStoreProvider, version: Long): Map[(Int, Long, Long, Int), Seq[Byte]] =
+    reading(provider, version) { store =>
+      val all = store.iterator()
+      def entry(pair: UnsafeRowPair) =
+        (pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3), pair.key.getInt(0)) ->
+          pair.value.getBinary(0).toSeq
+      all.map(entry).filter { case ((_, _, _, kind), _) => kind != 0 }.toMap
+    }
+
+  test("buckets that have expired are deleted whole, and the others are not written anew") {
+    Seq(1L, Long.MaxValue).foreach { budget =>
+      withProvider(operator = budget) { provider =>
+        val first = on(provider.getStore(0, None), rows, Width, budget)
+        (0L until 1000L).foreach(i => first.append(Left, rows(simple(i, i % 20, i))))
+        first.commit()
+        val before = values(provider, 1)
+        assert(before.keySet.map(_._2) == (0L to 9L).toSet)
+        // Two buckets whole, and half of a third, whose rows leave by the limit in the header.
+        val second = on(provider.getStore(1, None), rows, Width, budget)
+        assert(evict(second, Left, unmatched = false, 250L).isEmpty)
+        assert(second.rows(Left) == 750 && second.lowest(Left, 0).contains(250L))
+        second.commit()
+        assert(values(provider, 2) == before.filter { case ((_, bucket, _, _), _) => bucket >= 2 })
+      }
+    }
+  }
+
+  test("a bucket that has expired is not looked at, if no rows are asked for") {
+    withProvider() { provider =>
+      val first = on(provider.getStore(0, None), rows, Width)
+      (0L until 300L).foreach(i => first.append(Left, rows(simple(i, i % 20, i))))
+      first.commit()
+      val store = provider.getStore(1, None)
+      val state = on(store, rows, Width, budget = 1)
+      assert(state.size.unloaded == 3)
+      // What is not there could not be read.
+      val keys = store.iterator().map(_.key.copy()).toSeq
+      keys.filter(key => key.getInt(0) == 1 && key.getLong(2) < 2).foreach(store.remove(_))
+      val expired = state.expired(Left, Array(200L), unmatched = false)
+      assert(!expired.next() && expired.evicted == 200)
+      state.commit()
+      assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1))
+    }
+  }
+
+  test("a bucket that many rows were removed from is written anew, smaller") {
+    withProvider() { provider =>
+      val first = on(provider.getStore(0, None), rows, Width)
+      (0L until 100L).foreach(i => first.append(Left, rows(simple(i, i, i))))
+      first.commit()
+      // As a semi join has it: each row meets its own, and leaves.
+      val second = on(provider.getStore(1, None), rows, Width)
+      (0L until 60L).foreach(i => second.append(Right, rows(simple(1000 + i, i, i))))
+      val matches = second.matches(Right, anyTime)
+      while (matches.next()) matches.removeOther()
+      evict(second, Right, unmatched = false, 100L)
+      second.commit()
+      assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "no marks apart")
+      assert(second.committedIndex.buffer(Left).segments.map(_.rows).toSeq == Seq(40))
+
+      // Fewer than are left: marks apart, which cost less.
+      val third = on(provider.getStore(2, None), rows, Width)
+      third.append(Right, rows(simple(2000, 99, 0)))
+      val few = third.matches(Right, anyTime)
+      while (few.next()) few.removeOther()
+      evict(third, Right, unmatched = false, 200L)
+      third.commit()
+      assert(reading(provider, 3)(kinds) == Map(0 -> 1, 1 -> 1, 2 -> 1))
+      assert(third.rows(Left) == 39)
+      val fourth = on(provider.getStore(3, None), rows, Width)
+      assert(fourth.rows(Left) == 39)
+      evict(fourth, Left, unmatched = false, 200L)
+      fourth.commit()
+      assert(reading(provider, 4)(kinds) == onlyHeader, "marks leave with their segment")
+    }
+  }
+
+  test("random batches leave as many values as there are segments and marks") {
+    seeds(default = 20) { seed =>
+      withProvider(operator = seed) { provider =>
+        val random = new Random(seed)
+        val budget = Seq(1L, 6000L, Long.MaxValue)(random.nextInt(3))
+        var cached: Option[JoinIndex] = None
+        (0 until 15).foreach { batch =>
+          val state = on(provider.getStore(batch.toLong, None), rows, Width, budget, cached)
+          Seq(Left, Right).foreach { side =>
+            (0 until random.nextInt(40)).foreach { i =>
+              state.append(side, rows(simple(i, random.nextInt(9), batch * 30 + random.nextInt(200))))
+            }
+            val matches = state.matches(side, anyTime)
+            while (matches.next()) {
+              if (random.nextInt(4) == 0) matches.markOther()
+              if (random.nextInt(9) == 0) matches.removeOther()
+            }
+          }
+          Seq(Left, Right).foreach(evict(state, _, unmatched = random.nextBoolean(), batch * 30L))
+          state.commit()
+          cached = Option.when(random.nextBoolean())(state.committedIndex)
+          val all = Seq(Left, Right).map(state.committedIndex.buffer).flatMap(_.segments)
+          val expected = Map(0 -> 1, 1 -> all.size, 2 -> all.count(_.marksInStore)).filter(_._2 > 0)
+          assert(reading(provider, batch + 1L)(kinds) == expected, s"batch $batch, budget $budget")
+          assert(all.forall(_.live > 0), s"batch $batch: what is empty is not kept")
+        }
+      }
+    }
+  }
+}
