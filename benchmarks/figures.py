@@ -24,14 +24,10 @@ class Figure(NamedTuple):
     decimals: int = 1
 
 
-def input_rows(run: Run) -> float:
-    """Return how many rows both inputs had."""
-    return sum(run.column("numInputRows") or [])
-
-
-def rows_per_second(run: Run) -> float:
+def rows_per_second(run: Run) -> float | None:
     """Return the rows of both inputs over the seconds of the whole run."""
-    return input_rows(run) / run.wall
+    rows = run.column("numInputRows")
+    return sum(rows) / run.wall if rows else None
 
 
 def _full_batches(run: Run) -> list[int]:
@@ -110,7 +106,7 @@ def payload_ratio(name: str) -> Value:
 
 def peak_heap(run: Run) -> float | None:
     """Return the most bytes in use after a garbage collection, None where nobody looked."""
-    heap: float | None = run.record["peakHeapBytes"]
+    heap: float | None = run.record.get("peakHeapBytes")
     return heap
 
 
@@ -133,14 +129,14 @@ TIMES = [
     Figure("leftTimeMs, s over all tasks", lambda run: run.seconds("leftTimeMs")),
     Figure("rightTimeMs, s over all tasks", lambda run: run.seconds("rightTimeMs")),
     Figure("evictTimeMs, s over all tasks", lambda run: run.seconds("evictTimeMs")),
-    Figure("batches", lambda run: len(run.column("triggerExecution") or []), 0),
+    Figure("batches", lambda run: len(times) if (times := run.column("triggerExecution")) else None, 0),
 ]
 STATE = [
     Figure("most rows in state", lambda run: run.most("numRowsTotal"), 0),
-    Figure("state's files at the end, MB", lambda run: run.record["stateFilesBytes"] / MB),
+    Figure("state's files at the end, MB", lambda run: _mb(run.record.get("stateFilesBytes"))),
 ]
 MEMORY = [
-    Figure("peak heap after a collection, MB", lambda run: None if (heap := peak_heap(run)) is None else heap / MB, 0),
+    Figure("peak heap after a collection, MB", lambda run: _mb(peak_heap(run)), 0),
     Figure("rows kept, MB (payload)", lambda run: _mb(run.at_peak("payloadBytes"))),
     Figure("index, MB", lambda run: _mb(run.at_peak("indexBytes"))),
     Figure("index / payload", payload_ratio("indexBytes"), 2),

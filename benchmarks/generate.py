@@ -70,10 +70,14 @@ class Streams:
         """The join's whole condition."""
         return f"{self.left.key} = {self.right.key} AND {self.bound}"
 
+    @property
+    def full_name(self) -> str:
+        """A name that streams which differ in anything do not share."""
+        return f"{self.name}-{hashlib.sha256(repr(astuple(self)).encode()).hexdigest()[:8]}"
+
     def folder(self, work: Path) -> Path:
-        """Return where the files of these streams are; streams that differ in anything have different folders."""
-        digest = hashlib.sha256(repr(astuple(self)).encode()).hexdigest()[:8]
-        return work / "inputs" / f"{self.name}-{digest}"
+        """Return where the files of these streams are."""
+        return work / "inputs" / self.full_name
 
 
 def w2(orders: int, batch_rows: int, bound_ms: int, payload: bool = False) -> Streams:

@@ -117,7 +117,7 @@ def _times_floor(runs: Runs, text: str, scenario: str, factor: float) -> Iterato
 def _ratio(runs: Runs, text: str, of: Of, base: Of, enough: Callable[[float], bool]) -> Iterator[Goal]:
     if not _ran(runs, of, base):
         return
-    value, whole = runs.median(*of), runs.median(*base)
+    value, whole = _median(runs, of), _median(runs, base)
     if value is None or not whole:
         yield Goal(text, "-", None)
     else:
@@ -127,7 +127,7 @@ def _ratio(runs: Runs, text: str, of: Of, base: Of, enough: Callable[[float], bo
 def _compare(runs: Runs, text: str, ours: Of, spark: Of, unit: str) -> Iterator[Goal]:
     if not _ran(runs, ours, spark):
         return
-    mine, theirs = runs.median(*ours), runs.median(*spark)
+    mine, theirs = _median(runs, ours), _median(runs, spark)
     if mine is None or theirs is None:
         yield Goal(text, "-", None)
     else:
@@ -137,8 +137,13 @@ def _compare(runs: Runs, text: str, ours: Of, spark: Of, unit: str) -> Iterator[
 def _limit(runs: Runs, text: str, of: Of, limit: float, unit: str, decimals: int) -> Iterator[Goal]:
     if not _ran(runs, of):
         return
-    value = runs.median(*of)
+    value = _median(runs, of)
     yield Goal(text, "-", None) if value is None else Goal(text, f"{value:.{decimals}f} {unit}", value <= limit)
+
+
+def _median(runs: Runs, of: Of) -> float | None:
+    """Return a value, None also where a run was ended at the time limit: what it took is not known."""
+    return runs.median(*of) if runs.finished(of.scenario, of.side) else None
 
 
 def _ran(runs: Runs, *needed: Of) -> bool:

@@ -110,6 +110,7 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
         "counts": [sum(totals(batch, name) for batch in batches) for name in ("rows", "matched")],
         "hash": sum(totals(batch, "hash") for batch in batches),
         "operator": next((each["operatorName"] for batch in batches for each in batch["stateOperators"]), None),
+        "inputRows": sum(batch["numInputRows"] for batch in batches),
         "batches": columns(batches),
         "stateFilesBytes": sum(file.stat().st_size for file in (checkpoint / "state").rglob("*") if file.is_file()),
         "peakHeapBytes": heap,

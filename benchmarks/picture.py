@@ -63,11 +63,12 @@ def _bars(runs: Runs, scenario: Scenario) -> Drawing:
     for at, (side, median) in enumerate(medians.items()):
         top = 20 + at * (BAR + 4)
         least = runs.least(scenario.name, side, wall) or 0
+        more = "" if runs.finished(scenario.name, side) else "> "
         elements += [
             _text(LEFT - 8, top + BAR - 3, side, "end"),
             _rectangle(LEFT, top, median * scale, BAR, COLORS[side]),
             _rectangle(LEFT, top + BAR / 2, least * scale, 1, "white"),
-            _text(LEFT + median * scale + 6, top + BAR - 3, f"{median:.1f}", "start"),
+            _text(LEFT + median * scale + 6, top + BAR - 3, f"{more}{median:.1f}", "start"),
         ]
     return Drawing(elements, 20 + len(medians) * (BAR + 4))
 
@@ -76,12 +77,15 @@ def _lines(runs: Runs, growing: list[Scenario]) -> Drawing:
     """Return the rows per second by the millions of orders, a line for each side."""
     sizes = [float(scenario.name.removeprefix("growth-")) for scenario in growing]
     lines = {
-        side.name: [
-            (size, value)
-            for size, scenario in zip(sizes, growing, strict=True)
-            if (value := runs.median(scenario.name, side.name, rows_per_second)) is not None
-        ]
+        side.name: points
         for side in ALL
+        if (
+            points := [
+                (size, value)
+                for size, scenario in zip(sizes, growing, strict=True)
+                if (value := runs.median(scenario.name, side.name, rows_per_second)) is not None
+            ]
+        )
     }
     highest = max(value for line in lines.values() for _, value in line)
 
@@ -99,14 +103,24 @@ def _lines(runs: Runs, growing: list[Scenario]) -> Drawing:
         *(_text(x(size), y(0) + 16, f"{size:g}", "middle") for size in sizes),
     ]
     for side, line in lines.items():
-        if line:
-            points = [(x(size), y(value)) for size, value in line]
-            elements += [
-                _line(points, COLORS[side]),
-                *(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3" fill="{COLORS[side]}"/>' for px, py in points),
-                _text(points[-1][0] + 8, points[-1][1] + 4, f"{side} {line[-1][1]:,.0f}", "start"),
-            ]
+        points = [(x(size), y(value)) for size, value in line]
+        elements += [
+            _line(points, COLORS[side]),
+            *(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3" fill="{COLORS[side]}"/>' for px, py in points),
+        ]
+    ends = {side: y(line[-1][1]) for side, line in lines.items()}
+    for side, place in _apart(ends, 14).items():
+        words = f"{side} {lines[side][-1][1]:,.0f}"
+        elements.append(_text(x(lines[side][-1][0]) + 8, place + 4, words, "start"))
     return Drawing(elements, PLOT + 60)
+
+
+def _apart(places: dict[str, float], distance: float) -> dict[str, float]:
+    """Return places from top to bottom, moved down where they would be closer than a distance."""
+    moved: dict[str, float] = {}
+    for name in sorted(places, key=lambda each: places[each]):
+        moved[name] = max(places[name], max(moved.values(), default=-distance) + distance)
+    return moved
 
 
 def _text(x: float, y: float, words: str, anchor: str, bold: bool = False) -> str:

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from figures import STATE, TIMES, Figure, extra
+from figures import GROWTH, STATE, TIMES, Figure, extra
 from goals import Goal, goals
 from picture import picture
 from runs import Record, Runs, read, wall
-from scenarios import Scenario, scenarios
+from scenarios import Scenario, current, scenarios
 from sides import ALL, FLOOR
 
 
@@ -22,7 +22,9 @@ def report(results: Path, name: str, scale: float) -> str:
     Returns:
         What to show at the end of a run: the times, and the goals.
     """
-    records = read(results / f"{name}.jsonl")
+    records = current(read(results / f"{name}.jsonl"), scenarios(scale))
+    if not records:
+        return f"Nothing has run yet: {name}.jsonl has no records."
     runs = Runs(records)
     ran = {key: scenario for key, scenario in scenarios(scale).items() if runs.has(key)}
     summary = f"{_times(runs, ran)}\n\n{_goals(goals(runs, ran))}"
@@ -35,6 +37,7 @@ def report(results: Path, name: str, scale: float) -> str:
         "## Goals",
         "They are set for the full size." + ("" if scale == 1 else f" This is {scale:g} of it."),
         _goals(goals(runs, ran)),
+        *_growth(runs, [scenario for scenario in ran.values() if scenario.group == "growth"]),
         *(part for scenario in ran.values() for part in _section(runs, scenario)),
     ]
     (results / f"{name}.md").write_text("\n\n".join(parts) + "\n")
@@ -64,7 +67,14 @@ def _times(runs: Runs, ran: dict[str, Scenario]) -> str:
 
 def _median_and_least(runs: Runs, scenario: Scenario, side: str) -> str:
     median, least = (take(scenario.name, side, wall) for take in (runs.median, runs.least))
-    return "-" if median is None else f"{median:.1f} ({least:.1f})"
+    if median is None:
+        return "-"
+    return f"{_more(runs, scenario, side)}{median:.1f} ({least:.1f})"
+
+
+def _more(runs: Runs, scenario: Scenario, side: str) -> str:
+    """Return what goes before a time that is only known to be longer, because a run was ended."""
+    return "" if runs.finished(scenario.name, side) else "> "
 
 
 def _goals(found: list[Goal]) -> str:
@@ -72,19 +82,31 @@ def _goals(found: list[Goal]) -> str:
     return table(["goal", "measured", "met"], [[goal.text, goal.measured, words[goal.met]] for goal in found])
 
 
+def _growth(runs: Runs, growing: list[Scenario]) -> Iterable[str]:
+    """Return a table with one column a size, if there are several."""
+    if len(growing) < 2:
+        return
+    sides = [side.name for side in ALL if any(runs.of(scenario.name, side.name) for scenario in growing)]
+    yield "## growth"
+    yield table(
+        ["", *(scenario.name for scenario in growing)],
+        [
+            [f"{side}: {figure.name}", *(_cell(runs, scenario.name, side, figure) for scenario in growing)]
+            for figure in GROWTH
+            for side in sides
+        ],
+    )
+
+
 def _section(runs: Runs, scenario: Scenario) -> Iterable[str]:
     """Return the heading, the result and the table of a scenario."""
     sides = [side.name for side in ALL if runs.of(scenario.name, side.name)]
-    first = runs.of(scenario.name, sides[0])[0].record
     yield f"## {scenario.name}"
     yield f"{scenario.title}."
-    joined = next((run.record for side in sides if side != FLOOR for run in runs.of(scenario.name, side)), None)
-    rows = sum(first["batches"]["numInputRows"])
-    if joined is not None:
-        yield (
-            f"{rows:,} rows in, {joined['counts'][0]:,} out, {joined['counts'][1]:,} of them pairs: "
-            "the same rows in every run."
-        )
+    joins = (run for side in sides if side != FLOOR for run in runs.of(scenario.name, side) if run.finished)
+    if (join := next(joins, None)) is not None:
+        rows, (out, pairs) = join.record["inputRows"], join.record["counts"]
+        yield f"{rows:,} rows in, {out:,} out, {pairs:,} of them pairs: the same rows in every run."
     yield table(["", *sides], _lines(runs, scenario, sides))
 
 
@@ -109,17 +131,25 @@ def _lines(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
 def _walls(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
     """Return the lines on the time of a whole run, and how it compares."""
     medians = {side: runs.median(scenario.name, side, wall) or 0 for side in sides}
+    more = {side: _more(runs, scenario, side) for side in sides}
     lines = [
-        ["wall, median s", *(f"{medians[side]:.1f}" for side in sides)],
-        ["wall, least s", *(f"{runs.least(scenario.name, side, wall):.1f}" for side in sides)],
+        ["wall, median s", *(f"{more[side]}{medians[side]:.1f}" for side in sides)],
+        ["wall, least s", *(f"{more[side]}{runs.least(scenario.name, side, wall):.1f}" for side in sides)],
     ]
     for base in ("spark-default", "spark-rocksdb", "spark-rocksdb-v4"):
         if base in medians:
-            cells = [f"{medians[base] / medians[side]:.2f}" for side in sides]
+            cells = [_times_as_fast(more[base], more[side], medians[base] / medians[side]) for side in sides]
             lines.append([f"times as fast as {base}", *cells])
     if FLOOR in medians:
-        lines.append(["times the floor", *(f"{medians[side] / medians[FLOOR]:.2f}" for side in sides)])
+        lines.append(["times the floor", *(f"{more[side]}{medians[side] / medians[FLOOR]:.2f}" for side in sides)])
     return lines
+
+
+def _times_as_fast(base_more: str, side_more: str, ratio: float) -> str:
+    """Return a ratio of two times, of which either may be known to be longer only."""
+    if base_more and side_more:
+        return "-"
+    return f"{base_more}{'< ' if side_more else ''}{ratio:.2f}"
 
 
 def _cell(runs: Runs, scenario: str, side: str, figure: Figure) -> str:

@@ -20,7 +20,7 @@ from generate import expected_join, expected_union, generate
 from machine import machine, project
 from report import report
 from runs import Record, Run, Runs
-from scenarios import SMALL_SCALE, SMALL_SCENARIOS, Scenario, scenarios
+from scenarios import SMALL_SCALE, SMALL_SCENARIOS, Scenario, current, scenarios
 from sides import BY_NAME, FLOOR, PARTITIONS, Side
 
 RESULTS = Path(__file__).with_name("results")
@@ -49,7 +49,7 @@ def main() -> None:
             print(f"{scenario.name:<14} {scenario.title}\n{'':<14} {', '.join(sides)}")
         return
     if not options.report_only:
-        Benchmark(jobs, scale, options.work.resolve(), RESULTS / f"{name}.jsonl").run(options.resume)
+        Benchmark(jobs, scale, options.work.resolve(), RESULTS / f"{name}.jsonl", options.limit).run(options.resume)
     print(f"\n{report(RESULTS, name, scale)}\n\nAll of it: {(RESULTS / name).relative_to(RESULTS.parent.parent)}.md")
 
 
@@ -63,6 +63,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--scale", type=float, default=1.0, help="multiply the numbers of rows; results by another name"
     )
+    parser.add_argument("--limit", type=float, default=1800, help="seconds after which a run is ended (default: 1800)")
     parser.add_argument("--work", type=Path, default=Path("build/bench"), help="folder for inputs and checkpoints")
     parser.add_argument("--resume", action="store_true", help="keep the runs that there are, do those that are missing")
     parser.add_argument("--report-only", action="store_true", help="run nothing, write the tables again")
@@ -97,11 +98,12 @@ def plan(chosen: list[Scenario], sides: list[str] | None, rounds: int) -> list[J
 class Benchmark:
     """Does runs one after the other, checks their results and keeps them in a file."""
 
-    def __init__(self, jobs: list[Job], scale: float, work: Path, file: Path):
+    def __init__(self, jobs: list[Job], scale: float, work: Path, file: Path, limit: float):
         self.jobs = jobs
         self.scale = scale
         self.work = work
         self.file = file
+        self.limit = limit
         self.runs = Runs([])
 
     def run(self, resume: bool) -> None:
@@ -112,7 +114,8 @@ class Benchmark:
                 again; the file keeps the others in any case.
         """
         again = {(job.scenario.name, job.side.name) for job in self.jobs}
-        records = [each for each in store.read(self.file) if resume or (each["scenario"], each["side"]) not in again]
+        kept = current(store.read(self.file), scenarios(self.scale))
+        records = [each for each in kept if resume or (each["scenario"], each["side"]) not in again]
         store.write(self.file, records)
         self.runs = Runs(records)
         done = {(run.scenario, run.side, run.round) for run in self.runs.all()}
@@ -121,19 +124,29 @@ class Benchmark:
             if (job.scenario.name, job.side.name, job.round) in done:
                 print(f"{title}: kept", flush=True)
                 continue
+            if not self.runs.finished(job.scenario.name, job.side.name):
+                print(f"{title}: left out, for it did not finish before", flush=True)
+                continue
             record = self._measure(job)
             if record is None:
                 print(f"{title}: left out, for the engine reports no indexBytes", flush=True)
                 continue
-            self._check(job, record)
+            run = Run(record)
+            if run.finished:
+                self._check(job, record)
             store.append(self.file, record)
-            self.runs.add(Run(record))
-            print(f"{title}: {record['wall']:.1f} s", flush=True)
+            self.runs.add(run)
+            print(f"{title}: {'' if run.finished else 'not finished after '}{run.wall:.1f} s", flush=True)
 
     def _measure(self, job: Job) -> Record | None:
         """Return the record of a run, or None if its budget cannot be told."""
         generate(job.scenario.streams, self.work)
-        own: Record = {"scenario": job.scenario.name, "side": job.side.name, "round": job.round}
+        own: Record = {
+            "scenario": job.scenario.name,
+            "inputs": job.scenario.streams.full_name,
+            "side": job.side.name,
+            "round": job.round,
+        }
         settings: list[str] = []
         if job.side.budget_of is not None:
             budget = self._budget(job.scenario, job.side.budget_of)
@@ -141,13 +154,16 @@ class Benchmark:
                 return None
             own["budgetBytes"] = budget
             settings = [f"spark.streamjoin.indexMemory={budget}b"]
-        if job.scenario.kind == "rebuild":
-            before = self._process(job, settings, "begin")
-            after = self._process(job, settings, "continue")
-            measured = continued(before, after)
-        else:
-            measured = self._process(job, settings, "whole")
-        versions: dict[str, str] = measured.pop("versions")
+        try:
+            if job.scenario.kind == "rebuild":
+                before = self._process(job, settings, "begin")
+                after = self._process(job, settings, "continue")
+                measured = continued(before, after)
+            else:
+                measured = self._process(job, settings, "whole")
+        except subprocess.TimeoutExpired:
+            measured = {"unfinished": True, "wall": self.limit, "batches": {}, "operator": None, "hash": None}
+        versions: dict[str, str] = measured.pop("versions", {})
         environment = {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "command": command_line()}
         return own | measured | {"environment": environment | machine() | project() | versions}
 
@@ -157,12 +173,17 @@ class Benchmark:
         return None if peak is None else int(peak) // PARTITIONS // 4
 
     def _process(self, job: Job, settings: list[str], part: str) -> Record:
-        """Do a run in a process of its own, which prints its record last."""
+        """Do a run in a process of its own, which prints its record last.
+
+        Raises:
+            subprocess.TimeoutExpired: It took longer than the limit. Its JVM ends with it (PythonGatewayServer reads
+                its standard input to the end).
+        """
         command = [sys.executable, str(Path(__file__).with_name("measure.py"))]
         command += ["--scenario", job.scenario.name, "--scale", str(self.scale), "--side", job.side.name]
         command += ["--work", str(self.work), "--part", part, "--conf", *settings]
         environment = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=self.limit)
         if done.returncode != 0:
             sys.exit(f"{done.stderr}\n{job.scenario.name}, {job.side.name}: exit code {done.returncode}")
         record: Record = json.loads(done.stdout.splitlines()[-1])
@@ -181,8 +202,8 @@ class Benchmark:
         if record["counts"] != expected:
             sys.exit(f"{where}: {record['counts']} rows and pairs came out, DuckDB has {expected}")
         for run in (run for side in others for run in self.runs.of(job.scenario.name, side)):
-            if run.record["hash"] != record["hash"]:
-                sys.exit(f"{where}: as many rows as {run.side} in round {run.round} had, but not the same")
+            if run.finished and run.record["hash"] != record["hash"]:
+                sys.exit(f"{where}: as many rows as with {run.side} in round {run.round}, but not the same")
 
 
 def continued(before: Record, after: Record) -> Record:
@@ -190,6 +211,7 @@ def continued(before: Record, after: Record) -> Record:
     return after | {
         "counts": [sum(pair) for pair in zip(before["counts"], after["counts"], strict=True)],
         "hash": before["hash"] + after["hash"],
+        "inputRows": before["inputRows"] + after["inputRows"],
         "rowsBefore": before["batches"]["numRowsTotal"][-1],
     }
 

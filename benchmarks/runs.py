@@ -35,8 +35,13 @@ class Run:
 
     @property
     def wall(self) -> float:
-        """Seconds from the query's start to its end."""
+        """Seconds from the query's start to its end, or at least so many if it was ended before."""
         return float(self.record["wall"])
+
+    @property
+    def finished(self) -> bool:
+        """Whether it came to its end within the time limit; if not, its record has no figures."""
+        return not self.record.get("unfinished", False)
 
     def column(self, name: str) -> list[float] | None:
         """Return a figure of each batch, None if this side has no such figure."""
@@ -83,6 +88,10 @@ class Runs:
     def of(self, scenario: str, side: str) -> list[Run]:
         """Return the runs of a side, none if it has not run."""
         return self._runs.get((scenario, side), [])
+
+    def finished(self, scenario: str, side: str) -> bool:
+        """Tell whether a side came to its end in all of its runs."""
+        return all(run.finished for run in self.of(scenario, side))
 
     def has(self, scenario: str) -> bool:
         """Tell whether any side of a scenario has run."""

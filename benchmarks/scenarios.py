@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from generate import JoinType, Streams, hot_key, loaded, w2, w2f
+from runs import Record
 from sides import EVERY, FLOOR, OURS, SPARK
 
 # What a run is for. Times are taken in "time", "budget" and "rebuild" runs only.
@@ -47,7 +48,7 @@ def scenarios(scale: float) -> dict[str, Scenario]:
 
     Args:
         scale: multiplies the numbers of rows, and with them the time bounds, so that the state is the same share of
-            the input. Small files that follow a loaded state stay as they are.
+            the input. Small files that follow a loaded state stay as small, and of small batches there are 60 or more.
     """
     million = _rows(MILLION, scale)
     found = [
@@ -68,7 +69,7 @@ def scenarios(scale: float) -> dict[str, Scenario]:
             "inner",
             measured=(1, 21),
         ),
-        _small_batches(_rows(50_000, scale)),
+        _small_batches(scale),
         Scenario(
             "wide",
             "wide",
@@ -86,6 +87,15 @@ def scenarios(scale: float) -> dict[str, Scenario]:
         *_memory_scenarios(_w2(million, batches=25)),
     ]
     return {scenario.name: scenario for scenario in found}
+
+
+def current(records: list[Record], known: dict[str, Scenario]) -> list[Record]:
+    """Return the records of these scenarios, without those of runs on other streams than they have by now."""
+    return [
+        record
+        for record in records
+        if record["scenario"] in known and record["inputs"] == known[record["scenario"]].streams.full_name
+    ]
 
 
 def _rows(number: float, scale: float) -> int:
@@ -125,11 +135,18 @@ def _growth(millions: float, scale: float) -> Scenario:
     )
 
 
-def _small_batches(load: int) -> Scenario:
+def _small_batches(scale: float) -> Scenario:
     """Return small batches over a state that keeps its size: as long a time is kept as the first file covers."""
-    streams = loaded(load, batches=200, batch_rows=50, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90)
-    title = "Small batches: 200 of 100 rows over a state that slides along with them, inner"
-    return Scenario("small-batches", "small-batches", title, streams, "inner", measured=(21, 201))
+    load = _rows(50_000, scale)
+    batches = max(_rows(200, min(scale, 1)), 60)
+    return Scenario(
+        "small-batches",
+        "small-batches",
+        f"Small batches: {batches} of 100 rows over a state that slides along with them, inner",
+        loaded(load, batches, batch_rows=50, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90),
+        "inner",
+        measured=(21, batches + 1),
+    )
 
 
 def _memory_scenarios(streams: Streams) -> list[Scenario]:
