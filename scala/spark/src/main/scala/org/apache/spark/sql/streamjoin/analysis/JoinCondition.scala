@@ -14,13 +14,16 @@ import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
  *   the side of `out`, whose rows the bound keeps
  * @param postpone
  *   microseconds, widened where clocks change
+ * @param exact
+ *   it says just what its comparison says, and not less
  */
 final private[streamjoin] case class FoundBound(
     side: Side,
     out: Attribute,
     in: Attribute,
     postpone: Long,
-    conjunct: Expression
+    conjunct: Expression,
+    exact: Boolean
 )
 
 /** Why a conjunct that compares times of both inputs is no bound for the rows of `side`. */
@@ -89,7 +92,7 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
     (greater, less) match {
       case (l: Attribute, r: Attribute) if WatermarkLineage.isWindow(l) && WatermarkLineage.isWindow(r) =>
         conjunct match {
-          case _: EqualTo | _: EqualNullSafe => opposite(l, r, 0L, conjunct)
+          case _: EqualTo | _: EqualNullSafe => opposite(l, r, 0L, conjunct, exact = false)
           // Windows are ordered by their starts; of windows of two lengths, that says nothing about their ends.
           case _ => None
         }
@@ -102,7 +105,7 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
             // out - in + constant >= 0, and one microsecond less where the comparison is strict.
             case LinearTime(Seq(out), Seq(in), constant, slack) =>
               Try(Math.addExact(constant, slack - (if (strict) 1 else 0))).toOption
-                .flatMap(opposite(out, in, _, conjunct))
+                .flatMap(opposite(out, in, _, conjunct, exact = slack == 0))
             case _ => None
           }
         } yield found
@@ -112,10 +115,12 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
       out: Attribute,
       in: Attribute,
       postpone: Long,
-      conjunct: Expression
+      conjunct: Expression,
+      exact: Boolean
   ): Option[FoundBound] =
     (sideOf(out), sideOf(in)) match {
-      case (Some(side), Some(other)) if side != other => Some(FoundBound(side, out, in, postpone, conjunct))
+      case (Some(side), Some(other)) if side != other =>
+        Some(FoundBound(side, out, in, postpone, conjunct, exact))
       case _ => None
     }
 

@@ -163,9 +163,8 @@ final private[streamjoin] case class IntervalJoinExec(
       val watermarkKeys = join.keys(side)
       val bounded = join.bounds.bounded(side).map(watermarkKeys.indexOf(_))
       val inBounds = join.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
-      val needed = bounded ++ watermarkKeys.indices.filter(at =>
-        inBounds(watermarkKeys(at)) && !bounded.contains(at)
-      )
+      val needed =
+        bounded ++ watermarkKeys.indices.filter(at => inBounds(watermarkKeys(at)) && !bounded.contains(at))
       SideSpec(
         side,
         plan.output,
@@ -183,7 +182,7 @@ final private[streamjoin] case class IntervalJoinExec(
     TaskSpec(
       join.joinType,
       Map(Left -> side(Left, left, leftKeys), Right -> side(Right, right, rightKeys)),
-      PredicateParts.all(bySide.getOrElse(None, Nil)),
+      PredicateParts.all(bySide.getOrElse(None, Nil).filterNot(isReach(parts, _))),
       output,
       conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
       conf.getConf(StreamJoinConf.IndexMemory)
@@ -197,13 +196,25 @@ final private[streamjoin] case class IntervalJoinExec(
   private def reach(side: Side, needed: Seq[Int]): Reach = {
     val target = bucketed(side.other)
     Reach(
-      join.bounds.tightest.collect {
-        case TimeBound(`target`, in, postpone) => needed.indexOf(in) -> postpone
+      join.bounds.tightest.collect { case TimeBound(`target`, in, postpone) =>
+        needed.indexOf(in) -> postpone
       },
-      join.bounds.tightest.collect {
-        case TimeBound(out, `target`, postpone) => needed.indexOf(out) -> postpone
+      join.bounds.tightest.collect { case TimeBound(out, `target`, postpone) =>
+        needed.indexOf(out) -> postpone
       }
     )
+  }
+
+  /**
+   * A conjunct that compares just those two times that a probe compares, exactly, need not be evaluated once more: every pair
+   * that a probe finds satisfies it.
+   */
+  private def isReach(parts: JoinCondition, conjunct: Expression): Boolean = {
+    val probed = Side.both.map(side => times(bucketed(side)).exprId).toSet
+    val bounds = parts.bounds(conjunct)
+    bounds.nonEmpty && bounds.forall { bound =>
+      bound.exact && Set(bound.out.exprId, bound.in.exprId) == probed
+    }
   }
 
   /** A part of the span of times that a row can meet: rows leave memory a bucket at a time. */

@@ -143,9 +143,7 @@ final private[streamjoin] class Buffer(
     settle()
     freshSegments.map(_.bucket).distinct.map(buckets.get).filter(_ != null).foreach(tidy(_, store))
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
-    segments.filter(segment => segment.isLoaded && segment.isSparse).toSeq.foreach { sparse =>
-      replace(Seq(sparse), store)
-    }
+    segments.filter(_.isSparse).toSeq.foreach(sparse => replace(Seq(sparse), store))
     segments.foreach { segment =>
       if (segment.isLoaded) {
         write(segment, store)
@@ -217,7 +215,7 @@ final private[streamjoin] class Buffer(
 private[streamjoin] object Buffer {
 
   final private class Bucket(val number: Long) {
-    val segments = mutable.ArrayBuffer.empty[Segment]
+    val segments: mutable.ArrayBuffer[Segment] = mutable.ArrayBuffer.empty[Segment]
     var open: Segment = _
     private var next = 0L
 

@@ -42,7 +42,7 @@ final private[streamjoin] class Expired(
   /** Moves on to the next row that never matched, if there is one and such are asked for. */
   def next(): Boolean = {
     var found = false
-    while (!found && !ended) {
+    while (!found && !ended)
       if (segment != null && segment.hasPlace(place)) {
         val current = place
         place = segment.after(place)
@@ -55,7 +55,6 @@ final private[streamjoin] class Expired(
           }
         }
       } else nextSegment()
-    }
     found
   }
 

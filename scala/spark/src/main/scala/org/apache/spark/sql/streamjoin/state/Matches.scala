@@ -71,69 +71,53 @@ final private[streamjoin] class Matches(
   val ownRow: UnsafeRow = new UnsafeRow(own.layout.fields)
   val otherRow: UnsafeRow = new UnsafeRow(other.layout.fields)
 
-  private val probing: Array[Segment] = own.fresh.filter(_.rows > 0).toArray
-  private val reachedFrom = new Array[Long](probing.length)
-  private val reachedTo = new Array[Long](probing.length)
-  probing.indices.foreach { i =>
-    val (from, to) = reached(probing(i))
-    reachedFrom(i) = from
-    reachedTo(i) = to
-  }
+  private val probing: Array[Probing] = own.fresh
+    .filter(_.rows > 0)
+    .map { segment =>
+      own.load(segment, store)
+      val probing = new Probing(segment, reach)
+      release(probing)
+      probing
+    }
+    .toArray
   private val probed: Array[Segment] =
-    if (probing.isEmpty) Array.empty else other.between(reachedFrom.min, reachedTo.max)
+    if (probing.isEmpty) Array.empty else other.between(probing.map(_.from).min, probing.map(_.to).max)
 
   private var probedAt = -1
   private var probingAt = probing.length
-  private var a: Segment = _
+  private var a: Probing = _
   private var b: Segment = _
 
-  private var nextPlace = 0
   private var row = -1
-  private var place = 0
-  private var from = 0L
-  private var to = 0L
-
   private var index: SegmentIndex = _
-  private var hash = 0
   private var slot = 0
   private var candidate = 0
   private var lastCandidate = 0
   private var otherPlace = 0
 
-  /** Where the rows of a segment reach to, first and last. */
-  private def reached(segment: Segment): (Long, Long) = {
-    own.load(segment, store)
-    var (from, to) = (Long.MaxValue, Long.MinValue)
-    segment.foreachLive { (_, place) =>
-      from = math.min(from, reach.from(segment, place))
-      to = math.max(to, reach.to(segment, place))
-    }
-    release(own, segment)
-    (from, to)
+  private def release(probing: Probing): Unit = if (memory.exceeded) {
+    probing.forget()
+    own.unload(probing.segment, store)
   }
-
-  private def release(buffer: Buffer, segment: Segment): Unit =
-    if (memory.exceeded) buffer.unload(segment, store)
 
   /** Moves on to the next pair, if there is one. */
   def next(): Boolean = {
     var found = false
     var more = true
-    while (!found && more) {
+    while (!found && more)
       if (candidate < lastCandidate) {
-        if (index.mayBe(candidate, hash)) {
+        if (index.mayBe(candidate, a.hashes(row))) {
           otherPlace = index.place(candidate)
           val time = b.expiryTime(otherPlace, 0)
-          if (time >= from && time <= to) {
-            if (!b.isGone(otherPlace) && a.sameKey(place, b, otherPlace)) {
+          if (time >= a.froms(row) && time <= a.tos(row)) {
+            if (!b.isGone(otherPlace) && a.segment.sameKey(a.places(row), b, otherPlace)) {
               b.point(otherRow, otherPlace)
               found = true
             }
-          } else if (index.isPast(slot, time, to)) candidate = lastCandidate
+          } else if (index.isPast(slot, time, a.tos(row))) candidate = lastCandidate
         }
         candidate += 1
       } else more = nextRow()
-    }
     found
   }
 
@@ -141,55 +125,64 @@ final private[streamjoin] class Matches(
   private def nextRow(): Boolean = {
     var found = false
     var more = true
-    while (!found && more) {
-      if (a != null && a.hasPlace(nextPlace)) {
-        place = nextPlace
-        nextPlace = a.after(place)
-        row += 1
-        if (!a.isGone(place)) {
-          from = reach.from(a, place)
-          to = reach.to(a, place)
-          if (from <= b.highest(0) && to >= b.lowest(0)) {
-            index = b.index
-            hash = a.hashes(row)
-            slot = index.slot(hash)
-            candidate = index.from(b, slot, from)
-            lastCandidate = index.starts(slot + 1)
-            if (candidate < lastCandidate) {
-              a.point(ownRow, place)
-              found = true
-            }
-          }
+    while (!found && more)
+      if (a != null && row + 1 < a.places.length) {
+        // Anew for each row that had a match: where many rows are removed, it is made anew.
+        index = b.index
+        row = nextProbe()
+        if (row < a.places.length && !a.segment.isGone(a.places(row))) {
+          slot = index.slot(a.hashes(row))
+          candidate = index.from(b, slot, a.froms(row))
+          lastCandidate = index.starts(slot + 1)
+          a.segment.point(ownRow, a.places(row))
+          found = true
         }
       } else more = nextSegments()
-    }
     found
+  }
+
+  /** The next row whose slot has rows; what is asked most often, and mostly in vain, so it looks at arrays only. */
+  private def nextProbe(): Int = {
+    val (hashes, froms, tos, starts) = (a.hashes, a.froms, a.tos, index.starts)
+    val (lowest, highest) = (b.lowest(0), b.highest(0))
+    var at = row + 1
+    var found = false
+    while (!found && at < hashes.length) {
+      if (froms(at) <= highest && tos(at) >= lowest) {
+        val slot = index.slot(hashes(at))
+        found = starts(slot) < starts(slot + 1)
+      }
+      if (!found) at += 1
+    }
+    at
   }
 
   /** Moves on to the next two segments that may have pairs. */
   private def nextSegments(): Boolean = {
     if (a != null) {
-      release(own, a)
+      release(a)
       a = null
     }
     var found = false
     while (!found && probedAt < probed.length) {
       probingAt += 1
       if (probingAt >= probing.length) {
-        if (b != null) release(other, b)
+        if (b != null && memory.exceeded) other.unload(b, store)
         b = null
         probedAt += 1
         probingAt = -1
       } else {
-        val candidate = probed(probedAt)
-        if (reachedFrom(probingAt) <= candidate.highest(0) && reachedTo(probingAt) >= candidate.lowest(0)) {
+        val candidates = probed(probedAt)
+        if (
+          probing(probingAt).from <= candidates.highest(0) && probing(probingAt).to >= candidates.lowest(0)
+        ) {
           if (b == null) {
-            b = candidate
+            b = candidates
             other.load(b, store)
           }
           a = probing(probingAt)
-          own.load(a, store)
-          nextPlace = a.first
+          own.load(a.segment, store)
+          a.read()
           row = -1
           found = true
         }
@@ -198,13 +191,51 @@ final private[streamjoin] class Matches(
     found
   }
 
-  def markOwn(): Unit = a.markMatched(place)
+  def markOwn(): Unit = a.segment.markMatched(a.places(row))
   def markOther(): Unit = b.markMatched(otherPlace)
 
   /** The row of this batch leaves; it meets no further row. */
   def removeOwn(): Unit = {
-    a.remove(place)
+    a.segment.remove(a.places(row))
     lastCandidate = candidate
   }
   def removeOther(): Unit = b.remove(otherPlace)
+}
+
+/** The rows of a segment as they probe: where each is, the hash of its key and the times that it can meet. */
+final private class Probing(val segment: Segment, reach: Reach) {
+  var places: Array[Int] = _
+  var hashes: Array[Int] = _
+  var froms: Array[Long] = _
+  var tos: Array[Long] = _
+  read()
+
+  /** The first and the last time that any of them can meet. */
+  val from: Long = froms.minOption.getOrElse(Long.MaxValue)
+  val to: Long = tos.maxOption.getOrElse(Long.MinValue)
+
+  def read(): Unit = if (places == null) {
+    val live = segment.live
+    places = new Array[Int](live)
+    hashes = new Array[Int](live)
+    froms = new Array[Long](live)
+    tos = new Array[Long](live)
+    val all = segment.hashes
+    var row = 0
+    segment.foreachLive { (i, place) =>
+      places(row) = place
+      hashes(row) = all(i)
+      froms(row) = reach.from(segment, place)
+      tos(row) = reach.to(segment, place)
+      row += 1
+    }
+  }
+
+  /** Leaves the memory to others; [[read]] finds it all again. */
+  def forget(): Unit = {
+    places = null
+    hashes = null
+    froms = null
+    tos = null
+  }
 }

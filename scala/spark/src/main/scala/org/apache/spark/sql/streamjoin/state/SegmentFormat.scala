@@ -63,7 +63,8 @@ private[streamjoin] object SegmentFormat {
   }
 
   private def open(bytes: Array[Byte], magic: Int, what: String): Unit = {
-    if (bytes.length < BodyAt || int(bytes, MagicAt) != magic) throw new Unreadable(s"$what of another program")
+    if (bytes.length < BodyAt || int(bytes, MagicAt) != magic)
+      throw new Unreadable(s"$what of another program")
     if (int(bytes, VersionAt) != Version) throw new Unreadable(s"$what of format ${int(bytes, VersionAt)}")
     if (int(bytes, SizeAt) != bytes.length)
       throw new Unreadable(s"$what cut to ${bytes.length} of ${int(bytes, SizeAt)} bytes")

@@ -25,7 +25,8 @@ final private[state] class SegmentIndex(
   def place(at: Int): Int = SegmentIndex.place(refs(at))
 
   /** The row there may have a key with this hash. */
-  def mayBe(at: Int, hash: Int): Boolean = ((refs(at) ^ SegmentIndex.tagged(hash)) >>> SegmentIndex.PlaceBits) == 0
+  def mayBe(at: Int, hash: Int): Boolean =
+    ((refs(at) ^ SegmentIndex.tagged(hash)) >>> SegmentIndex.PlaceBits) == 0
 
   /** The first in a slot that is not before a time; a slot that is not crowded is searched from its beginning. */
   def from(segment: Segment, slot: Int, time: Long): Int = {
@@ -110,7 +111,14 @@ private[state] object SegmentIndex {
     math.max(0, bits - TimeBits)
   }
 
-  private def order(segment: Segment, refs: Array[Int], low: Int, high: Int, origin: Long, shift: Int): Unit = {
+  private def order(
+      segment: Segment,
+      refs: Array[Int],
+      low: Int,
+      high: Int,
+      origin: Long,
+      shift: Int
+  ): Unit = {
     val packed = new Array[Long](high - low)
     var i = low
     while (i < high) {

@@ -33,7 +33,8 @@ class CommittedVersionSuite extends AnyFunSuite with JoinTest {
         maintained.feed(o("a", "10:00", 1), o("b", "10:01", 2), d("x", "10:01", 3))
         val versions = CommittedVersionSuite.version(maintained)
         running(job(_.raw("ask"))) { reader =>
-          reader.sink = asked => CommittedVersionSuite.lookup(asked, maintained.checkpoint, versions, provider)
+          reader.sink =
+            asked => CommittedVersionSuite.lookup(asked, maintained.checkpoint, versions, provider)
           assert(reader.feed("ask" -> row("a", "10:00")) == Seq("left a 1"))
           // The first goes on, and the version stays what it was.
           maintained.feed(o("a", "10:02", 4), d("b", "10:05", 5))
@@ -68,7 +69,8 @@ object CommittedVersionSuite {
 
   /** Of [[JoinTest.Events]]: keyed by id, with one time. */
   private val schema = StructType.fromDDL(JoinTest.Events)
-  private val layouts = Side.both.map(_ => new RowLayout(schema.map(_.dataType), Array(0), Array(1), Array(0)))
+  private val layouts =
+    Side.both.map(_ => new RowLayout(schema.map(_.dataType), Array(0), Array(1), Array(0)))
 
   /** The version that the batch committed last has made. */
   private def version(job: JoinTest.Job): Long = job.seen.last.id + 1

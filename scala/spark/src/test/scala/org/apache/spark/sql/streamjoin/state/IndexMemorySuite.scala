@@ -53,22 +53,23 @@ class IndexMemorySuite extends StateTest {
 
   private val budgets = Seq(0L, 1L, 5000L, 20000L, 100000L, Long.MaxValue)
 
-  for (budget <- budgets) test(s"after a commit a budget of $budget bytes is kept, and what is counted is there") {
-    seeds(default = 8) { seed =>
-      work(seed, budget)(_ => ()) { state =>
-        val index = state.committedIndex
-        assert(state.size.index <= budget)
-        if (budget == Long.MaxValue) assert(state.size.unloaded == 0)
-        if (budget < 48) assert(state.size.unloaded == state.size.segments && state.size.index == 0)
-        val loaded = segments(index).filter(_.isLoaded)
-        assert(state.size.segments - state.size.unloaded == loaded.size)
-        // Rows, and of some segments an index of these: with the others made, it is the sum of both.
-        assert(index.memory.used >= loaded.map(_.size.toLong).sum)
-        val whole = loaded.map(segment => segment.size + segment.index.bytes).sum
-        assert(index.memory.used == whole)
+  for (budget <- budgets)
+    test(s"after a commit a budget of $budget bytes is kept, and what is counted is there") {
+      seeds(default = 8) { seed =>
+        work(seed, budget)(_ => ()) { state =>
+          val index = state.committedIndex
+          assert(state.size.index <= budget)
+          if (budget == Long.MaxValue) assert(state.size.unloaded == 0)
+          if (budget < 48) assert(state.size.unloaded == state.size.segments && state.size.index == 0)
+          val loaded = segments(index).filter(_.isLoaded)
+          assert(state.size.segments - state.size.unloaded == loaded.size)
+          // Rows, and of some segments an index of these: with the others made, it is the sum of both.
+          assert(index.memory.used >= loaded.map(_.size.toLong).sum)
+          val whole = loaded.map(segment => segment.size + segment.index.bytes).sum
+          assert(index.memory.used == whole)
+        }
       }
     }
-  }
 
   for (budget <- budgets) test(s"within a batch a budget of $budget bytes is passed by two segments at most") {
     seeds(default = 8) { seed =>

@@ -42,7 +42,9 @@ final private[state] case class JoinStateModel(
       Seq(own -> fate.markOwn, other -> fate.markOther).collect { case (number, true) =>
         number -> rows(number).copy(matched = true)
       }
-    val removed = Seq(own -> fate.removeOwn, other -> fate.removeOther).collect { case (number, true) => number }
+    val removed = Seq(own -> fate.removeOwn, other -> fate.removeOther).collect { case (number, true) =>
+      number
+    }
     copy(rows = rows ++ marked -- removed)
   }
 
@@ -60,7 +62,11 @@ final private[state] case class JoinStateModel(
 
 private[state] object JoinStateModel {
   def empty(expiring: Map[Side, Seq[Int]]): JoinStateModel =
-    JoinStateModel(Map.empty, Seq(Left, Right).map(s => s -> expiring(s).map(_ => Long.MinValue)).toMap, expiring)
+    JoinStateModel(
+      Map.empty,
+      Seq(Left, Right).map(s => s -> expiring(s).map(_ => Long.MinValue)).toMap,
+      expiring
+    )
 
   /** The ends of the range of longs hold. */
   def clamp(exact: BigInt): Long = exact.max(Long.MinValue).min(Long.MaxValue).toLong

@@ -62,7 +62,8 @@ final private[state] class JoinStateTraits(random: Random) {
   def wide(): Int = if (isWide) random.nextInt(900000) else if (oneIn(4)) random.nextInt(300) else 0
 
   /** Unlimited, or such that it holds no segment, some, most. */
-  def budget(): Long = if (isWide) one(1L, 3000000L, Long.MaxValue) else one(1L, 4000L, 12000L, 60000L, Long.MaxValue)
+  def budget(): Long =
+    if (isWide) one(1L, 3000000L, Long.MaxValue) else one(1L, 4000L, 12000L, 60000L, Long.MaxValue)
 
   // What happens to pairs: nothing; marks, as outer joins make; removals, as semi joins make; anything.
   private val (marks, removals) = one((false, false), (true, false), (true, true), (true, true))
@@ -217,5 +218,8 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
 private[state] object JoinStateWork {
 
   /** What is looked at besides the state itself: a store's values by kind; an index's rows by number, and their marks. */
-  final case class Views(kinds: StateStore => Map[Int, Int], rows: (JoinIndex, StateStore) => Seq[(Long, Boolean)])
+  final case class Views(
+      kinds: StateStore => Map[Int, Int],
+      rows: (JoinIndex, StateStore) => Seq[(Long, Boolean)]
+  )
 }

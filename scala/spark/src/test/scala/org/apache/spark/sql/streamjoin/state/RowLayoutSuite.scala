@@ -34,7 +34,8 @@ class RowLayoutSuite extends StateTest {
     struct
   )
 
-  private val texts = Seq("", "a", "b", "1234567", "12345678", "123456789", "a longer text 1", "a longer text 2", "é")
+  private val texts =
+    Seq("", "a", "b", "1234567", "12345678", "123456789", "a longer text 1", "a longer text 2", "é")
 
   /** Of few values, so that many are equal; those that differ do so in a word, a byte, a length. */
   private def value(random: Random, of: DataType): Any = {
@@ -49,7 +50,8 @@ class RowLayoutSuite extends StateTest {
       case DoubleType => one(0d, 1d, -1d, Double.NaN, Double.MinPositiveValue)
       case decimal: DecimalType =>
         val digits = one("0", "1", "-1", "255", "256") +
-          (if (decimal.precision > 18 && random.nextBoolean()) one("0000000000000000000000000001", "9" * 30) else "00")
+          (if (decimal.precision > 18 && random.nextBoolean()) one("0000000000000000000000000001", "9" * 30)
+           else "00")
         Decimal(BigDecimal(BigInt(digits), decimal.scale), decimal.precision, decimal.scale)
       case StringType => UTF8String.fromString(one(texts: _*))
       case BinaryType => one(texts: _*).getBytes("UTF-8")
@@ -65,7 +67,10 @@ class RowLayoutSuite extends StateTest {
   /** Rows with a key somewhere among other columns. */
   private class Rows(random: Random, keyTypes: Seq[DataType]) {
     private val (before, after) =
-      (Seq.fill(random.nextInt(3))(types(random.nextInt(types.size))), Seq.fill(random.nextInt(60))(StringType))
+      (
+        Seq.fill(random.nextInt(3))(types(random.nextInt(types.size))),
+        Seq.fill(random.nextInt(60))(StringType)
+      )
     private val all = (before ++ keyTypes ++ after) :+ LongType :+ LongType
     private val keys = keyTypes.indices.map(_ + before.size)
     private val timesAt = all.size - 2
@@ -129,7 +134,11 @@ class RowLayoutSuite extends StateTest {
       assert(layout.hash(shifted, at) == layout.hash(row.getBaseObject, row.getBaseOffset))
       assert(layout.sameKey(shifted, at, layout, row.getBaseObject, row.getBaseOffset))
       val last = row.numFields - 1
-      assert(layout.time(shifted, at, 0) == row.getLong(last - 1) && layout.time(shifted, at, 1) == row.getLong(last))
+      assert(
+        layout.time(shifted, at, 0) == row.getLong(last - 1) && layout.time(shifted, at, 1) == row.getLong(
+          last
+        )
+      )
       // As the layout has it, the second time expires rows first.
       assert(layout.expiryTime(shifted, at, 0) == row.getLong(last))
       assert(layout.expiryTime(shifted, at, 1) == row.getLong(last - 1))

@@ -68,7 +68,9 @@ class SegmentFormatSuite extends StateTest {
   }
 
   /** The change is committed as version 3, which is then opened. */
-  private def refusedWhenOpened(provider: StateStoreProvider, found: String)(change: StateStore => Unit): Unit = {
+  private def refusedWhenOpened(provider: StateStoreProvider, found: String)(
+      change: StateStore => Unit
+  ): Unit = {
     val store = provider.getStore(2, None)
     change(store)
     store.commit()
@@ -82,7 +84,9 @@ class SegmentFormatSuite extends StateTest {
   }
 
   /** The change comes when the version is open and its rows are not in memory. */
-  private def refusedWhenReadBack(provider: StateStoreProvider, found: String)(change: StateStore => Unit): Unit = {
+  private def refusedWhenReadBack(provider: StateStoreProvider, found: String)(
+      change: StateStore => Unit
+  ): Unit = {
     def opened(work: JoinState => Unit): Unit = {
       val store = provider.getStore(2, None)
       try {
@@ -178,7 +182,8 @@ class SegmentFormatSuite extends StateTest {
 
   for (at <- Seq(At(Rows, 1, 0, 0), At(Rows, 0, 1, 0)))
     test(s"a segment of side ${at.side}, bucket ${at.bucket} in place of another is refused when read back") {
-      val found = s"segment 0 of bucket ${at.bucket}, side ${at.side}, in place of segment 0 of bucket 0, side 0"
+      val found =
+        s"segment 0 of bucket ${at.bucket}, side ${at.side}, in place of segment 0 of bucket 0, side 0"
       prepared()(refusedWhenReadBack(_, found)(store => put(store, LeftRows, get(store, at))))
     }
 
@@ -199,8 +204,12 @@ class SegmentFormatSuite extends StateTest {
   test("marks of a segment with more or fewer rows are refused") {
     prepared() { provider =>
       val other = At(Marks, 0, 2, 0)
-      refusedWhenReadBack(provider, "marks of 3 rows for a segment of 10")(s => put(s, LeftMarks, get(s, other)))
-      refusedWhenOpened(provider, "marks of 10 rows for a segment of 3")(s => put(s, other, get(s, LeftMarks)))
+      refusedWhenReadBack(provider, "marks of 3 rows for a segment of 10")(s =>
+        put(s, LeftMarks, get(s, other))
+      )
+      refusedWhenOpened(provider, "marks of 10 rows for a segment of 3")(s =>
+        put(s, other, get(s, LeftMarks))
+      )
     }
   }
 
@@ -214,13 +223,22 @@ class SegmentFormatSuite extends StateTest {
   }
 
   test("a header that is missing is refused") {
-    prepared()(refusedWhenOpened(_, "3 segments with 23 rows in place of 0 with 0")(_.remove(key(At(Header, 0, 0, 0)))))
+    prepared()(
+      refusedWhenOpened(_, "3 segments with 23 rows in place of 0 with 0")(_.remove(key(At(Header, 0, 0, 0))))
+    )
   }
 
   test("a segment too many is refused") {
     prepared()(refusedWhenOpened(_, "4 segments with 33 rows in place of 3 with 23") { store =>
       val bytes = get(store, LeftRows)
-      SegmentFormat.writeHeader(bytes, side = 0, bucket = 0, number = 1, rows = 10, fields = rows.layout.fields)
+      SegmentFormat.writeHeader(
+        bytes,
+        side = 0,
+        bucket = 0,
+        number = 1,
+        rows = 10,
+        fields = rows.layout.fields
+      )
       put(store, LeftRows.copy(number = 1), bytes)
     })
   }
@@ -229,7 +247,14 @@ class SegmentFormatSuite extends StateTest {
     prepared()(refusedWhenOpened(_, "a segment of 2 rows in place of 3") { store =>
       val at = LeftRows.copy(side = 1)
       val bytes = get(store, at)
-      SegmentFormat.writeHeader(bytes, side = 1, bucket = 0, number = 0, rows = 3, fields = rows.layout.fields)
+      SegmentFormat.writeHeader(
+        bytes,
+        side = 1,
+        bucket = 0,
+        number = 0,
+        rows = 3,
+        fields = rows.layout.fields
+      )
       put(store, at, bytes)
     })
   }
@@ -243,7 +268,14 @@ class SegmentFormatSuite extends StateTest {
   test("a segment of a side that there is not is refused") {
     prepared()(refusedWhenOpened(_, "side 2") { store =>
       val bytes = get(store, LeftRows)
-      SegmentFormat.writeHeader(bytes, side = 2, bucket = 0, number = 0, rows = 10, fields = rows.layout.fields)
+      SegmentFormat.writeHeader(
+        bytes,
+        side = 2,
+        bucket = 0,
+        number = 0,
+        rows = 10,
+        fields = rows.layout.fields
+      )
       put(store, LeftRows.copy(side = 2), bytes)
     })
   }

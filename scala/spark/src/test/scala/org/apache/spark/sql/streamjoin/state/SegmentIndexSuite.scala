@@ -21,34 +21,43 @@ class SegmentIndexSuite extends StateTest {
     (segment, places)
   }
 
-  /** The rows found, and how many were looked at, those that halving compares included. */
-  private def probe(segment: Segment, like: Int, from: Long, to: Long): (Seq[Long], Int) =
+  /**
+   * What a row of another segment finds, and how many rows are looked at for it, those that halving compares included.
+   * Rows whose part of the hash is another are not looked at.
+   */
+  private def probe(segment: Segment, own: Segment, like: Int, from: Long, to: Long): (Seq[Long], Int) =
     if (from > segment.highest(0) || to < segment.lowest(0)) (Nil, 0)
-    else probeWithin(segment, like, from, to)
-
-  private def probeWithin(segment: Segment, like: Int, from: Long, to: Long): (Seq[Long], Int) = {
-    val index = segment.index
-    val slot = index.slot(segment.hash(like))
-    val (start, end) = (index.starts(slot), index.starts(slot + 1))
-    var looked = if (end - start > SegmentIndex.Crowded) 1 + 32 - Integer.numberOfLeadingZeros(end - start) else 0
-    var candidate = index.from(segment, slot, from)
-    assert(candidate >= start && candidate <= end)
-    val found = mutable.ArrayBuffer.empty[Long]
-    val row = new UnsafeRow(rows.layout.fields)
-    while (candidate < end) {
-      val place = index.place(candidate)
-      val time = segment.expiryTime(place, 0)
-      looked += 1
-      candidate += 1
-      if (time >= from && time <= to) {
-        if (segment.sameKey(like, segment, place)) {
-          segment.point(row, place)
-          found += number(row)
+    else {
+      val index = segment.index
+      val hash = own.hash(like)
+      val slot = index.slot(hash)
+      val (start, end) = (index.starts(slot), index.starts(slot + 1))
+      var looked =
+        if (end - start > SegmentIndex.Crowded) 1 + 32 - Integer.numberOfLeadingZeros(end - start) else 0
+      var candidate = index.from(segment, slot, from)
+      assert(candidate >= start && candidate <= end)
+      val found = mutable.ArrayBuffer.empty[Long]
+      val row = new UnsafeRow(rows.layout.fields)
+      while (candidate < end) {
+        val at = candidate
+        candidate += 1
+        if (index.mayBe(at, hash)) {
+          val place = index.place(at)
+          val time = segment.expiryTime(place, 0)
+          looked += 1
+          if (time >= from && time <= to) {
+            if (own.sameKey(like, segment, place)) {
+              segment.point(row, place)
+              found += number(row)
+            }
+          } else if (index.isPast(slot, time, to)) candidate = end
         }
-      } else if (index.isPast(slot, time, to)) candidate = end
+      }
+      (found.toSeq.sorted, looked)
     }
-    (found.toSeq.sorted, looked)
-  }
+
+  private def probe(segment: Segment, like: Int, from: Long, to: Long): (Seq[Long], Int) =
+    probe(segment, segment, like, from, to)
 
   private val Hot = 50000
 
@@ -107,6 +116,19 @@ class SegmentIndexSuite extends StateTest {
     }
   }
 
+  test("a key that has no rows, in the slot of a hot key, looks at next to none") {
+    val (segment, _) = segmentOf(hot(new Random(4), time => time.toLong))
+    val index = segment.index
+    val crowded = (1 until index.starts.length).maxBy(s => index.starts(s) - index.starts(s - 1)) - 1
+    val strangers = Iterator.from(Hot).map(i => segmentOf(Seq(simple(i, i, 0)))).filter { case (own, like) =>
+      index.slot(own.hash(like.head)) == crowded
+    }
+    strangers.take(5).foreach { case (own, like) =>
+      val (found, looked) = probe(segment, own, like.head, Long.MinValue, Long.MaxValue)
+      assert(found.isEmpty && looked <= 40)
+    }
+  }
+
   test("a probe finds what a filter finds, with rows gone and times anywhere") {
     seeds(default = 200)(seed => compare(new Random(seed)))
   }
@@ -146,7 +168,10 @@ class SegmentIndexSuite extends StateTest {
         }
       }
       assert(segment.live == count - gone.size)
-      assert(segment.index.refs.length <= 2 * segment.live + 1, "what has left is not walked through for ever")
+      assert(
+        segment.index.refs.length <= 2 * segment.live + 1,
+        "what has left is not walked through for ever"
+      )
     }
   }
 }

@@ -56,7 +56,8 @@ class SegmentMergeSuite extends StateTest {
   private def checked(batch: Int, state: JoinState, provider: StateStoreProvider): Unit = {
     val segments = state.size.segments
     assert(segments <= most(state), s"segments after batch $batch")
-    if (batch % 20 == 19) assert(reading(provider, batch + 1L)(kinds) == onlyHeader + (1 -> segments.toInt), "no marks")
+    if (batch % 20 == 19)
+      assert(reading(provider, batch + 1L)(kinds) == onlyHeader + (1 -> segments.toInt), "no marks")
   }
 
   test("the number of segments follows the buckets, not the batches") {
@@ -169,37 +170,40 @@ class SegmentMergeSuite extends StateTest {
     }
   }
 
-  test("a bucket that many rows were removed from is written anew, smaller") {
-    withProvider() { provider =>
-      val first = on(provider.getStore(0, None), rows, Width)
-      (0L until 100L).foreach(i => first.append(Left, rows(simple(i, i, i))))
-      first.commit()
-      // As a semi join has it: each row meets its own, and leaves.
-      val second = on(provider.getStore(1, None), rows, Width)
-      (0L until 60L).foreach(i => second.append(Right, rows(simple(1000 + i, i, i))))
-      val matches = second.matches(Right, anyTime)
-      while (matches.next()) matches.removeOther()
-      evict(second, Right, unmatched = false, 100L)
-      second.commit()
-      assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "no marks apart")
-      assert(second.committedIndex.buffer(Left).segments.map(_.rows).toSeq == Seq(40))
+  for (budget <- Seq(Long.MaxValue, 1L))
+    test(
+      s"a bucket that many rows were removed from is written anew, smaller, with a budget of $budget bytes"
+    ) {
+      withProvider() { provider =>
+        val first = on(provider.getStore(0, None), rows, Width, budget)
+        (0L until 100L).foreach(i => first.append(Left, rows(simple(i, i, i))))
+        first.commit()
+        // As a semi join has it: each row meets its own, and leaves.
+        val second = on(provider.getStore(1, None), rows, Width, budget)
+        (0L until 60L).foreach(i => second.append(Right, rows(simple(1000 + i, i, i))))
+        val matches = second.matches(Right, anyTime)
+        while (matches.next()) matches.removeOther()
+        evict(second, Right, unmatched = false, 100L)
+        second.commit()
+        assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "no marks apart")
+        assert(second.committedIndex.buffer(Left).segments.map(_.rows).toSeq == Seq(40))
 
-      // Fewer than are left: marks apart, which cost less.
-      val third = on(provider.getStore(2, None), rows, Width)
-      third.append(Right, rows(simple(2000, 99, 0)))
-      val few = third.matches(Right, anyTime)
-      while (few.next()) few.removeOther()
-      evict(third, Right, unmatched = false, 200L)
-      third.commit()
-      assert(reading(provider, 3)(kinds) == Map(0 -> 1, 1 -> 1, 2 -> 1))
-      assert(third.rows(Left) == 39)
-      val fourth = on(provider.getStore(3, None), rows, Width)
-      assert(fourth.rows(Left) == 39)
-      evict(fourth, Left, unmatched = false, 200L)
-      fourth.commit()
-      assert(reading(provider, 4)(kinds) == onlyHeader, "marks leave with their segment")
+        // Fewer than are left: marks apart, which cost less.
+        val third = on(provider.getStore(2, None), rows, Width, budget)
+        third.append(Right, rows(simple(2000, 99, 0)))
+        val few = third.matches(Right, anyTime)
+        while (few.next()) few.removeOther()
+        evict(third, Right, unmatched = false, 200L)
+        third.commit()
+        assert(reading(provider, 3)(kinds) == Map(0 -> 1, 1 -> 1, 2 -> 1))
+        assert(third.rows(Left) == 39)
+        val fourth = on(provider.getStore(3, None), rows, Width, budget)
+        assert(fourth.rows(Left) == 39)
+        evict(fourth, Left, unmatched = false, 200L)
+        fourth.commit()
+        assert(reading(provider, 4)(kinds) == onlyHeader, "marks leave with their segment")
+      }
     }
-  }
 
   test("random batches leave as many values as there are segments and marks") {
     seeds(default = 20) { seed =>
