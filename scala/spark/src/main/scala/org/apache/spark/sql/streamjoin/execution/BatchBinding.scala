@@ -78,8 +78,14 @@ final private[streamjoin] class BatchBinding(
   def verify(join: IntervalJoin): Unit =
     if (execution.isFirstBatch) joinLog.verifyOrRecord(join, execution.numStateStores)
 
-  /** The watermarks of the next batch, once this one has run. */
-  def next: QueryWatermarks = nextWritten._1
+  /** The watermarks of the next batch, once this one has run; they are in the checkpoint. */
+  def next: QueryWatermarks = {
+    ThreadUtils.awaitResult(nextWritten._2, Duration.Inf)
+    nextWritten._1
+  }
+
+  /** Sees to it that [[next]] will not have to wait. */
+  def prepareNext(): Unit = nextWritten: Unit
 
   /** They are kept at once: after a restart they are then as they would have been without one. */
   private lazy val nextWritten: (QueryWatermarks, CompletableFuture[Void]) = {
@@ -89,7 +95,6 @@ final private[streamjoin] class BatchBinding(
 
   /** The binding of the batch after this one, for the same run. */
   private def following(execution: IncrementalExecution): BatchBinding = {
-    ThreadUtils.awaitResult(nextWritten._2, Duration.Inf)
     if (batch % PurgeInterval == 0) watermarkLog.purge(batch - SQLConf.get.minBatchesToRetain)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
     new BatchBinding(batch + 1, eviction, next, sparkLate, sparkEviction, watermarkLog, joinLog, execution)

@@ -15,14 +15,13 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.internal.SessionState
 import org.apache.spark.sql.streaming.StateOperatorProgress
-import org.apache.spark.sql.streamjoin.StreamJoinConf
-import org.apache.spark.sql.streamjoin.analysis.{JoinCondition, JoinNames, PredicateParts}
+import org.apache.spark.sql.streamjoin.analysis.JoinNames
 import org.apache.spark.sql.streamjoin.plans.JoinPlan
-import org.apache.spark.sql.streamjoin.state.{IndexCache, JoinState, Reach, SegmentStore}
+import org.apache.spark.sql.streamjoin.state.{IndexCache, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkValues
 import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
 
-import streamjoin.core.{JoinType, Left, Right, Side, TimeBound, Watermark}
+import streamjoin.core.{JoinType, Left, Side, Watermark}
 
 /**
  * The interval join of two streams, with state bounded by the watermarks of its event-time columns.
@@ -153,81 +152,9 @@ final private[streamjoin] case class IntervalJoinExec(
   override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
     Metric.all.map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
 
-  private def taskSpec: TaskSpec = {
-    val states = limits(eviction)
-    val parts = new JoinCondition(left.outputSet, right.outputSet)
-    val conjuncts = condition.toSeq.flatMap(PredicateParts.conjuncts)
-    val bySide: Map[Option[Side], Seq[Expression]] =
-      conjuncts.groupBy(conjunct => if (conjunct.deterministic) parts.sideOf(conjunct) else None)
-    def side(side: Side, plan: SparkPlan, keys: Seq[Expression]): SideSpec = {
-      val watermarkKeys = join.keys(side)
-      val bounded = join.bounds.bounded(side).map(watermarkKeys.indexOf(_))
-      val inBounds = join.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
-      val needed =
-        bounded ++ watermarkKeys.indices.filter(at => inBounds(watermarkKeys(at)) && !bounded.contains(at))
-      SideSpec(
-        side,
-        plan.output,
-        keys,
-        watermarkKeys.map(times),
-        bounded,
-        needed,
-        PredicateParts.all(bySide.getOrElse(Some(side), Nil)),
-        watermarkKeys.map(late),
-        bounded.map(at => states(watermarkKeys(at))),
-        reach(side, needed.map(watermarkKeys)),
-        bucketWidth(side)
-      )
-    }
-    TaskSpec(
-      join.joinType,
-      Map(Left -> side(Left, left, leftKeys), Right -> side(Right, right, rightKeys)),
-      PredicateParts.all(bySide.getOrElse(None, Nil).filterNot(isReach(parts, _))),
-      output,
-      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
-      conf.getConf(StreamJoinConf.IndexMemory)
-    )
-  }
-
-  /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
-  private def bucketed(side: Side): Int = join.bounds.bounded(side).head
-
-  /** The times of the other side that a row of this one can meet. */
-  private def reach(side: Side, needed: Seq[Int]): Reach = {
-    val target = bucketed(side.other)
-    Reach(
-      join.bounds.tightest.collect { case TimeBound(`target`, in, postpone) =>
-        needed.indexOf(in) -> postpone
-      },
-      join.bounds.tightest.collect { case TimeBound(out, `target`, postpone) =>
-        needed.indexOf(out) -> postpone
-      }
-    )
-  }
-
-  /**
-   * A conjunct that compares just those two times that a probe compares, exactly, need not be evaluated once more: every pair
-   * that a probe finds satisfies it.
-   */
-  private def isReach(parts: JoinCondition, conjunct: Expression): Boolean = {
-    val probed = Side.both.map(side => times(bucketed(side)).exprId).toSet
-    val bounds = parts.bounds(conjunct)
-    bounds.nonEmpty && bounds.forall { bound =>
-      bound.exact && Set(bound.out.exprId, bound.in.exprId) == probed
-    }
-  }
-
-  /** A part of the span of times that a row can meet: rows leave memory a bucket at a time. */
-  private def bucketWidth(side: Side): Long = {
-    val key = bucketed(side)
-    val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
-    val span = bounds.map(bound => BigInt(bound.postpone)).sum.abs / BucketsPerSpan
-    span.min(MaxBucketMicros).max(MinBucketMicros).toLong
-  }
-
   override protected def doExecute(): RDD[InternalRow] = {
     metrics // made on the driver
-    val spec = taskSpec
+    val spec = TaskSpec.of(this, late, limits(eviction))
     val hadoopConf = SerializableConfiguration.broadcast(
       sparkContext,
       SessionState.newHadoopConf(sparkContext.hadoopConfiguration, conf)
@@ -350,8 +277,8 @@ final private[streamjoin] case class IntervalJoinExec(
 
   /** With the watermark of each event-time column as `watermarkMs.<side>.<column>`, once there is one. */
   override def getProgress(): StateOperatorProgress = {
-    // Spark asks when a batch is over; the earlier the watermarks of the next one are on their way, the better.
-    binding.foreach(_.next)
+    // Spark asks when a batch is over, and writes the logs of its sources before it needs to know more.
+    binding.foreach(_.prepareNext())
     val progress = super.getProgress()
     times.zip(eviction).zipWithIndex.foreach { case ((column, micros), key) =>
       if (micros != Watermark.Undefined) {
@@ -401,11 +328,6 @@ final private[streamjoin] case class IntervalJoinExec(
 private[streamjoin] object IntervalJoinExec {
   val OperatorName = "streamIntervalJoin"
   private val MicrosPerMilli = 1000L
-
-  /** More of them make a probe look into more buckets, fewer keep expired rows longer. */
-  private val BucketsPerSpan = 8
-  private val MinBucketMicros = 1000000L
-  private val MaxBucketMicros = 30L * 24 * 3600 * 1000000
 
   object Metric {
     val JoinedRows = "joinedRows"

@@ -8,17 +8,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.state.{JoinState, Matches}
 
-import streamjoin.core.{JoinType, Left, Right, Side}
-
-/** What each task of a batch does; it has all that is needed, in numbers. */
-final private[streamjoin] case class TaskSpec(
-    joinType: JoinType,
-    sides: Map[Side, SideSpec],
-    pair: Option[Expression],
-    output: Seq[Attribute],
-    maxAccumulatedRecords: Long,
-    indexMemory: Long
-)
+import streamjoin.core.{Left, Right, Side}
 
 /** What a task counts. */
 final private[streamjoin] case class TaskMetrics(

@@ -90,7 +90,6 @@ final private[streamjoin] class Matches(
 
   private var row = -1
   private var index: SegmentIndex = _
-  private var slot = 0
   private var candidate = 0
   private var lastCandidate = 0
   private var otherPlace = 0
@@ -109,12 +108,13 @@ final private[streamjoin] class Matches(
         if (index.mayBe(candidate, a.hashes(row))) {
           otherPlace = index.place(candidate)
           val time = b.expiryTime(otherPlace, 0)
-          if (time >= a.froms(row) && time <= a.tos(row)) {
-            if (!b.isGone(otherPlace) && a.segment.sameKey(a.places(row), b, otherPlace)) {
-              b.point(otherRow, otherPlace)
-              found = true
-            }
-          } else if (index.isPast(slot, time, a.tos(row))) candidate = lastCandidate
+          if (
+            time >= a.froms(row) && time <= a.tos(row) && !b.isGone(otherPlace) &&
+            a.segment.sameKey(a.places(row), b, otherPlace)
+          ) {
+            b.point(otherRow, otherPlace)
+            found = true
+          }
         }
         candidate += 1
       } else more = nextRow()
@@ -131,9 +131,9 @@ final private[streamjoin] class Matches(
         index = b.index
         row = nextProbe()
         if (row < a.places.length && !a.segment.isGone(a.places(row))) {
-          slot = index.slot(a.hashes(row))
+          val slot = index.slot(a.hashes(row))
           candidate = index.from(b, slot, a.froms(row))
-          lastCandidate = index.starts(slot + 1)
+          lastCandidate = index.until(b, slot, a.tos(row))
           a.segment.point(ownRow, a.places(row))
           found = true
         }

@@ -130,6 +130,7 @@ final private[streamjoin] class Segment(val layout: RowLayout, val bucket: Long,
   private[state] def hash(place: Int): Int = layout.hash(image, offset(place) + RowHeader)
 
   private[state] def foreachLive(visit: (Int, Int) => Unit): Unit = {
+    assert(isLoaded, s"the rows of segment $number of bucket $bucket are not in memory")
     var place = first
     var i = 0
     while (place < end) {

@@ -28,24 +28,27 @@ final private[state] class SegmentIndex(
   def mayBe(at: Int, hash: Int): Boolean =
     ((refs(at) ^ SegmentIndex.tagged(hash)) >>> SegmentIndex.PlaceBits) == 0
 
-  /** The first in a slot that is not before a time; a slot that is not crowded is searched from its beginning. */
-  def from(segment: Segment, slot: Int, time: Long): Int = {
-    val (low, high) = (starts(slot), starts(slot + 1))
-    if (high - low <= SegmentIndex.Crowded) low
-    else {
-      val wanted = coarse(time)
-      var (from, to) = (low, high)
-      while (from < to) {
-        val middle = (from + to) >>> 1
-        if (coarse(segment.expiryTime(place(middle), 0)) < wanted) from = middle + 1 else to = middle
-      }
-      from
-    }
+  /** The first in a slot that is not before a time; of a slot that is not crowded, the first. */
+  def from(segment: Segment, slot: Int, time: Long): Int =
+    if (isCrowded(slot)) search(segment, slot, coarse(time)) else starts(slot)
+
+  /** Behind the last in a slot that is not after a time; of a slot that is not crowded, behind the last. */
+  def until(segment: Segment, slot: Int, time: Long): Int = {
+    val last = coarse(time)
+    if (isCrowded(slot) && last < Long.MaxValue) search(segment, slot, last + 1) else starts(slot + 1)
   }
 
-  /** No later row of the slot is of use. */
-  def isPast(slot: Int, time: Long, to: Long): Boolean =
-    starts(slot + 1) - starts(slot) > SegmentIndex.Crowded && coarse(time) > coarse(to)
+  private def isCrowded(slot: Int): Boolean = starts(slot + 1) - starts(slot) > SegmentIndex.Crowded
+
+  /** The first in a slot whose time, as it is compared, is not below one. */
+  private def search(segment: Segment, slot: Int, wanted: Long): Int = {
+    var (from, to) = (starts(slot), starts(slot + 1))
+    while (from < to) {
+      val middle = (from + to) >>> 1
+      if (coarse(segment.expiryTime(place(middle), 0)) < wanted) from = middle + 1 else to = middle
+    }
+    from
+  }
 
   private def coarse(time: Long): Long = SegmentIndex.coarse(time, origin, shift)
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
  * What a probe of a segment finds, and what it looks at: of a key with many rows, those in its bounds and few more. The
- * probe is that of [[Matches]], which looks at the rows from [[SegmentIndex.from]] on until [[SegmentIndex.isPast]].
+ * probe is that of [[Matches]], which looks at the rows from [[SegmentIndex.from]] until [[SegmentIndex.until]].
  */
 class SegmentIndexSuite extends StateTest {
   import TestRows.{number, simple}
@@ -38,19 +38,19 @@ class SegmentIndexSuite extends StateTest {
       assert(candidate >= start && candidate <= end)
       val found = mutable.ArrayBuffer.empty[Long]
       val row = new UnsafeRow(rows.layout.fields)
-      while (candidate < end) {
+      val last = index.until(segment, slot, to)
+      assert(last >= start && last <= end)
+      while (candidate < last) {
         val at = candidate
         candidate += 1
         if (index.mayBe(at, hash)) {
           val place = index.place(at)
           val time = segment.expiryTime(place, 0)
           looked += 1
-          if (time >= from && time <= to) {
-            if (own.sameKey(like, segment, place)) {
-              segment.point(row, place)
-              found += number(row)
-            }
-          } else if (index.isPast(slot, time, to)) candidate = end
+          if (time >= from && time <= to && own.sameKey(like, segment, place)) {
+            segment.point(row, place)
+            found += number(row)
+          }
         }
       }
       (found.toSeq.sorted, looked)

@@ -1,0 +1,117 @@
+package org.apache.spark.sql.streamjoin.execution
+
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.StreamJoinConf
+import org.apache.spark.sql.streamjoin.analysis.{JoinCondition, PredicateParts}
+import org.apache.spark.sql.streamjoin.plans.JoinPlan
+import org.apache.spark.sql.streamjoin.state.Reach
+
+import streamjoin.core.{JoinType, Left, Right, Side, TimeBound}
+
+/**
+ * What each task of a batch does; it has all that is needed, in numbers.
+ *
+ * @param pair
+ *   what two rows that a probe finds have to satisfy besides
+ * @param indexMemory
+ *   in bytes
+ */
+final private[streamjoin] case class TaskSpec(
+    joinType: JoinType,
+    sides: Map[Side, SideSpec],
+    pair: Option[Expression],
+    output: Seq[Attribute],
+    maxAccumulatedRecords: Long,
+    indexMemory: Long
+)
+
+private[streamjoin] object TaskSpec {
+
+  /** More of them make a probe look into more buckets, fewer keep expired rows longer. */
+  private val BucketsPerSpan = 8
+  private val MinBucketMicros = 1000000L
+  private val MaxBucketMicros = 30L * 24 * 3600 * 1000000
+
+  /**
+   * @param late
+   *   by watermark key, in microseconds: below it a row is late
+   * @param states
+   *   by watermark key: the watermark state, below which a row has expired
+   */
+  def of(exec: IntervalJoinExec, late: IndexedSeq[Long], states: IndexedSeq[Long]): TaskSpec = {
+    val join = exec.join
+    val parts = new JoinCondition(exec.left.outputSet, exec.right.outputSet)
+    val bySide: Map[Option[Side], Seq[Expression]] = exec.condition.toSeq
+      .flatMap(PredicateParts.conjuncts)
+      .groupBy(conjunct => if (conjunct.deterministic) parts.sideOf(conjunct) else None)
+    def side(side: Side, plan: SparkPlan, keys: Seq[Expression]): SideSpec = {
+      val watermarkKeys = join.keys(side)
+      val bounded = join.bounds.bounded(side).map(watermarkKeys.indexOf(_))
+      val inBounds = join.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
+      val needed =
+        bounded ++ watermarkKeys.indices.filter(at => inBounds(watermarkKeys(at)) && !bounded.contains(at))
+      SideSpec(
+        side,
+        plan.output,
+        keys,
+        watermarkKeys.map(exec.times),
+        bounded,
+        needed,
+        PredicateParts.all(bySide.getOrElse(Some(side), Nil)),
+        watermarkKeys.map(late),
+        bounded.map(at => states(watermarkKeys(at))),
+        reach(join, side, needed.map(watermarkKeys)),
+        bucketWidth(join, side)
+      )
+    }
+    val probed = Side.both.map(side => exec.times(bucketed(join, side)).exprId).toSet
+    TaskSpec(
+      join.joinType,
+      Map(Left -> side(Left, exec.left, exec.leftKeys), Right -> side(Right, exec.right, exec.rightKeys)),
+      PredicateParts.all(bySide.getOrElse(None, Nil).filterNot(isReach(parts, probed, _))),
+      exec.output,
+      exec.conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+      exec.conf.getConf(StreamJoinConf.IndexMemory)
+    )
+  }
+
+  /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
+  private def bucketed(join: JoinPlan, side: Side): Int = join.bounds.bounded(side).head
+
+  /** The times of the other side that a row of this one can meet. */
+  private def reach(join: JoinPlan, side: Side, needed: Seq[Int]): Reach = {
+    val target = bucketed(join, side.other)
+    val bounds = join.bounds.tightest
+    Reach(
+      bounds.collect { case TimeBound(`target`, in, postpone) => needed.indexOf(in) -> postpone },
+      bounds.collect { case TimeBound(out, `target`, postpone) => needed.indexOf(out) -> postpone }
+    )
+  }
+
+  /**
+   * A conjunct that compares just those two times that a probe compares, exactly, need not be evaluated once more: every pair
+   * that a probe finds satisfies it.
+   *
+   * @param probed
+   *   those two columns
+   */
+  private def isReach(parts: JoinCondition, probed: Set[ExprId], conjunct: Expression): Boolean = {
+    val bounds = parts.bounds(conjunct)
+    val expected = conjunct match {
+      case _: EqualTo | _: EqualNullSafe => 2
+      case _ => 1
+    }
+    bounds.size == expected && bounds.forall { bound =>
+      bound.exact && Set(bound.out.exprId, bound.in.exprId) == probed
+    }
+  }
+
+  /** A part of the span of times that a row can meet: rows leave memory a bucket at a time. */
+  private def bucketWidth(join: JoinPlan, side: Side): Long = {
+    val key = bucketed(join, side)
+    val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
+    val span = bounds.map(bound => BigInt(bound.postpone)).sum.abs / BucketsPerSpan
+    span.min(MaxBucketMicros).max(MinBucketMicros).toLong
+  }
+}
