@@ -30,7 +30,7 @@ private[streamjoin] object TaskSpec {
 
   /** More of them make a probe look into more buckets, fewer keep expired rows longer. */
   private val BucketsPerSpan = 8
-  private val MinBucketMicros = 1000000L
+  private val MinBucketMicros = 5000000L
   private val MaxBucketMicros = 30L * 24 * 3600 * 1000000
 
   /**
