@@ -72,7 +72,7 @@ jmh: .tools/sbt-launch.jar ## the state engine alone: insert, probe, evict, rebu
 	$(SBT) "stateBenchmarks/Jmh/run -rf text -rff $(CURDIR)/benchmarks/results/state.txt"
 
 clean: ## remove what was built; keep what was fetched
-	rm -rf target project/target project/project scala/*/target $(JARS) dist python/dist build
+	rm -rf target project/target project/project scala/*/target benchmarks/state/target $(JARS) dist python/dist build
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 
 .tools/sbt-launch.jar:

@@ -36,8 +36,8 @@ def main() -> None:
     chance = random.Random(5)
     for number in range(FILES):
         part = "before" if number < BEFORE else "after"
-        write(folder / part / "left", number, left_rows(number, chance))
-        write(folder / part / "right", number, right_rows(number, chance))
+        write(folder / part / "left", number, rows("l", number, chance))
+        write(folder / part / "right", number, rows("r", number, chance))
     for store, provider in STORES.items():
         subprocess.run(
             [
@@ -51,23 +51,17 @@ def main() -> None:
         tar.add(folder, arcname=".")
 
 
-def left_rows(number: int, chance: random.Random) -> list[dict[str, object]]:
-    """Return rows of ten seconds, the last file the one that moves the watermark past all others."""
-    if number == FILES - 1:
-        return [{"lk": -1, "lt": at(1000), "lv": 0, "lid": -1}]
-    return [
-        {"lk": chance.choice([0, 1, 2, 3, None]), "lt": at(t), "lv": chance.randrange(10), "lid": number * 100 + i}
-        for i, t in enumerate(times(number, chance))
-    ]
+def rows(side: str, number: int, chance: random.Random) -> list[dict[str, object]]:
+    """Return rows of ten seconds for a side, ``l`` or ``r``; the last file's moves the watermark past all others."""
 
+    def row(key: int | None, seconds: float, value: int, row_id: int) -> dict[str, object]:
+        return {f"{side}k": key, f"{side}t": at(seconds), f"{side}v": value, f"{side}id": row_id}
 
-def right_rows(number: int, chance: random.Random) -> list[dict[str, object]]:
-    """Return the same for the right side."""
     if number == FILES - 1:
-        return [{"rk": -2, "rt": at(1000), "rv": 0, "rid": -1}]
+        return [row(-1 if side == "l" else -2, 1000, 0, -1)]
     return [
-        {"rk": chance.choice([0, 1, 2, 3, None]), "rt": at(t), "rv": chance.randrange(10), "rid": number * 100 + i}
-        for i, t in enumerate(times(number, chance))
+        row(chance.choice([0, 1, 2, 3, None]), seconds, chance.randrange(10), number * 100 + i)
+        for i, seconds in enumerate(times(number, chance))
     ]
 
 
@@ -81,11 +75,11 @@ def at(seconds: float) -> str:
     return (START + timedelta(seconds=seconds)).isoformat()
 
 
-def write(folder: Path, number: int, rows: list[dict[str, object]]) -> None:
+def write(folder: Path, number: int, lines: list[dict[str, object]]) -> None:
     """Write one file, in the order of which Spark takes them by their times of modification."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{number}.json"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path.write_text("".join(json.dumps(row) + "\n" for row in lines))
     os.utime(path, (START.timestamp() + number,) * 2)
 
 

@@ -201,7 +201,7 @@ sealed abstract private class Emit {
 /** Only rows of the left side come out. */
 final private class EmitLeft(spec: TaskSpec) extends Emit {
   private val left = spec.sides(Left)
-  private val project = UnsafeProjection.create(spec.output, left.output)
+  private lazy val project = UnsafeProjection.create(spec.output, left.output)
 
   override def met(row: UnsafeRow, right: UnsafeRow): InternalRow = unmet(Left, row)
   override def unmet(side: Side, row: InternalRow): InternalRow =
@@ -236,8 +236,8 @@ final private class EmitPairs(spec: TaskSpec) extends Emit {
   private val leftStored = leftOut ++ spec.sides(Left).stored.drop(leftOut.size)
   private val rightStored = rightOut ++ spec.sides(Right).stored.drop(rightOut.size)
   private val both = UnsafeProjection.create(spec.output, leftStored ++ rightStored)
-  private val storedLeft = UnsafeProjection.create(spec.output, leftStored ++ rightOut)
-  private val plain = UnsafeProjection.create(spec.output, leftOut ++ rightOut)
+  private lazy val storedLeft = UnsafeProjection.create(spec.output, leftStored ++ rightOut)
+  private lazy val plain = UnsafeProjection.create(spec.output, leftOut ++ rightOut)
   private val nulls: Seq[InternalRow] =
     Side.both.map(side => new GenericInternalRow(spec.sides(side).output.size))
 

@@ -204,12 +204,6 @@ final private[streamjoin] class Buffer(
   }
 
   private[state] def limits: Array[Long] = evictedBelow
-
-  /** Gives all memory back. */
-  private[state] def clear(): Unit = {
-    segments.foreach(_.unload())
-    buckets.clear()
-  }
 }
 
 private[streamjoin] object Buffer {

@@ -51,7 +51,7 @@ final private[streamjoin] class JoinState(
   private val header = segments.readHeader()
 
   /** The index was as the store, and did not have to be read. */
-  val reused: Boolean = cached.exists(index => header.exists(_.token == index.token) && index.token != null)
+  val reused: Boolean = cached.exists(index => header.exists(_.token == index.token))
 
   private val index: JoinIndex =
     if (reused) cached.get else JoinState.read(segments, header, layouts, bucketWidths, budget)

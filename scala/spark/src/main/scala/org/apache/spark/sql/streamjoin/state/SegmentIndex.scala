@@ -80,7 +80,6 @@ private[state] object SegmentIndex {
       s += 1
     }
     val refs = new Array[Int](starts(slots))
-    // Each slot is filled from its end, so that its start is where it was counted to be; backwards, to keep the order.
     val next = Arrays.copyOfRange(starts, 0, slots)
     segment.foreachLive { (i, ref) =>
       val to = slot(hashes(i), slots)
