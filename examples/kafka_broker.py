@@ -4,12 +4,10 @@ The broker and its command line tools are plain Java classes, fetched with Maven
 installation of Kafka is needed.
 """
 
-import base64
 import os
 import shutil
 import socket
 import subprocess
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +35,8 @@ _CONNECTOR: list[_Dependency] = [
     ("org.apache.commons", "commons-pool2", "2.13.1", ("*",)),
 ]
 
+# Sixteen bytes in URL-safe base 64. Not a random one: the tool takes an id that starts with "-" for an option.
+_CLUSTER = "c3RyZWFtam9pbi10ZXN0cw"
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -115,8 +115,7 @@ class KafkaBroker:
         self.bootstrap = f"127.0.0.1:{broker}"
         properties = self._work / "server.properties"
         properties.write_text(_PROPERTIES.format(broker=broker, controller=controller, logs=self._work / "data"))
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+        self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(properties))
         log = (self._work / "broker.log").open("wb")
         with log:
             self._process = subprocess.Popen(

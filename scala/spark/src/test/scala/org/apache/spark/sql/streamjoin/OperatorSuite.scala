@@ -288,6 +288,8 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
         assert(rest.sorted == Seq("d - 5", "e - 7", "e 12 3"))
         assert(job.joins.size == 2)
         assert(job.joins.map(_.join.ordinal) == Seq(0, 1))
+        // One batch, one set of watermarks, written once.
+        assert(job.joins.flatMap(_.binding).distinct.size == 1)
       }
     }
   }

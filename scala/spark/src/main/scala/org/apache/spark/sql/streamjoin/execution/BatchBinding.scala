@@ -1,7 +1,8 @@
 package org.apache.spark.sql.streamjoin.execution
 
-import java.util.UUID
+import java.lang.ref.WeakReference
 import java.util.concurrent.CompletableFuture
+import java.util.{Collections, UUID, WeakHashMap}
 
 import scala.concurrent.duration.Duration
 
@@ -108,6 +109,13 @@ private[streamjoin] object BatchBinding {
 
   private val PurgeInterval = 10
 
+  /**
+   * The joins of a batch share one: its next watermarks are written once. It lives as long as a plan that holds it. One
+   * thread plans a batch.
+   */
+  private val bindings =
+    Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
+
   /** The batch that this thread plans, or none where a plan is only being explained. */
   def current(session: SparkSession): Option[BatchBinding] =
     for {
@@ -123,12 +131,22 @@ private[streamjoin] object BatchBinding {
         case _ => None
       }
       execution <- Option(context.executionPlan)
-    } yield
-      // Asking the current execution for its executed plan would recurse: it is what is being made.
-      previous(context)
-        .filter(_.batch == execution.currentBatchId - 1)
-        .map(_.following(execution))
-        .getOrElse(resumed(session, execution))
+    } yield Option(bindings.get(execution)).flatMap(known => Option(known.get)).getOrElse {
+      val made = bind(session, context, execution)
+      bindings.put(execution, new WeakReference(made))
+      made
+    }
+
+  // Asking the current execution for its executed plan would recurse: it is what is being made.
+  private def bind(
+      session: SparkSession,
+      context: MicroBatchExecutionContext,
+      execution: IncrementalExecution
+  ): BatchBinding =
+    previous(context)
+      .filter(_.batch == execution.currentBatchId - 1)
+      .map(_.following(execution))
+      .getOrElse(resumed(session, execution))
 
   private def previous(
       context: MicroBatchExecutionContext
