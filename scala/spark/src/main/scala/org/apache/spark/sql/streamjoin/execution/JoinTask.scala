@@ -212,12 +212,13 @@ final private class EmitLeft(spec: TaskSpec) extends Emit {
 final private class EmitPlainPairs(spec: TaskSpec) extends Emit {
   private val schemas = Side.both.map(side => DataTypeUtils.fromAttributes(spec.sides(side).output))
   private val joiner = GenerateUnsafeRowJoiner.create(schemas.head, schemas(1))
-  private val nulls: Seq[UnsafeRow] = Side.both.map { side =>
-    val columns = spec.sides(side).output
-    UnsafeProjection
-      .create(columns.map(column => Literal(null, column.dataType)))
-      .apply(InternalRow.empty)
-      .copy()
+  private val nulls: Seq[UnsafeRow] = schemas.map { schema =>
+    val row = UnsafeRow.createFromByteArray(
+      UnsafeRow.calculateBitSetWidthInBytes(schema.size) + 8 * schema.size,
+      schema.size
+    )
+    schema.indices.foreach(row.setNullAt)
+    row
   }
 
   override def met(left: UnsafeRow, right: UnsafeRow): InternalRow = joiner.join(left, right)

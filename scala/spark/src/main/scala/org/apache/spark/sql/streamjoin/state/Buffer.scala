@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *   time ->   | bucket     | bucket     | bucket     | bucket     |
  *             | segment    | segment    | segment    | segment    |  in the store, oldest first
  *               evicted    |            | segment    | segment    |
- *               whole      |            | fresh      | fresh      |  rows of the batch at hand
+ *               whole      |            | fresh      | fresh      |  rows of the batch at hand, once they are put in
  * }}}
  *
  * A bucket is left as a whole when its last row has expired; rows that expire before the last of their bucket are
@@ -32,7 +32,7 @@ final private[streamjoin] class Buffer(
     memory: IndexMemory
 ) {
   private val buckets = new JTreeMap[Long, Buffer.Bucket]
-  private var latest: Buffer.Bucket = _
+  private val arrivals = new Arrivals(layout, memory)
   private var freshSegments = mutable.ArrayBuffer.empty[Segment]
 
   /** Rows with an expiry time below these have left. */
@@ -72,22 +72,17 @@ final private[streamjoin] class Buffer(
 
   // Rows come.
 
-  /** Keeps a copy of the row; the segment that took it. */
-  private[state] def append(row: UnsafeRow): Segment = {
-    val time = layout.expiryTime(row.getBaseObject, row.getBaseOffset, 0)
-    val number = bucketOf(time)
-    if (latest == null || latest.number != number)
-      latest = buckets.computeIfAbsent(number, _ => new Buffer.Bucket(number))
-    var open = latest.open
-    if (open == null || !open.isLoaded || !open.hasRoomFor(row)) {
-      open = new Segment(layout, number, memory)
-      open.isFresh = true
-      latest.open = open
-      latest.segments += open
-      freshSegments += open
-    }
-    open.append(row)
-    open
+  /** Keeps a copy of the row. It is not found before [[arrive]]. */
+  private[state] def append(row: UnsafeRow): Unit = {
+    if (arrivals.bytes >= Buffer.MostArrivals && arrivals.isFullFor(row)) arrive()
+    arrivals.append(row, bucketOf(layout.expiryTime(row.getBaseObject, row.getBaseOffset, 0)))
+  }
+
+  /** The rows that were appended are put into segments. */
+  private[state] def arrive(): Unit = if (!arrivals.isEmpty) arrivals.drain().foreach { segment =>
+    segment.isFresh = true
+    buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).segments += segment
+    freshSegments += segment
   }
 
   // Rows leave.
@@ -98,10 +93,7 @@ final private[streamjoin] class Buffer(
     segment.unload()
     val bucket = buckets.get(segment.bucket)
     bucket.segments -= segment
-    if (bucket.segments.isEmpty) {
-      buckets.remove(bucket.number)
-      if (latest eq bucket) latest = null
-    }
+    if (bucket.segments.isEmpty) buckets.remove(bucket.number)
   }
 
   /** Rows below these limits have been evicted from every segment. */
@@ -124,12 +116,9 @@ final private[streamjoin] class Buffer(
     }
 
   /** Unloads segments until the budget is met, the oldest first: they have the least time left to be probed in. */
-  private[state] def shrink(store: SegmentStore, butFor: Segment = null): Unit = {
+  private[state] def shrink(store: SegmentStore): Unit = {
     val all = segments
-    while (memory.exceeded && all.hasNext) {
-      val segment = all.next()
-      if (segment ne butFor) unload(segment, store)
-    }
+    while (memory.exceeded && all.hasNext) unload(all.next(), store)
   }
 
   // A batch ends.
@@ -140,6 +129,7 @@ final private[streamjoin] class Buffer(
 
   /** Everything that has changed goes to the store. */
   private[state] def write(store: SegmentStore): Unit = {
+    arrive()
     settle()
     freshSegments.map(_.bucket).distinct.map(buckets.get).filter(_ != null).foreach(tidy(_, store))
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
@@ -148,13 +138,10 @@ final private[streamjoin] class Buffer(
       if (segment.isLoaded) {
         write(segment, store)
         segment.dropHashes()
-        segment.trim()
       }
       segment.isFresh = false
     }
     freshSegments = mutable.ArrayBuffer.empty
-    buckets.values.forEach(_.open = null)
-    latest = null
   }
 
   /**
@@ -193,8 +180,7 @@ final private[streamjoin] class Buffer(
   private[state] def restore(limits: Array[Long]): Unit = evictedBelow = limits
 
   private[state] def add(segment: Segment): Unit = {
-    val bucket = buckets.computeIfAbsent(segment.bucket, number => new Buffer.Bucket(number))
-    bucket.add(segment)
+    buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).add(segment)
   }
 
   private[state] def newSegment(bucket: Long): Segment = {
@@ -208,9 +194,11 @@ final private[streamjoin] class Buffer(
 
 private[streamjoin] object Buffer {
 
+  /** Bytes of rows that may come before they are put into segments. */
+  private val MostArrivals = 16L << 20
+
   final private class Bucket(val number: Long) {
     val segments: mutable.ArrayBuffer[Segment] = mutable.ArrayBuffer.empty[Segment]
-    var open: Segment = _
     private var next = 0L
 
     def nextNumber(): Long = {

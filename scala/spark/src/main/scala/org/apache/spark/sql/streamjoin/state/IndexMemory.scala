@@ -1,15 +1,52 @@
 package org.apache.spark.sql.streamjoin.state
 
+import scala.collection.mutable
+
 /**
  * The bytes that the index of one task holds in memory, and the most that it should hold.
  *
- * The budget is kept between steps, not within them: a step needs the segment that it appends to, or the two that it
- * compares, in memory.
+ * The budget is kept between steps, not within them: a step needs the rows that have just come, or the two segments that
+ * it compares, in memory.
  */
 final private[streamjoin] class IndexMemory(val budget: Long) {
   private var bytes = 0L
 
+  /** Pages that nobody has borrowed. */
+  private val pages = mutable.ArrayBuffer.empty[Array[Byte]]
+  private var lent = 0
+  private var mostLent = 0
+
   def used: Long = bytes
   def add(change: Long): Unit = bytes += change
   def exceeded: Boolean = bytes > budget
+
+  /** Of it, what waits for rows to come. */
+  def spare: Long = pages.size.toLong * IndexMemory.PageBytes
+
+  /** A page, or for what does not fit into one, an array of that size. What is in it is undefined. */
+  def borrow(atLeast: Int): Array[Byte] = {
+    lent += 1
+    mostLent = math.max(mostLent, lent)
+    if (atLeast <= IndexMemory.PageBytes && pages.nonEmpty) pages.remove(pages.size - 1)
+    else {
+      val page = new Array[Byte](math.max(atLeast, IndexMemory.PageBytes))
+      add(page.length)
+      page
+    }
+  }
+
+  def giveBack(page: Array[Byte]): Unit = {
+    lent -= 1
+    if (page.length == IndexMemory.PageBytes) pages += page else add(-page.length)
+  }
+
+  /** Keeps as many pages as this batch needed at once, or none where memory is scarce. */
+  def endBatch(): Unit = {
+    while (pages.nonEmpty && (exceeded || pages.size > mostLent)) add(-pages.remove(pages.size - 1).length)
+    mostLent = lent
+  }
+}
+
+private[streamjoin] object IndexMemory {
+  val PageBytes: Int = 64 << 10
 }

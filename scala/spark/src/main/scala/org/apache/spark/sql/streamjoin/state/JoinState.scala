@@ -63,22 +63,28 @@ final private[streamjoin] class JoinState(
   /** Keeps a copy of a row. */
   def append(side: Side, row: UnsafeRow): Unit = {
     val before = memory.used
-    val segment = index.buffer(side).append(row)
-    if (memory.used != before && memory.exceeded) index.all.foreach(_.shrink(segments, butFor = segment))
+    index.buffer(side).append(row)
+    if (memory.used != before && memory.exceeded) index.all.foreach(_.shrink(segments))
+  }
+
+  private def buffer(side: Side): Buffer = {
+    val buffer = index.buffer(side)
+    buffer.arrive()
+    buffer
   }
 
   /** The pairs of the rows that were appended to a side in this batch with those of the other side. */
   def matches(side: Side, reach: Reach): Matches =
-    new Matches(index.buffer(side), index.buffer(side.other), reach, memory, segments)
+    new Matches(buffer(side), buffer(side.other), reach, memory, segments)
 
   /** Evicts rows of a side; shows those that never matched, if they are asked for. */
   def expired(side: Side, below: Array[Long], unmatched: Boolean): Expired =
-    new Expired(index.buffer(side), below, unmatched, memory, segments)
+    new Expired(buffer(side), below, unmatched, memory, segments)
 
-  def rows(side: Side): Long = index.buffer(side).rows
+  def rows(side: Side): Long = buffer(side).rows
 
   /** The lowest time among the rows of a side, by expiring time. */
-  def lowest(side: Side, at: Int): Option[Long] = index.buffer(side).lowest(at)
+  def lowest(side: Side, at: Int): Option[Long] = buffer(side).lowest(at)
 
   /** What is held, for the progress. */
   def size: JoinState.Size = {
@@ -97,6 +103,7 @@ final private[streamjoin] class JoinState(
     index.all.foreach(_.write(segments))
     val token = UUID.randomUUID()
     segments.writeHeader(SegmentFormat.VersionHeader(token, index.all.map(JoinState.header)))
+    memory.endBatch()
     if (memory.exceeded) index.all.foreach(_.shrink(segments))
     store.commit()
     index.token = token

@@ -208,11 +208,11 @@ final private class Probing(val segment: Segment, reach: Reach) {
   var hashes: Array[Int] = _
   var froms: Array[Long] = _
   var tos: Array[Long] = _
-  read()
 
   /** The first and the last time that any of them can meet. */
-  val from: Long = froms.minOption.getOrElse(Long.MaxValue)
-  val to: Long = tos.maxOption.getOrElse(Long.MinValue)
+  var from: Long = Long.MaxValue
+  var to: Long = Long.MinValue
+  read()
 
   def read(): Unit = if (places == null) {
     val live = segment.live
@@ -227,6 +227,8 @@ final private class Probing(val segment: Segment, reach: Reach) {
       hashes(row) = all(i)
       froms(row) = reach.from(segment, place)
       tos(row) = reach.to(segment, place)
+      from = math.min(from, froms(row))
+      to = math.max(to, tos(row))
       row += 1
     }
   }

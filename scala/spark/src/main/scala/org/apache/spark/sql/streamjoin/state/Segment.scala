@@ -8,17 +8,24 @@ import org.apache.spark.unsafe.Platform
 /**
  * Rows of one input whose times lie in one bucket, packed one behind the other; in memory as in the state store.
  *
- * Rows are appended in one batch; from then on only the marks of rows change: matched, and gone (expired, or removed).
+ * It is filled when it is made; from then on only the marks of rows change: matched, and gone (expired, or removed).
  * A row is known by its place in the segment, which stays. The rows may be in the store only ([[unload]]); what is known
  * about them as a whole stays here.
  *
  * @param bucket
  *   which bucket the times lie in
+ * @param bytes
+ *   what it will need, see [[Segment.sizeOf]]
  */
-final private[streamjoin] class Segment(val layout: RowLayout, val bucket: Long, memory: IndexMemory) {
+final private[streamjoin] class Segment(
+    val layout: RowLayout,
+    val bucket: Long,
+    memory: IndexMemory,
+    bytes: Int = SegmentFormat.RowsAt
+) {
   import Segment._
 
-  private var image: Array[Byte] = new Array[Byte](InitialBytes)
+  private var image: Array[Byte] = SegmentFormat.newValue(bytes)
   memory.add(image.length)
   private var end: Int = SegmentFormat.RowsAt
 
@@ -67,17 +74,15 @@ final private[streamjoin] class Segment(val layout: RowLayout, val bucket: Long,
   def lowest(at: Int): Long = lowestTimes(at)
   def highest(at: Int): Long = highestTimes(at)
 
-  def hasRoomFor(row: UnsafeRow): Boolean =
-    rowCount == 0 || end.toLong + RowHeader + row.getSizeInBytes <= MaxBytes
+  def append(row: UnsafeRow): Int = append(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes)
 
-  def append(row: UnsafeRow): Int = {
-    val length = row.getSizeInBytes
+  def append(base: AnyRef, row: Long, length: Int): Int = {
     val place = end
-    reserve(place + RowHeader + length)
+    assert(place + sizeOf(length) <= SegmentFormat.size(image), "a segment has room for the rows it is made for")
     Platform.putInt(image, offset(place), length)
     Platform.putInt(image, offset(place) + 4, 0)
-    row.writeToMemory(image, offset(place) + RowHeader)
-    end = place + RowHeader + length
+    Platform.copyMemory(base, row, image, offset(place) + RowHeader, length.toLong)
+    end = place + sizeOf(length)
     count(place, length)
     place
   }
@@ -93,17 +98,6 @@ final private[streamjoin] class Segment(val layout: RowLayout, val bucket: Long,
       if (time > highestTimes(at)) highestTimes(at) = time
       at += 1
     }
-  }
-
-  private def reserve(bytes: Int): Unit =
-    if (bytes > image.length) {
-      val larger = math.max(bytes.toLong, math.min(2L * image.length, MaxBytes.toLong)).toInt
-      resize(larger)
-    }
-
-  private def resize(bytes: Int): Unit = {
-    memory.add(bytes - image.length)
-    image = Arrays.copyOf(image, bytes)
   }
 
   // Rows.
@@ -229,9 +223,6 @@ final private[streamjoin] class Segment(val layout: RowLayout, val bucket: Long,
       segmentIndex = null
     }
 
-  /** No more rows: gives back what was reserved for them. */
-  private[state] def trim(): Unit = if (image.length > end) resize(end)
-
   /** Forgets the rows, which are in the store or of no use any more. */
   private[state] def unload(): Unit =
     if (isLoaded) {
@@ -245,14 +236,14 @@ final private[streamjoin] class Segment(val layout: RowLayout, val bucket: Long,
 
   /** The rows as they are written; the array is this segment's own. */
   private[state] def sealedImage(side: Int): Array[Byte] = {
-    trim()
+    assert(end == SegmentFormat.size(image), "a segment has all the rows it was made for")
     SegmentFormat.writeHeader(image, side, bucket, number, rowCount, layout.fields)
     image
   }
 
   /** The marks of all rows, two bits each. */
   private[state] def marksImage: Array[Byte] = {
-    val bits = new Array[Byte](SegmentFormat.marksSize(rowCount))
+    val bits = SegmentFormat.newValue(SegmentFormat.marksSize(rowCount))
     var place = first
     var i = 0
     while (place < end) {
@@ -270,7 +261,7 @@ final private[streamjoin] class Segment(val layout: RowLayout, val bucket: Long,
     if (isLoaded) memory.add(-image.length)
     image = rows
     memory.add(image.length)
-    end = rows.length
+    end = SegmentFormat.size(rows)
     rowCount = 0
     liveCount = 0
     removedCount = 0
@@ -301,19 +292,21 @@ private[streamjoin] object Segment {
   /** Larger ones are cut: a store reads and writes a value as a whole. */
   val MaxBytes: Int = 4 << 20
 
-  private val InitialBytes = 2 << 10
-
   /** Before each row its length and its marks. */
   private[state] val RowHeader = 8
   private[state] val Matched = 1
   private[state] val Gone = 2
 
-  private def offset(place: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + place
+  /** What a row of so many bytes adds to a segment. */
+  private[state] def sizeOf(row: Int): Int = RowHeader + row
+
+  private def offset(place: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + SegmentFormat.ValueAt + place
 
   /** The rows of several segments that are still there, with their marks, as one segment. */
   private[state] def merged(segments: Seq[Segment], memory: IndexMemory): Segment = {
-    val into = new Segment(segments.head.layout, segments.head.bucket, memory)
-    into.resize(SegmentFormat.RowsAt + segments.map(_.size - SegmentFormat.RowsAt).sum)
+    var bytes = SegmentFormat.RowsAt
+    segments.foreach(from => from.foreachLive((_, place) => bytes += from.after(place) - place))
+    val into = new Segment(segments.head.layout, segments.head.bucket, memory, bytes)
     val row = new UnsafeRow(into.layout.fields)
     segments.foreach { from =>
       from.foreachLive { (_, place) =>
@@ -322,7 +315,6 @@ private[streamjoin] object Segment {
         if (from.isMatched(place)) into.mark(to, Matched)
       }
     }
-    into.trim()
     into
   }
 }

@@ -3,11 +3,15 @@ package org.apache.spark.sql.streamjoin.state
 import java.util.UUID
 import java.util.zip.CRC32C
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 /**
  * What is in the state store: byte strings that begin with a magic number, the format's number and a checksum of all that
  * follows. Numbers are in the byte order of the machine, as in the rows of Spark between them.
+ *
+ * In memory such a string is an array that starts with what makes it an `UnsafeRow` of one binary column, so that the
+ * store is given the array as it is. The offsets below count from the string's own beginning.
  *
  * {{{
  *   segment   magic  format  crc  bytes | bucket  number  side  rows  fields  0 | length  marks  row | length  marks  row ...
@@ -23,6 +27,9 @@ private[streamjoin] object SegmentFormat {
   private val SegmentMagic = 0x534a5347
   private val MarksMagic = 0x534a4d4b
   private val HeaderMagic = 0x534a4844
+
+  /** Where the string begins in its array: behind a null bit set, and an offset with a length. */
+  val ValueAt = 16
 
   private val MagicAt = 0
   private val VersionAt = 4
@@ -45,29 +52,51 @@ private[streamjoin] object SegmentFormat {
   /** What was found in place of a value that is expected. */
   final class Unreadable(val found: String) extends Exception(found)
 
-  private def at(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + position
+  /** An array for a string of so many bytes. */
+  def newValue(size: Int): Array[Byte] = {
+    val bytes = new Array[Byte](arraySize(size))
+    Platform.putLong(bytes, Platform.BYTE_ARRAY_OFFSET + 8L, (ValueAt.toLong << 32) | size)
+    bytes
+  }
+
+  def arraySize(size: Int): Int = ValueAt + (size + 7) / 8 * 8
+
+  /** The length of the string in an array. */
+  def size(bytes: Array[Byte]): Int = Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET + 8L)
+
+  /** A copy of what a row of the store has. */
+  def copyOf(row: UnsafeRow): Array[Byte] = {
+    val (from, length) = ((row.getLong(0) >>> 32).toInt, row.getLong(0).toInt)
+    if (from < 0 || length < 0 || from.toLong + length > row.getSizeInBytes)
+      throw new Unreadable("a value of another program")
+    val bytes = newValue(length)
+    Platform.copyMemory(row.getBaseObject, row.getBaseOffset + from, bytes, at(0), length.toLong)
+    bytes
+  }
+
+  private def at(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + ValueAt + position
   private def int(bytes: Array[Byte], position: Int): Int = Platform.getInt(bytes, at(position))
   private def long(bytes: Array[Byte], position: Int): Long = Platform.getLong(bytes, at(position))
 
   private def close(bytes: Array[Byte], magic: Int): Unit = {
     Platform.putInt(bytes, at(MagicAt), magic)
     Platform.putInt(bytes, at(VersionAt), Version)
-    Platform.putInt(bytes, at(SizeAt), bytes.length)
+    Platform.putInt(bytes, at(SizeAt), size(bytes))
     Platform.putInt(bytes, at(ChecksumAt), checksum(bytes))
   }
 
   private def checksum(bytes: Array[Byte]): Int = {
     val crc = new CRC32C
-    crc.update(bytes, BodyAt, bytes.length - BodyAt)
+    crc.update(bytes, ValueAt + BodyAt, size(bytes) - BodyAt)
     crc.getValue.toInt
   }
 
   private def open(bytes: Array[Byte], magic: Int, what: String): Unit = {
-    if (bytes.length < BodyAt || int(bytes, MagicAt) != magic)
+    if (size(bytes) < BodyAt || int(bytes, MagicAt) != magic)
       throw new Unreadable(s"$what of another program")
     if (int(bytes, VersionAt) != Version) throw new Unreadable(s"$what of format ${int(bytes, VersionAt)}")
-    if (int(bytes, SizeAt) != bytes.length)
-      throw new Unreadable(s"$what cut to ${bytes.length} of ${int(bytes, SizeAt)} bytes")
+    if (int(bytes, SizeAt) != size(bytes))
+      throw new Unreadable(s"$what cut to ${size(bytes)} of ${int(bytes, SizeAt)} bytes")
     if (int(bytes, ChecksumAt) != checksum(bytes)) throw new Unreadable(s"$what whose checksum is wrong")
   }
 
@@ -105,9 +134,11 @@ private[streamjoin] object SegmentFormat {
   }
 
   def setMarks(bytes: Array[Byte], row: Int, marks: Int): Unit =
-    bytes(BitsAt + row / 4) = (bytes(BitsAt + row / 4) | (marks << (2 * (row % 4)))).toByte
+    bytes(marksAt(row)) = (bytes(marksAt(row)) | (marks << (2 * (row % 4)))).toByte
 
-  def marks(bytes: Array[Byte], row: Int): Int = (bytes(BitsAt + row / 4) >>> (2 * (row % 4))) & 3
+  def marks(bytes: Array[Byte], row: Int): Int = (bytes(marksAt(row)) >>> (2 * (row % 4))) & 3
+
+  private def marksAt(row: Int): Int = ValueAt + BitsAt + row / 4
 
   def checkMarks(bytes: Array[Byte], rows: Int): Unit = {
     open(bytes, MarksMagic, "marks")
@@ -142,7 +173,7 @@ private[streamjoin] object SegmentFormat {
             side.evictedBelow.size.toLong
           ) ++ side.evictedBelow
         )
-      val bytes = new Array[Byte](BodyAt + 8 * longs.size)
+      val bytes = newValue(BodyAt + 8 * longs.size)
       longs.zipWithIndex.foreach { case (value, i) => Platform.putLong(bytes, at(BodyAt + 8 * i), value) }
       close(bytes, HeaderMagic)
       bytes
@@ -151,7 +182,7 @@ private[streamjoin] object SegmentFormat {
 
   def readVersionHeader(bytes: Array[Byte]): VersionHeader = {
     open(bytes, HeaderMagic, "a state header")
-    val longs = Iterator.range(BodyAt, bytes.length, 8).map(long(bytes, _))
+    val longs = Iterator.range(BodyAt, size(bytes), 8).map(long(bytes, _))
     val token = new UUID(longs.next(), longs.next())
     val sides = Seq.fill(longs.next().toInt) {
       val (width, segments, marked, rows) = (longs.next(), longs.next(), longs.next(), longs.next())

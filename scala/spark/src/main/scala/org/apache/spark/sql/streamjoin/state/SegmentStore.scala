@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore}
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.Platform
 
 /**
  * The values of a state store by what they are: a header, segments, and the marks of segments that changed after they were
@@ -30,15 +29,11 @@ final private[state] class SegmentStore(store: ReadStateStore) {
   }
 
   private def put(key: UnsafeRow, bytes: Array[Byte]): Unit = {
-    // As UnsafeProjection would make it, with one copy of the bytes instead of several.
-    val row = new Array[Byte](BytesAt + (bytes.length + 7) / 8 * 8)
-    Platform.putLong(row, Platform.BYTE_ARRAY_OFFSET + 8L, (BytesAt.toLong << 32) | bytes.length)
-    System.arraycopy(bytes, 0, row, BytesAt, bytes.length)
-    value.pointTo(row, row.length)
+    value.pointTo(bytes, bytes.length)
     writable.put(key, value)
   }
 
-  private def get(key: UnsafeRow): Option[Array[Byte]] = Option(store.get(key)).map(_.getBinary(0))
+  private def get(key: UnsafeRow): Option[Array[Byte]] = Option(store.get(key)).map(SegmentFormat.copyOf)
 
   def readHeader(): Option[SegmentFormat.VersionHeader] =
     readable(get(keyOf(HeaderKind, 0, 0, 0)).map(SegmentFormat.readVersionHeader))
@@ -102,7 +97,7 @@ final private[state] class SegmentStore(store: ReadStateStore) {
             if (side < 0 || side >= sides) throw new Unreadable(s"a segment of side $side")
             val segment = make(side, bucket)
             segment.number = number
-            val rows = pair.value.getBinary(0)
+            val rows = SegmentFormat.copyOf(pair.value)
             val marks = get(keyOf(MarksKind, side, bucket, number))
             segment.marksInStore = marks.isDefined
             load(side, segment, rows, marks.orNull)
@@ -137,7 +132,6 @@ private[streamjoin] object SegmentStore {
   val ValueSchema: StructType = new StructType().add("value", BinaryType, nullable = false)
 
   private val KeyBytes = 8 + 4 * 8
-  private val BytesAt = 16
 
   private val HeaderKind = 0
   private val SegmentKind = 1

@@ -13,6 +13,8 @@ class IndexMemorySuite extends StateTest {
 
   private def segments(index: JoinIndex): Seq[Segment] = Side.both.flatMap(index.buffer(_).segments)
 
+  private def held(segment: Segment): Long = SegmentFormat.arraySize(segment.size).toLong
+
   /** One batch: rows for both sides, all pairs within a bucket's width, eviction; `each` is called between its steps. */
   private def batch(state: JoinState, random: Random, now: Long, count: Int)(each: => Unit): Unit = {
     Side.both.foreach { side =>
@@ -64,19 +66,20 @@ class IndexMemorySuite extends StateTest {
           val loaded = segments(index).filter(_.isLoaded)
           assert(state.size.segments - state.size.unloaded == loaded.size)
           // Rows, and of some segments an index of these: with the others made, it is the sum of both.
-          assert(index.memory.used >= loaded.map(_.size.toLong).sum)
-          val whole = loaded.map(segment => segment.size + segment.index.bytes).sum
-          assert(index.memory.used == whole)
+          val spare = index.memory.spare
+          assert(index.memory.used >= spare + loaded.map(held).sum)
+          val whole = loaded.map(segment => held(segment) + segment.index.bytes).sum
+          assert(index.memory.used == spare + whole)
         }
       }
     }
 
-  for (budget <- budgets) test(s"within a batch a budget of $budget bytes is passed by two segments at most") {
+  for (budget <- budgets) test(s"within a batch a budget of $budget bytes is passed by a page and two segments") {
     seeds(default = 8) { seed =>
       work(seed, budget) { index =>
-        // Two that are compared, one of them with its index, about as large as it; or one that grows, doubled.
-        val largest = segments(index).map(_.size.toLong).maxOption.getOrElse(0L).max(1024)
-        assert(budget == Long.MaxValue || index.memory.used <= budget + 4 * largest)
+        // The rows that come, or two segments that are compared, one of them with its index, about as large as it.
+        val largest = segments(index).map(held).maxOption.getOrElse(0L).max(1024)
+        assert(budget == Long.MaxValue || index.memory.used <= budget + IndexMemory.PageBytes + 3 * largest)
       }(_ => ())
     }
   }
@@ -97,12 +100,13 @@ class IndexMemorySuite extends StateTest {
       val first = on(provider.getStore(0, None), rows, Width)
       batch(first, new Random(1), 0, 500)(())
       first.commit()
-      val held = first.size.stored
+      val stored = first.size.stored
+      val whole = segments(first.committedIndex).map(held).sum
       budgets.foreach { budget =>
         val store = provider.getStore(1, None)
         val state = on(store, rows, Width, budget)
-        assert(state.size.index <= budget && state.size.stored == held)
-        if (budget > held) assert(state.size.index == held && state.size.unloaded == 0)
+        assert(state.size.index <= budget && state.size.stored == stored)
+        if (budget > whole) assert(state.size.index == whole && state.size.unloaded == 0)
         store.abort()
       }
     }
@@ -128,14 +132,13 @@ class IndexMemorySuite extends StateTest {
 
   test("a segment that rows leave gives back its index, and all when it is dropped") {
     val memory = new IndexMemory(Long.MaxValue)
-    val segment = new Segment(rows.layout, 0, memory)
-    val places = (0L until 100L).map(i => segment.append(rows(simple(i, 1, i))))
-    segment.trim()
-    assert(memory.used == segment.size)
+    val (segment, places) = segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, 1, i)).copy()))
+    val held = SegmentFormat.arraySize(segment.size).toLong
+    assert(memory.used == held)
     val index = segment.index.bytes
-    assert(index >= 100 * 8 && memory.used == segment.size + index)
+    assert(index >= 100 * 8 && memory.used == held + index)
     places.take(60).foreach(segment.remove)
-    assert(memory.used == segment.size, "more are gone than are left")
+    assert(memory.used == held, "more are gone than are left")
     segment.index
     segment.unload()
     assert(memory.used == 0)

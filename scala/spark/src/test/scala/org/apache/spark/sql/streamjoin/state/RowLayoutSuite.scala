@@ -162,8 +162,11 @@ class RowLayoutSuite extends StateTest {
   for ((name, of, make) <- patterns) test(s"keys spread over the slots: $name") {
     val rows = UnsafeProjection.create(Array[DataType](of, LongType))
     val layout = new RowLayout(Seq(of, LongType), Array(0), Array(1), Array(0))
-    val segment = new Segment(layout, 0, new IndexMemory(Long.MaxValue))
-    (0 until count).foreach(i => segment.append(rows(InternalRow(make(i), 0L))))
+    val (segment, _) = segmentOf(
+      layout,
+      new IndexMemory(Long.MaxValue),
+      (0 until count).map(i => rows(InternalRow(make(i), 0L)).copy())
+    )
     val starts = segment.index.starts
     val sizes = (1 until starts.length).map(s => starts(s) - starts(s - 1))
     // As many slots as rows: by chance alone the fullest has seven or eight, and a third have none.

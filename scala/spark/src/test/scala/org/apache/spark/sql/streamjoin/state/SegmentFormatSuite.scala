@@ -50,6 +50,13 @@ class SegmentFormatSuite extends StateTest {
   private def key(at: At): UnsafeRow = keyOf(InternalRow(at.kind, at.side, at.bucket, at.number))
 
   private def get(store: ReadStateStore, at: At): Array[Byte] = store.get(key(at)).getBinary(0)
+
+  /** A segment of the store, with other words in its header and a checksum that fits them. */
+  private def relabelled(store: ReadStateStore, at: At)(side: Int, number: Long, count: Int): Array[Byte] = {
+    val value = SegmentFormat.copyOf(store.get(key(at)))
+    SegmentFormat.writeHeader(value, side, bucket = 0, number, count, rows.layout.fields)
+    value.slice(SegmentFormat.ValueAt, SegmentFormat.ValueAt + SegmentFormat.size(value))
+  }
   private def put(store: StateStore, at: At, bytes: Array[Byte]): Unit =
     store.put(key(at), valueOf(InternalRow(bytes)))
   private def change(store: StateStore, at: At)(to: Array[Byte] => Array[Byte]): Unit =
@@ -230,32 +237,14 @@ class SegmentFormatSuite extends StateTest {
 
   test("a segment too many is refused") {
     prepared()(refusedWhenOpened(_, "4 segments with 33 rows in place of 3 with 23") { store =>
-      val bytes = get(store, LeftRows)
-      SegmentFormat.writeHeader(
-        bytes,
-        side = 0,
-        bucket = 0,
-        number = 1,
-        rows = 10,
-        fields = rows.layout.fields
-      )
-      put(store, LeftRows.copy(number = 1), bytes)
+      put(store, LeftRows.copy(number = 1), relabelled(store, LeftRows)(side = 0, number = 1, count = 10))
     })
   }
 
   test("a segment that says it has other rows than it has is refused") {
     prepared()(refusedWhenOpened(_, "a segment of 2 rows in place of 3") { store =>
       val at = LeftRows.copy(side = 1)
-      val bytes = get(store, at)
-      SegmentFormat.writeHeader(
-        bytes,
-        side = 1,
-        bucket = 0,
-        number = 0,
-        rows = 3,
-        fields = rows.layout.fields
-      )
-      put(store, at, bytes)
+      put(store, at, relabelled(store, at)(side = 1, number = 0, count = 3))
     })
   }
 
@@ -267,16 +256,7 @@ class SegmentFormatSuite extends StateTest {
 
   test("a segment of a side that there is not is refused") {
     prepared()(refusedWhenOpened(_, "side 2") { store =>
-      val bytes = get(store, LeftRows)
-      SegmentFormat.writeHeader(
-        bytes,
-        side = 2,
-        bucket = 0,
-        number = 0,
-        rows = 10,
-        fields = rows.layout.fields
-      )
-      put(store, LeftRows.copy(side = 2), bytes)
+      put(store, LeftRows.copy(side = 2), relabelled(store, LeftRows)(side = 2, number = 0, count = 10))
     })
   }
 

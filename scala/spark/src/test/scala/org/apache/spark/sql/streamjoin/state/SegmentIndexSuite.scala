@@ -15,11 +15,8 @@ class SegmentIndexSuite extends StateTest {
   private val rows = simple
 
   /** A segment, and where its rows are. */
-  private def segmentOf(all: Seq[TestRow]): (Segment, Seq[Int]) = {
-    val segment = new Segment(rows.layout, 0, new IndexMemory(Long.MaxValue))
-    val places = all.map(row => segment.append(rows(row)))
-    (segment, places)
-  }
+  private def segmentOf(all: Seq[TestRow]): (Segment, Seq[Int]) =
+    segmentOf(rows.layout, new IndexMemory(Long.MaxValue), all.map(rows(_).copy()))
 
   /**
    * What a row of another segment finds, and how many rows are looked at for it, those that halving compares included.

@@ -111,6 +111,13 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
   /** A row of an index, as it was appended. */
   protected case class Found(side: Side, row: UnsafeRow, matched: Boolean)
 
+  /** A segment of rows, and where they are in it. */
+  protected def segmentOf(layout: RowLayout, memory: IndexMemory, rows: Seq[UnsafeRow]): (Segment, Seq[Int]) = {
+    val bytes = SegmentFormat.RowsAt + rows.map(row => Segment.sizeOf(row.getSizeInBytes)).sum
+    val segment = new Segment(layout, 0, memory, bytes)
+    (segment, rows.map(segment.append))
+  }
+
   /** The rows that an index has, in memory or not, which it is left as it was in. */
   protected def rowsOf(index: JoinIndex, store: ReadStateStore): Seq[Found] = {
     val segments = new SegmentStore(store)
