@@ -145,8 +145,9 @@ final private[streamjoin] class Buffer(
   }
 
   /**
-   * Merges what is new in a bucket with the segments before it that are not much larger, so that a bucket has about as
-   * many as its size doubled, and a row is written about as often. Rows that have left are left out.
+   * Merges what is new in a bucket with the segments before it, once there are a few of which none is much larger than
+   * what came after it. So a bucket has few more segments than its size doubled, and a row is written about as often. Rows
+   * that have left are left out.
    */
   private def tidy(bucket: Buffer.Bucket, store: SegmentStore): Unit = {
     val end = bucket.segments.lastIndexWhere(segment => segment.isFresh && segment.live > 0)
@@ -160,8 +161,8 @@ final private[streamjoin] class Buffer(
         from -= 1
         size += bucket.segments(from).size
       }
-      val together = bucket.segments.slice(from, end + 1).toSeq
-      if (together.size > 1 || (!last.isStored && last.live < last.rows)) replace(together, store)
+      if (end - from >= Buffer.MostAlike) replace(bucket.segments.slice(from, end + 1).toSeq, store)
+      else if (!last.isStored && last.live < last.rows) replace(Seq(last), store)
     }
   }
 
@@ -193,6 +194,9 @@ final private[streamjoin] class Buffer(
 }
 
 private[streamjoin] object Buffer {
+
+  /** Segments of a bucket that may follow one another before they are merged. */
+  private val MostAlike = 3
 
   /** Bytes of rows that may come before they are put into segments. */
   private val MostArrivals = 16L << 20

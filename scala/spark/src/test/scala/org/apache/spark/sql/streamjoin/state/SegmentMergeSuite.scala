@@ -16,14 +16,14 @@ class SegmentMergeSuite extends StateTest {
   private val rows = simple
   private val Width = 100L
 
-  /** So many as the size of a bucket can be halved, and two. */
+  /** So many as the size of a bucket can be halved, and four. */
   private def most(state: JoinState): Long =
     Seq(Left, Right)
       .map(state.committedIndex.buffer)
       .flatMap(_.segments.toSeq.groupBy(_.bucket).values)
       .map { bucket =>
         val smallest = bucket.map(_.size).min
-        2L + (math.log(bucket.map(_.size.toDouble).sum / smallest) / math.log(2)).toInt
+        4L + (math.log(bucket.map(_.size.toDouble).sum / smallest) / math.log(2)).toInt
       }
       .sum
 
