@@ -8,6 +8,7 @@ import scala.concurrent.duration.Duration
 
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
@@ -19,12 +20,12 @@ import org.apache.spark.sql.execution.streaming.runtime.{
   MultipleWatermarkPolicy,
   StreamExecution
 }
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.{SessionState, SQLConf}
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark._
 import org.apache.spark.sql.streamjoin.{JoinLog, StreamJoinConf}
-import org.apache.spark.util.ThreadUtils
+import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
 
 /**
  * The batch that is being planned, as our operators see it. This is the only file that knows how state and watermarks
@@ -42,6 +43,8 @@ import org.apache.spark.util.ThreadUtils
  *   Spark's own watermark of the batch before, in milliseconds
  * @param sparkEviction
  *   Spark's own watermark of this batch, in milliseconds
+ * @param hadoopConf
+ *   for the state stores; sent to the executors once in a run
  */
 final private[streamjoin] class BatchBinding(
     val batch: Long,
@@ -49,6 +52,7 @@ final private[streamjoin] class BatchBinding(
     val eviction: QueryWatermarks,
     val sparkLate: Long,
     val sparkEviction: Long,
+    val hadoopConf: Broadcast[SerializableConfiguration],
     watermarkLog: KeyedWatermarkLog,
     joinLog: JoinLog,
     execution: IncrementalExecution
@@ -98,7 +102,17 @@ final private[streamjoin] class BatchBinding(
   private def following(execution: IncrementalExecution): BatchBinding = {
     if (batch % PurgeInterval == 0) watermarkLog.purge(batch - SQLConf.get.minBatchesToRetain)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
-    new BatchBinding(batch + 1, eviction, next, sparkLate, sparkEviction, watermarkLog, joinLog, execution)
+    new BatchBinding(
+      batch + 1,
+      eviction,
+      next,
+      sparkLate,
+      sparkEviction,
+      hadoopConf,
+      watermarkLog,
+      joinLog,
+      execution
+    )
   }
 }
 
@@ -183,6 +197,10 @@ private[streamjoin] object BatchBinding {
       eviction,
       sparkLate,
       sparkEviction,
+      SerializableConfiguration.broadcast(
+        session.sparkContext,
+        SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
+      ),
       log,
       new JoinLog(session, checkpoint),
       execution

@@ -13,13 +13,12 @@ import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
-import org.apache.spark.sql.internal.SessionState
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.analysis.JoinNames
 import org.apache.spark.sql.streamjoin.plans.JoinPlan
 import org.apache.spark.sql.streamjoin.state.{IndexCache, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkValues
-import org.apache.spark.util.{CompletionIterator, SerializableConfiguration}
+import org.apache.spark.util.CompletionIterator
 
 import streamjoin.core.{JoinType, Left, Side, Watermark}
 
@@ -155,10 +154,7 @@ final private[streamjoin] case class IntervalJoinExec(
   override protected def doExecute(): RDD[InternalRow] = {
     metrics // made on the driver
     val spec = TaskSpec.of(this, late, limits(eviction))
-    val hadoopConf = SerializableConfiguration.broadcast(
-      sparkContext,
-      SessionState.newHadoopConf(sparkContext.hadoopConfiguration, conf)
-    )
+    val hadoopConf = binding.get.hadoopConf
     left
       .execute()
       .stateStoreAwareZipPartitions(
