@@ -39,10 +39,10 @@ def goals(runs: Runs, scenarios: dict[str, Scenario]) -> list[Goal]:
 
 
 def _w2(runs: Runs) -> Iterator[Goal]:
-    for batches, factor in ((25, 3.0), (50, 4.0)):
+    for batches, factor, files in ((25, 3.0, ""), (50, 4.0, ""), (25, 3.0, "-files")):
         for short, words in (("inner", "inner"), ("left", "left outer")):
-            name = f"w2-{short}-{batches}"
-            text = f"W2 {words}, {batches} batches: "
+            name = f"w2-{short}-{batches}{files}"
+            text = f"W2 {words}, {batches} batches{', files without processes' if files else ''}: "
             yield from _faster(runs, text, name, "ours-default", "spark-default", factor)
             yield from _faster(runs, text, name, "ours-rocksdb", "spark-rocksdb", 5.0)
             yield from _faster(runs, text, name, "ours-rocksdb", "spark-rocksdb-v4", 4.0)

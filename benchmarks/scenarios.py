@@ -1,6 +1,6 @@
 """What is run: on which streams, with which join, by which sides."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from generate import JoinType, Streams, hot_key, loaded, w2, w2f
@@ -12,6 +12,13 @@ Kind = Literal["time", "memory", "budget", "rebuild"]
 
 HOUR_MS = 3_600_000
 MILLION = 1_000_000
+# Spark's default writer of checkpoint files (FileContext) starts ten processes a file on a local disk, where Hadoop's
+# native library is not there: `readlink` and `chmod`. No other file system does; neither does this writer.
+FEW_PROCESSES = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
 SMALL_SCALE = 0.3
 SMALL_SCENARIOS = ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict")
 
@@ -30,6 +37,7 @@ class Scenario:
         kind: what a run does.
         rounds: no more rounds than these, however many are asked for.
         measured: the batches, by position, that stand for the steady state, where it is not all of them.
+        settings: of the sessions of all sides.
     """
 
     name: str
@@ -41,6 +49,7 @@ class Scenario:
     kind: Kind = "time"
     rounds: int | None = None
     measured: tuple[int, int] | None = None
+    settings: dict[str, str] = field(default_factory=dict)
 
 
 def scenarios(scale: float) -> dict[str, Scenario]:
@@ -53,6 +62,14 @@ def scenarios(scale: float) -> dict[str, Scenario]:
     million = _rows(MILLION, scale)
     found = [
         *_w2_scenarios(million),
+        Scenario(
+            "w2-left-25-files",
+            "w2",
+            "W2, left outer, 25 batches, whose checkpoint files are written without starting processes",
+            _w2(million, batches=25),
+            "left_outer",
+            settings=FEW_PROCESSES,
+        ),
         Scenario(
             "w2f",
             "w2f",
