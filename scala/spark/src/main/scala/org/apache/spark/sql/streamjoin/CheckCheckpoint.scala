@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
@@ -14,8 +14,6 @@ import org.apache.spark.sql.execution.streaming.state.{
   OperatorStateMetadataV1,
   OperatorStateMetadataV2
 }
-import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
-import org.apache.spark.sql.streamjoin.plans.HiddenJoin
 
 /**
  * `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads, never writes. A rule that
@@ -25,7 +23,7 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
 
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
-      case write: WriteToStream if hasStreamJoin(write.inputQuery) =>
+      case write: WriteToStream if StreamJoins.areIn(write.inputQuery) =>
         val checkpoint = new Path(write.resolvedCheckpointLocation)
         val files = CheckpointFileManager.create(checkpoint, hadoopConf)
         if (files.exists(checkpoint)) check(write.inputQuery, checkpoint, files)
@@ -35,12 +33,6 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
   }
 
   private def hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
-
-  private def hasStreamJoin(query: LogicalPlan): Boolean = query.exists {
-    case _: HiddenJoin => true
-    case join: Join => RecognizeJoin.isStreamJoin(join.left, join.right, join.joinType)
-    case _ => false
-  }
 
   private def check(query: LogicalPlan, checkpoint: Path, files: CheckpointFileManager): Unit = {
     val joins = if (StreamJoinConf.enabled) StreamJoins.of(query, session) else Nil

@@ -40,7 +40,7 @@ import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case write: WriteToStreamStatement if StreamJoinConf.enabled && hasStreamJoin(write.inputQuery) =>
+    case write: WriteToStreamStatement if StreamJoinConf.enabled && StreamJoins.areIn(write.inputQuery) =>
       val prepared = PrepareStreamingQuery.prepare(write.inputQuery)
       val joins = StreamJoins.of(prepared, session)
       if (joins.isEmpty) write
@@ -55,14 +55,6 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
         write.copy(inputQuery = if (all) prepared else PrepareStreamingQuery.visible(write.inputQuery))
       }
     case other => other
-  }
-
-  private def isStreamJoin(join: Join): Boolean =
-    RecognizeJoin.isStreamJoin(join.left, join.right, join.joinType)
-
-  private def hasStreamJoin(plan: LogicalPlan): Boolean = plan.exists {
-    case join: Join => isStreamJoin(join)
-    case _ => false
   }
 }
 
@@ -128,6 +120,13 @@ private[streamjoin] object PrepareStreamingQuery {
 
 /** The joins of a query as they will be, found by optimizing a copy of it. */
 private[streamjoin] object StreamJoins {
+
+  /** There are some in a query, as the user wrote it or hidden. */
+  def areIn(query: LogicalPlan): Boolean = query.exists {
+    case _: HiddenJoin => true
+    case join: Join => RecognizeJoin.isStreamJoin(join.left, join.right, join.joinType)
+    case _ => false
+  }
 
   /** @throws org.apache.spark.sql.AnalysisException for a join that is refused */
   def of(query: LogicalPlan, session: SparkSession): Seq[IntervalJoin] = {

@@ -210,6 +210,7 @@ final private[streamjoin] case class IntervalJoinExec(
     }
     CompletionIterator[InternalRow, Iterator[InternalRow]](
       output, {
+        task.finish()
         longMetric("allUpdatesTimeMs") += millisSince(updating)
         commit(store, storeId, state)
       }

@@ -52,11 +52,16 @@ final private[streamjoin] class JoinTask(
   /** Rows in the buffers now and earlier in this batch: what leaves within a batch still counts, whatever the order. */
   private var accumulated = Side.both.map(state.rows).sum
 
-  /** The output of the batch. When it is used up, the state is ready to be committed. */
+  /** The output of the batch. When it is used up, [[finish]], and the state is ready to be committed. */
   def run(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
     timed(metrics.timeMs(Left))(takeIn(Left, left) ++ meet(Left)) ++
       timed(metrics.timeMs(Right))(takeIn(Right, right) ++ meet(Right)) ++
       timed(metrics.evictTimeMs, metrics.removalsTimeMs)(Side.both.iterator.flatMap(evict))
+
+  def finish(): Unit = {
+    metrics.joined += joined
+    metrics.kept += accumulated - before - leftAtOnce
+  }
 
   /** Into the state with those that can meet a row of the other side; the others come out, if they are preserved. */
   private def takeIn(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Rows {
@@ -123,7 +128,7 @@ final private[streamjoin] class JoinTask(
     } else null
   }
 
-  // Counted here and added up at the end: a metric is an accumulator.
+  // Counted here and added up at the end, for a metric is an accumulator.
   private var joined = 0L
   private var leftAtOnce = 0L
   private val before = accumulated
@@ -139,10 +144,6 @@ final private[streamjoin] class JoinTask(
       } else {
         metrics.evicted += expired.evicted
         metrics.removed += expired.evicted
-        if (side == Right) {
-          metrics.joined += joined
-          metrics.kept += accumulated - before - leftAtOnce
-        }
         null
       }
   }

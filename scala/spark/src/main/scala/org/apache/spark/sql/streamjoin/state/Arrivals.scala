@@ -16,6 +16,7 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
   private val pages = mutable.ArrayBuffer.empty[Array[Byte]]
   private var page: Array[Byte] = _
   private var end = 0
+  private var held = 0L
 
   /** Where each page ends. */
   private val ends = mutable.ArrayBuffer.empty[Int]
@@ -27,7 +28,8 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
 
   def isEmpty: Boolean = pages.isEmpty
 
-  def bytes: Long = pages.size.toLong * IndexMemory.PageBytes
+  /** Of the pages. */
+  def bytes: Long = held
 
   /** The row does not fit into the pages that there are. */
   def isFullFor(row: UnsafeRow): Boolean = page == null || end + needs(row) > page.length
@@ -49,6 +51,7 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
     if (page != null) ends += end
     page = memory.borrow(bytes)
     pages += page
+    held += page.length
     end = 0
   }
 
@@ -89,6 +92,7 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
     ends.clear()
     sizes.clear()
     page = null
+    held = 0
     latestSizes = null
     made.toSeq
   }

@@ -116,6 +116,26 @@ class JoinStateSuite extends StateTest {
     }
   }
 
+  test("rows that would take too much memory while they wait are put into segments in between") {
+    withProvider() { provider =>
+      val state = on(provider.getStore(0, None), rows)
+      val buffer = state.committedIndex.buffer(Left)
+      val wide = 30000
+      val segments = (1L to 1200L).map { i =>
+        state.append(Left, rows(simple(i, i, 10 * i, wide)))
+        buffer.segments.size
+      }
+      assert(segments.take(500).forall(_ == 0) && segments.last > 0)
+      assert(buffer.rows < 1200 && state.rows(Left) == 1200)
+      (1L to 1200L by 100).foreach(i => state.append(Right, rows(simple(i, i, 10 * i))))
+      assert(pairs(state, Right, anyTime).size == 12)
+      state.commit()
+      val next = provider.getStore(1, None)
+      assert(numbers(on(next, rows), next).distinct.size == 1200)
+      next.abort()
+    }
+  }
+
   test("a full segment is followed by another") {
     withProvider() { provider =>
       val state = on(provider.getStore(0, None), rows)
