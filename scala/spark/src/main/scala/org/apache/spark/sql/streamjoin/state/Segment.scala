@@ -78,7 +78,10 @@ final private[streamjoin] class Segment(
 
   def append(base: AnyRef, row: Long, length: Int): Int = {
     val place = end
-    assert(place + sizeOf(length) <= SegmentFormat.size(image), "a segment has room for the rows it is made for")
+    assert(
+      place + sizeOf(length) <= SegmentFormat.size(image),
+      "a segment has room for the rows it is made for"
+    )
     Platform.putInt(image, offset(place), length)
     Platform.putInt(image, offset(place) + 4, 0)
     Platform.copyMemory(base, row, image, offset(place) + RowHeader, length.toLong)

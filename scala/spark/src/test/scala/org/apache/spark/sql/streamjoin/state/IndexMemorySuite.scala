@@ -74,15 +74,16 @@ class IndexMemorySuite extends StateTest {
       }
     }
 
-  for (budget <- budgets) test(s"within a batch a budget of $budget bytes is passed by a page and two segments") {
-    seeds(default = 8) { seed =>
-      work(seed, budget) { index =>
-        // The rows that come, or two segments that are compared, one of them with its index, about as large as it.
-        val largest = segments(index).map(held).maxOption.getOrElse(0L).max(1024)
-        assert(budget == Long.MaxValue || index.memory.used <= budget + IndexMemory.PageBytes + 3 * largest)
-      }(_ => ())
+  for (budget <- budgets)
+    test(s"within a batch a budget of $budget bytes is passed by a page and two segments") {
+      seeds(default = 8) { seed =>
+        work(seed, budget) { index =>
+          // The rows that come, or two segments that are compared, one of them with its index, about as large as it.
+          val largest = segments(index).map(held).maxOption.getOrElse(0L).max(1024)
+          assert(budget == Long.MaxValue || index.memory.used <= budget + IndexMemory.PageBytes + 3 * largest)
+        }(_ => ())
+      }
     }
-  }
 
   test("rows that were only appended are within the budget once they are committed") {
     budgets.foreach { budget =>
@@ -132,7 +133,8 @@ class IndexMemorySuite extends StateTest {
 
   test("a segment that rows leave gives back its index, and all when it is dropped") {
     val memory = new IndexMemory(Long.MaxValue)
-    val (segment, places) = segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, 1, i)).copy()))
+    val (segment, places) =
+      segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, 1, i)).copy()))
     val held = SegmentFormat.arraySize(segment.size).toLong
     assert(memory.used == held)
     val index = segment.index.bytes

@@ -112,7 +112,11 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
   protected case class Found(side: Side, row: UnsafeRow, matched: Boolean)
 
   /** A segment of rows, and where they are in it. */
-  protected def segmentOf(layout: RowLayout, memory: IndexMemory, rows: Seq[UnsafeRow]): (Segment, Seq[Int]) = {
+  protected def segmentOf(
+      layout: RowLayout,
+      memory: IndexMemory,
+      rows: Seq[UnsafeRow]
+  ): (Segment, Seq[Int]) = {
     val bytes = SegmentFormat.RowsAt + rows.map(row => Segment.sizeOf(row.getSizeInBytes)).sum
     val segment = new Segment(layout, 0, memory, bytes)
     (segment, rows.map(segment.append))
