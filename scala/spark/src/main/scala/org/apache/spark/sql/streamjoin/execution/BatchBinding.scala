@@ -20,7 +20,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
   MultipleWatermarkPolicy,
   StreamExecution
 }
-import org.apache.spark.sql.internal.{SessionState, SQLConf}
+import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark._
