@@ -141,19 +141,16 @@ final private[streamjoin] class Matches(
     found
   }
 
-  /** The next row whose slot has rows; what is asked most often, and mostly in vain, so it looks at arrays only. */
+  /** The next row that may have a partner; what is asked most often, and mostly in vain. */
   private def nextProbe(): Int = {
-    val (hashes, froms, tos, starts) = (a.hashes, a.froms, a.tos, index.starts)
+    val (hashes, froms, tos) = (a.hashes, a.froms, a.tos)
     val (lowest, highest) = (b.lowest(0), b.highest(0))
     var at = row + 1
-    var found = false
-    while (!found && at < hashes.length) {
-      if (froms(at) <= highest && tos(at) >= lowest) {
-        val slot = index.slot(hashes(at))
-        found = starts(slot) < starts(slot + 1)
-      }
-      if (!found) at += 1
-    }
+    if (a.lastFrom <= highest && a.firstTo >= lowest)
+      while (at < hashes.length && !index.mayHave(hashes(at))) at += 1
+    else
+      while (at < hashes.length && !(froms(at) <= highest && tos(at) >= lowest && index.mayHave(hashes(at))))
+        at += 1
     at
   }
 
@@ -212,6 +209,10 @@ final private class Probing(val segment: Segment, reach: Reach) {
   /** The first and the last time that any of them can meet. */
   var from: Long = Long.MaxValue
   var to: Long = Long.MinValue
+
+  /** The times from the one to the other, if there are any, are those that all of them can meet. */
+  var lastFrom: Long = Long.MinValue
+  var firstTo: Long = Long.MaxValue
   read()
 
   def read(): Unit = if (places == null) {
@@ -228,6 +229,8 @@ final private class Probing(val segment: Segment, reach: Reach) {
       froms(row) = reach.from(segment, place)
       tos(row) = reach.to(segment, place)
       from = math.min(from, froms(row))
+      lastFrom = math.max(lastFrom, froms(row))
+      firstTo = math.min(firstTo, tos(row))
       to = math.max(to, tos(row))
       row += 1
     }

@@ -8,6 +8,9 @@ import java.util.Arrays
  * eight below 4 MiB, which leaves room for a part of the hash: rows of other keys are told apart without a look at
  * them, for that look is what a probe would wait for.
  *
+ * Most rows that probe have no partner in a given segment. A blocked Bloom filter, a byte a row, says so for nearly all of
+ * them, and fits into a nearer cache than the slots do.
+ *
  * The rows of a crowded slot, that is, of a key with many rows, are in the order of their times, so that a probe finds
  * its range by halving and touches no row outside of it. Times are compared by `time >> shift`, which is exact unless a
  * segment spans many hours: the caller compares the rest.
@@ -15,10 +18,17 @@ import java.util.Arrays
 final private[state] class SegmentIndex(
     val starts: Array[Int],
     private[state] val refs: Array[Int],
+    filter: Array[Long],
     origin: Long,
     shift: Int
 ) {
-  def bytes: Long = 4L * (starts.length + refs.length) + 32
+  def bytes: Long = 4L * (starts.length + refs.length) + 8L * filter.length + 32
+
+  /** There may be rows of keys with this hash. */
+  def mayHave(hash: Int): Boolean = {
+    val bits = SegmentIndex.filterBits(hash)
+    (filter(SegmentIndex.slot(hash, filter.length)) & bits) == bits
+  }
 
   def slot(hash: Int): Int = SegmentIndex.slot(hash, starts.length - 1)
 
@@ -62,7 +72,12 @@ private[state] object SegmentIndex {
   private val PlaceBits = 19
   require(Segment.MaxBytes <= (8 << PlaceBits), "a segment is too large for its refs")
 
+  private val RowsPerWord = 8
+
   private val TimeBits = 63 - 32
+
+  /** Two of a word's bits. The word is chosen by other bits of the hash. */
+  private def filterBits(hash: Int): Long = (1L << hash) | (1L << (hash >>> 6))
 
   private def tagged(hash: Int): Int = hash << PlaceBits
   private def place(ref: Int): Int = (ref & ((1 << PlaceBits) - 1)) << 3
@@ -70,8 +85,12 @@ private[state] object SegmentIndex {
   def of(segment: Segment): SegmentIndex = {
     val slots = math.max(1, segment.live)
     val starts = new Array[Int](slots + 1)
+    val filter = new Array[Long](slots / RowsPerWord + 1)
     val hashes = segment.hashes
-    segment.foreachLive((i, _) => starts(slot(hashes(i), slots) + 1) += 1)
+    segment.foreachLive { (i, _) =>
+      starts(slot(hashes(i), slots) + 1) += 1
+      filter(slot(hashes(i), filter.length)) |= filterBits(hashes(i))
+    }
     var s = 0
     var crowded = false
     while (s < slots) {
@@ -95,7 +114,7 @@ private[state] object SegmentIndex {
         s += 1
       }
     }
-    new SegmentIndex(starts, refs, origin, shift)
+    new SegmentIndex(starts, refs, filter, origin, shift)
   }
 
   private def slot(hash: Int, slots: Int): Int = (((hash & 0xffffffffL) * slots) >>> 32).toInt

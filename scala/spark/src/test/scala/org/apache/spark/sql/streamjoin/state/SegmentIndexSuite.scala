@@ -64,6 +64,13 @@ class SegmentIndexSuite extends StateTest {
       simple(i, key = if (i % 100 == 0) i else -1L, time(i))
     }
 
+  test("the filter lets all keys of the segment through, and few others") {
+    val (segment, places) = segmentOf((0L until 20000L).map(i => simple(i, 2 * i, i)))
+    val (others, elsewhere) = segmentOf((0L until 20000L).map(i => simple(i, 2 * i + 1, i)))
+    assert(places.forall(place => segment.index.mayHave(segment.hash(place))))
+    assert(elsewhere.count(place => segment.index.mayHave(others.hash(place))) < 20000 / 10)
+  }
+
   for ((span, step) <- Seq("seconds" -> 1L, "minutes" -> 1000L, "hours" -> 500000L, "months" -> 50000000L))
     test(s"a probe of a hot key touches the rows in its bounds, rows over $span") {
       val random = new Random(1)
