@@ -13,7 +13,7 @@ Kind = Literal["time", "memory", "budget", "rebuild"]
 HOUR_MS = 3_600_000
 MILLION = 1_000_000
 # Spark's default writer of checkpoint files (FileContext) starts ten processes a file on a local disk, where Hadoop's
-# native library is not there: `readlink` and `chmod`. No other file system does; neither does this writer.
+# native library is not there: eight times `readlink`, twice `chmod`. This one starts `chmod` only.
 FEW_PROCESSES = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -65,7 +65,7 @@ def scenarios(scale: float) -> dict[str, Scenario]:
         Scenario(
             "w2-left-25-files",
             "w2",
-            "W2, left outer, 25 batches, whose checkpoint files are written without starting processes",
+            "W2, left outer, 25 batches, whose checkpoint files take two processes each, not ten",
             _w2(million, batches=25),
             "left_outer",
             settings=FEW_PROCESSES,

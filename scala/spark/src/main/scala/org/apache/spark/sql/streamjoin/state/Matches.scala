@@ -71,15 +71,12 @@ final private[streamjoin] class Matches(
   val ownRow: UnsafeRow = new UnsafeRow(own.layout.fields)
   val otherRow: UnsafeRow = new UnsafeRow(other.layout.fields)
 
-  private val probing: Array[Probing] = own.fresh
-    .filter(_.rows > 0)
-    .map { segment =>
-      own.load(segment, store)
-      val probing = new Probing(segment, reach)
-      release(probing)
-      probing
-    }
-    .toArray
+  private val probing: Array[Probing] = own.fresh.map { segment =>
+    own.load(segment, store)
+    val probing = new Probing(segment, reach)
+    release(probing)
+    probing
+  }.toArray
   private val probed: Array[Segment] =
     if (probing.isEmpty) Array.empty else other.between(probing.map(_.from).min, probing.map(_.to).max)
 

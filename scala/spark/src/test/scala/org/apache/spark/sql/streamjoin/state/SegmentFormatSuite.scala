@@ -50,6 +50,10 @@ class SegmentFormatSuite extends StateTest {
   private def key(at: At): UnsafeRow = keyOf(InternalRow(at.kind, at.side, at.bucket, at.number))
 
   private def get(store: ReadStateStore, at: At): Array[Byte] = store.get(key(at)).getBinary(0)
+  private def put(store: StateStore, at: At, bytes: Array[Byte]): Unit =
+    store.put(key(at), valueOf(InternalRow(bytes)))
+  private def change(store: StateStore, at: At)(to: Array[Byte] => Array[Byte]): Unit =
+    put(store, at, to(get(store, at)))
 
   /** A segment of the store, with other words in its header and a checksum that fits them. */
   private def relabelled(store: ReadStateStore, at: At)(side: Int, number: Long, count: Int): Array[Byte] = {
@@ -57,10 +61,6 @@ class SegmentFormatSuite extends StateTest {
     SegmentFormat.writeHeader(value, side, bucket = 0, number, count, rows.layout.fields)
     value.slice(SegmentFormat.ValueAt, SegmentFormat.ValueAt + SegmentFormat.size(value))
   }
-  private def put(store: StateStore, at: At, bytes: Array[Byte]): Unit =
-    store.put(key(at), valueOf(InternalRow(bytes)))
-  private def change(store: StateStore, at: At)(to: Array[Byte] => Array[Byte]): Unit =
-    put(store, at, to(get(store, at)))
 
   private def flipped(bytes: Array[Byte], bit: Int): Array[Byte] =
     bytes.updated(bit / 8, (bytes(bit / 8) ^ (1 << (bit % 8))).toByte)
