@@ -48,8 +48,9 @@ object Watermark {
  * @param bounds
  *   between a key of one input and a key of the other, at least one that keeps each input
  * @param constraints
- *   bounds between two keys of the same input that hold for every one of its rows (a join below made them). They
- *   give a watermark state to a key that has no bound in this join; they never expire a row.
+ *   bounds between two keys of the same input that hold for every one of its rows in which both are there (a join
+ *   below made them), with all that follows from several of them: nothing does through a key that may be null. They give
+ *   a watermark state to a key that has no bound in this join; they never expire a row.
  * @throws UnboundedJoin
  *   when no bound keeps one of the inputs: its buffer would grow for ever
  */
@@ -116,16 +117,20 @@ final class TimeBounds(
    * its input's rows; where none reaches it, the result is undefined.
    */
   def output(key: Int, watermark: Int => Long): Long =
-    math.min(watermark(key), constrained(key, watermark, Set.empty))
+    math.min(watermark(key), if (expires(key)) state(key, watermark) else constrained(key, watermark))
 
-  private def constrained(key: Int, watermark: Int => Long, above: Set[Int]): Long =
-    if (tightest.exists(_.out == key)) state(key, watermark)
-    else
-      constraint.iterator
-        .filter(bound => bound.out == key && !above(bound.in))
-        .map(bound => bound.lowest(constrained(bound.in, watermark, above + key)))
-        .maxOption
-        .getOrElse(Watermark.Undefined)
+  /** A bound of this join keeps rows by this key. */
+  def expires(key: Int): Boolean = tightest.exists(_.out == key)
+
+  /** The constraints that give a watermark state to a key that has no bound of its own. */
+  def reaching(key: Int): Seq[TimeBound] =
+    if (expires(key)) Nil else constraint.filter(bound => bound.out == key && expires(bound.in))
+
+  private def constrained(key: Int, watermark: Int => Long): Long =
+    reaching(key).iterator
+      .map(bound => bound.lowest(state(bound.in, watermark)))
+      .maxOption
+      .getOrElse(Watermark.Undefined)
 }
 
 object TimeBounds {

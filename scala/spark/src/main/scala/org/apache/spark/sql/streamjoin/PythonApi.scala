@@ -4,9 +4,15 @@ import java.util.Properties
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.runtime.{StreamExecution, StreamingQueryWrapper}
+import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.analysis.{InputName, JoinNames}
-import org.apache.spark.sql.types.{StringType, StructType}
+import org.apache.spark.sql.streamjoin.execution.LateRows
+import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 /** What the Python package calls, all of it. */
@@ -33,14 +39,46 @@ object PythonApi {
     case _ => false
   }
 
+  /**
+   * The rows that the joins of a query have dropped as late, as a table or as a stream. See [[LateRows.Schema]].
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   where the query does not keep them
+   */
+  def lateRows(session: SparkSession, query: StreamingQuery, streaming: Boolean): DataFrame = {
+    val execution = query match {
+      case wrapper: StreamingQueryWrapper => wrapper.streamingQuery
+      case other => other.asInstanceOf[StreamExecution]
+    }
+    val folder = new Path(execution.resolvedCheckpointRoot, LateRows.Directory)
+    val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+    if (!CheckpointFileManager.create(folder, hadoopConf).exists(folder))
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_LATE_ROWS_NOT_KEPT",
+        "checkpoint" -> execution.resolvedCheckpointRoot
+      )
+    // Retention may remove a file that a reader has seen.
+    val options = Map("timestampFormat" -> LateRows.TimestampFormat, "ignoreMissingFiles" -> "true")
+    if (streaming) session.readStream.schema(LateRows.Schema).options(options).json(folder.toString)
+    else {
+      val committed = execution.commitLog.getLatestBatchId().getOrElse(-1L)
+      session.read
+        .schema(LateRows.Schema)
+        .options(options)
+        .json(folder.toString)
+        .where(s"batch <= $committed")
+    }
+  }
+
   private val BoundsSchema: StructType =
-    Seq("side", "column", "bound", "keeps", "conjunct").foldLeft(new StructType)(
-      _.add(_, StringType, nullable = false)
-    )
+    Seq("side", "column", "bound", "keeps", "conjunct", "origin").foldLeft(
+      new StructType().add("join", IntegerType, nullable = false)
+    )(_.add(_, StringType, nullable = false))
 
   /**
-   * The time bounds of every join of two streams in a DataFrame, a row each: the input whose rows it keeps, its event-time
-   * column, the bound, what it keeps, and the conjunct that it came from.
+   * The time bounds of every join of two streams in a DataFrame, a row each: the number of the join, from the inputs up, the
+   * input whose rows the bound keeps, its event-time column, the bound, what it keeps, the conjunct that it came from and
+   * where that stands. An event-time column without a bound in a join has a row that says what gives it its watermark.
    *
    * @throws org.apache.spark.sql.AnalysisException
    *   for a join that `start()` would refuse
@@ -50,9 +88,17 @@ object PythonApi {
     val inputs = InputName.of(plan)
     val rows = for {
       join <- StreamJoins.of(plan, df.sparkSession)
-      names = JoinNames.of(join.plan, join.left.output, join.right.output, inputs)
-      words <- join.plan.found.map(names.bound)
-    } yield Row(words.side, words.column, words.bound, words.keeps, words.conjunct)
+      names = JoinNames.of(join.plan, join.times, join.left.output, join.right.output, inputs)
+      words <- names.bounds(join.plan, join.times)
+    } yield Row(
+      join.plan.ordinal + 1,
+      words.side,
+      words.column,
+      words.bound,
+      words.keeps,
+      words.conjunct,
+      words.origin
+    )
     df.sparkSession.createDataFrame(rows.asJava, BoundsSchema)
   }
 }

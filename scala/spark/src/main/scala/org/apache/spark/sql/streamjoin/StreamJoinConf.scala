@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
+import java.util.concurrent.TimeUnit
+
 import org.apache.spark.internal.config.ConfigEntry
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
@@ -56,8 +58,45 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefaultString("512m")
 
-  val all: Seq[ConfigEntry[_]] =
-    Seq(Enabled, Unbounded, WatermarkBeforeFilter, MaxAccumulatedRecords, IndexMemory)
+  val Count = "count"
+  val Keep = "keep"
+
+  val LateRows: ConfigEntry[String] = SQLConf
+    .buildConf("spark.streamjoin.lateRows")
+    .doc(
+      "What to do with rows that come late: count them, or keep them in the checkpoint for sj.late_rows as well."
+    )
+    .version("0.1.0")
+    .stringConf
+    .checkValues(Set(Count, Keep))
+    .createWithDefault(Count)
+
+  val LateRowsMaxAge: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.lateRows.maxAge")
+    .doc("How long late rows are kept.")
+    .version("0.1.0")
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("7d")
+
+  val LateRowsMaxBytes: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.lateRows.maxBytes")
+    .doc("How many bytes of late rows are kept; beyond them, the oldest go.")
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("1g")
+
+  val all: Seq[ConfigEntry[_]] = Seq(
+    Enabled,
+    Unbounded,
+    WatermarkBeforeFilter,
+    MaxAccumulatedRecords,
+    IndexMemory,
+    LateRows,
+    LateRowsMaxAge,
+    LateRowsMaxBytes
+  )
 
   def enabled: Boolean = SQLConf.get.getConf(Enabled)
   def handsOver: Boolean = SQLConf.get.getConf(Unbounded) == Spark

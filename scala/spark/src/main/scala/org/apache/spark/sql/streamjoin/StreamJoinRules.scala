@@ -28,7 +28,7 @@ import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStre
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.analysis.RecognizeJoin
+import org.apache.spark.sql.streamjoin.analysis.{AskForWatermarks, RecognizeJoin}
 import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin, WatermarkBarrier}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
@@ -171,6 +171,7 @@ private[streamjoin] object RecognizeJoins extends Rule[LogicalPlan] {
             case Left(_) if StreamJoinConf.handsOver => join
             case Left(refused) => throw refused
           }
+        case operator if operator.isStreaming => AskForWatermarks(operator, lineage)
       }
     }
 }

@@ -14,14 +14,16 @@ class CoreOracleSuite extends AnyFunSuite with SparkTest {
   private val seeds = SparkTest.seeds(default = 18)
 
   for {
+    (keys, equality) <- Seq("" -> true, ", without an equality" -> false)
     seed <- 1 to seeds
     joinType = JoinType.all(seed % JoinType.all.size)
-  } test(s"seed $seed, ${joinType.name}") {
-    compare(new RandomTrace(seed, joinType))
+  } test(s"seed $seed, ${joinType.name}$keys") {
+    compare(new RandomTrace(seed, joinType, equality))
   }
 
   private def compare(random: RandomTrace): Assertion = {
-    val query = new TraceQuery(spark, random.trace, newFolder(s"seed-${random.seed}"), random.delay)
+    val query =
+      new TraceQuery(spark, random.trace, newFolder(s"seed-${random.seed}"), random.delay, keyed = false)
     val oracle = new Oracle(random)
     try {
       query.start()

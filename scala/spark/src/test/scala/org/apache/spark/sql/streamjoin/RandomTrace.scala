@@ -10,7 +10,7 @@ final case class RandomBatch(rows: Seq[TraceRow], restart: Boolean)
  * Random rows for a random join: keys, ties, nulls, duplicates, disorder, late rows, inputs that run apart and at times
  * stand still, restarts.
  */
-final class RandomTrace(val seed: Long, joinType: JoinType) {
+final class RandomTrace(val seed: Long, joinType: JoinType, equality: Boolean = true) {
   private val random = new Random(seed)
 
   /** Seconds; less than the disorder, so that some rows are late. */
@@ -26,7 +26,8 @@ final class RandomTrace(val seed: Long, joinType: JoinType) {
       if (sometimes)
         Seq(s"right.time > left.time + ${lowest - 1}", s"left.time - ${-highest} >= right.time").map(signs)
       else Seq(s"right.time >= left.time + $lowest", s"right.time <= left.time + $highest").map(signs)
-    val lines = Seq(s"join: ${joinType.name}", "left: time", "right: time", "on: left.id = right.id") ++
+    val lines = Seq(s"join: ${joinType.name}", "left: time", "right: time") ++
+      Option.when(equality)("on: left.id = right.id") ++
       bounds.map("on: " + _) ++
       Option.when(sometimes)("on: left.v < right.v") ++
       Option.when(sometimes)("on: left.v > 0") ++

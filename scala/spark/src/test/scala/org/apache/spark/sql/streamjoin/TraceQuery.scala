@@ -32,12 +32,19 @@ final case class BatchSeen(
  *
  * @param delay
  *   seconds that the watermark stays behind the rows
+ * @param keyed
+ *   where the trace has no equality, all rows get the same key, and meet in one task
  */
-final class TraceQuery(spark: SparkSession, trace: Trace, checkpoint: String, delay: Long = TraceQuery.Far) {
+final class TraceQuery(
+    spark: SparkSession,
+    trace: Trace,
+    checkpoint: String,
+    delay: Long = TraceQuery.Far,
+    keyed: Boolean = true
+) {
   import TraceQuery._
 
-  // A join needs an equality: where the trace has none, all rows get the same key.
-  private val needsKey = !trace.on.exists(c => c.operator == "=" && c.columns.map(_.side).distinct.size == 2)
+  private val needsKey = keyed && !hasEquality(trace)
 
   private val schema: Map[Side, StructType] = Side.both.map { side =>
     val columns = trace.columns(side).map { name =>
@@ -170,6 +177,9 @@ final class TraceQuery(spark: SparkSession, trace: Trace, checkpoint: String, de
 }
 
 object TraceQuery {
+
+  def hasEquality(trace: Trace): Boolean =
+    trace.on.exists(c => c.operator == "=" && c.columns.map(_.side).distinct.size == 2)
 
   /** Seconds, more than any bound. */
   val Far = 1000000L

@@ -12,7 +12,8 @@ class TraceSuite extends AnyFunSuite with SparkTest {
       groups: Trace => Seq[Seq[Step]] = _.single,
       stopping: Boolean = false,
       runs: Trace => Boolean = _ => true,
-      conf: Map[String, String] = Map.empty
+      conf: Map[String, String] = Map.empty,
+      keyed: Boolean = true
   )
 
   private val rocksDb = Map(
@@ -27,6 +28,8 @@ class TraceSuite extends AnyFunSuite with SparkTest {
 
   // The types, and all that a restart could lose.
   private val lasting = (trace: Trace) => trace.name.startsWith("type-") || trace.name.contains("restart")
+  // The cap is one task's, and rows without a key are in all of them.
+  private val keyless = (trace: Trace) => !TraceQuery.hasEquality(trace) && trace.cap.isEmpty
   private val few = Set("type-full-outer", "type-left-semi", "matched-flag-survives-restart")
 
   private val modes = Seq(
@@ -42,6 +45,14 @@ class TraceSuite extends AnyFunSuite with SparkTest {
       conf = rocksDb ++ changelog ++ formatTwo,
       runs = trace => few(trace.name)
     ),
+    Mode("without an equality", keyed = false, runs = keyless),
+    Mode(
+      "without an equality, stopped and started at every step",
+      stopping = true,
+      keyed = false,
+      runs = keyless
+    ),
+    Mode("without an equality, RocksDB", conf = rocksDb, keyed = false, runs = t => keyless(t) && lasting(t)),
     Mode("no memory for the index", groups = _.merged, conf = noMemory, runs = _.cap.isEmpty),
     Mode("no memory for the index, RocksDB", conf = rocksDb ++ noMemory, runs = lasting)
   )
@@ -57,7 +68,7 @@ class TraceSuite extends AnyFunSuite with SparkTest {
   }
 
   private def run(trace: Trace, mode: Mode): Option[String] = {
-    val query = new TraceQuery(spark, trace, newFolder(trace.name))
+    val query = new TraceQuery(spark, trace, newFolder(trace.name), keyed = mode.keyed)
     try
       trace.failure(mode.groups(trace), () => query.start(), SparkTest.errorClass) { group =>
         if (mode.stopping || group.head.action == Restart) {

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import scala.util.Try
-
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
@@ -48,9 +46,12 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
 
   /** The bounds in a conjunct, one or two (an equality is both). */
   def bounds(conjunct: Expression): Seq[FoundBound] =
-    comparisons(conjunct).flatMap { case (greater, less, strict) =>
-      bound(greater, less, strict, conjunct).toSeq
-    }
+    for {
+      comparison <- TimeComparison.in(conjunct)
+      side <- sideOf(comparison.out)
+      other <- sideOf(comparison.in)
+      if side != other
+    } yield FoundBound(side, comparison.out, comparison.in, comparison.postpone, conjunct, comparison.exact)
 
   /** The problems of a conjunct that looks like a bound and is none. */
   def problem(conjunct: Expression): Option[NoBound] = conjunct match {
@@ -59,7 +60,9 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
       if (inside.isEmpty) None else Some(InsideOr(or, inside))
     case _ if sideOf(conjunct).isDefined || bounds(conjunct).nonEmpty => None
     case _ =>
-      comparisons(conjunct).headOption
+      TimeComparison
+        .pairs(conjunct)
+        .headOption
         .filter(_ => Seq(left, right).forall(side => spansTime(conjunct, side)))
         .flatMap { case (greater, less, _) => why(greater, less).map(NotConstant(conjunct, _)) }
   }
@@ -71,58 +74,6 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
 
   private def spansTime(expression: Expression, side: AttributeSet): Boolean =
     expression.references.exists(column => WatermarkLineage.isTime(column) && side.contains(column))
-
-  /** A conjunct as `greater >= less`, or `>` when strict. */
-  private def comparisons(conjunct: Expression): Seq[(Expression, Expression, Boolean)] = conjunct match {
-    case GreaterThanOrEqual(l, r) => Seq((l, r, false))
-    case GreaterThan(l, r) => Seq((l, r, true))
-    case LessThanOrEqual(l, r) => Seq((r, l, false))
-    case LessThan(l, r) => Seq((r, l, true))
-    case EqualTo(l, r) => Seq((l, r, false), (r, l, false))
-    case EqualNullSafe(l, r) if !l.nullable || !r.nullable => Seq((l, r, false), (r, l, false))
-    case _ => Nil
-  }
-
-  private def bound(
-      greater: Expression,
-      less: Expression,
-      strict: Boolean,
-      conjunct: Expression
-  ): Option[FoundBound] =
-    (greater, less) match {
-      case (l: Attribute, r: Attribute) if WatermarkLineage.isWindow(l) && WatermarkLineage.isWindow(r) =>
-        conjunct match {
-          case _: EqualTo | _: EqualNullSafe => opposite(l, r, 0L, conjunct, exact = false)
-          // Windows are ordered by their starts; of windows of two lengths, that says nothing about their ends.
-          case _ => None
-        }
-      case _ =>
-        for {
-          more <- LinearTime.of(greater).toOption
-          fewer <- LinearTime.of(less).toOption
-          difference <- Try(more - fewer).toOption
-          found <- difference match {
-            // out - in + constant >= 0, and one microsecond less where the comparison is strict.
-            case LinearTime(Seq(out), Seq(in), constant, slack) =>
-              Try(Math.addExact(constant, slack - (if (strict) 1 else 0))).toOption
-                .flatMap(opposite(out, in, _, conjunct, exact = slack == 0))
-            case _ => None
-          }
-        } yield found
-    }
-
-  private def opposite(
-      out: Attribute,
-      in: Attribute,
-      postpone: Long,
-      conjunct: Expression,
-      exact: Boolean
-  ): Option[FoundBound] =
-    (sideOf(out), sideOf(in)) match {
-      case (Some(side), Some(other)) if side != other =>
-        Some(FoundBound(side, out, in, postpone, conjunct, exact))
-      case _ => None
-    }
 
   private def why(greater: Expression, less: Expression): Option[String] =
     Seq(greater, less).map(LinearTime.of).collectFirst {

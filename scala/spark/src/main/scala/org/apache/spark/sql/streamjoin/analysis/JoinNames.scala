@@ -1,6 +1,12 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  AttributeReference,
+  AttributeSet,
+  ExprId,
+  Expression
+}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Join, LogicalPlan, SubqueryAlias}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinPlan}
@@ -46,11 +52,17 @@ private[streamjoin] object InputName {
   }
 }
 
-/** A join in words: what its inputs, columns and bounds are called. */
+/**
+ * A join in words: what its inputs, columns and bounds are called.
+ *
+ * @param aliases
+ *   of columns of an input that is itself made of several
+ */
 final private[streamjoin] class JoinNames(
     names: Map[Side, InputName],
     left: AttributeSet,
-    right: AttributeSet
+    right: AttributeSet,
+    aliases: Map[ExprId, String] = Map.empty
 ) {
 
   private def sideOf(attribute: Attribute): Option[Side] =
@@ -58,10 +70,17 @@ final private[streamjoin] class JoinNames(
 
   def name(side: Side): String = names(side).table
 
-  private val ambiguous: Set[String] = left.map(_.name).toSet & right.map(_.name).toSet
+  private val ambiguous: Set[String] =
+    (left.toSeq ++ right.toSeq)
+      .groupBy(_.name)
+      .collect { case (name, several) if several.size > 1 => name }
+      .toSet
 
   private def qualifier(side: Side, attribute: Attribute): Option[String] =
-    names(side).alias.orElse(if (ambiguous(attribute.name)) Some(side.name) else None)
+    aliases
+      .get(attribute.exprId)
+      .orElse(names(side).alias)
+      .orElse(if (ambiguous(attribute.name)) Some(side.name) else None)
 
   def column(side: Side, attribute: Attribute): String =
     (qualifier(side, attribute).toSeq :+ attribute.name).mkString(".")
@@ -79,16 +98,40 @@ final private[streamjoin] class JoinNames(
       .sql
       .replace("`", "")
 
-  def bound(found: FoundBound): BoundInWords = {
-    val (out, in) = (column(found.side, found.out), column(found.side.other, found.in))
+  /** The bounds of a join, and what gives a watermark to the event-time columns that have none. */
+  def bounds(join: JoinPlan, times: Seq[Attribute]): Seq[BoundInWords] =
+    join.found.map(bound) ++ times.indices.filterNot(join.bounds.expires).flatMap(derived(join, times, _))
+
+  private def derived(join: JoinPlan, times: Seq[Attribute], key: Int): Seq[BoundInWords] = {
+    val side = join.sides(key)
+    val out = column(side, times(key))
+    val reaching = for {
+      bound <- join.bounds.reaching(key)
+      constraint <- join.constraints
+      if constraint.out == times(bound.out).exprId && constraint.in == times(bound.in).exprId
+    } yield BoundInWords(
+      name(side),
+      times(key).name,
+      JoinNames.inequality(column(side, times(bound.in)), out, bound.postpone),
+      s"$out is held back with ${column(side, times(bound.in))}",
+      constraint.from.map(source => text(source.conjunct)).mkString(" AND "),
+      constraint.from.map(_.join.fold("a filter")(n => s"join ${n + 1}")).distinct.mkString(", ")
+    )
+    if (reaching.nonEmpty) reaching
+    else
+      Seq(
+        BoundInWords(name(side), times(key).name, "none", s"$out has no watermark behind this join", "", "")
+      )
+  }
+
+  private def bound(found: FoundBound): BoundInWords = {
+    val in = column(found.side.other, found.in)
+    val bound = JoinNames.inequality(in, column(found.side, found.out), found.postpone)
     val offset = math.abs(found.postpone)
-    val bound =
-      if (offset == 0) s"$in <= $out"
-      else s"$in <= $out ${if (found.postpone > 0) "+" else "-"} ${JoinNames.duration(offset)}"
     val keeps =
       if (found.postpone >= 0) s"${name(found.side)} kept ${JoinNames.duration(found.postpone)}"
       else s"${name(found.side)} kept until ${JoinNames.duration(offset)} before the watermark of $in"
-    BoundInWords(name(found.side), found.out.name, bound, keeps, text(found.conjunct))
+    BoundInWords(name(found.side), found.out.name, bound, keeps, text(found.conjunct), BoundInWords.Own)
   }
 }
 
@@ -105,15 +148,25 @@ final private[streamjoin] class JoinNames(
  *   such as `orders kept 1 hour`
  * @param conjunct
  *   the part of the condition that it was found in
+ * @param origin
+ *   where that condition stands
  */
 final private[streamjoin] case class BoundInWords(
     side: String,
     column: String,
     bound: String,
     keeps: String,
-    conjunct: String
+    conjunct: String,
+    origin: String
 ) {
-  override def toString: String = s"$bound: $keeps"
+  override def toString: String =
+    if (origin == BoundInWords.Own) s"$bound: $keeps"
+    else if (origin.isEmpty) keeps
+    else s"$bound by $origin: $keeps"
+}
+
+private[streamjoin] object BoundInWords {
+  val Own = "this join"
 }
 
 private[streamjoin] object JoinNames {
@@ -145,26 +198,46 @@ private[streamjoin] object JoinNames {
   ): JoinNames = {
     val (leftSet, rightSet) = (AttributeSet(left), AttributeSet(right))
     val columns = expressions.flatMap(_.collect { case column: AttributeReference => column })
-    val names = Side.both.map { side =>
+    val found = Side.both.map { side =>
       val own = columns.filter(if (side == LeftSide) leftSet.contains(_) else rightSet.contains(_))
-      val alias = own.flatMap(_.qualifier.lastOption).headOption
-      side -> alias.fold(unnamed(side))(name => InputName(Some(name), name))
+      val aliases = own.flatMap(column => column.qualifier.lastOption.map(column.exprId -> _))
+      aliases.map(_._2).distinct match {
+        case Seq(name) => (side -> InputName(Some(name), name), Nil)
+        case _ => (side -> unnamed(side), aliases)
+      }
     }
-    new JoinNames(names.toMap, leftSet, rightSet)
+    new JoinNames(found.map(_._1).toMap, leftSet, rightSet, found.flatMap(_._2).toMap)
   }
 
   /** From the names in the analyzed query. */
   def of(
       join: JoinPlan,
+      times: Seq[Attribute],
       left: Seq[Attribute],
       right: Seq[Attribute],
       inputs: Map[Origin, InputName]
   ): JoinNames = {
-    val names = Side.both.map { side =>
-      val origins = join.keys(side).flatMap(key => origin(join.watermarks(key)))
-      side -> origins.flatMap(inputs.get).headOption.getOrElse(sideName(side))
+    val found = for {
+      side <- Side.both
+      known = join.keys(side).flatMap(key => origin(join.watermarks(key)).flatMap(inputs.get).map(key -> _))
+    } yield known.map(_._2).distinct match {
+      case Seq() => (side -> sideName(side), Nil)
+      case Seq(one) => (side -> one, Nil)
+      case several =>
+        val columns = (if (side == LeftSide) left else right).flatMap { column =>
+          column.qualifier.lastOption
+            .filter(alias => several.exists(_.alias.contains(alias)))
+            .map(column.exprId -> _)
+        }
+        val aliases = columns ++ known.flatMap { case (key, name) => name.alias.map(times(key).exprId -> _) }
+        (side -> InputName(None, several.map(_.table).mkString(" with ")), aliases)
     }
-    new JoinNames(names.toMap, AttributeSet(left), AttributeSet(right))
+    new JoinNames(
+      found.map(_._1).toMap,
+      AttributeSet(left),
+      AttributeSet(right),
+      found.flatMap(_._2).toMap
+    )
   }
 
   private def sideName(side: Side): InputName = InputName(Some(side.name), side.name)
@@ -172,6 +245,7 @@ private[streamjoin] object JoinNames {
   private def origin(watermark: ColumnWatermark): Option[Origin] = watermark match {
     case ColumnWatermark.Marked(origin) => Some(origin)
     case ColumnWatermark.Shifted(_, column) => origin(column)
+    case join: ColumnWatermark.Joined => origin(join.columns(join.key))
     case _ => None
   }
 
@@ -183,6 +257,11 @@ private[streamjoin] object JoinNames {
     MICROS_PER_MILLIS -> "millisecond",
     1L -> "microsecond"
   )
+
+  /** `out >= in - postpone`, as people write it. */
+  private def inequality(in: String, out: String, postpone: Long): String =
+    if (postpone == 0) s"$in <= $out"
+    else s"$in <= $out ${if (postpone > 0) "+" else "-"} ${duration(math.abs(postpone))}"
 
   /** `1 hour 30 minutes` for a number of microseconds, none of it left out. */
   def duration(micros: Long): String = {

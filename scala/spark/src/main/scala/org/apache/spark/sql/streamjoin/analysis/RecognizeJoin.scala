@@ -16,8 +16,13 @@ import org.apache.spark.sql.catalyst.plans.{
 }
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.streamjoin.JoinDescription
-import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan}
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkLineage}
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan, Routing}
+import org.apache.spark.sql.streamjoin.watermark.{
+  ColumnWatermark,
+  RowConstraint,
+  RowConstraints,
+  WatermarkLineage
+}
 import org.apache.spark.sql.types.StringType
 
 import streamjoin.core.{JoinType, Left => LeftSide, Side, TimeBound, TimeBounds}
@@ -66,15 +71,30 @@ private[streamjoin] object RecognizeJoin {
     private val usable: Seq[FoundBound] =
       found.filter(b => Seq(b.out, b.in).forall(c => keyOf.contains(c.exprId)))
 
+    private val watermarks: IndexedSeq[ColumnWatermark] = Side.both.flatMap(marked(_).map(_._2)).toIndexedSeq
+
+    /** A bound lets rows go only if the watermark that drives it moves. */
+    private def moves(bound: FoundBound): Boolean = watermarks(keyOf(bound.in.exprId)).isDefined
+
+    /** What holds between the event-time columns of one input. A row that is kept has the times that its bounds need. */
+    private def constraints: Seq[RowConstraint] = Side.both.flatMap { side =>
+      val needed = usable.flatMap(bound => Seq(bound.out, bound.in)).map(_.exprId).toSet
+      RowConstraints
+        .of(plan(side))
+        .closed(needed)
+        .all
+        .filter(constraint => Seq(constraint.out, constraint.in).forall(keyOf.contains))
+    }
+
     /** The keys of either side, which are compared by their bytes, and what is left of the condition. */
-    private val equality: Option[(Seq[Expression], Seq[Expression], Option[Expression])] = join match {
+    private val (leftKeys, rightKeys, rest) = join match {
       case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
         val (byBytes, byValue) = leftKeys.zip(rightKeys).map(comparable).partition { case (left, _) =>
           UnsafeRowUtils.isBinaryStable(left.dataType)
         }
-        val rest = PredicateParts.all(byValue.map { case (left, right) => EqualTo(left, right) } ++ other)
-        if (byBytes.isEmpty) None else Some((byBytes.map(_._1), byBytes.map(_._2), rest))
-      case _ => None
+        val besides = byValue.map { case (left, right) => EqualTo(left, right) } ++ other
+        (byBytes.map(_._1), byBytes.map(_._2), PredicateParts.all(besides))
+      case _ => (Nil, Nil, join.condition)
     }
 
     /** Strings of a collation by their collation keys, which Spark puts in for columns only (RewriteCollationJoin). */
@@ -88,7 +108,7 @@ private[streamjoin] object RecognizeJoin {
     def refusal: Option[AnalysisException] = {
       val refusals =
         new Refusals(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
-      val unbounded = Side.both.find(side => !usable.exists(_.side == side))
+      val unbounded = Side.both.find(side => !usable.exists(bound => bound.side == side && moves(bound)))
       unbounded
         .map { side =>
           val problems = conjuncts.flatMap(condition.problem)
@@ -96,41 +116,52 @@ private[streamjoin] object RecognizeJoin {
             case or: NoBound.InsideOr if or.bounds.exists(_.side == side) => or
           }
           lazy val varying = problems.collectFirst { case conjunct: NoBound.NotConstant => conjunct }
-          found
-            .find(_.side == side)
-            .map { bound =>
-              val unmarked = Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId)).get
-              refusals.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)
+          lazy val standing = usable.find(_.side == side).map { bound =>
+            val moving = marked(side.other).collectFirst {
+              case (column, watermark) if watermark.isDefined => column
             }
+            refusals.undefinedWatermark(bound, moving)
+          }
+          standing
+            .orElse(
+              found
+                .find(_.side == side)
+                .map { bound =>
+                  val unmarked = Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId)).get
+                  refusals.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)
+                }
+            )
             .orElse(inOr.map(refusals.boundInOr(side, _, Side.both.filterNot(usable.map(_.side).contains))))
             .orElse(varying.map(refusals.notConstant(side, _)))
             .getOrElse(refusals.unbounded(side))
         }
-        .orElse(if (equality.isEmpty) Some(refusals.noEquality) else None)
     }
 
     def result(ordinal: Int): IntervalJoin = {
-      val (leftKeys, rightKeys, other) = equality.get
+      val known = constraints
       val keys = Side.both.map(side => marked(side).map { case (column, _) => keyOf(column.exprId) }.toSet)
       IntervalJoin(
         join.left,
         join.right,
         leftKeys.map(NormalizeFloatingNumbers.normalize),
         rightKeys.map(NormalizeFloatingNumbers.normalize),
-        other,
+        rest,
         times,
         JoinPlan(
           joinType,
           Side.both.flatMap(side => marked(side).map(_ => side)).toIndexedSeq,
-          Side.both.flatMap(marked(_).map(_._2)).toIndexedSeq,
+          watermarks,
           new TimeBounds(
             keys.head,
             keys(1),
-            usable.map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone))
+            usable.map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone)),
+            known.map(c => TimeBound(keyOf(c.out), keyOf(c.in), c.postpone))
           ),
           tightest,
-          JoinDescription.text(join.left.output, join.right.output, other),
-          ordinal
+          JoinDescription.text(join.left.output, join.right.output, rest),
+          ordinal,
+          known,
+          Routing.of(joinType, equality = leftKeys.nonEmpty)
         )
       )
     }

@@ -72,8 +72,21 @@ final private[streamjoin] class Refusals(
       ): _*
     )
 
-  def noEquality: AnalysisException =
-    StreamJoinErrors.analysis("STREAMJOIN_NO_EQUALITY", common(LeftSide) ++ Seq("key" -> "id"): _*)
+  /**
+   * The bound is driven by a column that has no watermark behind the join below.
+   *
+   * @param moving
+   *   another event-time column of the same input, whose watermark moves
+   */
+  def undefinedWatermark(bound: FoundBound, moving: Option[Attribute]): AnalysisException = {
+    val other = bound.side.other
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_WATERMARK_UNDEFINED",
+      "waits" -> s"The ${joinType.name} join of two streams (${text(bound.conjunct)})",
+      "column" -> column(other, bound.in),
+      "rewrite" -> Refusals.tie(column(other, bound.in), moving.map(column(other, _)))
+    )
+  }
 
   private def inSql(bound: FoundBound): String = {
     val (out, in) = (column(bound.side, bound.out), column(bound.side.other, bound.in))
@@ -96,4 +109,23 @@ final private[streamjoin] class Refusals(
       .orElse((if (side == LeftSide) join.left else join.right).output.find(_.dataType == TimestampType))
       .map(column(side, _))
       .getOrElse(s"${side.name}.time")
+}
+
+private[streamjoin] object Refusals {
+
+  /** An operator of Spark's above a join waits for a column that has no watermark there. */
+  def undefinedWatermark(operator: String, column: String, moving: Option[String]): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_WATERMARK_UNDEFINED",
+      "waits" -> s"The $operator of Spark's above a join of two streams",
+      "column" -> column,
+      "rewrite" -> tie(column, moving)
+    )
+
+  /** An operator of Spark's above a join would go by the one watermark of the query. */
+  def singleWatermark(operator: String): AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_SINGLE_WATERMARK", "operator" -> operator)
+
+  private def tie(column: String, moving: Option[String]): String =
+    s"$column >= ${moving.getOrElse("<a column with a bound>")} - INTERVAL 1 HOUR"
 }

@@ -4,6 +4,7 @@ import java.lang.ref.WeakReference
 import java.util.concurrent.CompletableFuture
 import java.util.{Collections, UUID, WeakHashMap}
 
+import scala.collection.mutable
 import scala.concurrent.duration.Duration
 
 import org.apache.hadoop.fs.Path
@@ -12,6 +13,7 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.execution.streaming.runtime.{
   IncrementalExecution,
@@ -22,7 +24,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 }
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
-import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan, Routing}
 import org.apache.spark.sql.streamjoin.watermark._
 import org.apache.spark.sql.streamjoin.{JoinLog, StreamJoinConf}
 import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
@@ -59,22 +61,41 @@ final private[streamjoin] class BatchBinding(
 ) {
   import BatchBinding._
 
-  def lateValues: WatermarkValues = late.values(sparkLate)
-  def evictionValues: WatermarkValues = eviction.values(sparkEviction)
+  lazy val lateValues: WatermarkValues = late.values(sparkLate)
+  lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
+
+  /** The number of tasks of a join, each with a state store of its own. */
+  def partitions(join: JoinPlan): Int = if (join.routing == Routing.OneTask) 1 else execution.numStateStores
 
   /** Where the rows of a join are. */
-  def stateInfo(ordinal: Int): StatefulOperatorStateInfo = {
-    val operator = FirstOperatorId + ordinal
+  def stateInfo(join: JoinPlan): StatefulOperatorStateInfo = {
+    val operator = FirstOperatorId + join.ordinal
     StatefulOperatorStateInfo(
       execution.checkpointLocation,
       execution.runId,
       operator,
       execution.currentBatchId,
-      execution.numStateStores,
+      partitions(join),
       None,
       execution.currentStateStoreCkptId.get(operator)
     )
   }
+
+  /**
+   * The watermarks that Spark asks a join about (`PropagateWatermarkSimulator`). Once for each batch: after the batch before
+   * it, to learn whether this one has to run; for the first batch of a run while that is planned, and then before it about
+   * the batch before, where Spark had a watermark by then.
+   */
+  def asked(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
+    if (hasRun) next.values(sparkWatermarkMs)
+    else if (execution.isFirstBatch && sparkLate > 0 && askedForLate.add(ordinal)) lateValues
+    else evictionValues
+
+  private val askedForLate = mutable.Set.empty[Int]
+  @volatile private var hasRun = false
+
+  /** The folder of the late rows. */
+  def lateRows: Path = new Path(new Path(execution.checkpointLocation).getParent, LateRows.Directory)
 
   /** What the user calls the inputs. */
   lazy val inputs: Map[Origin, InputName] = InputName.of(execution.analyzed)
@@ -89,8 +110,14 @@ final private[streamjoin] class BatchBinding(
     nextWritten._1
   }
 
-  /** Sees to it that [[next]] will not have to wait. */
-  def prepareNext(): Unit = nextWritten: Unit
+  /** The batch has run: sees to it that [[next]] will not have to wait. */
+  def prepareNext(): Unit = {
+    nextWritten: Unit
+    hasRun = true
+  }
+
+  /** The newest event times that have come, this batch included. */
+  lazy val newest: Map[Origin, Long] = nextWritten._1.newest(execution.executedPlan)
 
   /** They are kept at once: after a restart they are then as they would have been without one. */
   private lazy val nextWritten: (QueryWatermarks, CompletableFuture[Void]) = {
@@ -100,7 +127,16 @@ final private[streamjoin] class BatchBinding(
 
   /** The binding of the batch after this one, for the same run. */
   private def following(execution: IncrementalExecution): BatchBinding = {
-    if (batch % PurgeInterval == 0) watermarkLog.purge(batch - SQLConf.get.minBatchesToRetain)
+    if (batch % PurgeInterval == 0) {
+      watermarkLog.purge(batch - SQLConf.get.minBatchesToRetain)
+      if (keepsLateRows)
+        LateRows.purge(
+          lateRows,
+          hadoopConf.value.value,
+          SQLConf.get.getConf(StreamJoinConf.LateRowsMaxAge),
+          SQLConf.get.getConf(StreamJoinConf.LateRowsMaxBytes)
+        )
+    }
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
     new BatchBinding(
       batch + 1,
@@ -191,21 +227,25 @@ private[streamjoin] object BatchBinding {
       log.add(batch, watermarks.entry)
       watermarks
     }
+    val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
+    if (keepsLateRows) {
+      val folder = new Path(checkpoint, LateRows.Directory)
+      CheckpointFileManager.create(folder, hadoopConf).mkdirs(folder)
+    }
     new BatchBinding(
       batch,
       late,
       eviction,
       sparkLate,
       sparkEviction,
-      SerializableConfiguration.broadcast(
-        session.sparkContext,
-        SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
-      ),
+      SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
       log,
       new JoinLog(session, checkpoint),
       execution
     )
   }
+
+  private def keepsLateRows: Boolean = SQLConf.get.getConf(StreamJoinConf.LateRows) == StreamJoinConf.Keep
 
   /**
    * Spark's committed watermark is below that of every key under its `min` policy, where each of its watermarks is one

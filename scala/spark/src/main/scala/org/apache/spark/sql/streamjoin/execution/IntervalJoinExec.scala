@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.execution
 
 import java.time.Instant
+import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
 
@@ -9,15 +10,18 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streaming.StateOperatorProgress
+import org.apache.spark.sql.streamjoin.StreamJoinConf
 import org.apache.spark.sql.streamjoin.analysis.JoinNames
-import org.apache.spark.sql.streamjoin.plans.JoinPlan
+import org.apache.spark.sql.streamjoin.plans.{JoinPlan, Routing}
 import org.apache.spark.sql.streamjoin.state.{IndexCache, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkValues
+import org.apache.spark.sql.types.{MapType, VariantType}
 import org.apache.spark.util.CompletionIterator
 
 import streamjoin.core.{JoinType, Left, Side, Watermark}
@@ -55,7 +59,7 @@ final private[streamjoin] case class IntervalJoinExec(
     with StateStoreWriter {
   import IntervalJoinExec._
 
-  override val stateInfo: Option[StatefulOperatorStateInfo] = binding.map(_.stateInfo(join.ordinal))
+  override val stateInfo: Option[StatefulOperatorStateInfo] = binding.map(_.stateInfo(join))
 
   override def shortName: String = OperatorName
 
@@ -63,15 +67,34 @@ final private[streamjoin] case class IntervalJoinExec(
 
   private def partitions: Int = stateInfo.map(_.numPartitions).getOrElse(conf.numShufflePartitions)
 
-  override def requiredChildDistribution: Seq[Distribution] =
-    Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, partitions))
+  override def requiredChildDistribution: Seq[Distribution] = join.routing match {
+    case Routing.ByKey => Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, partitions))
+    case Routing.OneTask => Seq(AllTuples, AllTuples)
+    case Routing.Spread(broadcast) =>
+      Side.both.map { side =>
+        // The strategy has sent it to all tasks.
+        if (side == broadcast) UnspecifiedDistribution
+        else StatefulOpClusteredDistribution(spreadBy(plan(side).output), partitions)
+      }
+  }
+
+  private def plan(side: Side): SparkPlan = if (side == Left) left else right
+
+  /** The whole row, as far as it has a hash: a row goes to the same task in every attempt. */
+  private def spreadBy(columns: Seq[Attribute]): Seq[Attribute] =
+    columns.filterNot(_.dataType.existsRecursively {
+      case _: MapType | VariantType => true
+      case _ => false
+    })
 
   /** A padded row lies where its key was, which the keys of the other side do not say. */
-  override def outputPartitioning: Partitioning = join.joinType match {
-    case JoinType.Inner => PartitioningCollection(Seq(left.outputPartitioning, right.outputPartitioning))
-    case JoinType.LeftOuter | JoinType.LeftSemi | JoinType.LeftAnti => left.outputPartitioning
-    case JoinType.RightOuter => right.outputPartitioning
-    case JoinType.FullOuter => UnknownPartitioning(left.outputPartitioning.numPartitions)
+  override def outputPartitioning: Partitioning = (join.routing, join.joinType) match {
+    case (Routing.Spread(broadcast), _) => plan(broadcast.other).outputPartitioning
+    case (_, JoinType.Inner) =>
+      PartitioningCollection(Seq(left.outputPartitioning, right.outputPartitioning))
+    case (_, JoinType.LeftOuter | JoinType.LeftSemi | JoinType.LeftAnti) => left.outputPartitioning
+    case (_, JoinType.RightOuter) => right.outputPartitioning
+    case (_, JoinType.FullOuter) => UnknownPartitioning(left.outputPartitioning.numPartitions)
   }
 
   override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): IntervalJoinExec =
@@ -89,20 +112,14 @@ final private[streamjoin] case class IntervalJoinExec(
   private def limits(watermarks: IndexedSeq[Long]): IndexedSeq[Long] =
     join.watermarks.indices.map(key => join.bounds.state(key, watermarks(_)))
 
-  private def outputWatermark(watermarks: IndexedSeq[Long]): Long = {
-    val handedOn = if (join.joinType.filtered.isDefined) join.keys(Left) else join.watermarks.indices
-    handedOn.map(key => join.bounds.output(key, watermarks(_))).min
-  }
-
   /**
-   * Spark asks in terms of its own watermark, while it plans this batch for the one before and for this one, and after it
-   * for the next. The smallest output watermark of the event-time columns that go on; where the question may be about
-   * either of two batches, the earlier one counts, which is never too late for what this join still emits.
+   * What Spark's stateful operators above are told: the smallest output watermark of the columns that they wait for. Spark
+   * asks in terms of its own watermark, which says less than what the join knows.
    */
   override def produceOutputWatermark(sparkWatermarkMs: Long): Option[Long] =
     binding.map { batch =>
-      val watermarks = if (sparkWatermarkMs <= batch.sparkLate) late else eviction
-      math.max(Math.floorDiv(outputWatermark(watermarks), MicrosPerMilli), 0L)
+      val values = batch.asked(join.ordinal, sparkWatermarkMs)
+      math.max(Math.floorDiv(join.answers.map(_.value(values)).min, MicrosPerMilli), 0L)
     }
 
   /** When, and only when, the watermarks have moved far enough for a row that is kept to leave. */
@@ -197,12 +214,16 @@ final private[streamjoin] case class IntervalJoinExec(
       Side.both.map(spec.sides(_).layout),
       Side.both.map(spec.sides(_).bucketWidth),
       spec.indexMemory,
-      IndexCache.take(storeId)
+      IndexCache.take(storeId),
+      spec.guest(partition).map(side => JoinState.Guest(side, openBroadcast(hadoopConf)))
     )
     longMetric(Metric.LoadTimeMs) += millisSince(begun)
 
+    val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
+    TaskContext.get().addTaskCompletionListener[Unit](_ => lateRows.foreach(_.abort()))
+
     val updating = System.nanoTime()
-    val task = new JoinTask(spec, partition, state, taskMetrics)
+    val task = new JoinTask(spec, partition, state, taskMetrics, lateRows)
     val numOutputRows = longMetric("numOutputRows")
     val output = task.run(leftRows, rightRows).map { row =>
       numOutputRows += 1
@@ -212,9 +233,35 @@ final private[streamjoin] case class IntervalJoinExec(
       output, {
         task.finish()
         longMetric("allUpdatesTimeMs") += millisSince(updating)
+        // Before the state: what is committed has its late rows.
+        lateRows.foreach(_.commit())
         commit(store, storeId, state)
       }
     )
+  }
+
+  /** The store of the task that keeps the broadcast side, at the version that this batch starts from. */
+  private def openBroadcast(hadoopConf: Configuration)(read: ReadStateStore => Unit): Unit = {
+    val info = getStateInfo
+    val storeId = StateStoreProviderId(info, TaskSpec.BroadcastKeeper, StateStoreId.DEFAULT_STORE_NAME)
+    val provider = StateStoreProvider.createAndInit(
+      // Not the one that the keeper is at work with, if that runs here: a store serves one task at a time.
+      storeId.copy(queryRunId = UUID.randomUUID()),
+      SegmentStore.KeySchema,
+      SegmentStore.ValueSchema,
+      NoPrefixKeyStateEncoderSpec(SegmentStore.KeySchema),
+      useColumnFamilies = false,
+      storeConf,
+      new Configuration(hadoopConf),
+      useMultipleValuesPerKey = false,
+      None
+    )
+    try {
+      val checkpoint = info.getStateStoreCkptId(TaskSpec.BroadcastKeeper).map(_.head)
+      val store = provider.getReadStore(info.storeVersion, checkpoint)
+      try read(store)
+      finally store.release()
+    } finally provider.close()
   }
 
   private def commit(
@@ -225,8 +272,10 @@ final private[streamjoin] case class IntervalJoinExec(
     longMetric("commitTimeMs") += timeTakenMs(state.commit())
     IndexCache.put(storeId, state.committedIndex)
     Side.both.foreach { side =>
-      longMetric("numTotalStateRows") += state.rows(side)
-      longMetric(Metric.rowsInState(side)) += state.rows(side)
+      if (!state.isGuest(side)) {
+        longMetric("numTotalStateRows") += state.rows(side)
+        longMetric(Metric.rowsInState(side)) += state.rows(side)
+      }
       join.bounds.bounded(side).zipWithIndex.foreach { case (key, at) =>
         state.lowest(side, at).foreach(lowest => lowestTimes.add(key -> lowest))
       }
@@ -272,21 +321,39 @@ final private[streamjoin] case class IntervalJoinExec(
 
   // The story: EXPLAIN and progress.
 
-  /** With the watermark of each event-time column as `watermarkMs.<side>.<column>`, once there is one. */
+  /**
+   * With the number of the join, from the inputs up; for each event-time column its watermark, once there is one, and how
+   * far that is behind the newest row of the column; and how far the column that is last is behind the first.
+   */
   override def getProgress(): StateOperatorProgress = {
     // Spark asks when a batch is over, and writes the logs of its sources before it needs to know more.
     binding.foreach(_.prepareNext())
     val progress = super.getProgress()
-    times.zip(eviction).zipWithIndex.foreach { case ((column, micros), key) =>
-      if (micros != Watermark.Undefined) {
-        val side = join.sides(key)
-        progress.customMetrics.put(
-          s"watermarkMs.${side.name}.${column.name}",
-          Math.floorDiv(micros, MicrosPerMilli)
-        )
-      }
-    }
+    progress.customMetrics.put(Metric.Join, join.ordinal + 1L)
+    for ((name, micros) <- watermarkFigures)
+      progress.customMetrics.put(name, Math.floorDiv(micros, MicrosPerMilli))
     progress
+  }
+
+  /** In microseconds, by name; nothing of a column that has no watermark yet. */
+  private def watermarkFigures: Seq[(String, Long)] = {
+    val keys = eviction.indices.map(key => key -> s"${join.sides(key).name}.${keyName(key)}")
+    val known = keys.filter { case (key, _) => eviction(key) != Watermark.Undefined }
+    val received = known.map { case (key, name) => s"watermarkMs.$name" -> eviction(key) }
+    val lags = for {
+      (key, name) <- known
+      newest <- join.watermarks(key).newest(origin => binding.flatMap(_.newest.get(origin)))
+    } yield s"lagMs.$name" -> (newest - eviction(key))
+    val slowest = known.minByOption { case (key, _) => eviction(key) }.toSeq.map { case (key, name) =>
+      s"holdsBackMs.$name" -> (known.map { case (other, _) => eviction(other) }.max - eviction(key))
+    }
+    received ++ lags ++ (if (known.size == keys.size) slowest.filter(_._2 > 0) else Nil)
+  }
+
+  /** The column of a key as it is called on its side: by its name, with its alias where several have that name. */
+  private def keyName(key: Int): String = {
+    val (side, column) = (join.sides(key), times(key))
+    if (join.keys(side).count(times(_).name == column.name) == 1) column.name else names.column(side, column)
   }
 
   override def nodeName: String = "StreamJoin"
@@ -296,9 +363,30 @@ final private[streamjoin] case class IntervalJoinExec(
   override def verboseStringWithOperatorId(): String =
     s"$formattedNodeName\n${describe.map(line => s"  $line").mkString("\n")}\n"
 
+  /** What is needed to keep late rows, where they are asked for. */
+  private[execution] def lateRows: Option[LateRows.Spec] =
+    binding.filter(_ => conf.getConf(StreamJoinConf.LateRows) == StreamJoinConf.Keep).map { batch =>
+      val words = names
+      val inputs = Side.both.map { side =>
+        val columns = join.keys(side).map(keyName)
+        side -> LateRows.Input(words.name(side), columns, DataTypeUtils.fromAttributes(plan(side).output))
+      }
+      LateRows.Spec(batch.lateRows.toString, batch.batch, join.ordinal + 1, inputs.toMap)
+    }
+
   private def names: JoinNames = binding match {
-    case Some(batch) => JoinNames.of(join, left.output, right.output, batch.inputs)
+    case Some(batch) => JoinNames.of(join, times, left.output, right.output, batch.inputs)
     case None => JoinNames.qualified(left.output, right.output, leftKeys ++ rightKeys ++ condition)
+  }
+
+  private def routed: String = join.routing match {
+    case Routing.ByKey => s"routing by hash of the equality over $partitions tasks, one state store each"
+    case Routing.Spread(side) =>
+      val words = names
+      s"routing without an equality: ${words.name(side.other)} spread over $partitions tasks, one state store each; " +
+        s"${words.name(side)} sent to all of them and kept in the first one's store"
+    case Routing.OneTask =>
+      "routing of a full outer join without an equality: all rows to one task, with one state store"
   }
 
   private def describe: Seq[String] = {
@@ -313,11 +401,11 @@ final private[streamjoin] case class IntervalJoinExec(
     }
     Seq(
       join.joinType.name,
-      equality.mkString("equality ", " AND ", ""),
-      join.found.map(words.bound).mkString("bounds ", "; ", ""),
+      if (equality.isEmpty) "no equality" else equality.mkString("equality ", " AND ", ""),
+      words.bounds(join, times).mkString("bounds ", "; ", ""),
       condition.map(words.text).fold("no other condition")("condition " + _),
       watermarks.mkString("watermarks ", "; ", ""),
-      s"routing by hash of the equality over $partitions tasks, one state store each"
+      routed
     )
   }
 }
@@ -327,6 +415,7 @@ private[streamjoin] object IntervalJoinExec {
   private val MicrosPerMilli = 1000L
 
   object Metric {
+    val Join = "join"
     val JoinedRows = "joinedRows"
     val PaddedRows = "paddedRows"
     val EvictedRows = "evictedRows"

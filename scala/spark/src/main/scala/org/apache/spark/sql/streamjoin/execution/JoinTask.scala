@@ -37,7 +37,8 @@ final private[streamjoin] class JoinTask(
     spec: TaskSpec,
     partition: Int,
     state: JoinState,
-    metrics: TaskMetrics
+    metrics: TaskMetrics,
+    lateRows: Option[LateRowsWriter]
 ) {
   private val joinType = spec.joinType
   private val satisfies: BasePredicate = spec.pair
@@ -60,8 +61,11 @@ final private[streamjoin] class JoinTask(
 
   def finish(): Unit = {
     metrics.joined += joined
-    metrics.kept += accumulated - before - leftAtOnce
+    metrics.kept += came - leftAtOnce
   }
+
+  /** A row that comes to every task is counted where it is kept. */
+  private def counts(side: Side): Boolean = !state.isGuest(side)
 
   /** Into the state with those that can meet a row of the other side; the others come out, if they are preserved. */
   private def takeIn(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Rows {
@@ -71,9 +75,9 @@ final private[streamjoin] class JoinTask(
       var out: InternalRow = null
       while (out == null && rows.hasNext) {
         val row = rows.next()
-        if (reader.isLate(row)) {
-          metrics.late += 1
-          metrics.lateBySide(side) += 1
+        val lateAt = reader.lateAt(row)
+        if (lateAt >= 0) {
+          if (counts(side)) dropped(side, row, lateAt)
         } else {
           val stored = reader.meeting(row)
           if (stored != null) keep(side, stored)
@@ -87,8 +91,15 @@ final private[streamjoin] class JoinTask(
     }
   }
 
+  private def dropped(side: Side, row: InternalRow, at: Int): Unit = {
+    metrics.late += 1
+    metrics.lateBySide(side) += 1
+    lateRows.foreach(_.add(side, row, at, spec.sides(side).late(at)))
+  }
+
   private def keep(side: Side, row: UnsafeRow): Unit = {
     accumulated += 1
+    if (counts(side)) came += 1
     if (accumulated >= spec.maxAccumulatedRecords)
       throw StreamJoinErrors.runtime(
         "STREAMJOIN_MAX_ACCUMULATED_RECORDS",
@@ -131,7 +142,7 @@ final private[streamjoin] class JoinTask(
   // Counted here and added up at the end, for a metric is an accumulator.
   private var joined = 0L
   private var leftAtOnce = 0L
-  private val before = accumulated
+  private var came = 0L
 
   private def evict(side: Side): Iterator[InternalRow] = new Rows {
     private val expired =
@@ -142,8 +153,10 @@ final private[streamjoin] class JoinTask(
         metrics.padded += 1
         emit.unmet(side, expired.row)
       } else {
-        metrics.evicted += expired.evicted
-        metrics.removed += expired.evicted
+        if (counts(side)) {
+          metrics.evicted += expired.evicted
+          metrics.removed += expired.evicted
+        }
         null
       }
   }

@@ -100,10 +100,11 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
   private val projection = spec.projection
   private val neverNull = spec.neverNull
 
-  def isLate(row: InternalRow): Boolean = {
+  /** The position of the first event-time column by which a row is late, or -1. */
+  def lateAt(row: InternalRow): Int = {
     var at = 0
     while (at < ordinals.length && (row.isNullAt(ordinals(at)) || time(row, at) >= lateBelow(at))) at += 1
-    at < ordinals.length
+    if (at < ordinals.length) at else -1
   }
 
   /** A window counts for the last instant in it. */

@@ -1,10 +1,16 @@
 package org.apache.spark.sql.streamjoin.execution
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, DirectShufflePartitionID, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThrough
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, WatermarkBarrier}
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, Routing, WatermarkBarrier}
+import org.apache.spark.sql.types.IntegerType
+
+import streamjoin.core.{Left, Right, Side}
 
 /** Plans our logical nodes; binds a join to the batch that is being planned. */
 final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) extends SparkStrategy {
@@ -18,6 +24,9 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         // the query's own copy of the session.
         SQLConf.get.setConf(SQLConf.ADAPTIVE_EXECUTION_ENABLED, false)
       }
+      val tasks = binding.fold(SQLConf.get.numShufflePartitions)(_.partitions(join.plan))
+      def input(side: Side, plan: LogicalPlan): SparkPlan =
+        if (join.plan.routing == Routing.Spread(side)) toEach(planLater(plan), tasks) else planLater(plan)
       IntervalJoinExec(
         join.leftKeys,
         join.rightKeys,
@@ -25,10 +34,18 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         join.times,
         join.plan,
         binding,
-        planLater(join.left),
-        planLater(join.right)
+        input(Left, join.left),
+        input(Right, join.right)
       ) :: Nil
     case WatermarkBarrier(child) => planLater(child) :: Nil
     case _ => Nil
+  }
+
+  /** Every row to each of the tasks, by a shuffle: nothing goes through the driver, and a retry reads what was shuffled. */
+  private def toEach(input: SparkPlan, tasks: Int): SparkPlan = {
+    val task = AttributeReference("task", IntegerType, nullable = false)()
+    val copies = ExpandExec((0 until tasks).map(input.output :+ Literal(_)), input.output :+ task, input)
+    val partitioning = ShufflePartitionIdPassThrough(DirectShufflePartitionID(task), tasks)
+    ProjectExec(input.output, ShuffleExchangeExec(partitioning, copies))
   }
 }

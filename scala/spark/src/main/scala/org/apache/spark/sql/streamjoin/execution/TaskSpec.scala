@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.StreamJoinConf
 import org.apache.spark.sql.streamjoin.analysis.{JoinCondition, PredicateParts}
-import org.apache.spark.sql.streamjoin.plans.JoinPlan
+import org.apache.spark.sql.streamjoin.plans.{JoinPlan, Routing}
 import org.apache.spark.sql.streamjoin.state.Reach
 
 import streamjoin.core.{JoinType, Left, Right, Side, TimeBound}
@@ -16,6 +16,10 @@ import streamjoin.core.{JoinType, Left, Right, Side, TimeBound}
  *   what two rows that a probe finds have to satisfy besides
  * @param indexMemory
  *   in bytes
+ * @param broadcast
+ *   the side whose rows all come to every task
+ * @param lateRows
+ *   where late rows are kept, if they are
  */
 final private[streamjoin] case class TaskSpec(
     joinType: JoinType,
@@ -23,10 +27,19 @@ final private[streamjoin] case class TaskSpec(
     pair: Option[Expression],
     output: Seq[Attribute],
     maxAccumulatedRecords: Long,
-    indexMemory: Long
-)
+    indexMemory: Long,
+    broadcast: Option[Side],
+    lateRows: Option[LateRows.Spec]
+) {
+
+  /** The side whose rows a task looks at but does not keep: another one does. */
+  def guest(partition: Int): Option[Side] = broadcast.filter(_ => partition != TaskSpec.BroadcastKeeper)
+}
 
 private[streamjoin] object TaskSpec {
+
+  /** The task that keeps the broadcast side. */
+  val BroadcastKeeper = 0
 
   /** More of them make a probe look into more buckets, fewer keep expired rows longer. */
   private val BucketsPerSpan = 8
@@ -72,7 +85,12 @@ private[streamjoin] object TaskSpec {
       PredicateParts.all(bySide.getOrElse(None, Nil).filterNot(isReach(parts, probed, _))),
       exec.output,
       exec.conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
-      exec.conf.getConf(StreamJoinConf.IndexMemory)
+      exec.conf.getConf(StreamJoinConf.IndexMemory),
+      join.routing match {
+        case Routing.Spread(side) => Some(side)
+        case _ => None
+      },
+      exec.lateRows
     )
   }
 

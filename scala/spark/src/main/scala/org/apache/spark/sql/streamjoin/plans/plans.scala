@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
 import org.apache.spark.sql.streamjoin.analysis.FoundBound
-import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
 
 import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
 
@@ -43,6 +43,26 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extend
     copy(child = newChild)
 }
 
+/** How the rows of both inputs come together. */
+sealed private[streamjoin] trait Routing
+
+private[streamjoin] object Routing {
+
+  /** Equal keys in one task. */
+  case object ByKey extends Routing
+
+  /** Without an equality: every row of one side to all tasks, each row of the other to one of them. */
+  final case class Spread(broadcast: Side) extends Routing
+
+  /** Without an equality, and both sides preserved: whether a row has matched would lie in all tasks. */
+  case object OneTask extends Routing
+
+  def of(joinType: JoinType, equality: Boolean): Routing =
+    if (equality) ByKey
+    else if (Side.both.forall(joinType.pads)) OneTask
+    else Spread(if (joinType.pads(Right)) Left else Right)
+}
+
 /**
  * What a join of two streams does, as data: worked out once, by analysis, and used by the logical and the physical node.
  *
@@ -58,6 +78,10 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extend
  *   the condition beside the equalities as text, before the optimizer puts the time of a batch in
  * @param ordinal
  *   which join of the query this is, from the inputs up: the number of its state
+ * @param constraints
+ *   what holds between the event-time columns of one input, from the conditions below
+ * @param asked
+ *   the watermark keys that a stateful operator of Spark's above waits for; where there is none, all that go on
  */
 final private[streamjoin] case class JoinPlan(
     joinType: JoinType,
@@ -66,8 +90,25 @@ final private[streamjoin] case class JoinPlan(
     bounds: TimeBounds,
     found: Seq[FoundBound],
     written: String,
-    ordinal: Int
+    ordinal: Int,
+    constraints: Seq[RowConstraint],
+    routing: Routing,
+    asked: Set[Int] = Set.empty
 ) {
+
+  /** The watermark of a key behind the join. */
+  def handedOn(key: Int): ColumnWatermark = new ColumnWatermark.Joined(watermarks, bounds, key, ordinal)
+
+  override def hashCode: Int = ordinal
+
+  /** For Spark's texts of logical plans; that of the operator has the words for people. */
+  override def toString: String = s"join ${ordinal + 1}"
+
+  /** What Spark's stateful operators are told, the smallest of these. */
+  def answers: Seq[ColumnWatermark] = {
+    val all = if (joinType.filtered.isDefined) keys(Left) else sides.indices
+    (if (asked.isEmpty) all else asked.toSeq.sorted).map(handedOn)
+  }
 
   /** The watermark keys of a side. */
   def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)

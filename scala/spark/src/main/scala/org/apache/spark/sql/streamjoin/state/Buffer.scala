@@ -24,12 +24,15 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *   the number of this input in the store
  * @param bucketWidth
  *   the span of a bucket, in microseconds
+ * @param isDurable
+ *   its rows go to the store; otherwise they are in another task's, and here in memory only
  */
 final private[streamjoin] class Buffer(
     val side: Int,
     val layout: RowLayout,
     val bucketWidth: Long,
-    memory: IndexMemory
+    memory: IndexMemory,
+    val isDurable: Boolean = true
 ) {
   private val buckets = new JTreeMap[Long, Buffer.Bucket]
   private val arrivals = new Arrivals(layout, memory)
@@ -109,7 +112,7 @@ final private[streamjoin] class Buffer(
 
   /** Leaves the rows to the store. */
   private[state] def unload(segment: Segment, store: SegmentStore): Unit =
-    if (segment.isLoaded) {
+    if (segment.isLoaded && isDurable) {
       segment.settle()
       write(segment, store)
       segment.unload()
@@ -124,7 +127,8 @@ final private[streamjoin] class Buffer(
   // A batch ends.
 
   private def write(segment: Segment, store: SegmentStore): Unit =
-    if (!segment.isStored) store.write(side, segment, buckets.get(segment.bucket).nextNumber())
+    if (!isDurable) ()
+    else if (!segment.isStored) store.write(side, segment, buckets.get(segment.bucket).nextNumber())
     else if (segment.marksChanged) store.writeMarks(side, segment)
 
   /** Everything that has changed goes to the store. */
@@ -180,8 +184,10 @@ final private[streamjoin] class Buffer(
 
   private[state] def restore(limits: Array[Long]): Unit = evictedBelow = limits
 
-  private[state] def add(segment: Segment): Unit =
+  private[state] def add(segment: Segment): Unit = {
     buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).add(segment)
+    if (memory.exceeded && isDurable) segment.unload()
+  }
 
   private[state] def newSegment(bucket: Long): Segment = {
     val segment = new Segment(layout, bucket, memory)

@@ -39,13 +39,16 @@ final private[streamjoin] class JoinIndex(buffers: Seq[Buffer], val memory: Inde
  *   bytes that the index may hold in memory
  * @param cached
  *   the index of an earlier commit, if one is at hand
+ * @param guest
+ *   a side that another task keeps
  */
 final private[streamjoin] class JoinState(
     store: StateStore,
     layouts: Seq[RowLayout],
     bucketWidths: Seq[Long],
     budget: Long,
-    cached: Option[JoinIndex]
+    cached: Option[JoinIndex],
+    guest: Option[JoinState.Guest] = None
 ) {
   private val segments = new SegmentStore(store)
   private val header = segments.readHeader()
@@ -54,7 +57,7 @@ final private[streamjoin] class JoinState(
   val reused: Boolean = cached.exists(index => header.exists(_.token == index.token))
 
   private val index: JoinIndex =
-    if (reused) cached.get else JoinState.read(segments, header, layouts, bucketWidths, budget)
+    if (reused) cached.get else JoinState.read(segments, header, layouts, bucketWidths, budget, guest)
   // From here on it equals no commit until the next one, and would not be used again if this one came to nothing.
   index.token = null
 
@@ -82,6 +85,9 @@ final private[streamjoin] class JoinState(
     new Expired(buffer(side), below, unmatched, memory, segments)
 
   def rows(side: Side): Long = buffer(side).rows
+
+  /** Another task keeps the rows of this side; here they are to be looked at. */
+  def isGuest(side: Side): Boolean = !index.buffer(side).isDurable
 
   /** The lowest time among the rows of a side, by expiring time. */
   def lowest(side: Side, at: Int): Option[Long] = buffer(side).lowest(at)
@@ -131,7 +137,21 @@ private[streamjoin] object JoinState {
    */
   final case class Size(index: Long, payload: Long, stored: Long, segments: Long, unloaded: Long)
 
-  private def header(buffer: Buffer): SegmentFormat.SideHeader =
+  /**
+   * A side whose rows come to every task and are kept by one. Each task has them in memory, at the version of its own rows:
+   * one token is for both.
+   *
+   * @param open
+   *   the store of the task that keeps them, at the version to be read
+   */
+  final case class Guest(side: Side, open: (ReadStateStore => Unit) => Unit)
+
+  private def header(buffer: Buffer): SegmentFormat.SideHeader = {
+    val all = contents(buffer)
+    if (buffer.isDurable) all else all.copy(segments = 0, marked = 0, rows = 0)
+  }
+
+  private def contents(buffer: Buffer): SegmentFormat.SideHeader =
     SegmentFormat.SideHeader(
       buffer.bucketWidth,
       segments = buffer.segments.size.toLong,
@@ -145,24 +165,48 @@ private[streamjoin] object JoinState {
       header: Option[SegmentFormat.VersionHeader],
       layouts: Seq[RowLayout],
       bucketWidths: Seq[Long],
-      budget: Long
+      budget: Long,
+      guest: Option[Guest] = None
   ): JoinIndex = {
     val memory = new IndexMemory(budget)
     val buffers = Side.both.map { side =>
       val width = header.fold(bucketWidths(side.index))(_.sides(side.index).bucketWidth)
-      new Buffer(side.index, layouts(side.index), width, memory)
+      new Buffer(side.index, layouts(side.index), width, memory, isDurable = !guest.exists(_.side == side))
     }
+    fill(buffers, segments, header)
+    if (header.isDefined) guest.foreach { from =>
+      val looked = buffers(from.side.index)
+      from.open { store =>
+        val kept = new SegmentStore(store)
+        // The keeper's own rows of the other side are nobody else's business.
+        val beside = new Buffer(
+          from.side.other.index,
+          layouts(from.side.other.index),
+          1L,
+          new IndexMemory(Long.MaxValue)
+        )
+        fill(Seq(looked, beside).sortBy(_.side), kept, kept.readHeader())
+      }
+      looked.segments.foreach(_.forgetStore())
+    }
+    val index = new JoinIndex(buffers, memory)
+    index.token = header.map(_.token).orNull
+    index
+  }
+
+  /** Reads a version of a store. */
+  private def fill(
+      buffers: Seq[Buffer],
+      segments: SegmentStore,
+      header: Option[SegmentFormat.VersionHeader]
+  ): Unit = {
     header.foreach { version =>
       version.sides.zip(buffers).foreach { case (side, buffer) => buffer.restore(side.evictedBelow.toArray) }
     }
     segments.readAll(buffers.size, (side, bucket) => buffers(side).newSegment(bucket)) { (side, segment) =>
       buffers(side).add(segment)
-      if (memory.exceeded) segment.unload()
     }
     buffers.foreach(buffer => complete(buffer, header.map(_.sides(buffer.side)), segments))
-    val index = new JoinIndex(buffers, memory)
-    index.token = header.map(_.token).orNull
-    index
   }
 
   /** A value that is missing, or too many, is no cut of another that could be told from its checksum. */
@@ -171,7 +215,7 @@ private[streamjoin] object JoinState {
       header: Option[SegmentFormat.SideHeader],
       segments: SegmentStore
   ): Unit = {
-    val found = this.header(buffer)
+    val found = contents(buffer)
     val expected = header.getOrElse(found.copy(segments = 0, marked = 0, rows = 0))
     if (found.segments != expected.segments || found.rows != expected.rows)
       segments.fail(

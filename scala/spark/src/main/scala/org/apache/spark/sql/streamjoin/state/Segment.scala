@@ -62,6 +62,13 @@ final private[streamjoin] class Segment(
   def isLoaded: Boolean = image != null
   def isStored: Boolean = number >= 0
 
+  /** It was read from the store of another task, and is in none of this one's. */
+  private[state] def forgetStore(): Unit = {
+    number = -1L
+    marksInStore = false
+    marksChanged = false
+  }
+
   /** Bytes of the rows alone, as Spark has them. */
   def payload: Long = rowBytes
 

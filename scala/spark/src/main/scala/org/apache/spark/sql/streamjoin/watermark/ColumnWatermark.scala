@@ -2,6 +2,8 @@ package org.apache.spark.sql.streamjoin.watermark
 
 import java.util.UUID
 
+import scala.collection.mutable
+
 import streamjoin.core.{TimeBounds, Watermark}
 
 /**
@@ -23,10 +25,16 @@ private[streamjoin] object Origin {
  * Where the watermark of a column somewhere in a plan comes from, as data: a pure function of the watermarks that a
  * batch has at its origins, so that every task and every replay get the same.
  */
-sealed private[streamjoin] trait ColumnWatermark {
+sealed private[streamjoin] trait ColumnWatermark extends Serializable {
 
   /** In microseconds; [[Watermark.Undefined]] where no watermark is known yet. */
   def value(of: WatermarkValues): Long
+
+  /** The newest time that has come, from those of the columns as they were marked. */
+  def newest(of: Origin => Option[Long]): Option[Long]
+
+  /** There is one as soon as every stream has one. A column that no time bound ties to another never has one. */
+  def isDefined: Boolean = value(ColumnWatermark.everywhere) != Watermark.Undefined
 }
 
 private[streamjoin] object ColumnWatermark {
@@ -34,38 +42,82 @@ private[streamjoin] object ColumnWatermark {
   /** The column as it was marked. */
   final case class Marked(origin: Origin) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = of.keyed(origin)
+    override def newest(of: Origin => Option[Long]): Option[Long] = of(origin)
   }
 
   /** A column that is the other one plus a constant (microseconds, the lower end where clocks change). */
   final case class Shifted(by: Long, column: ColumnWatermark) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.postponed(column.value(of), -by)
+    override def newest(of: Origin => Option[Long]): Option[Long] = column.newest(of).map(_ + by)
   }
 
   /** A union, position by position: the slowest branch counts. */
   final case class Smallest(branches: Seq[ColumnWatermark]) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = branches.map(_.value(of)).min
+    override def newest(of: Origin => Option[Long]): Option[Long] = branches.flatMap(_.newest(of)).maxOption
   }
 
-  /** A column behind an operator of Spark's that keeps state: such operators follow Spark's one watermark. */
+  /** As Spark has it: one watermark for the whole query. */
   case object SparkWide extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = of.spark
+    override def newest(of: Origin => Option[Long]): Option[Long] = None
   }
 
-  /** A column behind a join of ours. */
-  final case class Joined(columns: IndexedSeq[ColumnWatermark], bounds: TimeBounds, key: Int)
-      extends ColumnWatermark {
-    override def value(of: WatermarkValues): Long = bounds.output(key, columns(_).value(of))
+  /**
+   * A column behind an operator of Spark's that keeps state. Such operators wait for the slowest of what they are told
+   * from below, by Spark's watermark or by a join of ours. They wait for nothing before Spark's watermark is there, for
+   * only then does Spark ask (`PropagateWatermarkSimulator`).
+   */
+  final case class Propagated(from: Seq[ColumnWatermark]) extends ColumnWatermark {
+    override def value(of: WatermarkValues): Long =
+      if (of.spark <= 0) of.spark else from.map(_.value(of)).minOption.fold(of.spark)(math.max(_, 0L))
+    override def newest(of: Origin => Option[Long]): Option[Long] = None
+    override def isDefined: Boolean = from.forall(_.isDefined)
   }
+
+  /**
+   * A column behind a join of ours.
+   *
+   * @param columns
+   *   by watermark key of the join
+   * @param key
+   *   the column among them
+   * @param join
+   *   the number of the join
+   */
+  // No case class: a column of a long chain is reached in very many ways, which nobody should compare, hash or print.
+  final class Joined(
+      val columns: IndexedSeq[ColumnWatermark],
+      bounds: TimeBounds,
+      val key: Int,
+      val join: Int
+  ) extends ColumnWatermark {
+    override def value(of: WatermarkValues): Long =
+      of.behind(join, key)(bounds.output(key, columns(_).value(of)))
+    override def newest(of: Origin => Option[Long]): Option[Long] = columns(key).newest(of)
+  }
+
+  /** Every stream has one. */
+  private def everywhere = new WatermarkValues(_ => 1L, 1L)
 }
 
 /**
  * The watermarks that one batch sees, in microseconds.
  *
  * @param keyed
- *   by origin; an origin that has none is undefined
+ *   by origin; undefined where there is none
  * @param spark
  *   Spark's own watermark, which its stateful operators use
  */
-final private[streamjoin] case class WatermarkValues(byOrigin: Map[Origin, Long], spark: Long) {
-  def keyed(origin: Origin): Long = byOrigin.getOrElse(origin, Watermark.Undefined)
+final private[streamjoin] class WatermarkValues(val keyed: Origin => Long, val spark: Long) {
+  private val known = mutable.Map.empty[(Int, Int), Long]
+
+  /** The watermark of a key behind a join, worked out once. */
+  def behind(join: Int, key: Int)(value: => Long): Long = known.get((join, key)) match {
+    case Some(before) => before
+    case None =>
+      val now = value
+      known((join, key)) = now
+      now
+  }
 }

@@ -16,11 +16,12 @@ final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis
 
   /** For evaluation, in microseconds. */
   def values(spark: Long): WatermarkValues =
-    WatermarkValues(
+    new WatermarkValues(
       keys.origins
         .zip(millis)
         .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
-        .toMap,
+        .toMap
+        .withDefaultValue(Watermark.Undefined),
       QueryWatermarks.micros(spark)
     )
 
@@ -30,17 +31,20 @@ final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis
   def atLeast(floor: Long): QueryWatermarks =
     copy(millis = millis.map(known => Some(math.max(known.getOrElse(floor), floor))))
 
+  /** The newest event times that have come up to these watermarks, in microseconds. */
+  def newest(executed: SparkPlan): Map[Origin, Long] = {
+    val known = keys.origins.zip(millis).toMap
+    QueryWatermarks.byOrigin(executed).flatMap { case (origin, mark) =>
+      known.getOrElse(origin, None).map(ms => origin -> QueryWatermarks.micros(ms + mark.delayMs))
+    }
+  }
+
   /** After a batch that ran with these watermarks, from the event times that its plan saw. */
   def after(executed: SparkPlan): QueryWatermarks = {
-    val marks = QueryWatermarks.marks(executed)
-    val seen = Origin
-      .number(marks.map(_.nodeId))
-      .zip(marks)
-      .collect {
-        case (origin, mark) if mark.eventTimeStats.value.count > 0 =>
-          origin -> (mark.eventTimeStats.value.max - mark.delayMs)
-      }
-      .toMap
+    val seen = QueryWatermarks.byOrigin(executed).collect {
+      case (origin, mark) if mark.eventTimeStats.value.count > 0 =>
+        origin -> (mark.eventTimeStats.value.max - mark.delayMs)
+    }
     copy(millis = keys.origins.zip(millis).map { case (origin, known) =>
       (known ++ seen.get(origin)).reduceOption(math.max(_, _))
     })
@@ -51,6 +55,11 @@ private[streamjoin] object QueryWatermarks {
   private val MicrosPerMilli = 1000L
 
   def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
+
+  private def byOrigin(executed: SparkPlan): Map[Origin, EventTimeWatermarkExec] = {
+    val all = marks(executed)
+    Origin.number(all.map(_.nodeId)).zip(all).toMap
+  }
 
   /**
    * The marks in a plan that was executed, top down and left to right. Where two copies of a stream are shuffled alike,

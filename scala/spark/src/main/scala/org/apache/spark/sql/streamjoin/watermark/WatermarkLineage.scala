@@ -18,9 +18,6 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
   import ColumnWatermark._
   import WatermarkLineage._
 
-  private def isMarked(attribute: Attribute): Boolean =
-    attribute.metadata.contains(EventTimeWatermark.delayKey)
-
   /**
    * The watermark of a column of `plan`'s output, or none where it carries none. That of a window counts for the last
    * instant in it.
@@ -56,21 +53,22 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
 
     case join: IntervalJoin =>
       val key = join.times.indexWhere(_.exprId == column.exprId)
-      if (key < 0) None else Some(Joined(join.plan.watermarks, join.plan.bounds, key))
+      if (key < 0) None else Some(join.plan.handedOn(key))
 
-    case stateful if isStateful(stateful) => if (isMarked(column)) Some(SparkWide) else None
+    case stateful if isStateful(stateful) =>
+      if (isMarked(column)) Some(Propagated(stateful.children.flatMap(told))) else None
 
     case other =>
       other.children.find(_.output.exists(_.exprId == column.exprId)).flatMap(of(column, _))
   }
 
-  /** Operators of Spark's that hold rows back by its own watermark. Deduplication passes rows on as they come. */
-  private def isStateful(plan: LogicalPlan): Boolean = plan.isStreaming && (plan match {
-    case _: Aggregate | _: FlatMapGroupsWithState | _: TransformWithState => true
-    case _: FlatMapGroupsInPandasWithState | _: TransformWithStateInPySpark => true
-    case join: Join => join.left.isStreaming && join.right.isStreaming
-    case _ => false
-  })
+  /** What a stateful operator of Spark's is told from below (`PropagateWatermarkSimulator`). */
+  private def told(plan: LogicalPlan): Seq[ColumnWatermark] = plan match {
+    case join: IntervalJoin => join.plan.answers
+    case _: EventTimeWatermark => Seq(SparkWide)
+    case stateful if isStateful(stateful) => Seq(Propagated(stateful.children.flatMap(told)))
+    case other => other.children.flatMap(told)
+  }
 
   private def ofSum(expression: Expression, child: LogicalPlan): Option[ColumnWatermark] =
     LinearTime
@@ -102,6 +100,17 @@ private[streamjoin] object WatermarkLineage {
         .toMap
     )
   }
+
+  /** Operators of Spark's that hold rows back by its own watermark. Deduplication passes rows on as they come. */
+  def isStateful(plan: LogicalPlan): Boolean = plan.isStreaming && (plan match {
+    case _: Aggregate | _: FlatMapGroupsWithState | _: TransformWithState => true
+    case _: FlatMapGroupsInPandasWithState | _: TransformWithStateInPySpark => true
+    case join: Join => join.left.isStreaming && join.right.isStreaming
+    case _ => false
+  })
+
+  /** An event-time column as Spark knows it. */
+  def isMarked(attribute: Attribute): Boolean = attribute.metadata.contains(EventTimeWatermark.delayKey)
 
   /** An event-time column is a timestamp, or a window over one. */
   def isTime(attribute: Attribute): Boolean = attribute.dataType == TimestampType || isWindow(attribute)

@@ -1,0 +1,139 @@
+package org.apache.spark.sql.streamjoin.execution
+
+import java.io.{BufferedWriter, CharArrayWriter, OutputStreamWriter}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.time.ZoneOffset
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.json.{JSONOptions, JacksonGenerator}
+import org.apache.spark.sql.catalyst.util.TimestampFormatter
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.types._
+
+import streamjoin.core.Side
+
+/**
+ * `<checkpoint>/late-rows`: the rows that were dropped as late, one file of JSON lines for each batch, join and task that dropped
+ * some. A batch that is done again writes the same rows over the same file, so that each is there once.
+ */
+private[streamjoin] object LateRows {
+  val Directory = "late-rows"
+
+  /** One row of a file. The row that was late is JSON in itself, for every input has a schema of its own. */
+  val Schema: StructType = new StructType()
+    .add("batch", LongType)
+    .add("join", IntegerType)
+    .add("side", StringType)
+    .add("input", StringType)
+    .add("column", StringType)
+    .add("watermark", TimestampType)
+    .add("row", StringType)
+
+  val TimestampFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+
+  /** What a side's late rows are told apart by. */
+  final case class Input(name: String, columns: Seq[String], schema: StructType)
+
+  /**
+   * What the tasks of a join need to keep late rows.
+   *
+   * @param join
+   *   its number, from 1
+   */
+  final case class Spec(folder: String, batch: Long, join: Int, inputs: Map[Side, Input])
+
+  /**
+   * Removes files that are too old, then the oldest until the rest is small enough.
+   *
+   * @param maxAge
+   *   milliseconds
+   */
+  def purge(folder: Path, hadoopConf: Configuration, maxAge: Long, maxBytes: Long): Unit = {
+    val files = CheckpointFileManager.create(folder, hadoopConf)
+    val all: Seq[FileStatus] = files.list(folder).toSeq.filter(_.getPath.getName.endsWith(".json"))
+    val newestFirst = all.sortBy(-_.getModificationTime)
+    val sizes = newestFirst.scanLeft(0L)(_ + _.getLen).tail
+    val oldest = System.currentTimeMillis() - maxAge
+    newestFirst.zip(sizes).foreach { case (file, size) =>
+      if (file.getModificationTime < oldest || size > maxBytes) files.delete(file.getPath)
+    }
+  }
+}
+
+/** Writes the late rows of one task. Nothing is there before [[commit]]. */
+final private[streamjoin] class LateRowsWriter(
+    spec: LateRows.Spec,
+    partition: Int,
+    hadoopConf: Configuration
+) {
+  import LateRowsWriter._
+
+  private var file: CancellableFSDataOutputStream = _
+  private var out: BufferedWriter = _
+
+  private val generated = new CharArrayWriter
+  private lazy val generators: Map[Side, JacksonGenerator] = spec.inputs.transform { (_, input) =>
+    new JacksonGenerator(input.schema, generated, options)
+  }
+
+  /**
+   * @param at
+   *   the position of the event-time column by which the row is late
+   * @param watermark
+   *   in microseconds
+   */
+  def add(side: Side, row: InternalRow, at: Int, watermark: Long): Unit = {
+    if (out == null) open()
+    val input = spec.inputs(side)
+    val line = mapper
+      .createObjectNode()
+      .put("batch", spec.batch)
+      .put("join", spec.join)
+      .put("side", side.name)
+      .put("input", input.name)
+      .put("column", input.columns(at))
+      .put("watermark", clock.format(watermark))
+      .put("row", json(side, row))
+    out.write(mapper.writeValueAsString(line))
+    out.newLine()
+  }
+
+  private def json(side: Side, row: InternalRow): String = {
+    generated.reset()
+    generators(side).write(row)
+    generators(side).flush()
+    generated.toString
+  }
+
+  private def open(): Unit = {
+    val folder = new Path(spec.folder)
+    val name = f"batch-${spec.batch}%010d-join-${spec.join}-task-$partition.json"
+    file = CheckpointFileManager
+      .create(folder, hadoopConf)
+      .createAtomic(new Path(folder, name), overwriteIfPossible = true)
+    out = new BufferedWriter(new OutputStreamWriter(file, UTF_8))
+  }
+
+  def commit(): Unit = if (out != null) {
+    out.close()
+    out = null
+  }
+
+  /** After [[commit]], nothing. */
+  def abort(): Unit = if (out != null) {
+    file.cancel()
+    out = null
+  }
+}
+
+private object LateRowsWriter {
+  private val mapper = new ObjectMapper()
+  private val clock = TimestampFormatter(LateRows.TimestampFormat, ZoneOffset.UTC, isParsing = false)
+  private val options =
+    new JSONOptions(Map("timestampFormat" -> LateRows.TimestampFormat, "ignoreNullFields" -> "false"), "UTC")
+}

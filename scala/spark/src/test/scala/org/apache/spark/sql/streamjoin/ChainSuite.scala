@@ -1,0 +1,322 @@
+package org.apache.spark.sql.streamjoin
+
+import java.sql.Timestamp
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.StateOperatorProgress
+import org.apache.spark.sql.{AnalysisException, Column, DataFrame, Row}
+
+/** Joins of joins: the watermark of each column through the plan, and the state that follows from it. */
+class ChainSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private def r(id: String, time: String, v: Int = 0): (String, Row) = "r" -> row(id, time, v)
+
+  private val Returned = "r.id = d.id AND r.t BETWEEN d.t AND d.t + INTERVAL 30 MINUTES"
+
+  /** Orders, deliveries within an hour, returns within half an hour of the delivery. */
+  private def chain(first: String = "inner", second: String = "inner"): Streams => DataFrame = streams =>
+    hourly(first)(streams).join(streams.marked("r"), expr(Returned), second)
+
+  private def values(names: String*): Seq[Column] = names.map(name => col(s"$name.v"))
+
+  /** The values of the three, with the time of the order, that has no bound in the second join. */
+  private def timed(joined: DataFrame): DataFrame =
+    joined.select(values("o", "d", "r") :+ col("o.t").as("ordered"): _*)
+
+  private def timedJob(query: Streams => DataFrame): Job = {
+    val made = job(query.andThen(timed))
+    made.sink = _.drop("ordered").collect().map(text(_: Row)).toSeq
+    made
+  }
+
+  /** The joins of a left-deep chain, from the inputs up. */
+  private def operators(job: Job): Seq[StateOperatorProgress] = job.progress.stateOperators.toSeq.reverse
+
+  private def inState(job: Job): Seq[(Long, Long)] = operators(job).map { operator =>
+    (
+      operator.customMetrics.get("leftRowsInState").longValue,
+      operator.customMetrics.get("rightRowsInState").longValue
+    )
+  }
+
+  private def watermarks(operator: StateOperatorProgress, keys: String*): Seq[String] = keys.map { key =>
+    Option(operator.customMetrics.get(s"watermarkMs.$key"))
+      .fold("none")(ms => text(Row(new Timestamp(ms.longValue))))
+  }
+
+  test("the three streams of the Hazelcast document") {
+    // Punctuation, which a filter removes after withWatermark, moves the watermarks; rows lie far behind it.
+    def at(time: Long): Timestamp = TraceQuery.timestamp(time)
+    def marked(streams: Streams, name: String) =
+      streams.raw(name).withWatermark("t", s"${TraceQuery.Far} seconds").where("v = 0").as(name)
+    def data(name: String, id: String, time: Long) = name -> Row(id, at(time), 0)
+    val query: Streams => DataFrame = streams =>
+      marked(streams, "o")
+        .join(
+          marked(streams, "d"),
+          expr("o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 SECOND AND o.t + INTERVAL 3 SECONDS")
+        )
+        .join(
+          marked(streams, "r"),
+          expr("d.v = r.v AND r.t BETWEEN d.t - INTERVAL 1 SECOND AND d.t + INTERVAL 4 SECONDS")
+        )
+        .selectExpr("o.id", "r.id", "o.t")
+
+    running(job(query)) { job =>
+      job.sink = _.drop("t").collect().map(text(_: Row)).toSeq
+      def watermark(name: String, time: Long): Unit = {
+        val punctuation = name -> Row("", at(time + TraceQuery.Far), 1)
+        // Batch N knows the watermarks of batches before it, and for late rows those of N - 1.
+        job.feed(punctuation)
+        job.feed(punctuation): Unit
+      }
+      def second: Seq[Any] = {
+        val join = operators(job)(1)
+        val seconds = Seq("left.o.t", "left.d.t", "right.t").map { key =>
+          // Rows themselves move a watermark to far below them.
+          val known = Option(join.customMetrics.get(s"watermarkMs.$key")).map(_ / 1000 - TraceQuery.Origin)
+          known.filter(_ > 0).fold("-")(_.toString)
+        }
+        seconds :+ inState(job)(1)
+      }
+      assert(job.feed(data("o", "a", 102), data("d", "a", 101)).isEmpty)
+      assert(job.feed(data("o", "b", 102), data("d", "b", 103)).isEmpty)
+      // Deliveries whose orders are still to come wait in the first join.
+      assert(job.feed(data("d", "c", 102), data("d", "e", 106)).isEmpty)
+      assert(second == Seq("-", "-", "-", ((2, 0))) && inState(job).head == ((2, 4)))
+      watermark("o", 103)
+      assert(second == Seq("-", "-", "-", ((2, 0))), "no watermark goes on before that of d is there")
+      assert(job.feed(data("r", "x", 100)) == Seq("a x"))
+      assert(second == Seq("-", "-", "-", ((2, 1))))
+      // The first join keeps orders from 106 - 3 on and deliveries from 103 - 1 on, and lets its watermarks follow.
+      watermark("d", 106)
+      assert(second == Seq("103", "102", "-", ((2, 0))), "returns before 102 - 1 are gone")
+      watermark("r", 110)
+      assert(second == Seq("103", "102", "110", ((0, 0))), "pairs with deliveries before 110 - 4 are gone")
+      // Rule 1: what comes now would not have met what went. This pair is not late, has expired, and is not kept.
+      assert(job.feed(data("o", "c", 103)).isEmpty)
+      assert(second == Seq("103", "102", "110", ((0, 0))) && operators(job)(1).numRowsDroppedByWatermark == 0)
+      assert(job.feed(data("r", "y", 110)).isEmpty)
+      // Rule 2: the earliest delivery that would be kept meets the earliest return that can come.
+      assert(job.feed(data("o", "e", 103)) == Seq("e y"))
+      assert(second == Seq("103", "102", "110", ((1, 1))))
+    }
+  }
+
+  test("a stalled third stream: the state of the first join stays within its bound") {
+    running(timedJob(chain("left_outer", "left_outer"))) { job =>
+      job.feed(o("z", "09:00"), d("z", "09:00"), r("z", "09:00"))
+      val sizes = for (minute <- 0 until 600 by 10) yield {
+        val time = f"${10 + minute / 60}:${minute % 60}%02d"
+        job.feed(o(s"a$minute", time, minute), d(s"a$minute", time, minute))
+        inState(job)
+      }
+      // An hour of orders, and no deliveries but those that are not behind the orders.
+      assert(sizes.drop(8).map(_.head).forall { case (orders, deliveries) => orders <= 9 && deliveries <= 2 })
+      // The pairs wait for returns.
+      assert(sizes.last(1)._1 >= 50)
+      assert(
+        watermarks(operators(job)(1), "left.o.t", "left.d.t", "right.t") == Seq("18:50", "19:50", "09:00")
+      )
+      // They come out when the third stream goes on.
+      val out = job.feed(r("a0", "10:10", 7), r("x", "19:00"))
+      assert(out.contains("0 0 7") && out.size > 45)
+    }
+  }
+
+  for (
+    (first, second) <- Seq(
+      "inner" -> "inner",
+      "left_outer" -> "inner",
+      "inner" -> "left_outer",
+      "full_outer" -> "full_outer"
+    )
+  )
+    test(s"$first, then $second: a column without a bound takes its watermark from the join below") {
+      running(timedJob(chain(first, second))) { job =>
+        job.feed(o("a", "12:00", 1), d("a", "12:00", 2), r("a", "12:00", 3))
+        job.feed(o("b", "12:00", 1), d("b", "12:00", 2), r("b", "12:00", 3))
+        val joins = job.joins.sortBy(_.join.ordinal)
+        // Deliveries within 30 minutes before the returns' 12:00, orders an hour before them; of the received 11:00 and 12:00.
+        val after = job.streaming.recentProgress.last
+        assert(after.stateOperators.map(_.numRowsDroppedByWatermark).sum == 0)
+        val second = joins(1).join
+        assert((0 until 3).map(second.bounds.expires) == Seq(false, true, true))
+        assert(second.bounds.reaching(0).map(bound => (bound.in, bound.postpone)) == Seq((1, 3600000000L)))
+        assert(second.answers.forall(_.isDefined))
+      }
+    }
+
+  test("an aggregation above a chain waits for the column that it is made of") {
+    val query: Streams => DataFrame = streams =>
+      chain("inner", "left_outer")(streams)
+        .groupBy(window(col("r.t"), "10 minutes"))
+        .agg(count("*").as("n"))
+        .selectExpr("window.start", "n")
+    running(job(query)) { job =>
+      job.feed(o("a", "10:00"), d("a", "10:05"), r("a", "10:06"))
+      assert(job.seen.flatMap(_.rows).isEmpty)
+      // No delivery before 10:30 can come any more, so no return before that can meet one.
+      val out = job.feed(o("b", "10:30"), d("b", "10:30"), r("b", "10:30"))
+      assert(out == Seq("10:00 1"), "without another row, as soon as the watermarks are there")
+      assert(job.feed(o("c", "13:00"), d("c", "13:00"), r("c", "13:00")) == Seq("10:30 1"))
+      val dropped =
+        job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
+      assert(dropped == 0)
+    }
+  }
+
+  test("an aggregation by one column is not held up by another") {
+    // Orders may be a day older than deliveries; the windows are of deliveries.
+    val query: Streams => DataFrame = streams =>
+      hourly("inner", "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 24 HOURS")(streams)
+        .groupBy(window(col("d.t"), "10 minutes"))
+        .agg(count("*").as("n"))
+        .selectExpr("window.start", "n")
+    running(job(query)) { job =>
+      job.feed(o("a", "10:00"), d("a", "10:05"))
+      assert(job.feed(o("b", "10:40"), d("b", "10:40")) == Seq("10:00 1"))
+    }
+  }
+
+  test("a replayed batch of an aggregation above a join gives the same rows") {
+    val query: Streams => DataFrame = streams =>
+      hourly()(streams)
+        .groupBy(window(col("d.t"), "10 minutes"))
+        .agg(count("*").as("n"))
+        .selectExpr("window.start", "n")
+    running(job(query)) { job =>
+      job.feed(o("a", "10:00"), d("a", "10:05"))
+      // d stands still, and Spark's watermark with it; orders go on.
+      job.feed(o("b", "10:40"))
+      job.feed(o("c", "10:50"), d("c", "10:50"))
+      job.feed(o("e", "11:50"), d("e", "11:50"))
+      val before = job.seen.toSeq
+      val plain = before.groupBy(_.id).transform((_, same) => same.last.rows.sorted)
+      (1 to 2).foreach { _ =>
+        job.stop()
+        val commits = new java.io.File(s"${job.checkpoint}/commits")
+          .listFiles()
+          .map(_.getName)
+          .filter(_.forall(_.isDigit))
+        val last = commits.map(_.toLong).max
+        assert(new java.io.File(s"${job.checkpoint}/commits/$last").delete())
+        new java.io.File(s"${job.checkpoint}/commits/.$last.crc").delete()
+        job.start()
+        job.settle()
+        assert(job.seen.last.id == last && job.seen.last.rows.sorted == plain(last), s"batch $last")
+      }
+    }
+  }
+
+  test("a stream joined with itself, and with itself again") {
+    val query: Streams => DataFrame = streams => {
+      def events(kind: Int, name: String) =
+        streams.raw("o").withWatermark("t", "0 seconds").where(s"v % 10 = $kind").as(name)
+      events(1, "a")
+        .join(events(2, "b"), expr("a.id = b.id AND b.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR"), "left_outer")
+        .join(events(3, "c"), expr("a.id = c.id AND c.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR"), "left_outer")
+        .select(values("a", "b", "c"): _*)
+    }
+    running(job(query)) { job =>
+      job.feed(o("x", "10:00", 11), o("y", "10:00", 21), o("x", "10:10", 12))
+      assert(job.feed(o("x", "10:20", 13), o("y", "10:30", 23)) == Seq("11 12 13"))
+      assert(job.feed(o("q", "12:00", 0), o("q", "12:00", 0)) == Seq("21 - 23"))
+    }
+  }
+
+  test("unions before, between and after joins") {
+    val query: Streams => DataFrame = streams => {
+      def branch(name: String) = streams.raw(name).withWatermark("t", "0 seconds")
+      val orders = branch("o").union(branch("p")).as("o")
+      val first = orders.join(branch("d").as("d"), expr(Hourly)).selectExpr("o.id", "d.t", "o.v")
+      val both = first.union(branch("e")).as("d")
+      val joined = both.join(branch("r").as("r"), expr(Returned), "left_outer").selectExpr("d.v", "r.v as w")
+      joined.union(branch("s").selectExpr("v", "v as w"))
+    }
+    running(job(query)) { job =>
+      val streams = Seq("o", "p", "d", "e", "r", "s")
+      def all(id: String, time: String, v: Int) = streams.map(_ -> row(id, time, v))
+      job.feed(all("begin", "09:00", 0): _*)
+      job.feed("p" -> row("a", "10:00", 1), "d" -> row("a", "10:10", 2), "e" -> row("b", "10:15", 3))
+      assert(job.feed("r" -> row("a", "10:20", 4), "s" -> row("s", "10:00", 5)) == Seq("1 4", "5 5"))
+      // Returns hold the rows without one back; then they go on.
+      assert(job.feed(all("end", "15:00", 9).filterNot(_._1 == "r"): _*).filterNot(_.contains("9")).isEmpty)
+      assert(job.feed("r" -> row("end", "15:00", 9)).contains("3 -"))
+    }
+  }
+
+  test("projections, aliases, filters, a table and deduplication in between") {
+    val table = spark.sql("VALUES ('a', 100), ('b', 200) AS names(id, w)")
+    val query: Streams => DataFrame = streams =>
+      hourly("left_outer")(streams)
+        .selectExpr("o.id AS key", "o.t AS ordered", "d.t + INTERVAL 5 MINUTES AS arrived", "o.v AS n")
+        .where("n > 0")
+        .join(table.as("names"), expr("key = names.id"))
+        .dropDuplicates("key", "ordered")
+        .join(
+          streams.marked("r"),
+          expr("key = r.id AND r.t BETWEEN arrived AND arrived + INTERVAL 30 MINUTES"),
+          "left_outer"
+        )
+        .selectExpr("n", "w", "r.v")
+    running(job(query)) { job =>
+      job.feed(o("a", "10:00", 1), d("a", "10:10", 2), o("b", "10:00", 3), o("c", "10:00", -1))
+      assert(job.feed(o("a", "10:00", 1), r("a", "10:15", 4)) == Seq("1 100 4"))
+      assert(job.feed(o("x", "14:00"), d("x", "14:00"), r("x", "14:00")) == Seq("3 200 -"))
+    }
+  }
+
+  test("a column that nothing ties to a bounded one has no watermark behind the join") {
+    // Spark's own join, which has no bound, says nothing of the orders that belong to a delivery.
+    val query: Streams => DataFrame = streams =>
+      hourly(condition = "o.id = d.id")(streams)
+        .join(streams.marked("r"), expr(Returned))
+        .groupBy(window(col("o.t"), "10 minutes"))
+        .agg(count("*").as("n"))
+    withConf("spark.streamjoin.unbounded" -> "spark") {
+      val error = intercept[AnalysisException](job(query).start())
+      assert(error.getCondition == "STREAMJOIN_WATERMARK_UNDEFINED")
+      assert(error.getMessage.contains("o.t >= d.t - INTERVAL 1 HOUR"), error.getMessage)
+    }
+  }
+
+  test("bounds() of a chain: every join, and where a derived bound came from") {
+    val rows = PythonApi
+      .bounds(chain("left_outer", "inner")(newStreams()))
+      .select("join", "side", "column", "bound", "keeps", "origin")
+      .collect()
+      .map(text(_: Row))
+      .toSeq
+    assert(
+      rows == Seq(
+        "1 o t d.t <= o.t + 1 hour o kept 1 hour this join",
+        "1 d t o.t <= d.t d kept 0 seconds this join",
+        "2 o with d t r.t <= d.t + 30 minutes o with d kept 30 minutes this join",
+        "2 r t d.t <= r.t r kept 0 seconds this join",
+        "2 o with d t d.t <= o.t + 1 hour o.t is held back with d.t join 1"
+      )
+    )
+  }
+
+  test("the plan of a chain says what gives each column its watermark") {
+    running(timedJob(chain())) { job =>
+      job.feed(o("a", "10:00"), d("a", "10:00"), r("a", "10:00"))
+      val text = job.plan.toString
+      assert(text.contains("d.t <= o.t + 1 hour by join 1: o.t is held back with d.t"))
+    }
+  }
+
+  test("a single watermark for Spark's operators is refused above a join") {
+    withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
+      val query: Streams => DataFrame =
+        streams => hourly()(streams).groupBy(window(col("o.t"), "10 minutes")).agg(count("*").as("n"))
+      val error = intercept[AnalysisException](job(query).start())
+      assert(error.getCondition == "STREAMJOIN_SINGLE_WATERMARK")
+      assert(error.getMessage.contains("allowMultiple=true"))
+    }
+  }
+}

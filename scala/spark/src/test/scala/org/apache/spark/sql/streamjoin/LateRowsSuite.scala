@@ -1,0 +1,153 @@
+package org.apache.spark.sql.streamjoin
+
+import java.io.File
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions.{col, expr}
+import org.apache.spark.sql.{AnalysisException, Row}
+
+/** Rows that come late, kept for the user; and what the progress says of those who wait. */
+class LateRowsSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private def table(job: Job): Seq[String] = PythonApi
+    .lateRows(spark, job.streaming, streaming = false)
+    .withColumn("late", expr("from_json(row, 'id STRING, t TIMESTAMP, v INT')"))
+    .select("batch", "join", "side", "input", "column", "watermark", "late.id", "late.t", "late.v")
+    .collect()
+    .map(text(_: Row))
+    .sorted
+    .toSeq
+
+  private def files(job: Job): Seq[String] =
+    new File(s"${job.checkpoint}/late-rows")
+      .list()
+      .filter(_.endsWith(".json"))
+      .filterNot(_.startsWith("."))
+      .toSeq
+
+  private val keep = "spark.streamjoin.lateRows" -> "keep"
+
+  test("kept once, with input, column, watermark and batch") {
+    withConf(keep) {
+      running(job(hourly("left_outer"))) { job =>
+        job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
+        job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
+        val batch = job.seen.last.id + 1
+        job.feed(o("late", "09:59:59.000001", 7), d("late", "09:00", 8), o("on time", "10:00", 9))
+        assert(
+          table(job) == Seq(
+            s"$batch 1 left o t 10:00 late 09:59:59.000001 7",
+            s"$batch 1 right d t 10:00 late 09:00 8"
+          )
+        )
+      }
+    }
+  }
+
+  test("a batch that is done again has its late rows once") {
+    withConf(keep) {
+      running(job(hourly("left_outer"))) { job =>
+        job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
+        job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
+        job.feed(o("late", "09:00", 7), d("late", "09:00", 8))
+        val (before, names) = (table(job), files(job).sorted)
+        assert(before.size == 2)
+        job.stop()
+        val commits = new File(s"${job.checkpoint}/commits").listFiles().filter(_.getName.forall(_.isDigit))
+        val last = commits.maxBy(_.getName.toLong)
+        assert(last.delete())
+        new File(last.getParent, s".${last.getName}.crc").delete()
+        job.start()
+        job.settle()
+        assert(table(job) == before && files(job).sorted == names)
+      }
+    }
+  }
+
+  test("as a stream") {
+    withConf(keep) {
+      running(job(hourly())) { job =>
+        job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
+        job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
+        val dropped = PythonApi.lateRows(spark, job.streaming, streaming = true)
+        val reader = dropped.writeStream.format("memory").queryName("dropped").start()
+        try {
+          job.feed(o("late", "09:00", 7))
+          reader.processAllAvailable()
+          job.feed(d("later", "08:00", 8), d("late", "09:00", 9))
+          reader.processAllAvailable()
+          val rows =
+            spark.table("dropped").select(expr("get_json_object(row, '$.v')")).collect().map(_.getString(0))
+          assert(rows.sorted.toSeq == Seq("7", "8", "9"))
+        } finally reader.stop()
+      }
+    }
+  }
+
+  test("by default they are only counted, and the error says what to set") {
+    running(job(hourly())) { job =>
+      job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
+      val error = intercept[AnalysisException](table(job))
+      assert(error.getCondition == "STREAMJOIN_LATE_ROWS_NOT_KEPT")
+      assert(error.getMessage.contains("spark.streamjoin.lateRows=keep"))
+      assert(!new File(s"${job.checkpoint}/late-rows").exists())
+    }
+  }
+
+  for (
+    (name, setting, left) <- Seq(
+      ("size", "spark.streamjoin.lateRows.maxBytes" -> "1200", 1 to 12),
+      ("age", "spark.streamjoin.lateRows.maxAge" -> "1ms", 0 to 1)
+    )
+  ) test(s"bounded by $name") {
+    withConf(keep, setting) {
+      running(job(hourly())) { job =>
+        job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
+        job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
+        (0 until 30).foreach(n => job.feed(o("late", "09:00", n)))
+        // They are looked through every ten batches.
+        while (job.seen.last.id % 10 != 1) job.feed(o("on time", "10:00", 0))
+        assert(left.contains(files(job).size), files(job).toString)
+      }
+    }
+  }
+
+  // Who waits for whom.
+
+  test("the progress says how far each watermark is behind, and which one holds the others back") {
+    running(
+      job(streams =>
+        hourly()(streams)
+          .join(
+            streams.marked("r", "10 minutes"),
+            expr("r.id = d.id AND r.t BETWEEN d.t AND d.t + INTERVAL 30 MINUTES")
+          )
+          .select(col("o.v"), col("o.t"))
+      )
+    ) { job =>
+      job.feed(o("a", "10:00"), d("a", "12:00"), "r" -> row("a", "09:00"))
+      job.feed(o("a", "10:00"), d("a", "12:00"), "r" -> row("a", "09:00"))
+      def minutes(join: Int): Map[String, Long] = {
+        val operator = job.progress.stateOperators.find(_.customMetrics.get("join") == join.toLong).get
+        import scala.jdk.CollectionConverters._
+        operator.customMetrics.asScala.collect {
+          case (name, ms) if name.startsWith("lagMs") || name.startsWith("holdsBackMs") => name -> ms / 60000
+        }.toMap
+      }
+      assert(
+        minutes(1) == Map("lagMs.left.t" -> 0, "lagMs.right.t" -> 0, "holdsBackMs.left.t" -> 120)
+      )
+      // Behind the first join, deliveries are as old as the orders that can still come, orders an hour older at most.
+      assert(
+        minutes(2) == Map(
+          "lagMs.left.o.t" -> 0,
+          "lagMs.left.d.t" -> 120,
+          "lagMs.right.t" -> 10,
+          "holdsBackMs.right.t" -> 70
+        )
+      )
+    }
+  }
+}
