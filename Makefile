@@ -28,7 +28,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-kafka test lint format wheel jar bench bench-full jmh clean
+.PHONY: help demo demo-chain demo-kafka test lint format wheel jar bench bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,10 @@ help: ## list the targets
 demo: $(JAR) .venv/.installed ## join two growing streams of files, and compare with DuckDB's answer
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/orders_deliveries.py
+
+demo-chain: $(JAR) .venv/.installed ## three streams, one of which stalls: every watermark and the state of each join
+	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/spark-defaults.conf \
+		--jars "$$($(VENV)/python -m streamjoin jar)" examples/orders_deliveries_returns.py
 
 demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
 	$(VENV)/python examples/run_kafka_demo.py

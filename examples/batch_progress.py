@@ -1,16 +1,22 @@
 """One printed line a batch, out of what Spark reports of a streaming query."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-HEADER = (
-    f"{'batch':>5} {'rows':>8} {'orders until':>19} {'deliveries until':>19} "
-    f"{'in state':>9} {'joined':>8} {'padded':>7} {'late':>5}"
-)
+Batch = dict[str, Any]
+
+
+class Column(NamedTuple):
+    """A column of the printed lines."""
+
+    title: str
+    width: int
+    value: Callable[[Batch], object]
 
 
 @dataclass
@@ -21,7 +27,8 @@ class BatchProgress:
     """
 
     query: StreamingQuery
-    batches: dict[int, dict[str, Any]] = field(default_factory=dict)
+    columns: Sequence[Column]
+    batches: dict[int, Batch] = field(default_factory=dict)
 
     def show(self) -> None:
         """Print a line for every batch that has ended since the last call."""
@@ -31,42 +38,62 @@ class BatchProgress:
             if batch["batchId"] in self.batches or "addBatch" not in batch["durationMs"]:
                 continue
             if not self.batches:
-                print(HEADER)
+                print(" ".join(f"{column.title:>{column.width}}" for column in self.columns))
             self.batches[batch["batchId"]] = batch
-            print(_line(batch), flush=True)
+            print(" ".join(f"{column.value(batch)!s:>{column.width}}" for column in self.columns), flush=True)
 
     def late_rows(self) -> int:
         """Return how many rows were dropped as late in all batches."""
-        return sum(join_of(batch).get("numRowsDroppedByWatermark", 0) for batch in self.batches.values())
+        return sum(join.get("numRowsDroppedByWatermark", 0) for batch in self.batches.values() for join in joins(batch))
 
     def rows_in_state(self) -> int:
-        """Return how many rows the join keeps after the last batch."""
+        """Return how many rows the joins keep after the last batch."""
         last = self.batches[max(self.batches)] if self.batches else {}
-        return int(join_of(last).get("numRowsTotal", 0))
+        return sum(int(join["numRowsTotal"]) for join in joins(last))
 
     def operator(self) -> str:
         """Return the name of the operator that joined."""
-        return next((join_of(batch).get("operatorName", "none") for batch in self.batches.values()), "none")
+        names = [join["operatorName"] for batch in self.batches.values() for join in batch.get("stateOperators", [])]
+        return names[0] if names else "none"
 
 
-def join_of(batch: dict[str, Any]) -> dict[str, Any]:
-    """Return what a batch reported of the join, the only stateful operator of the job."""
-    operators = batch.get("stateOperators", [])
-    return operators[0] if operators else {}
+def joins(batch: Batch) -> list[Batch]:
+    """Return what a batch reported of its joins, from the inputs up."""
+    return sorted(batch.get("stateOperators", []), key=lambda each: each["customMetrics"].get("join", 0))
 
 
-def _line(batch: dict[str, Any]) -> str:
-    join = join_of(batch)
-    metrics = join.get("customMetrics", {})
-    return (
-        f"{batch['batchId']:>5} {batch['numInputRows']:>8} "
-        f"{_watermark(batch, 'watermarkMs.left.order_time'):>19} "
-        f"{_watermark(batch, 'watermarkMs.right.delivery_time'):>19} "
-        f"{join.get('numRowsTotal', 0):>9} {metrics.get('joinedRows', '-'):>8} "
-        f"{metrics.get('paddedRows', '-'):>7} {join.get('numRowsDroppedByWatermark', 0):>5}"
-    )
+def number() -> list[Column]:
+    """Return the columns that every query has."""
+    return [Column("batch", 5, lambda batch: batch["batchId"]), Column("rows", 7, lambda batch: batch["numInputRows"])]
 
 
-def _watermark(batch: dict[str, Any], metric: str) -> str:
-    millis = join_of(batch).get("customMetrics", {}).get(metric)
-    return "-" if millis is None else f"{datetime.fromtimestamp(millis / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+def watermark(title: str, join: int, key: str) -> Column:
+    """Return a column with the watermark of an event-time column, as one of the joins sees it.
+
+    Args:
+        title: what stands above it
+        join: the number of the join, from 1
+        key: the side and the name of the column, such as ``left.order_time``
+    """
+
+    def value(batch: Batch) -> str:
+        millis = _metrics(batch, join).get(f"watermarkMs.{key}")
+        return "-" if millis is None else f"{datetime.fromtimestamp(millis / 1000, UTC):%m-%d %H:%M:%S}"
+
+    return Column(title, max(14, len(title)), value)
+
+
+def metric(title: str, join: int, name: str) -> Column:
+    """Return a column with a metric of one of the joins."""
+    return Column(title, max(7, len(title)), lambda batch: _metrics(batch, join).get(name, "-"))
+
+
+def late() -> Column:
+    """Return a column with the number of rows that all joins dropped as late."""
+    return Column("late", 5, lambda batch: sum(join["numRowsDroppedByWatermark"] for join in joins(batch)))
+
+
+def _metrics(batch: Batch, join: int) -> Batch:
+    found = joins(batch)
+    metrics: Batch = found[join - 1]["customMetrics"] if len(found) >= join else {}
+    return metrics

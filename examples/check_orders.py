@@ -41,6 +41,31 @@ class Check:
         print(f"{'rows that the other has not':<28}{self.only_spark:>16,}{self.only_duckdb:>16,}")
 
 
+RETURN_COLUMNS = f"""{COLUMNS},
+    return_id, return_time::TIMESTAMP AS return_time, reason"""
+
+RETURN_TOTALS = TOTALS | {
+    "with a return": "count(return_id)",
+    "sum of ms to return": "coalesce(sum(epoch_ms(return_time) - epoch_ms(delivery_time)), 0)",
+}
+
+# The streams without their late rows, and without the rows that close them.
+JOINED = """
+    (SELECT o.*, d.* EXCLUDE (order_id)
+     FROM (FROM read_parquet('{work}/orders/*.parquet')
+           WHERE order_id >= 0 AND NOT list_contains($late_orders, order_id)) o
+     LEFT JOIN (FROM read_parquet('{work}/deliveries/*.parquet')
+           WHERE order_id >= 0 AND NOT list_contains($late_deliveries, delivery_id)) d
+     ON o.order_id = d.order_id
+        AND d.delivery_time BETWEEN o.order_time AND o.order_time + INTERVAL 1 HOUR)"""
+RETURNED = f"""
+    (SELECT j.*, r.* EXCLUDE (delivery_id)
+     FROM {JOINED} j
+     LEFT JOIN (FROM read_parquet('{{work}}/returns/*.parquet') WHERE delivery_id >= 0) r
+     ON j.delivery_id = r.delivery_id
+        AND r.return_time BETWEEN j.delivery_time AND j.delivery_time + INTERVAL 30 MINUTES)"""
+
+
 def check(work: Path, result: str, dropped: int | None = None, distinct: bool = False) -> Check:
     """Compare the rows of a join with DuckDB's answer over ``work/orders`` and ``work/deliveries``.
 
@@ -51,24 +76,39 @@ def check(work: Path, result: str, dropped: int | None = None, distinct: bool = 
         distinct: Compare the rows without their number. A row of the demo is unique, so that nothing is hidden
             but what a sink wrote twice.
     """
+    return _compare(work, result, JOINED, COLUMNS, TOTALS, dropped, distinct)
+
+
+def check_returns(work: Path, result: str, dropped: int) -> Check:
+    """Compare the rows of the join of three streams with DuckDB's answer.
+
+    Args:
+        work: Where ``generate_orders --returns`` wrote the streams and ``late.json``.
+        result: A DuckDB relation with the rows of the join.
+        dropped: How many rows the joins dropped as late.
+    """
+    return _compare(work, result, RETURNED, RETURN_COLUMNS, RETURN_TOTALS, dropped, distinct=False)
+
+
+def _compare(
+    work: Path,
+    result: str,
+    answer: str,
+    columns: str,
+    sums: dict[str, str],
+    dropped: int | None,
+    distinct: bool,
+) -> Check:
     late = json.loads((work / "late.json").read_text())
     db = duckdb.connect()
     db.execute("SET TimeZone = 'UTC'")
     kept = "DISTINCT" if distinct else ""
-    db.execute(f"CREATE TABLE actual AS SELECT {kept} {COLUMNS} FROM {result}")
-    expected = f"""
-        (SELECT o.*, d.* EXCLUDE (order_id)
-         FROM (FROM read_parquet('{work}/orders/*.parquet')
-               WHERE order_id >= 0 AND NOT list_contains($late_orders, order_id)) o
-         LEFT JOIN (FROM read_parquet('{work}/deliveries/*.parquet')
-               WHERE order_id >= 0 AND NOT list_contains($late_deliveries, delivery_id)) d
-         ON o.order_id = d.order_id
-            AND d.delivery_time BETWEEN o.order_time AND o.order_time + INTERVAL 1 HOUR)"""
+    db.execute(f"CREATE TABLE actual AS SELECT {kept} {columns} FROM {result}")
     db.execute(
-        f"CREATE TABLE expected AS SELECT {COLUMNS} FROM {expected}",
+        f"CREATE TABLE expected AS SELECT {columns} FROM {answer.format(work=work)}",
         {"late_orders": late["orders"], "late_deliveries": late["deliveries"]},
     )
-    totals = [(name, _one(db, sql, "actual"), _one(db, sql, "expected")) for name, sql in TOTALS.items()]
+    totals = [(name, _one(db, sql, "actual"), _one(db, sql, "expected")) for name, sql in sums.items()]
     if dropped is not None:
         totals.append(("rows dropped as late", dropped, len(late["orders"]) + len(late["deliveries"])))
     return Check(

@@ -21,7 +21,7 @@ import sys
 import time
 from pathlib import Path
 
-from batch_progress import BatchProgress
+from batch_progress import BatchProgress, late, metric, number, watermark
 from check_orders import check
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -31,13 +31,23 @@ import streamjoin as sj
 
 ORDERS = "order_id BIGINT, order_time TIMESTAMP, customer STRING, cents BIGINT"
 DELIVERIES = "delivery_id BIGINT, order_id BIGINT, delivery_time TIMESTAMP, courier STRING"
+COLUMNS = [
+    *number(),
+    watermark("orders until", 1, "left.order_time"),
+    watermark("deliveries until", 1, "right.delivery_time"),
+    metric("orders kept", 1, "leftRowsInState"),
+    metric("deliveries kept", 1, "rightRowsInState"),
+    metric("joined", 1, "joinedRows"),
+    metric("padded", 1, "paddedRows"),
+    late(),
+]
 
 
 def main() -> int:
     """Run the demo; return 0 if the result is right."""
     args = parse_arguments()
     if args.source == "files":
-        start_afresh(args.work)
+        start_afresh(args)
     spark = SparkSession.builder.appName("orders and deliveries").getOrCreate()
 
     orders = read(spark, args, "orders", ORDERS).withWatermark("order_time", "10 minutes")
@@ -55,7 +65,7 @@ def main() -> int:
     )
     show_bounds(joined)
 
-    progress = BatchProgress(write(joined, args))
+    progress = BatchProgress(write(joined, args), COLUMNS)
     if args.source == "kafka":
         run_until_stopped(progress)
         show_plan(progress)
@@ -85,11 +95,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch-rows", type=int, default=20_000, help="rows of a topic in one batch (kafka)")
     args = parser.parse_args()
     args.work = args.work.resolve()
+    args.streams = ("orders", "deliveries")
     return args
 
 
 def read(spark: SparkSession, args: argparse.Namespace, name: str, schema: str) -> DataFrame:
-    """Return one of the two streams, from a folder of Parquet files or from a topic of JSON."""
+    """Return one of the streams, from a folder of Parquet files or from a topic of JSON."""
     if args.source == "files":
         return spark.readStream.schema(schema).option("maxFilesPerTrigger", 4).parquet(str(args.work / name))
     records = (
@@ -125,18 +136,20 @@ def write(joined: DataFrame, args: argparse.Namespace) -> StreamingQuery:
     )
 
 
-def start_afresh(work: Path) -> None:
+def start_afresh(args: argparse.Namespace) -> None:
     """Remove what an earlier run left in the work folder."""
-    for name in ("orders", "deliveries", "joined", "checkpoint"):
-        shutil.rmtree(work / name, ignore_errors=True)
-    for name in ("orders", "deliveries"):
-        (work / name).mkdir(parents=True)
+    for name in (*args.streams, "joined", "checkpoint"):
+        shutil.rmtree(args.work / name, ignore_errors=True)
+    for name in args.streams:
+        (args.work / name).mkdir(parents=True)
 
 
 def run_while_generated(progress: BatchProgress, args: argparse.Namespace) -> None:
-    """Let the generator fill both folders, and stop the query when it has read and written everything."""
+    """Let the generator fill the folders, and stop the query when it has read and written everything."""
     generator = Path(__file__).with_name("generate_orders.py")
     command = [sys.executable, str(generator), f"--orders={args.orders}", f"--work={args.work}"]
+    if "returns" in args.streams:
+        command.append("--returns")
     with subprocess.Popen(command) as process:
         while process.poll() is None and progress.query.isActive:
             progress.show()
