@@ -559,7 +559,7 @@ def test_bounds_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     orders, deliveries = stream(spark, tmp_path / "o", "ordered"), stream(spark, tmp_path / "d", "delivered")
     shown = sj.bounds(sj.join(orders, deliveries, "id", "left_outer", within="1 hour"))
     assert not shown.isStreaming
-    assert shown.columns == ["side", "column", "bound", "keeps", "conjunct"]
+    assert shown.columns == ["join", "side", "column", "bound", "keeps", "conjunct", "origin"]
     rows = {row.side: row for row in shown.collect()}
     assert {side: row.column for side, row in rows.items()} == {"left": "ordered", "right": "delivered"}
     assert all("1 hour" in row.keeps for row in rows.values()), rows

@@ -1,8 +1,8 @@
 """Joins of streams with bounded state, for Apache Spark.
 
 ``configure`` adds the extension to a Spark session; from then on a plain ``df.join`` of two streams with time
-bounds runs on its operator. ``join`` writes the bounds for you, ``bounds`` shows what they keep in state, and
-``check`` says whether a session is ready, and if not, what to do.
+bounds runs on its operator. ``join`` writes the bounds for you, ``bounds`` shows what they keep in state,
+``late_rows`` what came too late for it, and ``check`` says whether a session is ready, and if not, what to do.
 """
 
 from importlib import import_module
@@ -12,6 +12,7 @@ from streamjoin.errors import Condition, StreamJoinError
 from streamjoin.version import __version__
 
 if TYPE_CHECKING:
+    from streamjoin.dropped_rows import late_rows
     from streamjoin.joins import JoinType, join
     from streamjoin.jvm import check
     from streamjoin.session import configure
@@ -26,6 +27,7 @@ __all__ = [
     "check",
     "configure",
     "join",
+    "late_rows",
 ]
 
 # Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not installed.
@@ -35,6 +37,7 @@ _NEEDS_PYSPARK = {
     "check": "jvm",
     "configure": "session",
     "join": "joins",
+    "late_rows": "dropped_rows",
 }
 
 

@@ -14,9 +14,11 @@ def bounds(df: DataFrame) -> DataFrame:
         df: A streaming DataFrame of a classic session. It is analysed, not started.
 
     Returns:
-        A batch DataFrame, a row for each input and bound: ``side``, ``column`` (the event-time column),
-        ``bound`` (as text), ``keeps`` (how long rows stay in state) and ``conjunct`` (the part of the join
-        condition that it comes from).
+        A batch DataFrame, a row for each join, input and bound: ``join`` (its number, from the inputs up),
+        ``side``, ``column`` (the event-time column), ``bound`` (as text), ``keeps`` (how long rows stay in
+        state), ``conjunct`` (the condition that it comes from) and ``origin`` (where that stands: ``this
+        join``, or the joins and filters below that it was derived from). An event-time column that has no bound
+        in a join keeps nothing there; its row says what gives it its watermark behind the join.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, or any of :func:`streamjoin.check`.

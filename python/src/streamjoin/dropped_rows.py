@@ -1,0 +1,44 @@
+"""The rows that a query has dropped as late."""
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamjoin.errors import StreamJoinError
+from streamjoin.jvm import checked_entry, is_connect, no_answer
+
+
+def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
+    """Return the rows that the joins of a query have dropped as late, as a table or as a stream.
+
+    They are kept where the query was started with ``spark.streamjoin.lateRows=keep``: a file for each batch, join and
+    task that dropped some, in the query's checkpoint, each row once, whatever was retried or replayed. Files older than
+    ``spark.streamjoin.lateRows.maxAge``, and the oldest beyond ``spark.streamjoin.lateRows.maxBytes``, are removed.
+
+    Args:
+        query: A streaming query of this session, running or stopped.
+        streaming: Return a stream, which goes on as rows are dropped, and not the table of those up to the last
+            committed batch.
+
+    Returns:
+        A DataFrame with the columns ``batch`` (its number), ``join`` (as in :func:`streamjoin.bounds`), ``side``,
+        ``input`` (its name), ``column`` (the event-time column by which the row is late), ``watermark`` (that the
+        column had, a timestamp) and ``row`` (the columns of it that the query uses, as JSON for
+        ``from_json``; times in UTC).
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_SPARK_CONNECT``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_LATE_ROWS_NOT_KEPT``.
+    """
+    if is_connect(query):
+        raise StreamJoinError(
+            "STREAMJOIN_SPARK_CONNECT",
+            "sj.late_rows needs the JVM of the driver, which a Spark Connect client does not have. Read the folder "
+            "late-rows in the query's checkpoint with spark.read.json.",
+        )
+    spark = SparkSession.active()
+    found = checked_entry(spark)
+    try:
+        return DataFrame(found.lateRows(spark._jsparkSession, query._jsq, streaming), spark)
+    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
+        raise no_answer() from error
