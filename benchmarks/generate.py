@@ -33,7 +33,7 @@ class Table:
     Attributes:
         name: its folder.
         row_id: the column that numbers its rows, from 0; that of the closing row is negative.
-        key: the column that the other stream's key is compared with.
+        key: the column that the other stream's key is compared with; empty where nothing is.
         time: the event-time column.
         rows: SQL of its rows, with two columns more: ``batch``, the number of the file, and ``place``, the order.
         closing: SQL of its last row, without those two.
@@ -68,7 +68,12 @@ class Streams:
     @property
     def condition(self) -> str:
         """The join's whole condition."""
-        return f"{self.left.key} = {self.right.key} AND {self.bound}"
+        return f"{self.left.key} = {self.right.key} AND {self.bound}" if self.has_key else self.bound
+
+    @property
+    def has_key(self) -> bool:
+        """Whether the condition has an equality."""
+        return bool(self.left.key)
 
     @property
     def full_name(self) -> str:
@@ -133,6 +138,31 @@ def w2f(orders: int, batch_rows: int, items: int) -> Streams:
         left=_item_orders(_cut(order_rows, "order_time", "order_id", f"(place // {batch_rows})")),
         right=_clicks(_cut(click_rows, "click_time", "click_id", f"(place // {batch_rows})")),
         bound=_within("click_time", "order_time", 5_000),
+        delay_ms=DISORDER_MICROS // 1000,
+    )
+
+
+def band(orders: int, batch_rows: int) -> Streams:
+    """Return orders and as many clicks, 20 of each a second, that are joined by nothing but their times, ±1 s.
+
+    Args:
+        orders: how many, and how many clicks.
+        batch_rows: orders in a file, and clicks in one.
+    """
+    time = f"{START} + to_microseconds(range * {10 * MICROS_PER_ROW})"
+    order_rows = f"SELECT range AS order_id, {time} AS order_time FROM range({orders})"
+    click_rows = f"SELECT range AS click_id, {time} AS click_time FROM range({orders})"
+    cut = f"(place // {batch_rows})"
+    left = _cut(order_rows, "order_time", "order_id", cut)
+    right = _cut(click_rows, "click_time", "click_id", cut)
+    closing = f"SELECT -1::BIGINT AS order_id, {FAR} AS order_time"
+    # Far from the closing order too, for no key tells the two apart.
+    closing_click = f"SELECT -1::BIGINT AS click_id, {FAR} + INTERVAL 1 HOUR AS click_time"
+    return Streams(
+        name=f"band-{orders}-{batch_rows}",
+        left=Table("orders", "order_id", "", "order_time", left, closing),
+        right=Table("clicks", "click_id", "", "click_time", right, closing_click),
+        bound=_within("click_time", "order_time", 1_000),
         delay_ms=DISORDER_MICROS // 1000,
     )
 

@@ -132,7 +132,15 @@ def query_rows(spark: SparkSession, scenario: Scenario, side: Side, inputs: Path
     right = stream(spark, streams, streams.right, inputs)
     if side.engine == "floor":
         return floor(left, streams.left, right, streams.right)
+    if side.engine == "spark" and not streams.has_key:
+        return with_constant_key(left, right, streams.condition, scenario.how)
     return left.join(right, F.expr(streams.condition), scenario.how)
+
+
+def with_constant_key(left: DataFrame, right: DataFrame, condition: str, how: str) -> DataFrame:
+    """Return a join without an equality as Spark takes it: by the same constant on both sides, all rows in one task."""
+    keyed = left.withColumn("left_key", F.lit(1)), right.withColumn("right_key", F.lit(1))
+    return keyed[0].join(keyed[1], F.expr(f"left_key = right_key AND {condition}"), how).drop("left_key", "right_key")
 
 
 def stream(spark: SparkSession, streams: Streams, table: Table, inputs: Path) -> DataFrame:
@@ -151,7 +159,10 @@ def floor(left: DataFrame, left_table: Table, right: DataFrame, right_table: Tab
     matched and nothing kept. That the observation hashes every column keeps the optimizer from dropping any of them
     before the shuffle.
     """
-    shuffled = [rows.repartition(PARTITIONS, table.key) for rows, table in ((left, left_table), (right, right_table))]
+    shuffled = [
+        rows.repartition(PARTITIONS, table.key or table.row_id)
+        for rows, table in ((left, left_table), (right, right_table))
+    ]
     return shuffled[0].unionByName(shuffled[1], allowMissingColumns=True)
 
 

@@ -44,11 +44,16 @@ def picture(runs: Runs, ran: dict[str, Scenario]) -> str:
     for drawing in drawings:
         elements += [f'<g transform="translate(0 {top:.0f})">', *drawing.elements, "</g>"]
         top += drawing.height + GAP
+    return svg(elements, top)
+
+
+def svg(elements: list[str], height: float) -> str:
+    """Return elements as a whole picture."""
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top:.0f}" '
-            f'viewBox="0 0 {WIDTH} {top:.0f}" font-family="sans-serif" font-size="12">',
-            f'<rect width="{WIDTH}" height="{top:.0f}" fill="white"/>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0f}" '
+            f'viewBox="0 0 {WIDTH} {height:.0f}" font-family="sans-serif" font-size="12">',
+            f'<rect width="{WIDTH}" height="{height:.0f}" fill="white"/>',
             *elements,
             "</svg>\n",
         ]
@@ -59,16 +64,16 @@ def _bars(runs: Runs, scenario: Scenario) -> Drawing:
     """Return the median seconds of each side; a thin line ends at the least."""
     medians = {side.name: median for side in ALL if (median := runs.median(scenario.name, side.name, wall)) is not None}
     scale = (WIDTH - LEFT - 70) / max(medians.values())
-    elements = [_text(10, 10, f"{scenario.name}: seconds, median of the rounds", "start", bold=True)]
+    elements = [text(10, 10, f"{scenario.name}: seconds, median of the rounds", "start", bold=True)]
     for at, (side, median) in enumerate(medians.items()):
         top = 20 + at * (BAR + 4)
         least = runs.least(scenario.name, side, wall) or 0
         more = "" if runs.finished(scenario.name, side) else "> "
         elements += [
-            _text(LEFT - 8, top + BAR - 3, side, "end"),
-            _rectangle(LEFT, top, median * scale, BAR, COLORS[side]),
-            _rectangle(LEFT, top + BAR / 2, least * scale, 1, "white"),
-            _text(LEFT + median * scale + 6, top + BAR - 3, f"{more}{median:.1f}", "start"),
+            text(LEFT - 8, top + BAR - 3, side, "end"),
+            rectangle(LEFT, top, median * scale, BAR, COLORS[side]),
+            rectangle(LEFT, top + BAR / 2, least * scale, 1, "white"),
+            text(LEFT + median * scale + 6, top + BAR - 3, f"{more}{median:.1f}", "start"),
         ]
     return Drawing(elements, 20 + len(medians) * (BAR + 4))
 
@@ -87,7 +92,7 @@ def _lines(runs: Runs, growing: list[Scenario]) -> Drawing:
             ]
         )
     }
-    highest = max(value for line in lines.values() for _, value in line)
+    highest = max(value for values in lines.values() for _, value in values)
 
     def x(size: float) -> float:
         return LEFT + size / max(sizes) * (WIDTH - LEFT - 150)
@@ -96,22 +101,22 @@ def _lines(runs: Runs, growing: list[Scenario]) -> Drawing:
         return 30 + PLOT * (1 - value / highest)
 
     elements = [
-        _text(10, 10, "growth: rows per second of the whole run, by millions of orders", "start", bold=True),
-        _line([(x(0), y(0)), (x(max(sizes)), y(0))], "#cccccc"),
-        _text(LEFT - 8, y(highest) + 4, f"{highest:,.0f}", "end"),
-        _text(LEFT - 8, y(0) + 4, "0", "end"),
-        *(_text(x(size), y(0) + 16, f"{size:g}", "middle") for size in sizes),
+        text(10, 10, "growth: rows per second of the whole run, by millions of orders", "start", bold=True),
+        line([(x(0), y(0)), (x(max(sizes)), y(0))], "#cccccc"),
+        text(LEFT - 8, y(highest) + 4, f"{highest:,.0f}", "end"),
+        text(LEFT - 8, y(0) + 4, "0", "end"),
+        *(text(x(size), y(0) + 16, f"{size:g}", "middle") for size in sizes),
     ]
-    for side, line in lines.items():
-        points = [(x(size), y(value)) for size, value in line]
+    for side, values in lines.items():
+        points = [(x(size), y(value)) for size, value in values]
         elements += [
-            _line(points, COLORS[side]),
+            line(points, COLORS[side]),
             *(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3" fill="{COLORS[side]}"/>' for px, py in points),
         ]
-    ends = {side: y(line[-1][1]) for side, line in lines.items()}
+    ends = {side: y(values[-1][1]) for side, values in lines.items()}
     for side, place in _apart(ends, 14).items():
         words = f"{side} {lines[side][-1][1]:,.0f}"
-        elements.append(_text(x(lines[side][-1][0]) + 8, place + 4, words, "start"))
+        elements.append(text(x(lines[side][-1][0]) + 8, place + 4, words, "start"))
     return Drawing(elements, PLOT + 60)
 
 
@@ -123,15 +128,18 @@ def _apart(places: dict[str, float], distance: float) -> dict[str, float]:
     return moved
 
 
-def _text(x: float, y: float, words: str, anchor: str, bold: bool = False) -> str:
+def text(x: float, y: float, words: str, anchor: str, bold: bool = False) -> str:
+    """Return words at a place."""
     weight = ' font-weight="bold"' if bold else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>{escape(words)}</text>'
 
 
-def _rectangle(x: float, y: float, width: float, height: float, color: str) -> str:
+def rectangle(x: float, y: float, width: float, height: float, color: str) -> str:
+    """Return a filled rectangle."""
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{color}"/>'
 
 
-def _line(points: list[tuple[float, float]], color: str) -> str:
+def line(points: list[tuple[float, float]], color: str) -> str:
+    """Return a line through points."""
     places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return f'<polyline points="{places}" fill="none" stroke="{color}" stroke-width="2"/>'

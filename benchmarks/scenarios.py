@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from generate import JoinType, Streams, hot_key, loaded, w2, w2f
+from generate import JoinType, Streams, band, hot_key, loaded, w2, w2f
 from runs import Record
 from sides import EVERY, FLOOR, OURS, SPARK
 
@@ -20,7 +20,7 @@ FEW_PROCESSES = {
     )
 }
 SMALL_SCALE = 0.3
-SMALL_SCENARIOS = ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict")
+SMALL_SCENARIOS = ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict", "band")
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,13 @@ def scenarios(scale: float) -> dict[str, Scenario]:
             "hot-key",
             "Hot key: one key; a long watermark delay retains 100 rows for each of its seconds; ±1 s, inner",
             hot_key(_rows(100_000, scale), _rows(5_000, scale), batches=20),
+            "inner",
+        ),
+        Scenario(
+            "band",
+            "band",
+            "Band: orders and clicks within ±1 s of each other, no equality (Spark: a constant key), inner",
+            band(_rows(100_000, scale), _rows(5_000, scale)),
             "inner",
         ),
         *_memory_scenarios(_w2(million, batches=25)),
