@@ -19,10 +19,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from batch_progress import BatchProgress, late, metric, number, watermark
-from check_orders import check
+from check_orders import Check, check
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
@@ -76,13 +77,9 @@ def main() -> int:
     result = spark.read.parquet(str(args.work / "joined"))
     print("\nThe first joined rows")
     result.where("delivery_id IS NOT NULL").orderBy("order_time", "delivery_id").show(5, truncate=False)
-    # The files that the sink's log names: a batch that was cut off may leave others in the folder.
-    files = [name.removeprefix("file://") for name in result.inputFiles()]
-    checked = check(args.work, f"read_parquet({files})", dropped=progress.late_rows())
-    checked.show()
-    print(f"\n{'The same rows' if checked.same else 'DIFFERENT ROWS'}, joined by {progress.operator()}")
+    same = compare(result, progress, lambda rows, dropped: check(args.work, rows, dropped))
     spark.stop()
-    return 0 if checked.same else 1
+    return 0 if same else 1
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -174,6 +171,22 @@ def show_bounds(joined: DataFrame) -> None:
     """Print the time bounds that keep the state of the join finite."""
     print("\nWhat bounds the state")
     sj.bounds(joined).show(truncate=False)
+
+
+def compare(result: DataFrame, progress: BatchProgress, check: Callable[[str, int], Check]) -> bool:
+    """Compare what the query has written with DuckDB's answer, show both, and tell whether they are the same.
+
+    Args:
+        result: the rows of the sink.
+        progress: of the query.
+        check: compares a relation of DuckDB's with the rows, and a number with that of the late rows.
+    """
+    # The files that the sink's log names: a batch that was cut off may leave others in the folder.
+    files = [name.removeprefix("file://") for name in result.inputFiles()]
+    checked = check(f"read_parquet({files})", progress.late_rows())
+    checked.show()
+    print(f"\n{'The same rows' if checked.same else 'DIFFERENT ROWS'}, joined by {progress.operator()}")
+    return checked.same
 
 
 def show_plan(progress: BatchProgress) -> None:

@@ -15,7 +15,16 @@ from pathlib import Path
 
 from batch_progress import BatchProgress, late, metric, number, watermark
 from check_orders import check_returns
-from orders_deliveries import DELIVERIES, ORDERS, read, run_while_generated, show_bounds, start_afresh, write
+from orders_deliveries import (
+    DELIVERIES,
+    ORDERS,
+    compare,
+    read,
+    run_while_generated,
+    show_bounds,
+    start_afresh,
+    write,
+)
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -47,12 +56,9 @@ def main() -> int:
     progress = BatchProgress(write(joined, args), COLUMNS)
     run_while_generated(progress, args)
     result = spark.read.parquet(str(args.work / "joined"))
-    files = [name.removeprefix("file://") for name in result.inputFiles()]
-    checked = check_returns(args.work, f"read_parquet({files})", dropped=progress.late_rows())
-    checked.show()
-    print(f"\n{'The same rows' if checked.same else 'DIFFERENT ROWS'}, joined by {progress.operator()}")
+    same = compare(result, progress, lambda rows, dropped: check_returns(args.work, rows, dropped))
     spark.stop()
-    return 0 if checked.same else 1
+    return 0 if same else 1
 
 
 STREAMS = {"orders": ORDERS, "deliveries": DELIVERIES, "returns": RETURNS}
