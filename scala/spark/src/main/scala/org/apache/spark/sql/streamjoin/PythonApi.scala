@@ -50,7 +50,7 @@ object PythonApi {
       case wrapper: StreamingQueryWrapper => wrapper.streamingQuery
       case other => other.asInstanceOf[StreamExecution]
     }
-    val folder = new Path(execution.resolvedCheckpointRoot, LateRows.Directory)
+    val folder = LateRows.folder(new Path(execution.resolvedCheckpointRoot))
     val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
     if (!CheckpointFileManager.create(folder, hadoopConf).exists(folder))
       throw StreamJoinErrors.analysis(

@@ -100,4 +100,5 @@ private[streamjoin] object StreamJoinConf {
 
   def enabled: Boolean = SQLConf.get.getConf(Enabled)
   def handsOver: Boolean = SQLConf.get.getConf(Unbounded) == Spark
+  def keepsLateRows: Boolean = SQLConf.get.getConf(LateRows) == Keep
 }

@@ -150,13 +150,12 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       }
     }
 
+  /** Rows by ten minutes of a time. */
+  private def counted(time: String)(joined: DataFrame): DataFrame =
+    joined.groupBy(window(col(time), "10 minutes")).agg(count("*").as("n")).selectExpr("window.start", "n")
+
   test("an aggregation above a chain waits for the column that it is made of") {
-    val query: Streams => DataFrame = streams =>
-      chain("inner", "left_outer")(streams)
-        .groupBy(window(col("r.t"), "10 minutes"))
-        .agg(count("*").as("n"))
-        .selectExpr("window.start", "n")
-    running(job(query)) { job =>
+    running(job(chain("inner", "left_outer").andThen(counted("r.t")))) { job =>
       job.feed(o("a", "10:00"), d("a", "10:05"), r("a", "10:06"))
       assert(job.seen.flatMap(_.rows).isEmpty)
       // No delivery before 10:30 can come any more, so no return before that can meet one.
@@ -171,24 +170,15 @@ class ChainSuite extends AnyFunSuite with JoinTest {
 
   test("an aggregation by one column is not held up by another") {
     // Orders may be a day older than deliveries; the windows are of deliveries.
-    val query: Streams => DataFrame = streams =>
-      hourly("inner", "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 24 HOURS")(streams)
-        .groupBy(window(col("d.t"), "10 minutes"))
-        .agg(count("*").as("n"))
-        .selectExpr("window.start", "n")
-    running(job(query)) { job =>
+    val daily = hourly("inner", "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 24 HOURS")
+    running(job(daily.andThen(counted("d.t")))) { job =>
       job.feed(o("a", "10:00"), d("a", "10:05"))
       assert(job.feed(o("b", "10:40"), d("b", "10:40")) == Seq("10:00 1"))
     }
   }
 
   test("a replayed batch of an aggregation above a join gives the same rows") {
-    val query: Streams => DataFrame = streams =>
-      hourly()(streams)
-        .groupBy(window(col("d.t"), "10 minutes"))
-        .agg(count("*").as("n"))
-        .selectExpr("window.start", "n")
-    running(job(query)) { job =>
+    running(job(hourly().andThen(counted("d.t")))) { job =>
       job.feed(o("a", "10:00"), d("a", "10:05"))
       // d stands still, and Spark's watermark with it; orders go on.
       job.feed(o("b", "10:40"))
@@ -197,16 +187,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       val before = job.seen.toSeq
       val plain = before.groupBy(_.id).transform((_, same) => same.last.rows.sorted)
       (1 to 2).foreach { _ =>
-        job.stop()
-        val commits = new java.io.File(s"${job.checkpoint}/commits")
-          .listFiles()
-          .map(_.getName)
-          .filter(_.forall(_.isDigit))
-        val last = commits.map(_.toLong).max
-        assert(new java.io.File(s"${job.checkpoint}/commits/$last").delete())
-        new java.io.File(s"${job.checkpoint}/commits/.$last.crc").delete()
-        job.start()
-        job.settle()
+        val last = job.redoLast()
         assert(job.seen.last.id == last && job.seen.last.rows.sorted == plain(last), s"batch $last")
       }
     }

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
+import java.io.File
 import java.sql.Timestamp
 import java.time.{Instant, LocalDate, LocalTime, ZoneOffset}
 
@@ -148,6 +149,18 @@ private[streamjoin] object JoinTest {
     }
 
     def restart(): Job = stop().start()
+
+    /** Stops, and does the last batch again, as if it had not been committed; returns its number. */
+    def redoLast(): Long = {
+      stop()
+      val commits = new File(s"$checkpoint/commits")
+      val last = commits.list().filter(_.forall(_.isDigit)).map(_.toLong).max
+      assert(new File(commits, last.toString).delete(), s"no commit $last")
+      new File(commits, s".$last.crc").delete()
+      start()
+      settle()
+      last
+    }
 
     def streaming: StreamingQuery = running.get
 

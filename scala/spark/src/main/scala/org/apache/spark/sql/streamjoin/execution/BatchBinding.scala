@@ -95,7 +95,7 @@ final private[streamjoin] class BatchBinding(
   @volatile private var hasRun = false
 
   /** The folder of the late rows. */
-  def lateRows: Path = new Path(new Path(execution.checkpointLocation).getParent, LateRows.Directory)
+  def lateRows: Path = LateRows.folder(new Path(execution.checkpointLocation).getParent)
 
   /** What the user calls the inputs. */
   lazy val inputs: Map[Origin, InputName] = InputName.of(execution.analyzed)
@@ -129,7 +129,7 @@ final private[streamjoin] class BatchBinding(
   private def following(execution: IncrementalExecution): BatchBinding = {
     if (batch % PurgeInterval == 0) {
       watermarkLog.purge(batch - SQLConf.get.minBatchesToRetain)
-      if (keepsLateRows)
+      if (StreamJoinConf.keepsLateRows)
         LateRows.purge(
           lateRows,
           hadoopConf.value.value,
@@ -228,8 +228,8 @@ private[streamjoin] object BatchBinding {
       watermarks
     }
     val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
-    if (keepsLateRows) {
-      val folder = new Path(checkpoint, LateRows.Directory)
+    if (StreamJoinConf.keepsLateRows) {
+      val folder = LateRows.folder(checkpoint)
       CheckpointFileManager.create(folder, hadoopConf).mkdirs(folder)
     }
     new BatchBinding(
@@ -244,8 +244,6 @@ private[streamjoin] object BatchBinding {
       execution
     )
   }
-
-  private def keepsLateRows: Boolean = SQLConf.get.getConf(StreamJoinConf.LateRows) == StreamJoinConf.Keep
 
   /**
    * Spark's committed watermark is below that of every key under its `min` policy, where each of its watermarks is one

@@ -365,16 +365,15 @@ final private[streamjoin] case class IntervalJoinExec(
 
   /** What is needed to keep late rows, where they are asked for. */
   private[execution] def lateRows: Option[LateRows.Spec] =
-    binding.filter(_ => conf.getConf(StreamJoinConf.LateRows) == StreamJoinConf.Keep).map { batch =>
-      val words = names
+    binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
       val inputs = Side.both.map { side =>
         val columns = join.keys(side).map(keyName)
-        side -> LateRows.Input(words.name(side), columns, DataTypeUtils.fromAttributes(plan(side).output))
+        side -> LateRows.Input(names.name(side), columns, DataTypeUtils.fromAttributes(plan(side).output))
       }
       LateRows.Spec(batch.lateRows.toString, batch.batch, join.ordinal + 1, inputs.toMap)
     }
 
-  private def names: JoinNames = binding match {
+  @transient private lazy val names: JoinNames = binding match {
     case Some(batch) => JoinNames.of(join, times, left.output, right.output, batch.inputs)
     case None => JoinNames.qualified(left.output, right.output, leftKeys ++ rightKeys ++ condition)
   }
@@ -382,9 +381,8 @@ final private[streamjoin] case class IntervalJoinExec(
   private def routed: String = join.routing match {
     case Routing.ByKey => s"routing by hash of the equality over $partitions tasks, one state store each"
     case Routing.Spread(side) =>
-      val words = names
-      s"routing without an equality: ${words.name(side.other)} spread over $partitions tasks, one state store each; " +
-        s"${words.name(side)} sent to all of them and kept in the first one's store"
+      s"routing without an equality: ${names.name(side.other)} spread over $partitions tasks, one state store each; " +
+        s"${names.name(side)} sent to all of them and kept in the first one's store"
     case Routing.OneTask =>
       "routing of a full outer join without an equality: all rows to one task, with one state store"
   }

@@ -22,7 +22,8 @@ import streamjoin.core.Side
  * some. A batch that is done again writes the same rows over the same file, so that each is there once.
  */
 private[streamjoin] object LateRows {
-  val Directory = "late-rows"
+
+  def folder(checkpoint: Path): Path = new Path(checkpoint, "late-rows")
 
   /** One row of a file. The row that was late is JSON in itself, for every input has a schema of its own. */
   val Schema: StructType = new StructType()

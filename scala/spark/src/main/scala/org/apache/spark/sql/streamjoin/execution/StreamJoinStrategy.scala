@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThroug
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, Routing, WatermarkBarrier}
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, WatermarkBarrier}
 import org.apache.spark.sql.types.IntegerType
 
 import streamjoin.core.{Left, Right, Side}
@@ -26,7 +26,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
       }
       val tasks = binding.fold(SQLConf.get.numShufflePartitions)(_.partitions(join.plan))
       def input(side: Side, plan: LogicalPlan): SparkPlan =
-        if (join.plan.routing == Routing.Spread(side)) toEach(planLater(plan), tasks) else planLater(plan)
+        if (join.plan.broadcast.contains(side)) toEach(planLater(plan), tasks) else planLater(plan)
       IntervalJoinExec(
         join.leftKeys,
         join.rightKeys,

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.StreamJoinConf
 import org.apache.spark.sql.streamjoin.analysis.{JoinCondition, PredicateParts}
-import org.apache.spark.sql.streamjoin.plans.{JoinPlan, Routing}
+import org.apache.spark.sql.streamjoin.plans.JoinPlan
 import org.apache.spark.sql.streamjoin.state.Reach
 
 import streamjoin.core.{JoinType, Left, Right, Side, TimeBound}
@@ -86,10 +86,7 @@ private[streamjoin] object TaskSpec {
       exec.output,
       exec.conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
       exec.conf.getConf(StreamJoinConf.IndexMemory),
-      join.routing match {
-        case Routing.Spread(side) => Some(side)
-        case _ => None
-      },
+      join.broadcast,
       exec.lateRows
     )
   }

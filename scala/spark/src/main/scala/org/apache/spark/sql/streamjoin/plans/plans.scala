@@ -96,6 +96,12 @@ final private[streamjoin] case class JoinPlan(
     asked: Set[Int] = Set.empty
 ) {
 
+  /** The side whose rows all come to every task. */
+  def broadcast: Option[Side] = routing match {
+    case Routing.Spread(side) => Some(side)
+    case _ => None
+  }
+
   /** The watermark of a key behind the join. */
   def handedOn(key: Int): ColumnWatermark = new ColumnWatermark.Joined(watermarks, bounds, key, ordinal)
 
