@@ -32,7 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-def run(command: list[str], expect: int = 0, **environment: str) -> str:
+def run(command: list[str], expect: int = 0, timeout: float = 600, **environment: str) -> str:
     """Run a command with a clean Spark environment; return its standard output, and on a surprise show all of it."""
     clean = {
         key: value
@@ -40,7 +40,7 @@ def run(command: list[str], expect: int = 0, **environment: str) -> str:
         if not key.startswith(("PYSPARK_", "SPARK_")) and key != "PYTHONPATH"
     }
     done = subprocess.run(
-        command, env=clean | environment, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+        command, env=clean | environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
     )
     assert done.returncode == expect, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout if expect == 0 else done.stdout + done.stderr

@@ -24,6 +24,7 @@ import pytest
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 TYPES = ["left_outer", "full_outer", "left_semi", "left_anti"]
 FILES = 12
+KILLS = int(os.environ.get("STREAMJOIN_KILLS", "20"))
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 Row = dict[str, object]
@@ -33,12 +34,15 @@ Batches = dict[int, Counter[str]]
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with both inputs, all files in it."""
-    folder = tmp_path_factory.mktemp("files")
+    return _inputs(tmp_path_factory.mktemp("files"), FILES, ("left", "right"))
+
+
+def _inputs(folder: Path, files: int, sides: tuple[str, ...]) -> Path:
     chance = random.Random(4)
-    for side, prefix in (("left", "l"), ("right", "r")):
+    for side in sides:
         (folder / side).mkdir()
-        for number in range(FILES):
-            rows = _closing(prefix, number) if number >= FILES - 2 else _rows(prefix, number, chance)
+        for number in range(files):
+            rows = _closing(side[0], number, files) if number >= files - 2 else _rows(side[0], number, chance)
             _write(folder / side / f"{number}.json", rows, number)
     return folder
 
@@ -50,18 +54,18 @@ def _rows(prefix: str, number: int, chance: random.Random) -> list[Row]:
         seconds = number * 10 + chance.uniform(-4.9, 10)
         if number > 5 and i == 0:
             seconds = -500  # late in any case: it is behind all rows of the first file
-        row_id = number * 100 + i if prefix == "l" else 10_000 + number * 100 + i
+        row_id = {"l": 0, "r": 10_000, "t": 20_000}[prefix] + number * 100 + i
         key = chance.choice([0, 1, 2, 3, None])
         rows.append(_row(prefix, key, seconds, chance.randrange(10), row_id))
     return rows
 
 
-def _closing(prefix: str, number: int) -> list[Row]:
+def _closing(prefix: str, number: int, files: int) -> list[Row]:
     """Return the row that moves the watermark past all others.
 
     It comes in two files: a query that is stopped between the first one's batch and the next gets another batch.
     """
-    return [_row(prefix, -1 if prefix == "l" else -2, 1000, 0, -number)]
+    return [_row(prefix, {"l": -1, "r": -2, "t": -3}[prefix], files * 10 + 1000, 0, -number)]
 
 
 def _row(prefix: str, key: int | None, seconds: float, value: int, row_id: int) -> Row:
@@ -78,15 +82,16 @@ def _write(path: Path, rows: list[Row], number: int) -> None:
 class Runs:
     """The runs of one query (of each type) over one checkpoint."""
 
-    def __init__(self, files: Path, folder: Path) -> None:
+    def __init__(self, files: Path, folder: Path, types: list[str] = TYPES) -> None:
         self.files = files
         self.folder = folder
+        self.types = types
         self.output = folder / "output"
 
     def start(self, *more: str) -> subprocess.Popen[bytes]:
         """Start a process, in a group of its own with its JVM."""
         arguments = [f"--input={self.files}", f"--output={self.output}", *more]
-        arguments += [f"--checkpoints={self.folder / 'checkpoints'}", "--types", *TYPES]
+        arguments += [f"--checkpoints={self.folder / 'checkpoints'}", "--types", *self.types]
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, str(JOB), *arguments], stdout=log, stderr=log, start_new_session=True
@@ -116,7 +121,7 @@ class Runs:
     def kill_at(self, point: str) -> None:
         """Kill a process when every query has come to a point such as ``before:3``."""
         shutil.rmtree(self.output / "paused", ignore_errors=True)
-        self.kill(lambda: len(list(self.output.glob("paused/*"))) == len(TYPES), 0, f"--pause={point}")
+        self.kill(lambda: len(list(self.output.glob("paused/*"))) == len(self.types), 0, f"--pause={point}")
 
     def kill_after(self, delay: float) -> None:
         """Kill a process ``delay`` seconds after it has written something."""
@@ -181,6 +186,26 @@ def test_killed_inside_batches(files: Path, uninterrupted: dict[str, Batches], t
     # Spark's file source notes which files are in a batch before the batch itself is noted. Killed in between, it
     # takes two files for the next one: after the random kills the batches are cut in another way.
     _compare(runs, uninterrupted, same_batches=6)
+
+
+def test_chain_killed_again_and_again(tmp_path: Path) -> None:
+    seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
+    print(f"STREAMJOIN_SEED={seed}")
+    chance = random.Random(seed)
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "killed").mkdir()
+    inputs = _inputs(tmp_path, 4 * KILLS, ("left", "right", "third"))
+    plain = Runs(inputs, tmp_path / "plain", ["chain"])
+    plain.finish()
+    runs = Runs(inputs, tmp_path / "killed", ["chain"])
+    for _ in range(KILLS):
+        runs.kill_after(chance.uniform(0, 0.5))
+    before = len(runs.batches("chain"))
+    runs.finish()
+    assert before < len(runs.batches("chain")), "it had come to its end before the last kill"
+    assert _total(runs.batches("chain")) == _total(plain.batches("chain"))
+    attempts = len(runs.written()) - len(runs.batches("chain"))
+    print(f"{KILLS} kills, {len(runs.batches('chain'))} batches, {attempts} of them done again")
 
 
 def _compare(runs: Runs, uninterrupted: dict[str, Batches], same_batches: int) -> None:

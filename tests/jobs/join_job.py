@@ -1,5 +1,7 @@
 """Joins two folders of JSON files in several join types at once, one file of each side a batch, and ends.
 
+The type ``chain`` is a left outer join of both, and of that with a third folder.
+
 Every batch writes its rows to ``<output>/<join type>/<batch>/<process>.json``: a batch that is run again, by a later
 process, adds a file beside the first, and a test can see whether both times the rows were the same.
 
@@ -20,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import streamjoin as sj
 
 CONDITION = "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS AND lv + rv < 15"
+THIRD = "rk = tk AND tt BETWEEN rt AND rt + INTERVAL 15 SECONDS"
 
 
 def main() -> None:
@@ -49,7 +52,15 @@ def main() -> None:
     spark = sj.configure(builder).getOrCreate()
     left = read(spark, args.input / "left", "lk INT, lt TIMESTAMP, lv INT, lid INT").withWatermark("lt", "5 seconds")
     right = read(spark, args.input / "right", "rk INT, rt TIMESTAMP, rv INT, rid INT").withWatermark("rt", "8 seconds")
-    queries = [start(left.join(right, F.expr(CONDITION), how), how, args) for how in args.types]
+
+    def joined(how: str) -> DataFrame:
+        if how != "chain":
+            return left.join(right, F.expr(CONDITION), how)
+        third = read(spark, args.input / "third", "tk INT, tt TIMESTAMP, tv INT, tid INT")
+        both = left.join(right, F.expr(CONDITION), "left_outer")
+        return both.join(third.withWatermark("tt", "5 seconds"), F.expr(THIRD), "left_outer")
+
+    queries = [start(joined(how), how, args) for how in args.types]
     for query in queries:
         query.awaitTermination()
     spark.stop()
