@@ -28,7 +28,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-kafka test lint format wheel jar bench bench-full jmh clean
+.PHONY: help demo demo-chain demo-kafka test soak lint format wheel jar bench bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,9 @@ test: $(JAR) .venv/.installed ## all tests: scalatest, then pytest
 	$(SBT) test || status=1; \
 	$(VENV)/python -m pytest tests $(PYTEST_FLAGS) || status=1; \
 	exit $$status
+
+soak: $(JAR) .venv/.installed ## a quarter of an hour at a fixed rate, with restarts: nothing grows
+	STREAMJOIN_SOAK_SECONDS=900 $(VENV)/python -m pytest -s tests/test_soak.py
 
 lint: .tools/sbt-launch.jar .venv/.installed ## formats, lint rules, types
 	$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"

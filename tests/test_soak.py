@@ -1,0 +1,27 @@
+"""Two minutes at a fixed rate, with restarts: nothing grows, and every row comes out once.
+
+``make soak`` goes on for fifteen.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from conftest import run
+
+JOB = Path(__file__).with_name("jobs") / "soak_job.py"
+SECONDS = int(os.environ.get("STREAMJOIN_SOAK_SECONDS", "120"))
+
+
+def test_soak(tmp_path: Path) -> None:
+    restart = max(20, SECONDS // 20)
+    command = [sys.executable, str(JOB), f"--seconds={SECONDS}", f"--restart={restart}", f"--work={tmp_path}"]
+    printed = run(command, timeout=SECONDS + 600)
+    figures = json.loads(printed.splitlines()[-1])
+    print(json.dumps(figures))
+    assert figures["same"] and figures["late"] == 0
+    assert figures["restarts"] >= 3
+    for name in ("heapMiB", "stateFiles", "openFiles", "indexKiB"):
+        assert figures[name]["mean"] > 0
+        assert figures[name]["rise"] < 0.15, f"{name} grows: {figures[name]}"
