@@ -49,7 +49,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
 
   test("the three streams of the Hazelcast document") {
     // Punctuation, which a filter removes after withWatermark, moves the watermarks; rows lie far behind it.
-    def at(time: Long): Timestamp = TraceQuery.timestamp(time)
+    def at(time: Long): Timestamp = new Timestamp((TraceQuery.Origin + time) * 1000)
     def marked(streams: Streams, name: String) =
       streams.raw(name).withWatermark("t", s"${TraceQuery.Far} seconds").where("v = 0").as(name)
     def data(name: String, id: String, time: Long) = name -> Row(id, at(time), 0)

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
+import java.time.LocalDate
+
 import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -11,19 +13,23 @@ import streamjoin.core._
  */
 class CoreOracleSuite extends AnyFunSuite with SparkTest {
 
-  private val seeds = SparkTest.seeds(default = 18)
+  private val seeds = SparkTest.seeds(default = 24)
+
+  // The year 2024, the beginning of 1970 in the midst of the rows, and the first and the last days that Spark's dates have.
+  private val origins = Seq("2024-06-01", "1970-01-01", "0001-01-03", "9999-12-30")
 
   for {
     (keys, equality) <- Seq("" -> true, ", without an equality" -> false)
     seed <- 1 to seeds
     joinType = JoinType.all(seed % JoinType.all.size)
-  } test(s"seed $seed, ${joinType.name}$keys") {
-    compare(new RandomTrace(seed, joinType, equality))
+    day = origins(seed / JoinType.all.size % origins.size)
+  } test(s"seed $seed, ${joinType.name}$keys, $day") {
+    compare(new RandomTrace(seed, joinType, equality), LocalDate.parse(day).toEpochDay * 86400)
   }
 
-  private def compare(random: RandomTrace): Assertion = {
-    val query =
-      new TraceQuery(spark, random.trace, newFolder(s"seed-${random.seed}"), random.delay, keyed = false)
+  private def compare(random: RandomTrace, origin: Long): Assertion = {
+    val folder = newFolder(s"seed-${random.seed}")
+    val query = new TraceQuery(spark, random.trace, folder, random.delay, keyed = false, origin)
     val oracle = new Oracle(random)
     try {
       query.start()

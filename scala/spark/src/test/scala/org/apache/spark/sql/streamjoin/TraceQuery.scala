@@ -34,13 +34,16 @@ final case class BatchSeen(
  *   seconds that the watermark stays behind the rows
  * @param keyed
  *   where the trace has no equality, all rows get the same key, and meet in one task
+ * @param origin
+ *   the time 0 of the trace, in seconds since 1970
  */
 final class TraceQuery(
     spark: SparkSession,
     trace: Trace,
     checkpoint: String,
     delay: Long = TraceQuery.Far,
-    keyed: Boolean = true
+    keyed: Boolean = true,
+    origin: Long = TraceQuery.Origin
 ) {
   import TraceQuery._
 
@@ -129,6 +132,8 @@ final class TraceQuery(
     .streamingQuery
     .asInstanceOf[MicroBatchExecution]
 
+  private def timestamp(time: Long): Timestamp = new Timestamp((origin + time) * 1000)
+
   private def dataRow(row: TraceRow): Row = cells(row.side) {
     case "label" => row.label
     case "punct" => false
@@ -184,8 +189,5 @@ object TraceQuery {
   /** Seconds, more than any bound. */
   val Far = 1000000L
 
-  /** The time 0 of a trace: late enough that the watermark of its rows, [[Far]] behind them, is no date before 1970. */
   val Origin: Long = 3 * Far
-
-  def timestamp(time: Long): Timestamp = new Timestamp((Origin + time) * 1000)
 }

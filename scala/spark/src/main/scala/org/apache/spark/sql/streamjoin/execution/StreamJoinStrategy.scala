@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThroug
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, WatermarkBarrier}
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, NewestTime, WatermarkBarrier}
 import org.apache.spark.sql.types.IntegerType
 
 import streamjoin.core.{Left, Right, Side}
@@ -25,8 +25,10 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         SQLConf.get.setConf(SQLConf.ADAPTIVE_EXECUTION_ENABLED, false)
       }
       val tasks = binding.fold(SQLConf.get.numShufflePartitions)(_.partitions(join.plan))
-      def input(side: Side, plan: LogicalPlan): SparkPlan =
-        if (join.plan.broadcast.contains(side)) toEach(planLater(plan), tasks) else planLater(plan)
+      def input(side: Side, plan: LogicalPlan): SparkPlan = {
+        val rows = planLater(NewestTime.noted(plan))
+        if (join.plan.broadcast.contains(side)) toEach(rows, tasks) else rows
+      }
       IntervalJoinExec(
         join.leftKeys,
         join.rightKeys,
@@ -38,6 +40,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         input(Right, join.right)
       ) :: Nil
     case WatermarkBarrier(child) => planLater(child) :: Nil
+    case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case _ => Nil
   }
 

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
 import org.apache.spark.sql.streamjoin.analysis.FoundBound
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
+import org.apache.spark.sql.types.TimestampType
 
 import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
 
@@ -41,6 +42,26 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extend
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WatermarkBarrier =
     copy(child = newChild)
+}
+
+/**
+ * Stands below an `EventTimeWatermark` of a column that may be null, where the newest time is noted without the nulls. The
+ * strategy puts it there.
+ */
+final private[streamjoin] case class NewestTime(time: Attribute, child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): NewestTime = copy(child = newChild)
+}
+
+private[streamjoin] object NewestTime {
+
+  /** A plan with all its marks, noted. */
+  def noted(plan: LogicalPlan): LogicalPlan = plan.transform {
+    case mark @ EventTimeWatermark(_, time, _, child)
+        if time.nullable && time.dataType == TimestampType && !child.isInstanceOf[NewestTime] =>
+      mark.copy(child = NewestTime(time, child))
+  }
 }
 
 /** How the rows of both inputs come together. */

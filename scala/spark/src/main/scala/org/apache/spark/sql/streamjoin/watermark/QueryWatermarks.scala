@@ -3,7 +3,8 @@ package org.apache.spark.sql.streamjoin.watermark
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
-import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStats, EventTimeWatermarkExec}
+import org.apache.spark.sql.streamjoin.execution.NewestTimeExec
 
 import streamjoin.core.Watermark
 
@@ -41,10 +42,10 @@ final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis
 
   /** After a batch that ran with these watermarks, from the event times that its plan saw. */
   def after(executed: SparkPlan): QueryWatermarks = {
-    val seen = QueryWatermarks.byOrigin(executed).collect {
-      case (origin, mark) if mark.eventTimeStats.value.count > 0 =>
-        origin -> (mark.eventTimeStats.value.max - mark.delayMs)
-    }
+    val seen = for {
+      (origin, mark) <- QueryWatermarks.byOrigin(executed)
+      stats = QueryWatermarks.stats(mark) if stats.count > 0
+    } yield origin -> (stats.max - mark.delayMs)
     copy(millis = keys.origins.zip(millis).map { case (origin, known) =>
       (known ++ seen.get(origin)).reduceOption(math.max(_, _))
     })
@@ -55,6 +56,11 @@ private[streamjoin] object QueryWatermarks {
   private val MicrosPerMilli = 1000L
 
   def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
+
+  private def stats(mark: EventTimeWatermarkExec): EventTimeStats = mark.child match {
+    case times: NewestTimeExec if times.stats == null => times.stats.value
+    case _ => mark.eventTimeStats.value
+  }
 
   private def byOrigin(executed: SparkPlan): Map[Origin, EventTimeWatermarkExec] = {
     val all = marks(executed)
