@@ -1,8 +1,14 @@
-"""From Kafka to Kafka through a real broker, with the job stopped and started again between the rows."""
+"""From Kafka to Kafka through a real broker, with the job stopped, or killed, and started again between the rows."""
 
+import contextlib
 import json
+import os
+import random
+import signal
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -12,6 +18,8 @@ from kafka_broker import KafkaBroker, connector_jars  # noqa: E402
 from spark_submit import environment, spark_submit  # noqa: E402
 
 TOOLS = ROOT / ".tools"
+KILLS = 5
+ORDERS = 5000
 
 
 def test_kafka_to_kafka_with_a_restart_between(tmp_path: Path) -> None:
@@ -38,27 +46,97 @@ def test_kafka_to_kafka_with_a_restart_between(tmp_path: Path) -> None:
 
 
 def _order(order_id: int, at: str) -> str:
-    return json.dumps({"order_id": order_id, "order_time": f"2026-01-01T{at}:00Z", "customer": "c", "cents": 1})
+    return json.dumps({"order_id": order_id, "order_time": _moment(at), "customer": "c", "cents": 1})
 
 
 def _delivery(delivery_id: int, order_id: int, at: str) -> str:
-    time = f"2026-01-01T{at}:00Z"
-    return json.dumps({"delivery_id": delivery_id, "order_id": order_id, "delivery_time": time, "courier": "van"})
+    row = {"delivery_id": delivery_id, "order_id": order_id, "delivery_time": _moment(at), "courier": "van"}
+    return json.dumps(row)
+
+
+def _moment(at: str) -> str:
+    return f"2026-01-01T{at + ':00' * (at.count(':') == 1)}Z"
+
+
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    """At least once, and no gap: all rows are in the topic, some of them twice, and none that should not be there."""
+    seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
+    print(f"STREAMJOIN_SEED={seed}")
+    chance = random.Random(seed)
+    orders = [_order(number, _clock(number * 5)) for number in range(ORDERS)]
+    lags = {number: chance.randrange(90 * 60) for number in range(ORDERS) if chance.random() < 0.9}
+    delivered = sorted((number * 5 + lag, number) for number, lag in lags.items())
+    deliveries = [_delivery(number, number, _clock(second)) for second, number in delivered]
+    expected = {(number, number if lags.get(number, 9999) <= 3600 else None) for number in range(ORDERS)}
+
+    with KafkaBroker(TOOLS, tmp_path / "broker") as broker:
+        for topic in ("orders", "deliveries", "joined"):
+            broker.create_topic(topic)
+        broker.produce("orders", orders)
+        broker.produce("deliveries", deliveries)
+        for _ in range(KILLS):
+            _kill_job(broker, tmp_path, chance.uniform(0, 0.5))
+        between = _records(broker)
+        assert between.total() > 0 and set(between) < expected, "the kills came too early or too late"
+        # Twice: a batch without rows does not come again in a new run.
+        for closing in ("20:00", "21:00"):
+            broker.produce("orders", [_order(-1, closing)])
+            broker.produce("deliveries", [_delivery(-1, -2, closing)])
+            _run_job(broker, tmp_path)
+        after = _records(broker)
+        print(f"{KILLS} kills, {after.total()} records of {len(expected)} rows")
+    assert {row for row in after if row[0] >= 0} == expected
+
+
+def _clock(second: int) -> str:
+    return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+
+def _kill_job(broker: KafkaBroker, work: Path, delay: float) -> None:
+    """Start the job, and kill it ``delay`` seconds after it has committed a batch."""
+
+    def commits() -> int:
+        return max((int(path.name) for path in work.glob("checkpoint/commits/*")), default=-1)
+
+    before = commits()
+    with (work / "log").open("ab") as log:
+        process = subprocess.Popen(
+            _command(broker, work), env=environment(), stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        deadline = time.monotonic() + 240
+        while commits() == before:
+            assert process.poll() is None and time.monotonic() < deadline, (work / "log").read_text()[-5000:]
+            time.sleep(0.02)
+        time.sleep(delay)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _run_job(broker: KafkaBroker, work: Path) -> None:
-    command = spark_submit(
+    done = subprocess.run(_command(broker, work), env=environment(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _command(broker: KafkaBroker, work: Path) -> list[str]:
+    return spark_submit(
         ROOT / "examples" / "orders_deliveries.py",
         "--source=kafka",
         f"--bootstrap={broker.bootstrap}",
+        "--batch-rows=250",
         f"--work={work}",
         jars=connector_jars(TOOLS),
     )
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _joined(broker: KafkaBroker) -> set[tuple[int, int | None]]:
     """Return the pairs in the third topic; Spark's Kafka sink may write a record twice, so as a set."""
+    return set(_records(broker))
+
+
+def _records(broker: KafkaBroker) -> Counter[tuple[int, int | None]]:
+    """Return how often each pair is in the third topic."""
     records = [json.loads(value) for value in broker.consume("joined")]
-    return {(record["order_id"], record.get("delivery_id")) for record in records}
+    return Counter((record["order_id"], record.get("delivery_id")) for record in records)

@@ -13,23 +13,23 @@ import streamjoin.core._
  */
 class CoreOracleSuite extends AnyFunSuite with SparkTest {
 
-  private val seeds = SparkTest.seeds(default = 24)
+  private val seeds = SparkTest.seeds(default = 100)
 
   // The year 2024, the beginning of 1970 in the midst of the rows, and the first and the last days that Spark's dates have.
-  private val origins = Seq("2024-06-01", "1970-01-01", "0001-01-03", "9999-12-30")
+  private val origins =
+    Seq("2024-06-01", "1970-01-01", "0001-01-03", "9999-12-30").map(LocalDate.parse(_))
 
-  for {
-    (keys, equality) <- Seq("" -> true, ", without an equality" -> false)
+  private val cases = for {
+    equality <- Seq(true, false)
     seed <- 1 to seeds
     joinType = JoinType.all(seed % JoinType.all.size)
-    day = origins(seed / JoinType.all.size % origins.size)
-  } test(s"seed $seed, ${joinType.name}$keys, $day") {
-    compare(new RandomTrace(seed, joinType, equality), LocalDate.parse(day).toEpochDay * 86400)
-  }
+  } yield new RandomTrace(seed, joinType, equality, origins(seed / JoinType.all.size % origins.size))
 
-  private def compare(random: RandomTrace, origin: Long): Assertion = {
+  testAll[RandomTrace](cases, _.toString)(compare)
+
+  private def compare(random: RandomTrace): Assertion = {
     val folder = newFolder(s"seed-${random.seed}")
-    val query = new TraceQuery(spark, random.trace, folder, random.delay, keyed = false, origin)
+    val query = new TraceQuery(spark, random.trace, folder, random.delay, keyed = false, random.origin)
     val oracle = new Oracle(random)
     try {
       query.start()

@@ -7,7 +7,7 @@ import java.time.{Instant, LocalDate, LocalTime, ZoneOffset}
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import org.scalatest.Suite
+import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.runtime.{
@@ -22,7 +22,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
 /** Queries over streams in memory that stand still until they are fed. */
-private[streamjoin] trait JoinTest extends SparkTest { this: Suite =>
+private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
   import JoinTest._
 
   protected val Hourly: String = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
@@ -114,6 +114,9 @@ private[streamjoin] object JoinTest {
     /** Every batch that the sink was given, also those that it was given again. */
     val seen: mutable.ArrayBuffer[Batch] = mutable.ArrayBuffer.empty[Batch]
 
+    /** In which order the rows of a stream come again after a start, which were fed together. */
+    var order: Seq[Row] => Seq[Row] = identity
+
     /** How the sink reads a batch. */
     var sink: DataFrame => Seq[String] = _.collect().map(text(_: Row)).toSeq
 
@@ -127,7 +130,7 @@ private[streamjoin] object JoinTest {
     def start(): Job = {
       assert(running.isEmpty, "it runs already")
       streams = new Streams(spark, schema)
-      fed.foreach { case (name, rows) => streams.stream(name).addData(rows) }
+      fed.foreach { case (name, rows) => streams.stream(name).addData(order(rows)) }
       val frame = query(streams)
       running = Some(
         frame.writeStream

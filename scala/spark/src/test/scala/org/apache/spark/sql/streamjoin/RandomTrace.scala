@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
+import java.time.LocalDate
+
 import scala.util.Random
 
 import streamjoin.core._
@@ -10,7 +12,18 @@ final case class RandomBatch(rows: Seq[TraceRow], restart: Boolean)
  * Random rows for a random join: keys, ties, nulls, duplicates, disorder, late rows, inputs that run apart and at times
  * stand still, restarts.
  */
-final class RandomTrace(val seed: Long, joinType: JoinType, equality: Boolean = true) {
+final class RandomTrace(
+    val seed: Long,
+    joinType: JoinType,
+    equality: Boolean,
+    day: LocalDate
+) {
+  override def toString: String =
+    s"seed $seed, ${joinType.name}${if (equality) "" else ", without an equality"}, $day"
+
+  /** When the day begins, in seconds since 1970. */
+  val origin: Long = day.toEpochDay * 86400
+
   private val random = new Random(seed)
 
   /** Seconds; less than the disorder, so that some rows are late. */

@@ -1,10 +1,12 @@
 package org.apache.spark.sql.streamjoin
 
 import java.nio.file.{Files, Path}
+import java.util.concurrent.Executors
 
 import scala.util.Try
 
-import org.scalatest.{BeforeAndAfterAll, Suite}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.{Assertion, BeforeAndAfterAll}
 
 import org.apache.spark.SparkThrowable
 import org.apache.spark.network.util.JavaUtils
@@ -12,7 +14,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 
 /** One local session for a suite, with the extension, made for batches of few rows. */
-trait SparkTest extends BeforeAndAfterAll { this: Suite =>
+trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
 
   protected def extensions: String = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
 
@@ -51,6 +53,19 @@ trait SparkTest extends BeforeAndAfterAll { this: Suite =>
     finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }
   }
 
+  /** A test for each of the cases, several at a time: a small batch is mostly waiting. */
+  protected def testAll[A](cases: Seq[A], name: A => String)(body: A => Assertion): Unit = {
+    lazy val pool = Executors.newFixedThreadPool(SparkTest.AtOnce)
+    lazy val results = cases.map(each => pool.submit(() => Try(body(each))))
+    cases.indices.foreach { at =>
+      test(name(cases(at))) {
+        val result = results(at).get()
+        if (at == cases.size - 1) pool.shutdown()
+        result.get
+      }
+    }
+  }
+
   override protected def afterAll(): Unit =
     try {
       Try(spark.streams.active.foreach(_.stop()))
@@ -62,6 +77,7 @@ trait SparkTest extends BeforeAndAfterAll { this: Suite =>
 }
 
 object SparkTest {
+  private val AtOnce = 3
 
   /** How many random cases a suite runs: `STREAMJOIN_SEEDS`, as environment variable or system property. */
   def seeds(default: Int): Int =

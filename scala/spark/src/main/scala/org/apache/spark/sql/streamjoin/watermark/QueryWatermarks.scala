@@ -58,7 +58,7 @@ private[streamjoin] object QueryWatermarks {
   def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
 
   private def stats(mark: EventTimeWatermarkExec): EventTimeStats = mark.child match {
-    case times: NewestTimeExec if times.stats == null => times.stats.value
+    case times: NewestTimeExec => times.stats.value
     case _ => mark.eventTimeStats.value
   }
 
