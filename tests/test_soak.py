@@ -24,4 +24,4 @@ def test_soak(tmp_path: Path) -> None:
     assert figures["restarts"] >= 3
     for name in ("heapMiB", "stateFiles", "openFiles", "indexKiB"):
         assert figures[name]["mean"] > 0
-        assert figures[name]["rise"] < 0.15, f"{name} grows: {figures[name]}"
+        assert figures[name]["rise"] < 0.2, f"{name} grows: {figures[name]}"

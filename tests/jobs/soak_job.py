@@ -7,6 +7,7 @@ the streams are closed, and each order has to have come out exactly once, with i
 """
 
 import argparse
+import gc
 import json
 import os
 import shutil
@@ -48,7 +49,6 @@ class Soak:
     def __init__(self, work: Path, rate: int) -> None:
         self.work = work
         self.rate = rate
-        self.seen: dict[int, Counter[tuple[int, int | None, int | None]]] = {}
         self.late = 0
         self.reported = -1
         for name in ("o", "d", "r"):
@@ -56,6 +56,7 @@ class Soak:
         builder = (
             SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.memory", "2g")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
@@ -98,7 +99,7 @@ class Soak:
             "orders": seconds * self.rate,
             "same": self.same(seconds),
             "late": self.late,
-            "batches": len(self.seen),
+            "batches": self.reported + 1,
         } | {name: growth(samples, name) for name in ("heapMiB", "stateFiles", "openFiles", "indexKiB")}
 
     def start(self) -> StreamingQuery:
@@ -108,12 +109,11 @@ class Soak:
             r, F.expr("di = ri AND rt BETWEEN dt AND dt + INTERVAL 10 SECONDS"), "left_outer"
         )
 
-        def write(rows: DataFrame, batch: int) -> None:
-            # A batch that is done again takes the place of its first attempt.
-            self.seen[batch] = Counter((row.oi, row.di, row.ri) for row in rows.select("oi", "di", "ri").collect())
-
+        # A sink that takes each batch once. With foreachBatch PySpark would leave a connection open for each start.
         return (
-            joined.writeStream.foreachBatch(write)
+            joined.select("oi", "di", "ri")
+            .writeStream.format("parquet")
+            .option("path", str(self.work / "joined"))
             .option("checkpointLocation", str(self.work / "checkpoint"))
             .trigger(processingTime="500 milliseconds")
             .start()
@@ -159,6 +159,7 @@ class Soak:
         """Return what is held right now."""
         jvm = self.spark.sparkContext._jvm
         assert jvm
+        gc.collect()  # what Python still holds stays in the JVM
         jvm.java.lang.System.gc()
         heap = jvm.java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed()
         pid = jvm.java.lang.ProcessHandle.current().pid()
@@ -174,14 +175,14 @@ class Soak:
 
     def same(self, seconds: int) -> bool:
         """Tell whether every order came out once, with its delivery and return if it has them in time."""
-        total: Counter[tuple[int, int | None, int | None]] = sum(self.seen.values(), Counter())
+        joined = self.spark.read.parquet(str(self.work / "joined")).where("oi >= 0")
         orders = seconds * self.rate
         expected: Counter[tuple[int, int | None, int | None]] = Counter()
         for i in range(orders):
             delivered = i if i % 10 and i + DELIVERED * self.rate < orders else None
             returned = delivered is not None and i % 3 == 0 and i + (DELIVERED + RETURNED) * self.rate < orders
             expected[(i, delivered, i if returned else None)] += 1
-        return {row: n for row, n in total.items() if row[0] >= 0} == dict(expected)
+        return Counter(tuple(row) for row in joined.collect()) == expected
 
 
 def growth(samples: list[dict[str, float]], name: str) -> dict[str, float]:
