@@ -44,6 +44,8 @@ demo-chain: $(JAR) .venv/.installed ## three streams, one of which stalls: every
 demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
 	$(VENV)/python examples/run_kafka_demo.py
 
+# Half the time of short runs goes to the optimizing compiler, and most of these are short.
+test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1
 test: $(JAR) .venv/.installed ## all tests: scalatest, then pytest
 	@status=0; \
 	$(SBT) test || status=1; \

@@ -65,7 +65,7 @@ class Chain:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.chance = random.Random(seed)
-        a, b, c, e = (Node(None, None, "", "", [name]) for name in "abce")
+        a, b, c, e = (Node(None, None, "", "", [name]) for name in "lmnr")
         shape = self.chance.randrange(3)
         if shape == 0:
             self.tree = self._join(self._join(a, b), c)
@@ -73,7 +73,7 @@ class Chain:
             self.tree = self._join(a, self._join(b, c))
         else:
             self.tree = self._join(self._join(a, b), self._join(c, e))
-        self.sides = [self._side(name) for name in ("abc" if shape < 2 else "abce")]
+        self.sides = [self._side(name) for name in ("lmn" if shape < 2 else "lmnr")]
 
     def _join(self, left: Node, right: Node) -> Node:
         how = self.chance.choice(list(TYPES))
@@ -109,7 +109,7 @@ class Chain:
                     rows.append((key, None if chance.random() < 0.03 else at, chance.randrange(10), next(ids)))
             files.append(rows)
         # A row past all others, which meets nobody; in two files, so that what it lets go comes out.
-        key = -1 - "abce".index(name)
+        key = -1 - "lmnr".index(name)
         for number in (1, 2):
             files.append([(key, START + timedelta(seconds=CLOSING_SECOND * number), 9, -number)])
         return Side(name, delay, files, late=set())

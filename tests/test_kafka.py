@@ -96,7 +96,7 @@ def _kill_job(broker: KafkaBroker, work: Path, delay: float) -> None:
     """Start the job, and kill it ``delay`` seconds after it has committed a batch."""
 
     def commits() -> int:
-        return max((int(path.name) for path in work.glob("checkpoint/commits/*")), default=-1)
+        return max((int(path.name) for path in work.glob("checkpoint/commits/[0-9]*")), default=-1)
 
     before = commits()
     with (work / "log").open("ab") as log:
