@@ -115,3 +115,8 @@ def test_late_rows(chain: Chain, spark: SparkSession) -> None:
     assert sj.late_rows(query, streaming=True).isStreaming
     watermark = sj.late_rows(query).selectExpr("max(unix_seconds(watermark))").first()
     assert watermark and watermark[0] == ORIGIN + 3600
+
+
+def test_late_rows_of_what_is_no_query(chain: Chain) -> None:
+    with pytest.raises(sj.StreamJoinError, match=r"STREAMJOIN_NOT_A_STREAM.*StreamingQuery.*DataFrame"):
+        sj.late_rows(chain.joined())  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
         ``from_json``; times in UTC).
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_SPARK_CONNECT``, or any of :func:`streamjoin.check`.
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_SPARK_CONNECT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_LATE_ROWS_NOT_KEPT``.
     """
     if is_connect(query):
@@ -35,6 +35,11 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
             "STREAMJOIN_SPARK_CONNECT",
             "sj.late_rows needs the JVM of the driver, which a Spark Connect client does not have. Read the folder "
             "late-rows in the query's checkpoint with spark.read.json.",
+        )
+    if not isinstance(query, StreamingQuery):
+        raise StreamJoinError(
+            "STREAMJOIN_NOT_A_STREAM",
+            f"sj.late_rows takes the StreamingQuery that writeStream...start() returned, not {type(query).__name__}.",
         )
     spark = SparkSession.active()
     found = checked_entry(spark)

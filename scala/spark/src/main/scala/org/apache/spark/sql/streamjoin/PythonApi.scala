@@ -7,7 +7,6 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.runtime.{StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.analysis.{InputName, JoinNames}
@@ -52,7 +51,14 @@ object PythonApi {
     }
     val folder = LateRows.folder(new Path(execution.resolvedCheckpointRoot))
     val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
-    if (!CheckpointFileManager.create(folder, hadoopConf).exists(folder))
+    // Of a new query the first batch makes it, which comes with the first rows.
+    if (
+      query.isActive && execution.sparkSessionForStream.sessionState.conf.getConf(
+        StreamJoinConf.LateRows
+      ) == StreamJoinConf.Keep
+    )
+      LateRows.prepare(folder, hadoopConf)
+    if (!LateRows.areIn(folder, hadoopConf))
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_LATE_ROWS_NOT_KEPT",
         "checkpoint" -> execution.resolvedCheckpointRoot

@@ -23,13 +23,14 @@ import org.apache.spark.sql.catalyst.plans.logical.{
   Join,
   LogicalPlan
 }
+import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.{AskForWatermarks, RecognizeJoin}
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin, WatermarkBarrier}
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin, JoinBarrier, WatermarkBarrier}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 
 /**
@@ -68,7 +69,7 @@ private[streamjoin] object PrepareStreamingQuery {
 
   /** The same, with its joins in sight. */
   def visible(query: LogicalPlan): LogicalPlan =
-    keepWatermarks(distinctMarks(inlineTimes(inlineQueries(query))))
+    keepJoins(keepWatermarks(distinctMarks(inlineTimes(inlineQueries(query)))))
 
   /** Each reference to a common table expression is an input with watermarks of its own. */
   private def inlineQueries(query: LogicalPlan): LogicalPlan =
@@ -93,6 +94,13 @@ private[streamjoin] object PrepareStreamingQuery {
     )
       query
     else rewrite(query) { case mark: EventTimeWatermark => WatermarkBarrier(mark) }
+
+  /** The query with its left semi and anti joins kept where they are. */
+  private def keepJoins(query: LogicalPlan): LogicalPlan = rewrite(query) {
+    case join @ Join(left, right, joinType @ (LeftSemi | LeftAnti), _, _)
+        if RecognizeJoin.isStreamJoin(left, right, joinType) && !left.isInstanceOf[JoinBarrier] =>
+      join.copy(left = JoinBarrier(left))
+  }
 
   /**
    * `d.t - INTERVAL 1 MINUTE BETWEEN ...` has Spark compute its middle once, in a column of its own below the join. That

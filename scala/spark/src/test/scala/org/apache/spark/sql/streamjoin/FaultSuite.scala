@@ -95,6 +95,7 @@ class FaultSuite extends AnyFunSuite with JoinTest {
   for (group <- 0 until groups)
     test(s"create, write, rename and close fail in turn, part ${group + 1} of $groups") {
       assert(expected.size >= 4 && calls > 100, s"$calls calls to let fail")
+      info(s"${(group until calls by groups).size} of $calls calls")
       for (call <- group until calls by groups) withFiles {
         val job = chain
         try {

@@ -4,7 +4,10 @@ import java.io.File
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.functions.{col, expr}
+import org.apache.spark.sql.streamjoin.execution.LateRows
+import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.{AnalysisException, Row}
 
 /** Rows that come late, kept for the user; and what the progress says of those who wait. */
@@ -44,6 +47,21 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
         )
       }
     }
+  }
+
+  test("before the first batch there are none, and the stream of them waits") {
+    withConf(keep) {
+      running(job(hourly())) { job =>
+        assert(table(job).isEmpty)
+        assert(PythonApi.lateRows(spark, job.streaming, streaming = true).isStreaming)
+      }
+    }
+  }
+
+  test("columns of one name are told apart") {
+    val columns = Seq("id", "t", "v", "v").map(AttributeReference(_, StringType)())
+    val input = LateRows.Input("o", Seq(columns(1)), columns)
+    assert(input.schema.fieldNames.toSeq == Seq("id", "t", "v", "v_2") && input.columns == Seq("t"))
   }
 
   test("a batch that is done again has its late rows once") {

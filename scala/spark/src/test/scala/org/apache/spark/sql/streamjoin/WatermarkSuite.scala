@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
+import java.io.File
 import java.nio.file.{Files, Path}
 import java.sql.Timestamp
 import java.time.Instant
@@ -241,6 +242,25 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
         assert((last - 1 to last).forall(kept.contains), "what a replay needs")
         job.restart()
         assert(job.feed(o("q", "10:40", 1), d("q", "10:41", 2)) == Seq("1 2"))
+      }
+    }
+  }
+
+  test("where each run has one batch, neither the log nor the late rows grow") {
+    withConf(
+      "spark.sql.streaming.minBatchesToRetain" -> "2",
+      "spark.sql.streaming.noDataMicroBatches.enabled" -> "false",
+      "spark.streamjoin.lateRows" -> "keep",
+      "spark.streamjoin.lateRows.maxBytes" -> "1"
+    ) {
+      running(job(outer())) { job =>
+        (0 until 12).foreach { n =>
+          job.feed(o("a", f"10:$n%02d"), d("b", f"10:$n%02d"), d("late", "09:00"))
+          job.restart()
+        }
+        assert(files(job).size <= 4, s"${files(job).keys}")
+        val late = new File(s"${job.checkpoint}/late-rows").list().filter(_.endsWith(".json"))
+        assert(late.length <= 2, late.toSeq)
       }
     }
   }

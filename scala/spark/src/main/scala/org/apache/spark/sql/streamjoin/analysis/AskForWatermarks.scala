@@ -14,12 +14,13 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkLine
 private[streamjoin] object AskForWatermarks {
 
   def apply(operator: LogicalPlan, lineage: WatermarkLineage): LogicalPlan = {
-    val asked = for {
+    val found = for {
       column <- awaited(operator)
       child <- operator.children
       watermark <- lineage.of(column, child).toSeq
       join <- joins(watermark)
-    } yield join
+    } yield (join, WatermarkLineage.isWindow(column))
+    val (asked, windows) = found.unzip
     asked.find(!_.isDefined).foreach { undefined =>
       operator
         .collectFirst { case join: IntervalJoin if join.plan.ordinal == undefined.join => join }
@@ -36,7 +37,7 @@ private[streamjoin] object AskForWatermarks {
     if (asked.nonEmpty && !SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
       throw Refusals.singleWatermark(operator.nodeName)
     val keys = asked.groupMap(_.join)(_.key)
-    if (keys.isEmpty) operator else operator.mapChildren(ask(_, keys))
+    if (keys.isEmpty) operator else operator.mapChildren(ask(_, keys, windows.forall(identity)))
   }
 
   /** What the user calls the columns, from wherever in the plan one stands with its alias. */
@@ -67,11 +68,12 @@ private[streamjoin] object AskForWatermarks {
   }
 
   /** The nearest joins below. Deduplication passes rows on as they come. */
-  private def ask(plan: LogicalPlan, keys: Map[Int, Seq[Int]]): LogicalPlan = plan match {
-    case join: IntervalJoin =>
-      val asked = join.plan.asked ++ keys.getOrElse(join.plan.ordinal, Nil)
-      join.copy(plan = join.plan.copy(asked = asked))
+  private def ask(plan: LogicalPlan, keys: Map[Int, Seq[Int]], windows: Boolean): LogicalPlan = plan match {
+    case join: IntervalJoin if keys.contains(join.plan.ordinal) =>
+      val asked = join.plan.asked ++ keys(join.plan.ordinal)
+      join.copy(plan = join.plan.copy(asked = asked, windowsOnly = join.plan.windowsOnly && windows))
+    case join: IntervalJoin => join
     case stateful if WatermarkLineage.isStateful(stateful) => stateful
-    case other => other.mapChildren(ask(_, keys))
+    case other => other.mapChildren(ask(_, keys, windows))
   }
 }

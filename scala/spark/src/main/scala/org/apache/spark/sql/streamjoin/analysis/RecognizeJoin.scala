@@ -62,6 +62,7 @@ private[streamjoin] object RecognizeJoin {
     private val marked: Map[Side, Seq[(Attribute, ColumnWatermark)]] = Side.both.map { side =>
       side -> plan(side).output
         .filter(WatermarkLineage.isTime)
+        .distinctBy(_.exprId)
         .flatMap(column => lineage.of(column, plan(side)).map(column -> _))
     }.toMap
 

@@ -7,13 +7,13 @@ import java.util.{Collections, UUID, WeakHashMap}
 import scala.collection.mutable
 import scala.concurrent.duration.Duration
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.execution.streaming.runtime.{
   IncrementalExecution,
@@ -127,16 +127,7 @@ final private[streamjoin] class BatchBinding(
 
   /** The binding of the batch after this one, for the same run. */
   private def following(execution: IncrementalExecution): BatchBinding = {
-    if (batch % PurgeInterval == 0) {
-      watermarkLog.purge(batch - SQLConf.get.minBatchesToRetain)
-      if (StreamJoinConf.keepsLateRows)
-        LateRows.purge(
-          lateRows,
-          hadoopConf.value.value,
-          SQLConf.get.getConf(StreamJoinConf.LateRowsMaxAge),
-          SQLConf.get.getConf(StreamJoinConf.LateRowsMaxBytes)
-        )
-    }
+    if (batch % PurgeInterval == 0) purge(batch, watermarkLog, lateRows, hadoopConf.value.value)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
     new BatchBinding(
       batch + 1,
@@ -210,6 +201,18 @@ private[streamjoin] object BatchBinding {
         .headOption
     } yield binding
 
+  /** Removes what no batch needs any more. */
+  private def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
+    val conf = SQLConf.get
+    log.purge(batch - conf.minBatchesToRetain)
+    LateRows.purge(
+      lateRows,
+      hadoopConf,
+      conf.getConf(StreamJoinConf.LateRowsMaxAge),
+      conf.getConf(StreamJoinConf.LateRowsMaxBytes)
+    )
+  }
+
   /** The first batch of a run: from the checkpoint. */
   private def resumed(session: SparkSession, execution: IncrementalExecution): BatchBinding = {
     val checkpoint = new Path(execution.checkpointLocation).getParent
@@ -228,10 +231,10 @@ private[streamjoin] object BatchBinding {
       watermarks
     }
     val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
-    if (StreamJoinConf.keepsLateRows) {
-      val folder = LateRows.folder(checkpoint)
-      CheckpointFileManager.create(folder, hadoopConf).mkdirs(folder)
-    }
+    val folder = LateRows.folder(checkpoint)
+    if (StreamJoinConf.keepsLateRows) LateRows.prepare(folder, hadoopConf)
+    // A run may be shorter than the interval.
+    purge(batch, log, folder, hadoopConf)
     new BatchBinding(
       batch,
       late,

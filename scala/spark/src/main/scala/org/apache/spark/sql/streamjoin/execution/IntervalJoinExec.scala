@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.execution
 
-import java.time.Instant
 import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
@@ -10,11 +9,11 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.StreamJoinConf
 import org.apache.spark.sql.streamjoin.analysis.JoinNames
@@ -163,6 +162,13 @@ final private[streamjoin] case class IntervalJoinExec(
 
   private val storeConf = new StateStoreConf(conf)
 
+  /** Of a store that is only read: what it reports to the driver would stay there for ever. */
+  private val quietStoreConf = {
+    val quiet = conf.clone()
+    quiet.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
+    new StateStoreConf(quiet)
+  }
+
   // Execution.
 
   override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
@@ -251,7 +257,7 @@ final private[streamjoin] case class IntervalJoinExec(
       SegmentStore.ValueSchema,
       NoPrefixKeyStateEncoderSpec(SegmentStore.KeySchema),
       useColumnFamilies = false,
-      storeConf,
+      quietStoreConf,
       new Configuration(hadoopConf),
       useMultipleValuesPerKey = false,
       None
@@ -330,45 +336,23 @@ final private[streamjoin] case class IntervalJoinExec(
     binding.foreach(_.prepareNext())
     val progress = super.getProgress()
     progress.customMetrics.put(Metric.Join, join.ordinal + 1L)
-    for ((name, micros) <- watermarkFigures)
-      progress.customMetrics.put(name, Math.floorDiv(micros, MicrosPerMilli))
+    for ((name, millis) <- words.figures(origin => binding.flatMap(_.newest.get(origin))))
+      progress.customMetrics.put(name, millis)
     progress
-  }
-
-  /** In microseconds, by name; nothing of a column that has no watermark yet. */
-  private def watermarkFigures: Seq[(String, Long)] = {
-    val keys = eviction.indices.map(key => key -> s"${join.sides(key).name}.${keyName(key)}")
-    val known = keys.filter { case (key, _) => eviction(key) != Watermark.Undefined }
-    val received = known.map { case (key, name) => s"watermarkMs.$name" -> eviction(key) }
-    val lags = for {
-      (key, name) <- known
-      newest <- join.watermarks(key).newest(origin => binding.flatMap(_.newest.get(origin)))
-    } yield s"lagMs.$name" -> (newest - eviction(key))
-    val slowest = known.minByOption { case (key, _) => eviction(key) }.toSeq.map { case (key, name) =>
-      s"holdsBackMs.$name" -> (known.map { case (other, _) => eviction(other) }.max - eviction(key))
-    }
-    received ++ lags ++ (if (known.size == keys.size) slowest.filter(_._2 > 0) else Nil)
-  }
-
-  /** The column of a key as it is called on its side: by its name, with its alias where several have that name. */
-  private def keyName(key: Int): String = {
-    val (side, column) = (join.sides(key), times(key))
-    if (join.keys(side).count(times(_).name == column.name) == 1) column.name else names.column(side, column)
   }
 
   override def nodeName: String = "StreamJoin"
 
-  override def simpleString(maxFields: Int): String = s"$nodeName ${describe.mkString(", ")}"
+  override def simpleString(maxFields: Int): String = s"$nodeName ${description.mkString(", ")}"
 
   override def verboseStringWithOperatorId(): String =
-    s"$formattedNodeName\n${describe.map(line => s"  $line").mkString("\n")}\n"
+    s"$formattedNodeName\n${description.map(line => s"  $line").mkString("\n")}\n"
 
   /** What is needed to keep late rows, where they are asked for. */
   private[execution] def lateRows: Option[LateRows.Spec] =
     binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
       val inputs = Side.both.map { side =>
-        val columns = join.keys(side).map(keyName)
-        side -> LateRows.Input(names.name(side), columns, DataTypeUtils.fromAttributes(plan(side).output))
+        side -> LateRows.Input(names.name(side), join.keys(side).map(times), plan(side).output)
       }
       LateRows.Spec(batch.lateRows.toString, batch.batch, join.ordinal + 1, inputs.toMap)
     }
@@ -378,73 +362,12 @@ final private[streamjoin] case class IntervalJoinExec(
     case None => JoinNames.qualified(left.output, right.output, leftKeys ++ rightKeys ++ condition)
   }
 
-  private def routed: String = join.routing match {
-    case Routing.ByKey => s"routing by hash of the equality over $partitions tasks, one state store each"
-    case Routing.Spread(side) =>
-      s"routing without an equality: ${names.name(side.other)} spread over $partitions tasks, one state store each; " +
-        s"${names.name(side)} sent to all of them and kept in the first one's store"
-    case Routing.OneTask =>
-      "routing of a full outer join without an equality: all rows to one task, with one state store"
-  }
+  @transient private lazy val words = new JoinWords(join, times, names, eviction)
 
-  private def describe: Seq[String] = {
-    val words = names
-    val equality = leftKeys.zip(rightKeys).map { case (l, r) => s"${words.text(l)} = ${words.text(r)}" }
-    val watermarks = times.zipWithIndex.map { case (column, key) =>
-      val value = eviction(key) match {
-        case Watermark.Undefined => "none yet"
-        case micros => Instant.ofEpochMilli(Math.floorDiv(micros, MicrosPerMilli)).toString
-      }
-      s"${words.column(join.sides(key), column)}: $value"
-    }
-    Seq(
-      join.joinType.name,
-      if (equality.isEmpty) "no equality" else equality.mkString("equality ", " AND ", ""),
-      words.bounds(join, times).mkString("bounds ", "; ", ""),
-      condition.map(words.text).fold("no other condition")("condition " + _),
-      watermarks.mkString("watermarks ", "; ", ""),
-      routed
-    )
-  }
+  private def description: Seq[String] = words.description(leftKeys, rightKeys, condition, partitions)
 }
 
 private[streamjoin] object IntervalJoinExec {
   val OperatorName = "streamIntervalJoin"
   private val MicrosPerMilli = 1000L
-
-  object Metric {
-    val Join = "join"
-    val JoinedRows = "joinedRows"
-    val PaddedRows = "paddedRows"
-    val EvictedRows = "evictedRows"
-    val EvictTimeMs = "evictTimeMs"
-    val LoadTimeMs = "loadTimeMs"
-    val IndexBytes = "indexBytes"
-    val PayloadBytes = "payloadBytes"
-    val SegmentBytes = "segmentBytes"
-    val Segments = "segments"
-    val SegmentsOnDisk = "segmentsOnDisk"
-    def rowsInState(side: Side): String = s"${side.name}RowsInState"
-    def lateRows(side: Side): String = s"${side.name}LateRows"
-    def timeMs(side: Side): String = s"${side.name}TimeMs"
-
-    val all: Seq[(String, String)] = Seq(
-      JoinedRows -> "pairs that met",
-      PaddedRows -> "rows that came out by themselves",
-      EvictedRows -> "rows that expired",
-      EvictTimeMs -> "time to evict and pad",
-      LoadTimeMs -> "time to open the state store and, where needed, read the index from it",
-      IndexBytes -> "bytes of the index in memory",
-      PayloadBytes -> "bytes of the rows in state, as Spark has them",
-      SegmentBytes -> "bytes of the segments in the state store",
-      Segments -> "segments in state",
-      SegmentsOnDisk -> "segments that the budget of memory leaves to the state store"
-    ) ++ Side.both.flatMap { side =>
-      Seq(
-        rowsInState(side) -> s"rows of the ${side.name} input in state",
-        lateRows(side) -> s"rows of the ${side.name} input dropped as late",
-        timeMs(side) -> s"time to take in the rows of the ${side.name} input"
-      )
-    }
-  }
 }

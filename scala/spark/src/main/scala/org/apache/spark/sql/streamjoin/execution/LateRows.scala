@@ -4,12 +4,16 @@ import java.io.{BufferedWriter, CharArrayWriter, OutputStreamWriter}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.ZoneOffset
 
+import scala.collection.mutable
+
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.json.{JSONOptions, JacksonGenerator}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.TimestampFormatter
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
@@ -37,8 +41,35 @@ private[streamjoin] object LateRows {
 
   val TimestampFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
-  /** What a side's late rows are told apart by. */
+  /** From now on they are kept there. */
+  def prepare(folder: Path, hadoopConf: Configuration): Unit =
+    CheckpointFileManager.create(folder, hadoopConf).mkdirs(folder)
+
+  /** They are kept, or were. */
+  def areIn(folder: Path, hadoopConf: Configuration): Boolean =
+    CheckpointFileManager.create(folder, hadoopConf).exists(folder)
+
+  /**
+   * The rows of a side.
+   *
+   * @param columns
+   *   the names of its event-time columns
+   */
   final case class Input(name: String, columns: Seq[String], schema: StructType)
+
+  object Input {
+
+    /** Each column with a name of its own: JSON would not keep two of one name apart. */
+    def apply(name: String, times: Seq[Attribute], output: Seq[Attribute]): Input = {
+      val seen = mutable.Map.empty[String, Int].withDefaultValue(0)
+      val named = output.map { column =>
+        seen(column.name) += 1
+        if (seen(column.name) == 1) column else column.withName(s"${column.name}_${seen(column.name)}")
+      }
+      val columns = times.map(time => named(output.indexWhere(_.exprId == time.exprId)).name)
+      Input(name, columns, DataTypeUtils.fromAttributes(named))
+    }
+  }
 
   /**
    * What the tasks of a join need to keep late rows.
@@ -54,7 +85,9 @@ private[streamjoin] object LateRows {
    * @param maxAge
    *   milliseconds
    */
-  def purge(folder: Path, hadoopConf: Configuration, maxAge: Long, maxBytes: Long): Unit = {
+  def purge(folder: Path, hadoopConf: Configuration, maxAge: Long, maxBytes: Long): Unit = if (
+    areIn(folder, hadoopConf)
+  ) {
     val files = CheckpointFileManager.create(folder, hadoopConf)
     val all: Seq[FileStatus] = files.list(folder).toSeq.filter(_.getPath.getName.endsWith(".json"))
     val newestFirst = all.sortBy(-_.getModificationTime)

@@ -45,6 +45,16 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extend
 }
 
 /**
+ * The left input of a left semi or anti join, which Spark would push below an aggregate (in batches whose right side is small),
+ * into each branch of a union, or below another join: the join would keep other rows than in the batch before, or be several.
+ */
+final private[streamjoin] case class JoinBarrier(child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): JoinBarrier = copy(child = newChild)
+}
+
+/**
  * Stands below an `EventTimeWatermark` of a column that may be null, where the newest time is noted without the nulls. The
  * strategy puts it there.
  */
@@ -103,6 +113,8 @@ private[streamjoin] object Routing {
  *   what holds between the event-time columns of one input, from the conditions below
  * @param asked
  *   the watermark keys that a stateful operator of Spark's above waits for; where there is none, all that go on
+ * @param windowsOnly
+ *   they wait by windows, and none by a column itself
  */
 final private[streamjoin] case class JoinPlan(
     joinType: JoinType,
@@ -114,7 +126,8 @@ final private[streamjoin] case class JoinPlan(
     ordinal: Int,
     constraints: Seq[RowConstraint],
     routing: Routing,
-    asked: Set[Int] = Set.empty
+    asked: Set[Int] = Set.empty,
+    windowsOnly: Boolean = true
 ) {
 
   /** The side whose rows all come to every task. */
@@ -131,10 +144,14 @@ final private[streamjoin] case class JoinPlan(
   /** For Spark's texts of logical plans; that of the operator has the words for people. */
   override def toString: String = s"join ${ordinal + 1}"
 
-  /** What Spark's stateful operators are told, the smallest of these. */
+  /**
+   * What Spark's stateful operators are told, the smallest of these. A row at a watermark may still come; for Spark it is late
+   * then, unless it is told by the window that it is in, which ends later.
+   */
   def answers: Seq[ColumnWatermark] = {
     val all = if (joinType.filtered.isDefined) keys(Left) else sides.indices
-    (if (asked.isEmpty) all else asked.toSeq.sorted).map(handedOn)
+    val behind = if (asked.nonEmpty && windowsOnly) 0L else 1L
+    (if (asked.isEmpty) all else asked.toSeq.sorted).map(key => ColumnWatermark.Told(handedOn(key), behind))
   }
 
   /** The watermark keys of a side. */

@@ -1,14 +1,19 @@
 package org.apache.spark.sql.streamjoin.state
 
+import java.util.Arrays
+
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * Rows of one input in the order in which they come, until there are segments for them: these are then made as large as
- * they have to be. The pages are used again for the next rows; memory that is new to the process costs more than to fill
- * it.
+ * Rows of one input as they come, until there are segments for them: these are then made as large as they have to be. The
+ * pages are used again for the next rows; memory that is new to the process costs more than to fill it.
+ *
+ * The rows go into segments in an order of their own, by their bytes: two attempts at a task, to which they come in two
+ * orders, write the same segments, and what is later said of a row by its place holds for both.
  */
 final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
   import Arrivals._
@@ -17,14 +22,10 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
   private var page: Array[Byte] = _
   private var end = 0
   private var held = 0L
+  private var rows = 0
 
   /** Where each page ends. */
   private val ends = mutable.ArrayBuffer.empty[Int]
-
-  /** By bucket, how large each of its segments will be; rows go into the last. */
-  private val sizes = mutable.LongMap.empty[mutable.ArrayBuffer[Int]]
-  private var latest = 0L
-  private var latestSizes: mutable.ArrayBuffer[Int] = _
 
   def isEmpty: Boolean = pages.isEmpty
 
@@ -44,7 +45,7 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
     Platform.putInt(page, Platform.BYTE_ARRAY_OFFSET.toLong + end + 8, length)
     row.writeToMemory(page, Platform.BYTE_ARRAY_OFFSET.toLong + end + Header)
     end += Header + length
-    reserve(bucket, Segment.sizeOf(length))
+    rows += 1
   }
 
   private def turn(bytes: Int): Unit = {
@@ -55,52 +56,97 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
     end = 0
   }
 
-  private def reserve(bucket: Long, bytes: Int): Unit = {
-    if (latestSizes == null || latest != bucket) {
-      latest = bucket
-      latestSizes = sizes.getOrElseUpdate(bucket, mutable.ArrayBuffer.empty)
-    }
-    val last = latestSizes.size - 1
-    if (last < 0 || latestSizes(last).toLong + bytes > Segment.MaxBytes)
-      latestSizes += SegmentFormat.RowsAt + bytes
-    else latestSizes(last) += bytes
-  }
-
   /** The segments of the rows that have come, which are then no longer here. */
   def drain(): Seq[Segment] = {
     if (page != null) ends += end
+    val order = inOrder()
     val made = mutable.ArrayBuffer.empty[Segment]
     val filling = mutable.LongMap.empty[Filling]
     var current: Filling = null
-    var i = 0
-    while (i < pages.size) {
-      val from = pages(i)
-      var at = 0
-      while (at < ends(i)) {
-        val bucket = Platform.getLong(from, Platform.BYTE_ARRAY_OFFSET.toLong + at)
-        val length = Platform.getInt(from, Platform.BYTE_ARRAY_OFFSET.toLong + at + 8)
-        if (current == null || current.bucket != bucket)
-          current = filling.getOrElseUpdate(bucket, new Filling(bucket, sizes(bucket)))
-        if (!current.hasRoomFor(length)) made += current.next()
-        current.segment.append(from, Platform.BYTE_ARRAY_OFFSET.toLong + at + Header, length)
-        at += Header + length
-      }
-      memory.giveBack(from)
-      i += 1
+    def bucketOf(ref: Long): Filling = {
+      val bucket = Platform.getLong(pages(pageOf(ref)), Platform.BYTE_ARRAY_OFFSET.toLong + placeOf(ref))
+      if (current == null || current.bucket != bucket)
+        current = filling.getOrElseUpdate(bucket, new Filling(bucket))
+      current
     }
+    order.foreach(ref => bucketOf(ref).reserve(Segment.sizeOf(lengthOf(ref))))
+    order.foreach { ref =>
+      val bucket = bucketOf(ref)
+      val length = lengthOf(ref)
+      if (!bucket.hasRoomFor(length)) made += bucket.next()
+      val row = Platform.BYTE_ARRAY_OFFSET.toLong + placeOf(ref) + Header
+      bucket.segment.append(pages(pageOf(ref)), row, length)
+    }
+    pages.foreach(memory.giveBack)
     pages.clear()
     ends.clear()
-    sizes.clear()
     page = null
     held = 0
-    latestSizes = null
+    rows = 0
     made.toSeq
   }
 
+  // A row is its page and its place in it.
+
+  private def pageOf(ref: Long): Int = (ref >>> 32).toInt
+  private def placeOf(ref: Long): Int = ref.toInt
+  private def lengthOf(ref: Long): Int =
+    Platform.getInt(pages(pageOf(ref)), Platform.BYTE_ARRAY_OFFSET.toLong + placeOf(ref) + 8)
+
+  /** All rows by a hash of their bytes, and where two have the same, by the bytes. */
+  private def inOrder(): Array[Long] = {
+    val refs = new Array[Long](rows)
+    val order = new Array[Long](rows)
+    var i = 0
+    pages.indices.foreach { number =>
+      var at = 0
+      while (at < ends(number)) {
+        refs(i) = (number.toLong << 32) | at
+        val length = lengthOf(refs(i))
+        val row = Platform.BYTE_ARRAY_OFFSET.toLong + at + Header
+        order(i) = (Murmur3_x86_32.hashUnsafeWords(pages(number), row, length, 0).toLong << 32) | i
+        at += Header + length
+        i += 1
+      }
+    }
+    Arrays.sort(order)
+    i = 0
+    while (i < rows) {
+      val hash = order(i) >>> 32
+      val from = i
+      while (i < rows && (order(i) >>> 32) == hash) {
+        order(i) = refs(order(i).toInt)
+        i += 1
+      }
+      if (i - from > 1) order.slice(from, i).sorted(byBytes).copyToArray(order, from)
+    }
+    order
+  }
+
+  private lazy val byBytes: Ordering[Long] = (one: Long, other: Long) => {
+    def from(ref: Long) = placeOf(ref) + Header
+    def until(ref: Long) = from(ref) + lengthOf(ref)
+    Arrays.compare(
+      pages(pageOf(one)),
+      from(one),
+      until(one),
+      pages(pageOf(other)),
+      from(other),
+      until(other)
+    )
+  }
+
   /** The segments of a bucket, one after the other. */
-  final private class Filling(val bucket: Long, sizes: collection.IndexedSeq[Int]) {
+  final private class Filling(val bucket: Long) {
+    private val sizes = mutable.ArrayBuffer.empty[Int]
     private var at = -1
     var segment: Segment = _
+
+    def reserve(bytes: Int): Unit = {
+      val last = sizes.size - 1
+      if (last < 0 || sizes(last).toLong + bytes > Segment.MaxBytes) sizes += SegmentFormat.RowsAt + bytes
+      else sizes(last) += bytes
+    }
 
     def hasRoomFor(length: Int): Boolean = at >= 0 && segment.size + Segment.sizeOf(length) <= sizes(at)
 

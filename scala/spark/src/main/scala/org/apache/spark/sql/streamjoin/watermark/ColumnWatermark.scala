@@ -64,6 +64,26 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /**
+   * As Spark's operators are told it, in whole milliseconds.
+   *
+   * @param behind
+   *   by how many microseconds it has to be below the watermark at least
+   */
+  final case class Told(column: ColumnWatermark, behind: Long) extends ColumnWatermark {
+    override def value(of: WatermarkValues): Long = column.value(of) match {
+      case Watermark.Undefined => Watermark.Undefined
+      case micros => Math.floorDiv(micros - behind, 1000L) * 1000L
+    }
+    override def newest(of: Origin => Option[Long]): Option[Long] = column.newest(of)
+  }
+
+  /** Nothing is known of it. */
+  case object Unknown extends ColumnWatermark {
+    override def value(of: WatermarkValues): Long = Watermark.Undefined
+    override def newest(of: Origin => Option[Long]): Option[Long] = None
+  }
+
+  /**
    * A column behind an operator of Spark's that keeps state. Such operators wait for the slowest of what they are told
    * from below, by Spark's watermark or by a join of ours. They wait for nothing before Spark's watermark is there, for
    * only then does Spark ask (`PropagateWatermarkSimulator`).

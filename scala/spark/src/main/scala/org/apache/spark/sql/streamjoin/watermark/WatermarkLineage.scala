@@ -55,6 +55,9 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
       val key = join.times.indexWhere(_.exprId == column.exprId)
       if (key < 0) None else Some(join.plan.handedOn(key))
 
+    // How far back its rows reach depends on its own state.
+    case join: Join if isStateful(join) => None
+
     case stateful if isStateful(stateful) =>
       if (isMarked(column)) Some(Propagated(stateful.children.flatMap(told))) else None
 
@@ -66,6 +69,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
   private def told(plan: LogicalPlan): Seq[ColumnWatermark] = plan match {
     case join: IntervalJoin => join.plan.answers
     case _: EventTimeWatermark => Seq(SparkWide)
+    case join: Join if isStateful(join) => Seq(Unknown)
     case stateful if isStateful(stateful) => Seq(Propagated(stateful.children.flatMap(told)))
     case other => other.children.flatMap(told)
   }
