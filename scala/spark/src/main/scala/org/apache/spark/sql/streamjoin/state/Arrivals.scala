@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
  * Rows of one input as they come, until there are segments for them: these are then made as large as they have to be. The
  * pages are used again for the next rows; memory that is new to the process costs more than to fill it.
  *
- * The rows go into segments in an order of their own, by their bytes: two attempts at a task, to which they come in two
+ * The rows go into segments in an order of their own: two attempts at a task, to which they come in two
  * orders, write the same segments, and what is later said of a row by its place holds for both.
  */
 final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
@@ -74,8 +74,7 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
       val bucket = bucketOf(ref)
       val length = lengthOf(ref)
       if (!bucket.hasRoomFor(length)) made += bucket.next()
-      val row = Platform.BYTE_ARRAY_OFFSET.toLong + placeOf(ref) + Header
-      bucket.segment.append(pages(pageOf(ref)), row, length)
+      bucket.segment.append(pages(pageOf(ref)), rowOf(ref), length)
     }
     pages.foreach(memory.giveBack)
     pages.clear()
@@ -90,31 +89,46 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
 
   private def pageOf(ref: Long): Int = (ref >>> 32).toInt
   private def placeOf(ref: Long): Int = ref.toInt
+  private def rowOf(ref: Long): Long = Platform.BYTE_ARRAY_OFFSET.toLong + placeOf(ref) + Header
+  private def timeOf(ref: Long): Long = layout.expiryTime(pages(pageOf(ref)), rowOf(ref), 0)
   private def lengthOf(ref: Long): Int =
     Platform.getInt(pages(pageOf(ref)), Platform.BYTE_ARRAY_OFFSET.toLong + placeOf(ref) + 8)
 
-  /** All rows by a hash of their bytes, and where two have the same, by the bytes. */
+  /**
+   * All rows: by their times, roughly, for that is nearly the order in which they have come; then by a hash of their bytes; and
+   * where two are alike in both, by the bytes.
+   */
   private def inOrder(): Array[Long] = {
     val refs = new Array[Long](rows)
-    val order = new Array[Long](rows)
+    var earliest = Long.MaxValue
+    var latest = Long.MinValue
     var i = 0
     pages.indices.foreach { number =>
       var at = 0
       while (at < ends(number)) {
         refs(i) = (number.toLong << 32) | at
-        val length = lengthOf(refs(i))
-        val row = Platform.BYTE_ARRAY_OFFSET.toLong + at + Header
-        order(i) = (Murmur3_x86_32.hashUnsafeWords(pages(number), row, length, 0).toLong << 32) | i
-        at += Header + length
+        val time = timeOf(refs(i))
+        if (time < earliest) earliest = time
+        if (time > latest) latest = time
+        at += Header + lengthOf(refs(i))
         i += 1
       }
+    }
+    val shift = math.max(0, 64 - java.lang.Long.numberOfLeadingZeros(latest - earliest) - TimeBits)
+    val order = new Array[Long](rows)
+    i = 0
+    while (i < rows) {
+      val hash = Murmur3_x86_32.hashUnsafeWords(pages(pageOf(refs(i))), rowOf(refs(i)), lengthOf(refs(i)), 0)
+      val time = (timeOf(refs(i)) - earliest) >>> shift
+      order(i) = (time << (64 - TimeBits)) | ((hash & HashMask) << 32) | i
+      i += 1
     }
     Arrays.sort(order)
     i = 0
     while (i < rows) {
-      val hash = order(i) >>> 32
+      val alike = order(i) >>> 32
       val from = i
-      while (i < rows && (order(i) >>> 32) == hash) {
+      while (i < rows && (order(i) >>> 32) == alike) {
         order(i) = refs(order(i).toInt)
         i += 1
       }
@@ -162,4 +176,8 @@ private object Arrivals {
 
   /** Before each row its bucket and its length; rows begin at multiples of eight. */
   private val Header = 16
+
+  /** Of 32 bits that rows are ordered by, those of the time; the others are of the hash. */
+  private val TimeBits = 20
+  private val HashMask = (1L << (32 - TimeBits)) - 1
 }
