@@ -16,6 +16,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(CheckCheckpoint(_))
     // Each batch: the joins as Spark knows them, for its own rules.
     extensions.injectOptimizerRule(_ => RestoreJoins)
+    extensions.injectOptimizerRule(_ => PushFilters)
     // Each batch: the joins as ours, once Spark's rules are done with them.
     extensions.injectPreCBORule(_ => RecognizeJoins)
     // Each batch: the operator, bound to its state and its watermarks.

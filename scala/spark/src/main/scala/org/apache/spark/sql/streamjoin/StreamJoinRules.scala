@@ -160,6 +160,14 @@ private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
   }
 }
 
+/** What keeps a left semi or anti join where it is need not keep filters. */
+private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {
+    case Filter(condition, JoinBarrier(child)) if condition.deterministic =>
+      JoinBarrier(Filter(condition, child))
+  }
+}
+
 /** After pushdown, pruning and inference: joins of two streams become interval joins, or the query is refused. */
 private[streamjoin] object RecognizeJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =

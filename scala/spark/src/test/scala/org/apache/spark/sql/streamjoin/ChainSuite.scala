@@ -284,6 +284,32 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("a filter reaches the streams below a left semi join") {
+    val query: Streams => DataFrame = streams =>
+      hourly("left_outer")(streams)
+        .join(
+          streams.marked("r"),
+          expr("o.id = r.id AND r.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"),
+          "left_semi"
+        )
+        .where("o.v > 1 AND d.v > 1")
+        .select("o.v", "d.v")
+    running(job(query)) { job =>
+      job.feed(
+        o("a", "10:00", 1),
+        o("b", "10:00", 2),
+        d("b", "10:10", 3),
+        d("b", "10:11", 1),
+        "r" -> row("b", "10:20")
+      )
+      assert(job.seen.flatMap(_.rows) == Seq("2 3"))
+      val lower = job.joins.minBy(_.join.ordinal)
+      assert(lower.join.joinType.name == "inner", "no row without a delivery gets past the filter")
+      val below = job.progress.stateOperators.find(_.customMetrics.get("join") == 1L).get
+      assert(below.numRowsTotal <= 2, "rows that the filter removes are not kept")
+    }
+  }
+
   test("a column that stands twice in an input has its watermark behind the join") {
     val query: Streams => DataFrame = streams => {
       val orders = streams.marked("o").select("id", "t", "v", "t").toDF("id", "t", "v", "again").as("o")

@@ -54,8 +54,8 @@ private[streamjoin] object AskForWatermarks {
   private def awaited(operator: LogicalPlan): Seq[Attribute] =
     (operator match {
       case aggregate: Aggregate => aggregate.groupingExpressions.flatMap(_.references)
-      case once: Deduplicate => once.keys
-      case once: DeduplicateWithinWatermark => once.child.output
+      // Whatever its keys are, it looks for late rows by any of its columns.
+      case once @ (_: Deduplicate | _: DeduplicateWithinWatermark) => once.children.flatMap(_.output)
       case stateful if WatermarkLineage.isStateful(stateful) => stateful.children.flatMap(_.output)
       case _ => Nil
     }).filter(WatermarkLineage.isMarked)

@@ -205,12 +205,13 @@ private[streamjoin] object BatchBinding {
   private def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
     val conf = SQLConf.get
     log.purge(batch - conf.minBatchesToRetain)
-    LateRows.purge(
-      lateRows,
-      hadoopConf,
-      conf.getConf(StreamJoinConf.LateRowsMaxAge),
-      conf.getConf(StreamJoinConf.LateRowsMaxBytes)
-    )
+    if (StreamJoinConf.keepsLateRows)
+      LateRows.purge(
+        lateRows,
+        hadoopConf,
+        conf.getConf(StreamJoinConf.LateRowsMaxAge),
+        conf.getConf(StreamJoinConf.LateRowsMaxBytes)
+      )
   }
 
   /** The first batch of a run: from the checkpoint. */

@@ -163,7 +163,7 @@ final private[streamjoin] case class IntervalJoinExec(
   private val storeConf = new StateStoreConf(conf)
 
   /** Of a store that is only read: what it reports to the driver would stay there for ever. */
-  private val quietStoreConf = {
+  private val quietStoreConf = join.broadcast.map { _ =>
     val quiet = conf.clone()
     quiet.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
     new StateStoreConf(quiet)
@@ -257,7 +257,7 @@ final private[streamjoin] case class IntervalJoinExec(
       SegmentStore.ValueSchema,
       NoPrefixKeyStateEncoderSpec(SegmentStore.KeySchema),
       useColumnFamilies = false,
-      quietStoreConf,
+      quietStoreConf.get,
       new Configuration(hadoopConf),
       useMultipleValuesPerKey = false,
       None

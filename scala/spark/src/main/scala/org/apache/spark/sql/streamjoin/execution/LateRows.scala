@@ -61,10 +61,11 @@ private[streamjoin] object LateRows {
 
     /** Each column with a name of its own: JSON would not keep two of one name apart. */
     def apply(name: String, times: Seq[Attribute], output: Seq[Attribute]): Input = {
-      val seen = mutable.Map.empty[String, Int].withDefaultValue(0)
+      val seen = mutable.Set.empty[String]
       val named = output.map { column =>
-        seen(column.name) += 1
-        if (seen(column.name) == 1) column else column.withName(s"${column.name}_${seen(column.name)}")
+        val names = column.name +: LazyList.from(2).map(number => s"${column.name}_$number")
+        val free = names.find(seen.add).get
+        if (free == column.name) column else column.withName(free)
       }
       val columns = times.map(time => named(output.indexWhere(_.exprId == time.exprId)).name)
       Input(name, columns, DataTypeUtils.fromAttributes(named))

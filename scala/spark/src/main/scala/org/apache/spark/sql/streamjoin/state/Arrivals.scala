@@ -120,7 +120,7 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
     while (i < rows) {
       val hash = Murmur3_x86_32.hashUnsafeWords(pages(pageOf(refs(i))), rowOf(refs(i)), lengthOf(refs(i)), 0)
       val time = (timeOf(refs(i)) - earliest) >>> shift
-      order(i) = (time << (64 - TimeBits)) | ((hash & HashMask) << 32) | i
+      order(i) = (time << (32 + HashBits)) | ((hash & ((1L << HashBits) - 1)) << 32) | i
       i += 1
     }
     Arrays.sort(order)
@@ -177,7 +177,7 @@ private object Arrivals {
   /** Before each row its bucket and its length; rows begin at multiples of eight. */
   private val Header = 16
 
-  /** Of 32 bits that rows are ordered by, those of the time; the others are of the hash. */
+  /** Of 31 bits that rows are ordered by, those of the time; the others are of the hash. */
   private val TimeBits = 20
-  private val HashMask = (1L << (32 - TimeBits)) - 1
+  private val HashBits = 31 - TimeBits
 }
