@@ -74,9 +74,9 @@ class FaultSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  /** Feeds what is left of the story; whether all went well. */
   private var failure: Option[Throwable] = None
 
+  /** Feeds what is left of the story; whether all went well, and how far it came. */
   private def survives(job: Job, from: Int): (Boolean, Int) = {
     var next = from
     val done = Try {

@@ -9,6 +9,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
@@ -118,7 +119,7 @@ final private[streamjoin] case class IntervalJoinExec(
   override def produceOutputWatermark(sparkWatermarkMs: Long): Option[Long] =
     binding.map { batch =>
       val values = batch.asked(join.ordinal, sparkWatermarkMs)
-      math.max(Math.floorDiv(join.answers.map(_.value(values)).min, MicrosPerMilli), 0L)
+      math.max(microsToMillis(join.answers.map(_.value(values)).min), 0L)
     }
 
   /** When, and only when, the watermarks have moved far enough for a row that is kept to leave. */
@@ -369,5 +370,4 @@ final private[streamjoin] case class IntervalJoinExec(
 
 private[streamjoin] object IntervalJoinExec {
   val OperatorName = "streamIntervalJoin"
-  private val MicrosPerMilli = 1000L
 }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.execution
 import java.time.Instant
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.streamjoin.analysis.JoinNames
 import org.apache.spark.sql.streamjoin.plans.{JoinPlan, Routing}
 import org.apache.spark.sql.streamjoin.watermark.Origin
@@ -21,7 +22,6 @@ final private[execution] class JoinWords(
     names: JoinNames,
     eviction: IndexedSeq[Long]
 ) {
-  import JoinWords._
 
   /** The column of a key as it is called on its side: by its name, with its alias where several have that name. */
   def keyName(key: Int): String = {
@@ -42,7 +42,7 @@ final private[execution] class JoinWords(
       s"holdsBackMs.$name" -> (known.map { case (other, _) => eviction(other) }.max - eviction(key))
     }
     val all = received ++ lags ++ (if (known.size == keys.size) slowest.filter(_._2 > 0) else Nil)
-    all.map { case (name, micros) => name -> Math.floorDiv(micros, MicrosPerMilli) }
+    all.map { case (name, micros) => name -> microsToMillis(micros) }
   }
 
   def description(
@@ -55,7 +55,7 @@ final private[execution] class JoinWords(
     val watermarks = times.zipWithIndex.map { case (column, key) =>
       val value = eviction(key) match {
         case Watermark.Undefined => "none yet"
-        case micros => Instant.ofEpochMilli(Math.floorDiv(micros, MicrosPerMilli)).toString
+        case micros => Instant.ofEpochMilli(microsToMillis(micros)).toString
       }
       s"${names.column(join.sides(key), column)}: $value"
     }
@@ -77,8 +77,4 @@ final private[execution] class JoinWords(
     case Routing.OneTask =>
       "routing of a full outer join without an equality: all rows to one task, with one state store"
   }
-}
-
-private object JoinWords {
-  private val MicrosPerMilli = 1000L
 }
