@@ -12,6 +12,8 @@ from conftest import run
 
 JOB = Path(__file__).with_name("jobs") / "soak_job.py"
 SECONDS = int(os.environ.get("STREAMJOIN_SOAK_SECONDS", "120"))
+# State that nothing removes rises by three quarters of its mean in two minutes; a busy machine alone, by a fifth.
+LIMIT = 0.4 if SECONDS < 600 else 0.2
 
 
 def test_soak(tmp_path: Path) -> None:
@@ -24,4 +26,4 @@ def test_soak(tmp_path: Path) -> None:
     assert figures["restarts"] >= 3
     for name in ("heapMiB", "stateFiles", "openFiles", "indexKiB"):
         assert figures[name]["mean"] > 0
-        assert figures[name]["rise"] < 0.2, f"{name} grows: {figures[name]}"
+        assert figures[name]["rise"] < LIMIT, f"{name} grows: {figures[name]}"

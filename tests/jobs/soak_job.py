@@ -13,7 +13,7 @@ import os
 import shutil
 import statistics
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ class Soak:
             "same": self.same(seconds),
             "late": self.late,
             "batches": self.reported + 1,
-        } | {name: growth(samples, name) for name in ("heapMiB", "stateFiles", "openFiles", "indexKiB")}
+        } | {name: growth(samples, name, restart) for name in ("heapMiB", "stateFiles", "openFiles", "indexKiB")}
 
     def start(self) -> StreamingQuery:
         """Start the query, or go on with it."""
@@ -185,17 +185,22 @@ class Soak:
         return Counter(tuple(row) for row in joined.collect()) == expected
 
 
-def growth(samples: list[dict[str, float]], name: str) -> dict[str, float]:
+def growth(samples: list[dict[str, float]], name: str, restart: int) -> dict[str, float]:
     """Return the mean after a warm-up of a third of the time, and how the fitted line rises from there to the end.
 
-    ``perMinute`` is in the samples' unit, ``rise`` a part of the mean.
+    Between two restarts all of this goes up and down; the line is fitted to the medians of these spans.
+    ``perMinute`` is in the samples' unit, ``rise`` a part of the mean: what grows in line with time from the beginning
+    has one of 1.
     """
-    measured = samples[len(samples) // 3 :]
-    values = [sample[name] for sample in measured]
-    line = statistics.linear_regression([sample["second"] for sample in measured], values)
-    rise = line.slope * (measured[-1]["second"] - measured[0]["second"])
-    mean = statistics.mean(values)
-    return {"mean": round(mean, 1), "perMinute": round(line.slope * 60, 2), "rise": round(rise / mean, 3)}
+    spans = defaultdict(list)
+    for sample in samples[len(samples) // 3 :]:
+        spans[sample["second"] // restart].append(sample)
+    seconds = [statistics.mean(sample["second"] for sample in span) for span in spans.values()]
+    medians = [statistics.median(sample[name] for sample in span) for span in spans.values()]
+    line = statistics.linear_regression(seconds, medians)
+    mean = statistics.mean(medians)
+    rise = line.slope * (seconds[-1] - seconds[0]) / mean
+    return {"mean": round(mean, 1), "perMinute": round(line.slope * 60, 2), "rise": round(rise, 3)}
 
 
 if __name__ == "__main__":
