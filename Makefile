@@ -45,7 +45,8 @@ demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a b
 	$(VENV)/python examples/run_kafka_demo.py
 
 # Half the time of short runs goes to the optimizing compiler, and most of these are short.
-test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1
+# Its smaller code cache would be full before sbt has compiled everything.
+test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 test: $(JAR) .venv/.installed ## all tests: scalatest, then pytest
 	@status=0; \
 	$(SBT) test || status=1; \

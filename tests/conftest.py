@@ -1,6 +1,8 @@
 """What all tests share: one Spark session with the extension, and small processes of their own."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -44,6 +46,13 @@ def run(command: list[str], expect: int = 0, timeout: float = 600, **environment
     )
     assert done.returncode == expect, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout if expect == 0 else done.stdout + done.stderr
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that was started with a session of its own, and its JVM, if they run."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 @pytest.fixture

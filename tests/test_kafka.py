@@ -1,15 +1,15 @@
 """From Kafka to Kafka through a real broker, with the job stopped, or killed, and started again between the rows."""
 
-import contextlib
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+
+from conftest import kill_group
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples"))
@@ -110,9 +110,7 @@ def _kill_job(broker: KafkaBroker, work: Path, delay: float) -> None:
             time.sleep(0.02)
         time.sleep(delay)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        kill_group(process)
 
 
 def _run_job(broker: KafkaBroker, work: Path) -> None:

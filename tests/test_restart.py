@@ -5,12 +5,10 @@ every few batches, and by processes that are killed (SIGKILL, the JVM too). The 
 ``jobs/join_job.py``: several types at once, in one process, because starting Spark takes longest.
 """
 
-import contextlib
 import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -20,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from conftest import kill_group
 
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 TYPES = ["left_outer", "full_outer", "left_semi", "left_anti"]
@@ -103,7 +102,7 @@ class Runs:
         try:
             assert process.wait(timeout=240) == 0, (self.folder / "log").read_text()[-5000:]
         finally:
-            _kill(process)
+            kill_group(process)
 
     def kill(self, when: Callable[[], bool], delay: float, *more: str) -> None:
         """Start a process, and kill it ``delay`` seconds after ``when`` has come true, or after it has ended."""
@@ -116,7 +115,7 @@ class Runs:
             assert when(), (self.folder / "log").read_text()[-5000:]
             time.sleep(delay)
         finally:
-            _kill(process)
+            kill_group(process)
 
     def kill_at(self, point: str) -> None:
         """Kill a process when every query has come to a point such as ``before:3``."""
@@ -140,13 +139,6 @@ class Runs:
             batch = int(path.parent.name)
             assert batches.setdefault(batch, rows) == rows, f"{how}: batch {batch} run again gave other rows"
         return batches
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and its JVM, if they run."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StateOperatorProgress
-import org.apache.spark.sql.{AnalysisException, Column, DataFrame, Row}
+import org.apache.spark.sql.{Column, DataFrame, Row}
 
 /** Joins of joins: the watermark of each column through the plan, and the state that follows from it. */
 class ChainSuite extends AnyFunSuite with JoinTest {
@@ -150,49 +150,6 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       }
     }
 
-  /** Rows by ten minutes of a time. */
-  private def counted(time: String)(joined: DataFrame): DataFrame =
-    joined.groupBy(window(col(time), "10 minutes")).agg(count("*").as("n")).selectExpr("window.start", "n")
-
-  test("an aggregation above a chain waits for the column that it is made of") {
-    running(job(chain("inner", "left_outer").andThen(counted("r.t")))) { job =>
-      job.feed(o("a", "10:00"), d("a", "10:05"), r("a", "10:06"))
-      assert(job.seen.flatMap(_.rows).isEmpty)
-      // No delivery before 10:30 can come any more, so no return before that can meet one.
-      val out = job.feed(o("b", "10:30"), d("b", "10:30"), r("b", "10:30"))
-      assert(out == Seq("10:00 1"), "without another row, as soon as the watermarks are there")
-      assert(job.feed(o("c", "13:00"), d("c", "13:00"), r("c", "13:00")) == Seq("10:30 1"))
-      val dropped =
-        job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
-      assert(dropped == 0)
-    }
-  }
-
-  test("an aggregation by one column is not held up by another") {
-    // Orders may be a day older than deliveries; the windows are of deliveries.
-    val daily = hourly("inner", "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 24 HOURS")
-    running(job(daily.andThen(counted("d.t")))) { job =>
-      job.feed(o("a", "10:00"), d("a", "10:05"))
-      assert(job.feed(o("b", "10:40"), d("b", "10:40")) == Seq("10:00 1"))
-    }
-  }
-
-  test("a replayed batch of an aggregation above a join gives the same rows") {
-    running(job(hourly().andThen(counted("d.t")))) { job =>
-      job.feed(o("a", "10:00"), d("a", "10:05"))
-      // d stands still, and Spark's watermark with it; orders go on.
-      job.feed(o("b", "10:40"))
-      job.feed(o("c", "10:50"), d("c", "10:50"))
-      job.feed(o("e", "11:50"), d("e", "11:50"))
-      val before = job.seen.toSeq
-      val plain = before.groupBy(_.id).transform((_, same) => same.last.rows.sorted)
-      (1 to 2).foreach { _ =>
-        val last = job.redoLast()
-        assert(job.seen.last.id == last && job.seen.last.rows.sorted == plain(last), s"batch $last")
-      }
-    }
-  }
-
   test("a stream joined with itself, and with itself again") {
     val query: Streams => DataFrame = streams => {
       def events(kind: Int, name: String) =
@@ -264,26 +221,6 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       }
     }
 
-  test("a row at the watermark of a column is not late for Spark's operators above") {
-    val all: Seq[Streams => DataFrame] = Seq(
-      hourly().andThen(_.select("o.id", "o.t").dropDuplicates("id", "t")),
-      hourly().andThen(
-        _.select("o.id", "o.t").groupBy("t").agg(max("id"), max("t")).selectExpr("`max(id)`", "t")
-      )
-    )
-    all.foreach { query =>
-      running(job(query)) { job =>
-        job.feed(o("x", "10:00"), o("y", "12:00"), d("q", "11:00"))
-        job.feed(o("z", "12:00"))
-        // Of 11:00, where the deliveries' watermark is: it meets an order of 10:00, which is where that of the orders is then.
-        job.feed(d("x", "11:00"))
-        job.feed(o("end", "20:00"), d("end", "20:00"))
-        job.feed(o("end", "22:00"), d("end", "22:00"))
-        assert(job.seen.flatMap(_.rows).filter(_.startsWith("x")) == Seq("x 10:00"))
-      }
-    }
-  }
-
   test("a filter reaches the streams below a left semi join") {
     val query: Streams => DataFrame = streams =>
       hourly("left_outer")(streams)
@@ -307,17 +244,6 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       assert(lower.join.joinType.name == "inner", "no row without a delivery gets past the filter")
       val below = job.progress.stateOperators.find(_.customMetrics.get("join") == 1L).get
       assert(below.numRowsTotal <= 2, "rows that the filter removes are not kept")
-    }
-  }
-
-  test("a column that stands twice in an input has its watermark behind the join") {
-    val query: Streams => DataFrame = streams => {
-      val orders = streams.marked("o").select("id", "t", "v", "t").toDF("id", "t", "v", "again").as("o")
-      counted("o.t")(orders.join(streams.marked("d"), expr(Hourly)))
-    }
-    running(job(query)) { job =>
-      job.feed(o("a", "10:00"), d("a", "10:05"))
-      assert(job.feed(o("b", "12:00"), d("b", "12:00")) == Seq("10:00 1"))
     }
   }
 
@@ -385,16 +311,6 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       job.feed(o("a", "10:00"), d("a", "10:00"), r("a", "10:00"))
       val text = job.plan.toString
       assert(text.contains("d.t <= o.t + 1 hour by join 1: o.t is held back with d.t"))
-    }
-  }
-
-  test("a single watermark for Spark's operators is refused above a join") {
-    withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
-      val query: Streams => DataFrame =
-        streams => hourly()(streams).groupBy(window(col("o.t"), "10 minutes")).agg(count("*").as("n"))
-      val error = intercept[AnalysisException](job(query).start())
-      assert(error.getCondition == "STREAMJOIN_SINGLE_WATERMARK")
-      assert(error.getMessage.contains("allowMultiple=true"))
     }
   }
 }

@@ -5,13 +5,12 @@ import java.nio.file.{Files, Path}
 import java.sql.Timestamp
 import java.time.Instant
 
-import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.functions._
+import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.{DataFrame, Row}
 
 /** A watermark per event-time column: what it is, when it counts, and that a restart does not change it. */
@@ -375,118 +374,6 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
         assert(job.batches(o("a", "10:00", 1), d("x", "20:00")).map(_.rows) == Seq(Nil))
         assert(job.batches(d("x", "20:00")).map(_.rows) == Seq(Seq("1 -")))
       }
-    }
-  }
-
-  // Spark's operators beside ours.
-
-  private val quarter = "15 minutes"
-
-  test("a windowed aggregation after the join loses no row that comes out late") {
-    // Padded orders come out when deliveries have passed them by an hour.
-    running(
-      job(streams =>
-        hourly("left_outer")(streams)
-          .groupBy(window(col("o.t"), quarter))
-          .agg(count("*").as("n"), count(col("d.v")).as("m"))
-          .selectExpr("window.start", "n", "m")
-      )
-    ) { job =>
-      val out = mutable.ArrayBuffer.empty[String]
-      val times =
-        Seq("10:00", "10:10", "10:20", "10:40", "11:05", "11:30", "12:00", "12:40", "13:30", "16:00", "20:00")
-      times.zipWithIndex.foreach { case (time, n) =>
-        out ++= job.feed(o(s"a$n", time, n), d(s"a${n - 1}", time, n))
-      }
-      // Orders of 10:00 to 13:30 each have a delivery that comes less than an hour later, but the last three.
-      val expected =
-        Seq("10:00 2 2", "10:15 1 1", "10:30 1 1", "11:00 1 1", "11:30 1 1", "12:00 1 1", "12:30 1 1")
-      assert(
-        out
-          .filterNot(row => row.startsWith("13") || row.startsWith("16") || row.startsWith("20"))
-          .sorted == expected
-      )
-      val dropped =
-        job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
-      assert(dropped == 0)
-    }
-  }
-
-  test("and gets its windows in the end") {
-    for (how <- Seq("inner", "left_outer", "left_semi", "left_anti"))
-      running(
-        job(streams =>
-          hourly(how)(streams)
-            .groupBy(window(col("o.t"), quarter))
-            .agg(count("*").as("n"))
-            .selectExpr("window.start", "n")
-        )
-      ) { job =>
-        job.feed(o("a", "10:00", 1), d(if (how == "left_anti") "x" else "a", "10:30", 2))
-        job.feed(o("end", "20:00"), d("end", "20:00"))
-        job.feed(o("end", "21:00"), d("end", "21:00"))
-        val out = job.seen.flatMap(_.rows).filter(_.startsWith("10:"))
-        assert(out.toSeq == Seq("10:00 1"), how)
-      }
-  }
-
-  for (how <- Seq("left_semi", "left_anti")) test(s"$how: only the left times are handed on") {
-    running(
-      job(streams =>
-        hourly(how, "o.id = d.id AND o.t BETWEEN d.t AND d.t + INTERVAL 1 HOUR")(streams)
-          .groupBy(window(col("o.t"), quarter))
-          .agg(count("*").as("n"))
-          .selectExpr("window.start", "n")
-      )
-    ) { job =>
-      job.feed(o("a", "10:00", 1), d(if (how == "left_semi") "a" else "b", "10:00", 1))
-      // Deliveries may belong to orders of the next hour; orders before 10:20 are done.
-      job.feed(o("x", "10:20", 1), d("x", "10:20", 1))
-      job.feed(o("x", "10:20", 1), d("x", "10:20", 1))
-      assert(job.seen.flatMap(_.rows).toSeq == Seq("10:00 1"))
-    }
-  }
-
-  test("an aggregation before the join: its windows are not late, and leave in time") {
-    running(job { streams =>
-      val counts = streams
-        .raw("o")
-        .withWatermark("t", "0 seconds")
-        .groupBy(window(col("t"), quarter), col("id"))
-        .agg(count("*").as("n"))
-        .selectExpr("id", "window", "n")
-        .as("o")
-      val other = streams
-        .raw("d")
-        .withWatermark("t", "0 seconds")
-        .withColumn("window", window(col("t"), quarter))
-        .as("d")
-      counts
-        .join(other, expr("o.id = d.id AND o.window = d.window"), "left_outer")
-        .selectExpr("o.window.start", "n", "d.v")
-    }) { job =>
-      job.feed(o("a", "10:00"), o("a", "10:14"), o("b", "10:00"), d("a", "10:10", 1))
-      job.feed(o("x", "10:20"), d("x", "10:20", 2))
-      job.feed(o("x", "10:40"), d("x", "10:40", 3))
-      job.feed(o("x", "11:40"), d("x", "11:40", 4))
-      job.feed(o("x", "15:40"), d("x", "15:40", 5))
-      val out = job.seen.flatMap(_.rows).toSeq
-      assert(out.filter(_.startsWith("10:00")).sorted == Seq("10:00 1 -", "10:00 2 1"))
-      assert(out.count(_.startsWith("10:15")) == 1 && out.count(_.startsWith("10:30")) == 1)
-      val dropped =
-        job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
-      assert(dropped == 0)
-    }
-  }
-
-  test("deduplication before the join") {
-    running(job { streams =>
-      val once = streams.raw("o").withWatermark("t", "0 seconds").dropDuplicates("id", "t").as("o")
-      picked(once.join(streams.marked("d"), expr(Hourly), "left_outer"))
-    }) { job =>
-      job.feed(o("a", "10:00", 1), o("a", "10:00", 1))
-      assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
-      assert(job.state._1 == 1)
     }
   }
 }

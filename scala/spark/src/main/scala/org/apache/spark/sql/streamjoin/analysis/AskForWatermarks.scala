@@ -1,10 +1,9 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
-import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark.{Joined, Shifted, Smallest}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkLineage}
 
 /**
@@ -18,36 +17,17 @@ private[streamjoin] object AskForWatermarks {
       column <- awaited(operator)
       child <- operator.children
       watermark <- lineage.of(column, child).toSeq
-      join <- joins(watermark)
+      join <- ColumnWatermark.joins(watermark)
     } yield (join, WatermarkLineage.isWindow(column))
     val (asked, windows) = found.unzip
-    asked.find(!_.isDefined).foreach { undefined =>
-      operator
-        .collectFirst { case join: IntervalJoin if join.plan.ordinal == undefined.join => join }
-        .foreach { join =>
-          val moving = join.times.indices.find(join.plan.handedOn(_).isDefined).map(join.times)
-          val name = named(operator)
-          throw Refusals.undefinedWatermark(
-            operator.nodeName,
-            name(join.times(undefined.key)),
-            moving.map(name)
-          )
-        }
-    }
+    asked
+      .flatMap(Undefined.of(_, operator))
+      .headOption
+      .foreach(where => throw Refusals.undefinedWatermark(operator.nodeName, where))
     if (asked.nonEmpty && !SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
       throw Refusals.singleWatermark(operator.nodeName)
     val keys = asked.groupMap(_.join)(_.key)
     if (keys.isEmpty) operator else operator.mapChildren(ask(_, keys, windows.forall(identity)))
-  }
-
-  /** What the user calls the columns, from wherever in the plan one stands with its alias. */
-  private def named(plan: LogicalPlan): Attribute => String = {
-    val aliases = plan
-      .flatMap(_.expressions)
-      .flatMap(_.collect { case column: AttributeReference => column })
-      .flatMap(column => column.qualifier.lastOption.map(column.exprId -> _))
-      .toMap
-    column => (aliases.get(column.exprId).toSeq :+ column.name).mkString(".")
   }
 
   /** The event-time columns whose watermark ends something in an operator. */
@@ -59,13 +39,6 @@ private[streamjoin] object AskForWatermarks {
       case stateful if WatermarkLineage.isStateful(stateful) => stateful.children.flatMap(_.output)
       case _ => Nil
     }).filter(WatermarkLineage.isMarked)
-
-  private def joins(watermark: ColumnWatermark): Seq[Joined] = watermark match {
-    case join: Joined => Seq(join)
-    case Shifted(_, column) => joins(column)
-    case Smallest(branches) => branches.flatMap(joins)
-    case _ => Nil
-  }
 
   /** The nearest joins below. Deduplication passes rows on as they come. */
   private def ask(plan: LogicalPlan, keys: Map[Int, Seq[Int]], windows: Boolean): LogicalPlan = plan match {

@@ -117,12 +117,10 @@ private[streamjoin] object RecognizeJoin {
             case or: NoBound.InsideOr if or.bounds.exists(_.side == side) => or
           }
           lazy val varying = problems.collectFirst { case conjunct: NoBound.NotConstant => conjunct }
-          lazy val standing = usable.find(_.side == side).map { bound =>
-            val moving = marked(side.other).collectFirst {
-              case (column, watermark) if watermark.isDefined => column
-            }
-            refusals.undefinedWatermark(bound, moving)
-          }
+          val standing = for {
+            bound <- usable.find(_.side == side)
+            where <- Undefined.of(watermarks(keyOf(bound.in.exprId)), plan(side.other))
+          } yield refusals.undefinedWatermark(bound, where)
           standing
             .orElse(
               found

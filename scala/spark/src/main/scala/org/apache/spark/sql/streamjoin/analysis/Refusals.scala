@@ -72,21 +72,9 @@ final private[streamjoin] class Refusals(
       ): _*
     )
 
-  /**
-   * The bound is driven by a column that has no watermark behind the join below.
-   *
-   * @param moving
-   *   another event-time column of the same input, whose watermark moves
-   */
-  def undefinedWatermark(bound: FoundBound, moving: Option[Attribute]): AnalysisException = {
-    val other = bound.side.other
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_WATERMARK_UNDEFINED",
-      "waits" -> s"The ${joinType.name} join of two streams (${text(bound.conjunct)})",
-      "column" -> column(other, bound.in),
-      "rewrite" -> Refusals.tie(column(other, bound.in), moving.map(column(other, _)))
-    )
-  }
+  /** The bound is driven by a column that has no watermark behind a join below. */
+  def undefinedWatermark(bound: FoundBound, where: Undefined): AnalysisException =
+    where.refused(s"The ${joinType.name} join of two streams (${text(bound.conjunct)})")
 
   private def inSql(bound: FoundBound): String = {
     val (out, in) = (column(bound.side, bound.out), column(bound.side.other, bound.in))
@@ -113,19 +101,11 @@ final private[streamjoin] class Refusals(
 
 private[streamjoin] object Refusals {
 
-  /** An operator of Spark's above a join waits for a column that has no watermark there. */
-  def undefinedWatermark(operator: String, column: String, moving: Option[String]): AnalysisException =
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_WATERMARK_UNDEFINED",
-      "waits" -> s"The $operator of Spark's above a join of two streams",
-      "column" -> column,
-      "rewrite" -> tie(column, moving)
-    )
+  /** An operator of Spark's waits for a column that has no watermark behind a join below. */
+  def undefinedWatermark(operator: String, where: Undefined): AnalysisException =
+    where.refused(s"The $operator of Spark's above a join of two streams")
 
   /** An operator of Spark's above a join would go by the one watermark of the query. */
   def singleWatermark(operator: String): AnalysisException =
     StreamJoinErrors.analysis("STREAMJOIN_SINGLE_WATERMARK", "operator" -> operator)
-
-  private def tie(column: String, moving: Option[String]): String =
-    s"$column >= ${moving.getOrElse("<a column with a bound>")} - INTERVAL 1 HOUR"
 }

@@ -4,6 +4,8 @@ import java.util.UUID
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.{microsToMillis, millisToMicros}
+
 import streamjoin.core.{TimeBounds, Watermark}
 
 /**
@@ -72,7 +74,7 @@ private[streamjoin] object ColumnWatermark {
   final case class Told(column: ColumnWatermark, behind: Long) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = column.value(of) match {
       case Watermark.Undefined => Watermark.Undefined
-      case micros => Math.floorDiv(micros - behind, 1000L) * 1000L
+      case micros => millisToMicros(microsToMillis(micros - behind))
     }
     override def newest(of: Origin => Option[Long]): Option[Long] = column.newest(of)
   }
@@ -115,6 +117,14 @@ private[streamjoin] object ColumnWatermark {
     override def value(of: WatermarkValues): Long =
       of.behind(join, key)(bounds.output(key, columns(_).value(of)))
     override def newest(of: Origin => Option[Long]): Option[Long] = columns(key).newest(of)
+  }
+
+  /** The nearest joins of ours that a watermark comes from. */
+  def joins(watermark: ColumnWatermark): Seq[Joined] = watermark match {
+    case join: Joined => Seq(join)
+    case Shifted(_, column) => joins(column)
+    case Smallest(branches) => branches.flatMap(joins)
+    case _ => Nil
   }
 
   /** Every stream has one. */

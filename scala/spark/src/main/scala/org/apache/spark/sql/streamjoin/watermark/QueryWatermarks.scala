@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.watermark
 
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
@@ -53,8 +54,6 @@ final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis
 }
 
 private[streamjoin] object QueryWatermarks {
-  private val MicrosPerMilli = 1000L
-
   def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
 
   private def stats(mark: EventTimeWatermarkExec): EventTimeStats = mark.child match {
@@ -81,7 +80,7 @@ private[streamjoin] object QueryWatermarks {
 
   /** The ends of the range hold. */
   private def micros(millis: Long): Long =
-    if (millis >= Long.MaxValue / MicrosPerMilli) Long.MaxValue
-    else if (millis <= Long.MinValue / MicrosPerMilli) Watermark.Undefined
-    else millis * MicrosPerMilli
+    if (millis >= Long.MaxValue / MICROS_PER_MILLIS) Long.MaxValue
+    else if (millis <= Long.MinValue / MICROS_PER_MILLIS) Watermark.Undefined
+    else millis * MICROS_PER_MILLIS
 }

@@ -1,0 +1,248 @@
+package org.apache.spark.sql.streamjoin
+
+import scala.collection.mutable
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{AnalysisException, DataFrame}
+
+/** Spark's own stateful operators in one query with joins of ours: which watermark they wait for. */
+class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private val quarter = "15 minutes"
+
+  /** Rows by ten minutes of a time. */
+  private def counted(time: String)(joined: DataFrame): DataFrame =
+    joined.groupBy(window(col(time), "10 minutes")).agg(count("*").as("n")).selectExpr("window.start", "n")
+
+  // Above a join.
+
+  test("a windowed aggregation after the join loses no row that comes out late") {
+    // Padded orders come out when deliveries have passed them by an hour.
+    running(
+      job(streams =>
+        hourly("left_outer")(streams)
+          .groupBy(window(col("o.t"), quarter))
+          .agg(count("*").as("n"), count(col("d.v")).as("m"))
+          .selectExpr("window.start", "n", "m")
+      )
+    ) { job =>
+      val out = mutable.ArrayBuffer.empty[String]
+      val times =
+        Seq("10:00", "10:10", "10:20", "10:40", "11:05", "11:30", "12:00", "12:40", "13:30", "16:00", "20:00")
+      times.zipWithIndex.foreach { case (time, n) =>
+        out ++= job.feed(o(s"a$n", time, n), d(s"a${n - 1}", time, n))
+      }
+      // Orders of 10:00 to 13:30 each have a delivery that comes less than an hour later, but the last three.
+      val expected =
+        Seq("10:00 2 2", "10:15 1 1", "10:30 1 1", "11:00 1 1", "11:30 1 1", "12:00 1 1", "12:30 1 1")
+      assert(
+        out
+          .filterNot(row => row.startsWith("13") || row.startsWith("16") || row.startsWith("20"))
+          .sorted == expected
+      )
+      val dropped =
+        job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
+      assert(dropped == 0)
+    }
+  }
+
+  test("and gets its windows in the end") {
+    for (how <- Seq("inner", "left_outer", "left_semi", "left_anti"))
+      running(
+        job(streams =>
+          hourly(how)(streams)
+            .groupBy(window(col("o.t"), quarter))
+            .agg(count("*").as("n"))
+            .selectExpr("window.start", "n")
+        )
+      ) { job =>
+        job.feed(o("a", "10:00", 1), d(if (how == "left_anti") "x" else "a", "10:30", 2))
+        job.feed(o("end", "20:00"), d("end", "20:00"))
+        job.feed(o("end", "21:00"), d("end", "21:00"))
+        val out = job.seen.flatMap(_.rows).filter(_.startsWith("10:"))
+        assert(out.toSeq == Seq("10:00 1"), how)
+      }
+  }
+
+  for (how <- Seq("left_semi", "left_anti")) test(s"$how: only the left times are handed on") {
+    running(
+      job(streams =>
+        hourly(how, "o.id = d.id AND o.t BETWEEN d.t AND d.t + INTERVAL 1 HOUR")(streams)
+          .groupBy(window(col("o.t"), quarter))
+          .agg(count("*").as("n"))
+          .selectExpr("window.start", "n")
+      )
+    ) { job =>
+      job.feed(o("a", "10:00", 1), d(if (how == "left_semi") "a" else "b", "10:00", 1))
+      // Deliveries may belong to orders of the next hour; orders before 10:20 are done.
+      job.feed(o("x", "10:20", 1), d("x", "10:20", 1))
+      job.feed(o("x", "10:20", 1), d("x", "10:20", 1))
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("10:00 1"))
+    }
+  }
+
+  test("an aggregation above a chain waits for the column that it is made of") {
+    def r(id: String, time: String) = "r" -> row(id, time)
+    val returned = "r.id = d.id AND r.t BETWEEN d.t AND d.t + INTERVAL 30 MINUTES"
+    val query: Streams => DataFrame =
+      streams => counted("r.t")(hourly()(streams).join(streams.marked("r"), expr(returned), "left_outer"))
+    running(job(query)) { job =>
+      job.feed(o("a", "10:00"), d("a", "10:05"), r("a", "10:06"))
+      assert(job.seen.flatMap(_.rows).isEmpty)
+      // No delivery before 10:30 can come any more, so no return before that can meet one.
+      val out = job.feed(o("b", "10:30"), d("b", "10:30"), r("b", "10:30"))
+      assert(out == Seq("10:00 1"), "without another row, as soon as the watermarks are there")
+      assert(job.feed(o("c", "13:00"), d("c", "13:00"), r("c", "13:00")) == Seq("10:30 1"))
+      val dropped =
+        job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
+      assert(dropped == 0)
+    }
+  }
+
+  test("an aggregation by one column is not held up by another") {
+    // Orders may be a day older than deliveries; the windows are of deliveries.
+    val daily = hourly("inner", "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 24 HOURS")
+    running(job(daily.andThen(counted("d.t")))) { job =>
+      job.feed(o("a", "10:00"), d("a", "10:05"))
+      assert(job.feed(o("b", "10:40"), d("b", "10:40")) == Seq("10:00 1"))
+    }
+  }
+
+  test("a replayed batch of an aggregation above a join gives the same rows") {
+    running(job(hourly().andThen(counted("d.t")))) { job =>
+      job.feed(o("a", "10:00"), d("a", "10:05"))
+      // d stands still, and Spark's watermark with it; orders go on.
+      job.feed(o("b", "10:40"))
+      job.feed(o("c", "10:50"), d("c", "10:50"))
+      job.feed(o("e", "11:50"), d("e", "11:50"))
+      val before = job.seen.toSeq
+      val plain = before.groupBy(_.id).transform((_, same) => same.last.rows.sorted)
+      (1 to 2).foreach { _ =>
+        val last = job.redoLast()
+        assert(job.seen.last.id == last && job.seen.last.rows.sorted == plain(last), s"batch $last")
+      }
+    }
+  }
+
+  test("a row at the watermark of a column is not late for Spark's operators above") {
+    val all: Seq[Streams => DataFrame] = Seq(
+      hourly().andThen(_.select("o.id", "o.t").dropDuplicates("id", "t")),
+      hourly().andThen(
+        _.select("o.id", "o.t").groupBy("t").agg(max("id"), max("t")).selectExpr("`max(id)`", "t")
+      )
+    )
+    all.foreach { query =>
+      running(job(query)) { job =>
+        job.feed(o("x", "10:00"), o("y", "12:00"), d("q", "11:00"))
+        job.feed(o("z", "12:00"))
+        // Of 11:00, where the deliveries' watermark is: it meets an order of 10:00, which is where that of the orders is then.
+        job.feed(d("x", "11:00"))
+        job.feed(o("end", "20:00"), d("end", "20:00"))
+        job.feed(o("end", "22:00"), d("end", "22:00"))
+        assert(job.seen.flatMap(_.rows).filter(_.startsWith("x")) == Seq("x 10:00"))
+      }
+    }
+  }
+
+  test("a column that stands twice in an input has its watermark behind the join") {
+    val query: Streams => DataFrame = streams => {
+      val orders = streams.marked("o").select("id", "t", "v", "t").toDF("id", "t", "v", "again").as("o")
+      counted("o.t")(orders.join(streams.marked("d"), expr(Hourly)))
+    }
+    running(job(query)) { job =>
+      job.feed(o("a", "10:00"), d("a", "10:05"))
+      assert(job.feed(o("b", "12:00"), d("b", "12:00")) == Seq("10:00 1"))
+    }
+  }
+
+  test("a column that nothing ties to another has no watermark behind a join") {
+    // What an aggregate hands on may stand for many rows: nothing is known of its times together.
+    def byDelivery(streams: Streams): DataFrame = hourly()(streams)
+      .groupBy(window(col("o.t"), "10 minutes"), col("d.t").as("delivered"))
+      .agg(max("o.id").as("id"))
+      .selectExpr("id", "window_time(window) AS ordered", "delivered")
+      .as("f")
+    val returned = "f.id = r.id AND r.t BETWEEN f.ordered AND f.ordered + INTERVAL 1 HOUR"
+    def first(streams: Streams, condition: String): DataFrame =
+      byDelivery(streams).join(streams.marked("r"), expr(condition))
+    def second(rows: DataFrame, streams: Streams): DataFrame = rows
+      .join(streams.marked("e"), expr("f.id = e.id AND e.t BETWEEN ordered AND ordered + INTERVAL 1 HOUR"))
+    def third(rows: DataFrame, streams: Streams): DataFrame = rows.join(
+      streams.marked("p"),
+      expr("f.id = p.id AND p.t BETWEEN delivered AND delivered + INTERVAL 1 HOUR")
+    )
+    val above = Seq[(DataFrame, Streams) => DataFrame](
+      third,
+      (rows, streams) => third(second(rows, streams), streams),
+      (rows, _) => counted("delivered")(rows)
+    )
+    for (rest <- above) {
+      val streams = newStreams()
+      def bounds(condition: String) = PythonApi.bounds(rest(first(streams, condition), streams)).count()
+      val error = intercept[AnalysisException](bounds(returned))
+      assert(error.getCondition == "STREAMJOIN_WATERMARK_UNDEFINED", error.getMessage)
+      assert(error.getMessageParameters.get("column") == "f.delivered")
+      val rewrite = error.getMessageParameters.get("rewrite")
+      assert(rewrite == "f.delivered >= r.t - INTERVAL 1 HOUR")
+      assert(bounds(s"$returned AND $rewrite") > 0)
+    }
+  }
+
+  test("a single watermark for Spark's operators is refused above a join") {
+    withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
+      val query: Streams => DataFrame =
+        streams => hourly()(streams).groupBy(window(col("o.t"), "10 minutes")).agg(count("*").as("n"))
+      val error = intercept[AnalysisException](job(query).start())
+      assert(error.getCondition == "STREAMJOIN_SINGLE_WATERMARK")
+      assert(error.getMessage.contains("allowMultiple=true"))
+    }
+  }
+
+  // Below a join.
+
+  test("an aggregation before the join: its windows are not late, and leave in time") {
+    running(job { streams =>
+      val counts = streams
+        .raw("o")
+        .withWatermark("t", "0 seconds")
+        .groupBy(window(col("t"), quarter), col("id"))
+        .agg(count("*").as("n"))
+        .selectExpr("id", "window", "n")
+        .as("o")
+      val other = streams
+        .raw("d")
+        .withWatermark("t", "0 seconds")
+        .withColumn("window", window(col("t"), quarter))
+        .as("d")
+      counts
+        .join(other, expr("o.id = d.id AND o.window = d.window"), "left_outer")
+        .selectExpr("o.window.start", "n", "d.v")
+    }) { job =>
+      job.feed(o("a", "10:00"), o("a", "10:14"), o("b", "10:00"), d("a", "10:10", 1))
+      job.feed(o("x", "10:20"), d("x", "10:20", 2))
+      job.feed(o("x", "10:40"), d("x", "10:40", 3))
+      job.feed(o("x", "11:40"), d("x", "11:40", 4))
+      job.feed(o("x", "15:40"), d("x", "15:40", 5))
+      val out = job.seen.flatMap(_.rows).toSeq
+      assert(out.filter(_.startsWith("10:00")).sorted == Seq("10:00 1 -", "10:00 2 1"))
+      assert(out.count(_.startsWith("10:15")) == 1 && out.count(_.startsWith("10:30")) == 1)
+      val dropped =
+        job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
+      assert(dropped == 0)
+    }
+  }
+
+  test("deduplication before the join") {
+    running(job { streams =>
+      val once = streams.raw("o").withWatermark("t", "0 seconds").dropDuplicates("id", "t").as("o")
+      once.join(streams.marked("d"), expr(Hourly), "left_outer").selectExpr("o.v", "d.v")
+    }) { job =>
+      job.feed(o("a", "10:00", 1), o("a", "10:00", 1))
+      assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
+      assert(job.state._1 == 1)
+    }
+  }
+}
