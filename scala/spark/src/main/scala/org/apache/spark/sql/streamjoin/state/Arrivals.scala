@@ -12,16 +12,17 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
  * Rows of one input as they come, until there are segments for them: these are then made as large as they have to be. The
  * pages are used again for the next rows; memory that is new to the process costs more than to fill it.
  *
- * The rows go into segments in an order of their own: two attempts at a task, to which they come in two
- * orders, write the same segments, and what is later said of a row by its place holds for both.
+ * In a bucket the rows go into segments in an order of their own, which follows from the rows alone: two attempts at a
+ * task, to which they come in two orders, write the same segments, and what is later said of a row by its place holds
+ * for both.
  */
-final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
+final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory: IndexMemory) {
   import Arrivals._
 
   private val pages = mutable.ArrayBuffer.empty[Array[Byte]]
   private var page: Array[Byte] = _
   private var end = 0
-  private var held = 0L
+  private var taken = 0L
   private var rows = 0
 
   /** Where each page ends. */
@@ -29,30 +30,31 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
 
   def isEmpty: Boolean = pages.isEmpty
 
-  /** Of the pages. */
-  def bytes: Long = held
-
-  /** The row does not fit into the pages that there are. */
-  def isFullFor(row: UnsafeRow): Boolean = page == null || end + needs(row) > page.length
+  /** With the row there would be more than so many bytes, of rows that have come in whatever order. */
+  def exceeds(bytes: Long, row: UnsafeRow): Boolean = !isEmpty && taken + needs(row) > bytes
 
   private def needs(row: UnsafeRow): Int = Header + row.getSizeInBytes
 
-  /** Keeps a copy of the row. */
-  def append(row: UnsafeRow, bucket: Long): Unit = {
-    if (isFullFor(row)) turn(needs(row))
+  /** Keeps a copy of the row, with its marks. */
+  def append(row: UnsafeRow, marks: Int = 0): Unit = {
+    if (page == null || end + needs(row) > page.length) turn(needs(row))
     val length = row.getSizeInBytes
-    Platform.putLong(page, Platform.BYTE_ARRAY_OFFSET.toLong + end, bucket)
-    Platform.putInt(page, Platform.BYTE_ARRAY_OFFSET.toLong + end + 8, length)
-    row.writeToMemory(page, Platform.BYTE_ARRAY_OFFSET.toLong + end + Header)
+    val at = Platform.BYTE_ARRAY_OFFSET.toLong + end
+    row.writeToMemory(page, at + Header)
+    Platform.putLong(page, at, bucketOf(layout.expiryTime(page, at + Header, 0)))
+    Platform.putInt(page, at + LengthAt, length)
+    Platform.putInt(page, at + MarksAt, marks)
     end += Header + length
+    taken += Header + length
     rows += 1
   }
+
+  private def bucketOf(time: Long): Long = Math.floorDiv(time, bucketWidth)
 
   private def turn(bytes: Int): Unit = {
     if (page != null) ends += end
     page = memory.borrow(bytes)
     pages += page
-    held += page.length
     end = 0
   }
 
@@ -63,24 +65,26 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
     val made = mutable.ArrayBuffer.empty[Segment]
     val filling = mutable.LongMap.empty[Filling]
     var current: Filling = null
-    def bucketOf(ref: Long): Filling = {
-      val bucket = Platform.getLong(pages(pageOf(ref)), Platform.BYTE_ARRAY_OFFSET.toLong + placeOf(ref))
+    def fillingOf(ref: Long): Filling = {
+      val bucket = bucketAt(ref)
       if (current == null || current.bucket != bucket)
         current = filling.getOrElseUpdate(bucket, new Filling(bucket))
       current
     }
-    order.foreach(ref => bucketOf(ref).reserve(Segment.sizeOf(lengthOf(ref))))
+    order.foreach(ref => fillingOf(ref).reserve(Segment.sizeOf(lengthOf(ref))))
     order.foreach { ref =>
-      val bucket = bucketOf(ref)
+      val bucket = fillingOf(ref)
       val length = lengthOf(ref)
       if (!bucket.hasRoomFor(length)) made += bucket.next()
-      bucket.segment.append(pages(pageOf(ref)), rowOf(ref), length)
+      val place = bucket.segment.append(pages(pageOf(ref)), rowOf(ref), length)
+      val marks = Platform.getInt(pages(pageOf(ref)), at(ref) + MarksAt)
+      if (marks != 0) bucket.segment.mark(place, marks)
     }
     pages.foreach(memory.giveBack)
     pages.clear()
     ends.clear()
     page = null
-    held = 0
+    taken = 0
     rows = 0
     made.toSeq
   }
@@ -89,38 +93,40 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
 
   private def pageOf(ref: Long): Int = (ref >>> 32).toInt
   private def placeOf(ref: Long): Int = ref.toInt
-  private def rowOf(ref: Long): Long = Platform.BYTE_ARRAY_OFFSET.toLong + placeOf(ref) + Header
+  private def at(ref: Long): Long = Platform.BYTE_ARRAY_OFFSET.toLong + placeOf(ref)
+  private def rowOf(ref: Long): Long = at(ref) + Header
+  private def bucketAt(ref: Long): Long = Platform.getLong(pages(pageOf(ref)), at(ref))
   private def timeOf(ref: Long): Long = layout.expiryTime(pages(pageOf(ref)), rowOf(ref), 0)
-  private def lengthOf(ref: Long): Int =
-    Platform.getInt(pages(pageOf(ref)), Platform.BYTE_ARRAY_OFFSET.toLong + placeOf(ref) + 8)
+  private def lengthOf(ref: Long): Int = Platform.getInt(pages(pageOf(ref)), at(ref) + LengthAt)
 
   /**
-   * All rows: by their times, roughly, for that is nearly the order in which they have come; then by a hash of their bytes; and
-   * where two are alike in both, by the bytes.
+   * All rows: bucket by bucket, roughly, and in a bucket by their times, roughly, for that is nearly the order in which they
+   * have come; then by a hash of their bytes; and where two are alike in all of that, by the bytes.
    */
   private def inOrder(): Array[Long] = {
     val refs = new Array[Long](rows)
-    var earliest = Long.MaxValue
-    var latest = Long.MinValue
+    var first = Long.MaxValue
     var i = 0
     pages.indices.foreach { number =>
       var at = 0
       while (at < ends(number)) {
         refs(i) = (number.toLong << 32) | at
-        val time = timeOf(refs(i))
-        if (time < earliest) earliest = time
-        if (time > latest) latest = time
+        first = math.min(first, bucketAt(refs(i)))
         at += Header + lengthOf(refs(i))
         i += 1
       }
     }
-    val shift = math.max(0, 64 - java.lang.Long.numberOfLeadingZeros(latest - earliest) - TimeBits)
+    val shift = math.max(0, 64 - java.lang.Long.numberOfLeadingZeros(bucketWidth - 1) - TimeBits)
     val order = new Array[Long](rows)
     i = 0
     while (i < rows) {
-      val hash = Murmur3_x86_32.hashUnsafeWords(pages(pageOf(refs(i))), rowOf(refs(i)), lengthOf(refs(i)), 0)
-      val time = (timeOf(refs(i)) - earliest) >>> shift
-      order(i) = (time << (32 + HashBits)) | ((hash & ((1L << HashBits) - 1)) << 32) | i
+      val ref = refs(i)
+      val hash = Murmur3_x86_32.hashUnsafeWords(pages(pageOf(ref)), rowOf(ref), lengthOf(ref), 0)
+      // Many buckets apart, the difference may be too large for a long.
+      val after = bucketAt(ref) - first
+      val bucket = if (after < 0) LastBucket else math.min(after, LastBucket)
+      val time = (timeOf(ref) - bucketAt(ref) * bucketWidth) >>> shift
+      order(i) = (((bucket << TimeBits | time) << HashBits | (hash & LastHash)) << 32) | i
       i += 1
     }
     Arrays.sort(order)
@@ -138,8 +144,8 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
   }
 
   private lazy val byBytes: Ordering[Long] = (one: Long, other: Long) => {
-    def from(ref: Long) = placeOf(ref) + Header
-    def until(ref: Long) = from(ref) + lengthOf(ref)
+    def from(ref: Long) = placeOf(ref) + MarksAt
+    def until(ref: Long) = placeOf(ref) + Header + lengthOf(ref)
     Arrays.compare(
       pages(pageOf(one)),
       from(one),
@@ -174,10 +180,15 @@ final private[state] class Arrivals(layout: RowLayout, memory: IndexMemory) {
 
 private object Arrivals {
 
-  /** Before each row its bucket and its length; rows begin at multiples of eight. */
+  /** Before each row its bucket, its length and its marks; rows begin at multiples of eight. */
+  private val LengthAt = 8
+  private val MarksAt = 12
   private val Header = 16
 
-  /** Of 31 bits that rows are ordered by, those of the time; the others are of the hash. */
-  private val TimeBits = 20
-  private val HashBits = 31 - TimeBits
+  /** Of 31 bits that rows are ordered by: those of the bucket, of the time in it, and of the hash. */
+  private val BucketBits = 8
+  private val TimeBits = 13
+  private val HashBits = 31 - TimeBits - BucketBits
+  private val LastBucket = (1L << BucketBits) - 1
+  private val LastHash = (1L << HashBits) - 1
 }

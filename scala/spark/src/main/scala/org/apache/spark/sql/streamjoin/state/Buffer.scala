@@ -35,8 +35,11 @@ final private[streamjoin] class Buffer(
     val isDurable: Boolean = true
 ) {
   private val buckets = new JTreeMap[Long, Buffer.Bucket]
-  private val arrivals = new Arrivals(layout, memory)
+  private val arrivals = new Arrivals(layout, bucketWidth, memory)
   private var freshSegments = mutable.ArrayBuffer.empty[Segment]
+
+  /** There were too many rows in this batch to wait for one another. */
+  private var inSeveralGoes = false
 
   /** Rows with an expiry time below these have left. */
   private var evictedBelow: Array[Long] = Array.fill(layout.expiring.length)(Long.MinValue)
@@ -77,14 +80,17 @@ final private[streamjoin] class Buffer(
 
   /** Keeps a copy of the row. It is not found before [[arrive]]. */
   private[state] def append(row: UnsafeRow): Unit = {
-    if (arrivals.bytes >= Buffer.MostArrivals && arrivals.isFullFor(row)) arrive()
-    arrivals.append(row, bucketOf(layout.expiryTime(row.getBaseObject, row.getBaseOffset, 0)))
+    if (arrivals.exceeds(Buffer.MostArrivals, row)) {
+      arrive()
+      inSeveralGoes = true
+    }
+    arrivals.append(row)
   }
 
   /** The rows that were appended are put into segments. */
   private[state] def arrive(): Unit = if (!arrivals.isEmpty) arrivals.drain().foreach { segment =>
     segment.isFresh = true
-    buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).segments += segment
+    buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).append(segment)
     freshSegments += segment
   }
 
@@ -128,17 +134,30 @@ final private[streamjoin] class Buffer(
 
   private def write(segment: Segment, store: SegmentStore): Unit =
     if (!isDurable) ()
-    else if (!segment.isStored) store.write(side, segment, buckets.get(segment.bucket).nextNumber())
+    else if (!segment.isStored) store.write(side, segment)
     else if (segment.marksChanged) store.writeMarks(side, segment)
 
-  /** Everything that has changed goes to the store. */
+  /**
+   * Everything that has changed goes to the store. What is there then, segment by segment and row by row, follows from the
+   * version before, the rows of the batch and the limits: not from the order in which the rows came, from the memory there
+   * was, or from whether the index was at hand. Another attempt at the batch has written the same.
+   */
   private[state] def write(store: SegmentStore): Unit = {
     arrive()
     settle()
+    if (inSeveralGoes) arriveAtOnce(store)
     freshSegments.map(_.bucket).distinct.map(buckets.get).filter(_ != null).foreach(tidy(_, store))
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
-    segments.filter(_.isSparse).toSeq.foreach(sparse => replace(Seq(sparse), store))
+    segments.filter(_.isSparse).toSeq.foreach { segment =>
+      load(segment, store)
+      segment.settleRemoved()
+      if (segment.isSparse) replace(Seq(segment), store)
+    }
     segments.foreach { segment =>
+      if (segment.isFresh && (segment.marksInStore || segment.isStored && segment.marksChanged)) {
+        load(segment, store)
+        if (isDurable) store.write(side, segment)
+      }
       if (segment.isLoaded) {
         write(segment, store)
         segment.dropHashes()
@@ -146,6 +165,25 @@ final private[streamjoin] class Buffer(
       segment.isFresh = false
     }
     freshSegments = mutable.ArrayBuffer.empty
+    inSeveralGoes = false
+  }
+
+  /** The rows of the batch that are still there into segments as if they had waited for one another, bucket by bucket. */
+  private def arriveAtOnce(store: SegmentStore): Unit = {
+    freshSegments.toSeq.groupBy(_.bucket).values.foreach { segments =>
+      val row = new UnsafeRow(layout.fields)
+      segments.foreach { segment =>
+        load(segment, store)
+        segment.foreachLive { (_, place) =>
+          segment.point(row, place)
+          arrivals.append(row, segment.marks(place))
+        }
+        drop(segment, store)
+      }
+      arrive()
+      shrink(store)
+    }
+    freshSegments.foreach(_.evictedBelow = evictedBelow)
   }
 
   /**
@@ -166,7 +204,7 @@ final private[streamjoin] class Buffer(
         size += bucket.segments(from).size
       }
       if (end - from >= Buffer.MostAlike) replace(bucket.segments.slice(from, end + 1).toSeq, store)
-      else if (!last.isStored && last.live < last.rows) replace(Seq(last), store)
+      else if (last.live < last.rows) replace(Seq(last), store)
     }
   }
 
@@ -175,7 +213,7 @@ final private[streamjoin] class Buffer(
     old.foreach(load(_, store))
     val merged = Segment.merged(old, memory)
     merged.evictedBelow = evictedBelow
-    bucket.segments.insert(bucket.segments.indexOf(old.head), merged)
+    bucket.append(merged)
     old.foreach(drop(_, store))
     if (memory.exceeded) unload(merged, store)
   }
@@ -207,19 +245,20 @@ private[streamjoin] object Buffer {
   private val MostArrivals = 16L << 20
 
   final private class Bucket(val number: Long) {
-    val segments: mutable.ArrayBuffer[Segment] = mutable.ArrayBuffer.empty[Segment]
-    private var next = 0L
-
-    def nextNumber(): Long = {
-      next += 1
-      next - 1
-    }
 
     /** In the order of their numbers, whatever the order they are read in. */
+    val segments: mutable.ArrayBuffer[Segment] = mutable.ArrayBuffer.empty[Segment]
+
+    /** A new one: its number follows from those that are there. */
+    def append(segment: Segment): Unit = {
+      segment.number = segments.lastOption.fold(0L)(_.number + 1)
+      segments += segment
+    }
+
+    /** One that has its number. */
     def add(segment: Segment): Unit = {
       val at = segments.indexWhere(_.number > segment.number)
       segments.insert(if (at < 0) segments.size else at, segment)
-      next = math.max(next, segment.number + 1)
     }
   }
 }

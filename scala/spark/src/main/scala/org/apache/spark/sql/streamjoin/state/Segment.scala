@@ -42,8 +42,11 @@ final private[streamjoin] class Segment(
   private var segmentIndex: SegmentIndex = _
   private var removedSinceIndexed = 0
 
-  /** The number under which it is in the store, or negative. */
+  /** Which segment of its bucket it is; the later ones have the higher numbers. */
   private[state] var number: Long = -1L
+
+  /** The store has it, under its number. */
+  private[state] var isStored: Boolean = false
 
   /** The store has marks apart from the rows. */
   private[state] var marksInStore: Boolean = false
@@ -60,11 +63,10 @@ final private[streamjoin] class Segment(
   def rows: Int = rowCount
   def live: Int = liveCount
   def isLoaded: Boolean = image != null
-  def isStored: Boolean = number >= 0
 
   /** It was read from the store of another task, and is in none of this one's. */
   private[state] def forgetStore(): Unit = {
-    number = -1L
+    isStored = false
     marksInStore = false
     marksChanged = false
   }
@@ -133,12 +135,16 @@ final private[streamjoin] class Segment(
 
   private[state] def hash(place: Int): Int = layout.hash(image, offset(place) + RowHeader)
 
-  private[state] def foreachLive(visit: (Int, Int) => Unit): Unit = {
+  private[state] def foreachLive(visit: (Int, Int) => Unit): Unit =
+    foreachPlace((i, place) => if (!isGone(place)) visit(i, place))
+
+  /** Which row of all it is, and its place. */
+  private[state] def foreachPlace(visit: (Int, Int) => Unit): Unit = {
     assert(isLoaded, s"the rows of segment $number of bucket $bucket are not in memory")
     var place = first
     var i = 0
     while (place < end) {
-      if (!isGone(place)) visit(i, place)
+      visit(i, place)
       place = after(place)
       i += 1
     }
@@ -149,8 +155,8 @@ final private[streamjoin] class Segment(
   def isMatched(place: Int): Boolean = (marks(place) & Matched) != 0
   def isGone(place: Int): Boolean = (marks(place) & Gone) != 0
 
-  private def marks(place: Int): Int = Platform.getInt(image, offset(place) + 4)
-  private def mark(place: Int, bit: Int): Unit =
+  private[state] def marks(place: Int): Int = Platform.getInt(image, offset(place) + 4)
+  private[state] def mark(place: Int, bit: Int): Unit =
     Platform.putInt(image, offset(place) + 4, marks(place) | bit)
 
   def markMatched(place: Int): Unit =
@@ -199,19 +205,21 @@ final private[streamjoin] class Segment(
       }
     }
 
+  /** A row that was removed and has expired since counts as expired, as it does when it is read. */
+  private[state] def settleRemoved(): Unit = {
+    removedCount = 0
+    foreachPlace { (_, place) =>
+      if (isGone(place) && !(evictedBelow != null && isExpired(place, evictedBelow))) removedCount += 1
+    }
+  }
+
   // The index.
 
   /** The hashes of the keys, row by row. */
   def hashes: Array[Int] = {
     if (keyHashes == null) {
       keyHashes = new Array[Int](rowCount)
-      var place = first
-      var i = 0
-      while (place < end) {
-        keyHashes(i) = hash(place)
-        place = after(place)
-        i += 1
-      }
+      foreachPlace((i, place) => keyHashes(i) = hash(place))
     }
     keyHashes
   }
@@ -254,13 +262,7 @@ final private[streamjoin] class Segment(
   /** The marks of all rows, two bits each. */
   private[state] def marksImage: Array[Byte] = {
     val bits = SegmentFormat.newValue(SegmentFormat.marksSize(rowCount))
-    var place = first
-    var i = 0
-    while (place < end) {
-      SegmentFormat.setMarks(bits, i, marks(place))
-      place = after(place)
-      i += 1
-    }
+    foreachPlace((i, place) => SegmentFormat.setMarks(bits, i, marks(place)))
     SegmentFormat.writeMarksHeader(bits, rowCount)
     bits
   }

@@ -41,10 +41,11 @@ final private[state] class SegmentStore(store: ReadStateStore) {
   def writeHeader(header: SegmentFormat.VersionHeader): Unit =
     put(keyOf(HeaderKind, 0, 0, 0), header.bytes)
 
-  def write(side: Int, segment: Segment, number: Long): Unit = {
-    segment.number = number
+  def write(side: Int, segment: Segment): Unit = {
     val image = segment.sealedImage(side)
-    put(keyOf(SegmentKind, side, segment.bucket, number), image)
+    put(keyOf(SegmentKind, side, segment.bucket, segment.number), image)
+    segment.isStored = true
+    if (segment.marksInStore) writable.remove(keyOf(MarksKind, side, segment.bucket, segment.number))
     segment.marksInStore = false
     segment.marksChanged = false
   }
@@ -97,6 +98,7 @@ final private[state] class SegmentStore(store: ReadStateStore) {
             if (side < 0 || side >= sides) throw new Unreadable(s"a segment of side $side")
             val segment = make(side, bucket)
             segment.number = number
+            segment.isStored = true
             val rows = SegmentFormat.copyOf(pair.value)
             val marks = get(keyOf(MarksKind, side, bucket, number))
             segment.marksInStore = marks.isDefined

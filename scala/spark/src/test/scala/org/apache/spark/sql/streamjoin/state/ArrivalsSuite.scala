@@ -10,11 +10,11 @@ class ArrivalsSuite extends StateTest {
 
   private val shape = simple
 
-  /** The rows of each segment, by their bytes, place by place. */
-  private def drained(rows: Seq[UnsafeRow], buckets: UnsafeRow => Long): Seq[(Long, Seq[Seq[Byte]])] = {
-    val arrivals = new Arrivals(shape.layout, new IndexMemory(Long.MaxValue))
-    rows.foreach(row => arrivals.append(row, buckets(row)))
-    arrivals.drain().map { segment =>
+  /** The segments of each bucket: their rows by their bytes, place by place. */
+  private def drained(rows: Seq[UnsafeRow], bucketWidth: Long): Map[Long, Seq[Seq[Seq[Byte]]]] = {
+    val arrivals = new Arrivals(shape.layout, bucketWidth, new IndexMemory(Long.MaxValue))
+    rows.foreach(arrivals.append(_))
+    val segments = arrivals.drain().map { segment =>
       val at = new UnsafeRow(shape.layout.fields)
       val places = Iterator.iterate(segment.first)(segment.after).takeWhile(segment.hasPlace)
       segment.bucket -> places.map { place =>
@@ -22,30 +22,38 @@ class ArrivalsSuite extends StateTest {
         at.getBytes.toSeq
       }.toSeq
     }
+    segments.groupMap(_._1)(_._2)
   }
 
   test("the order of the rows makes no difference") {
     seeds(default = 50) { seed =>
       val random = new Random(seed)
+      val wide = random.nextBoolean()
       val rows = Seq.fill(random.between(1, 400)) {
-        shape(simple(random.nextInt(300), random.nextInt(9), random.nextLong(100))).copy()
+        val time = if (wide) random.nextLong() else random.nextLong(100)
+        shape(simple(random.nextInt(300), random.nextInt(9), time)).copy()
       }
-      def bucket(row: UnsafeRow): Long = row.hashCode % 3L
-      val one = drained(rows, bucket)
-      assert(one.map(_._2.size).sum == rows.size)
-      assert(
-        one.flatMap(_._2).groupBy(identity).transform((_, same) => same.size) ==
-          rows.map(_.getBytes.toSeq).groupBy(identity).transform((_, same) => same.size)
-      )
-      assert(drained(random.shuffle(rows), bucket) == one)
+      val width = Seq(1L, 40L, 1000000L, Long.MaxValue)(random.nextInt(4))
+      val one = drained(rows, width)
+      def counted(rows: Iterable[Seq[Byte]]) = rows.groupBy(identity).transform((_, same) => same.size)
+      assert(counted(one.values.flatten.flatten) == counted(rows.map(_.getBytes.toSeq)))
+      assert(drained(random.shuffle(rows), width) == one)
     }
+  }
+
+  test("nor those of other buckets, nor whether they wait for them") {
+    val random = new Random(2)
+    val rows = Seq.fill(3000)(shape(simple(random.nextInt(9), 1, random.nextLong(100000))).copy())
+    val together = drained(rows, 100L)
+    val apart = rows.groupBy(row => Math.floorDiv(row.getLong(2), 100L)).values.flatMap(drained(_, 100L))
+    assert(together.size > 300 && apart.toMap == together)
   }
 
   test("nor where a bucket takes several segments") {
     val random = new Random(1)
     val rows = Seq.tabulate(150000)(i => shape(simple(i, i % 100, i % 7L)).copy())
-    val one = drained(rows, _ => 0L)
-    assert(one.size >= 2)
-    assert(drained(random.shuffle(rows), _ => 0L) == one)
+    val one = drained(rows, 10L)
+    assert(one.size == 1 && one.head._2.size >= 2)
+    assert(drained(random.shuffle(rows), 10L) == one)
   }
 }

@@ -1,0 +1,134 @@
+package org.apache.spark.sql.streamjoin.state
+
+import java.nio.ByteBuffer
+
+import scala.collection.mutable
+import scala.util.Random
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.StateStoreProvider
+
+import streamjoin.core.{Left, Right, Side}
+
+/**
+ * Whatever differs between two attempts at a task, they leave the same in the store: the order in which the rows come, how
+ * much memory there is, whether the index is at hand. So it does not matter whose files are read later, and whose index
+ * the next batch went on with.
+ */
+class AttemptsSuite extends StateTest {
+
+  /** What is in the store, as far as it is read again: rows in their places, with their marks. */
+  private case class Stored(side: Int, bucket: Long, number: Long, marksApart: Boolean, rows: Seq[StoredRow])
+  private case class StoredRow(bytes: ByteBuffer, matched: Boolean, gone: Boolean)
+
+  private def stored(provider: StateStoreProvider, version: Long, layouts: Seq[RowLayout]): Seq[Stored] = {
+    val store = provider.getReadStore(version, None)
+    try
+      JoinState.readOnly(store, layouts, Long.MaxValue).all.flatMap { buffer =>
+        buffer.segments.map { segment =>
+          val row = new UnsafeRow(segment.layout.fields)
+          val rows = Seq.newBuilder[StoredRow]
+          segment.foreachPlace { (_, place) =>
+            segment.point(row, place)
+            rows += StoredRow(ByteBuffer.wrap(row.getBytes), segment.isMatched(place), segment.isGone(place))
+          }
+          Stored(buffer.side, segment.bucket, segment.number, segment.marksInStore, rows.result())
+        }
+      }
+    finally store.abort()
+  }
+
+  /** One seed's batches, each done by several attempts. */
+  final private class Batches(seed: Int, provider: StateStoreProvider, rowsOfMany: Option[Int]) {
+    private val random = new Random(seed)
+    private val traits = new JoinStateTraits(random)
+    import traits._
+
+    private val shapes = Side.both.map(side => side -> new TestRows(keyTypes, expiring(side))).toMap
+    private val layouts = Side.both.map(shapes(_).layout)
+    private val limits =
+      mutable.Map.from(Side.both.map(side => side -> expiring(side).map(_ => Long.MinValue)))
+    private var version = 0L
+    private var number = 0L
+    private var cached: Option[JoinIndex] = None
+
+    private val leaving = one(0, 2, 5)
+    private def leaves(number: Long): Boolean = leaving > 0 && number % leaving == 0
+
+    private case class Batch(rows: Map[Side, Seq[TestRow]], below: Map[Side, Array[Long]])
+
+    def run(batches: Int): Unit = (1 to batches).foreach { at =>
+      withClue(s"batch $at: ") {
+        if (!isAnywhere) now += random.nextInt(15) * scale
+        val batch = Batch(
+          Side.both.map(side => side -> newRows()).toMap,
+          Side.both.map(side => side -> limits(side).map(limit).toArray).toMap
+        )
+        val first = attempt(batch, Long.MaxValue, cached)
+        val firstIndex = cached
+        // Then others from the same version; whose index is at hand next is left to chance.
+        for (_ <- 1 to 2) {
+          val shuffled = batch.copy(rows = batch.rows.transform((_, rows) => random.shuffle(rows)))
+          val again = attempt(shuffled, budget(), None)
+          assert(again.map(_.copy(rows = Nil)) == first.map(_.copy(rows = Nil)))
+          assert(again == first)
+        }
+        version += 1
+        batch.below.foreach { case (side, below) =>
+          limits(side) = limits(side).zip(below).map { case (before, next) => math.max(before, next) }
+        }
+        // The first attempt's index goes on with the last attempt's files, as where both were alive.
+        if (oneIn(2)) cached = firstIndex.map(sameAs(_, cached.get))
+      }
+    }
+
+    /** Makes an index pass for that of another attempt. */
+    private def sameAs(index: JoinIndex, other: JoinIndex): JoinIndex = {
+      index.token = other.token
+      index
+    }
+
+    private def newRows(): Seq[TestRow] = Seq.fill(rowsOfMany.getOrElse(rowCount())) {
+      number += 1
+      TestRow(number, key(), Seq(time(), time()), rowsOfMany.fold(wide())(_ => 250000))
+    }
+
+    private def attempt(batch: Batch, budget: Long, from: Option[JoinIndex]): Seq[Stored] = {
+      val store = provider.getStore(version, None)
+      val state = new JoinState(store, layouts, bucketWidths, budget, from)
+      assert(state.reused == from.isDefined)
+      Side.both.foreach { side =>
+        batch.rows(side).foreach(row => state.append(side, shapes(side)(row)))
+        val matches = state.matches(side, reaches(side))
+        while (matches.next()) {
+          val (own, other) = (TestRows.number(matches.ownRow), TestRows.number(matches.otherRow))
+          // As in a semi join: some rows of the left side leave when they meet somebody, which marks nobody.
+          if (side == Left && leaves(own)) matches.removeOwn()
+          else if (side == Right && leaves(other)) matches.removeOther()
+          else {
+            val what = fate(side, own, other)
+            if (what.markOwn) matches.markOwn()
+            if (what.markOther) matches.markOther()
+          }
+        }
+      }
+      Side.both.foreach { side =>
+        val expired = state.expired(side, batch.below(side), unmatched = number % 2 == 0)
+        while (expired.next()) {}
+      }
+      state.commit()
+      cached = Some(state.committedIndex)
+      stored(provider, version + 1, layouts)
+    }
+  }
+
+  for (store <- Seq(defaultStore, rocksDb)) test(s"$store: small batches") {
+    seeds(default = if (store == rocksDb) 6 else 30) { seed =>
+      withProvider(store, partition = seed)(new Batches(seed, _, None).run(8))
+    }
+  }
+
+  test("batches that are too large to wait for") {
+    seeds(default = 2)(seed => withProvider(partition = seed)(new Batches(seed, _, Some(90)).run(2)))
+  }
+}
