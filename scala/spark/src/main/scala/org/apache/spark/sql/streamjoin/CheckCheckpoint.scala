@@ -14,6 +14,7 @@ import org.apache.spark.sql.execution.streaming.state.{
   OperatorStateMetadataV1,
   OperatorStateMetadataV2
 }
+import org.apache.spark.sql.streamjoin.execution.BatchBinding
 
 /**
  * `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads, never writes. A rule that
@@ -36,7 +37,8 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
 
   private def check(query: LogicalPlan, checkpoint: Path, files: CheckpointFileManager): Unit = {
     val joins = if (StreamJoinConf.enabled) StreamJoins.of(query, session) else Nil
-    val recorded = numbered(new Path(checkpoint, JoinLog.Directory), files).size
+    val descriptions = new Path(checkpoint, JoinLog.Directory)
+    val recorded = numbered(descriptions, files).size
     if (recorded > 0) {
       if (joins.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
       val log = new JoinLog(session, checkpoint)
@@ -48,9 +50,17 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
       throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
     // They are recorded one by one before the first batch, which may have been cut off in between.
     val complete = numbered(new Path(checkpoint, "commits"), files).nonEmpty
+    if (complete) joins.map(_.plan.ordinal.toString).foreach { join =>
+      val (description, state) = (new Path(descriptions, join), stateOf(join.toLong, checkpoint))
+      if (files.exists(state) && !files.exists(description))
+        throw JsonLog.unreadable(description, s"it is missing, and $state is there")
+    }
     if (joins.size < recorded || (complete && joins.size > recorded))
       throw JoinLog.changed(checkpoint, JoinDescription.Number, recorded.toString, joins.size.toString)
   }
+
+  private def stateOf(join: Long, checkpoint: Path): Path =
+    new Path(checkpoint, s"state/${BatchBinding.FirstOperatorId + join}")
 
   private def refused(name: String, checkpoint: Path) =
     StreamJoinErrors.analysis(name, "checkpoint" -> checkpoint.toString)

@@ -51,14 +51,17 @@ abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
     fromJson(root)
   }
 
-  protected def unreadable(reason: String): AnalysisException =
+  protected def unreadable(reason: String): AnalysisException = JsonLog.unreadable(file, reason)
+}
+
+private[streamjoin] object JsonLog {
+  private val mapper = new ObjectMapper()
+
+  /** The error for a file that cannot be read, or that is not there. */
+  def unreadable(file: Path, reason: String): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_CHECKPOINT_UNREADABLE",
       "file" -> file.toString,
       "reason" -> reason
     )
-}
-
-private[streamjoin] object JsonLog {
-  private val mapper = new ObjectMapper()
 }

@@ -266,6 +266,24 @@ class CheckpointSuite extends AnyFunSuite with JoinTest {
     assert(changed.forall(path => path.startsWith("offsets") || path.startsWith("sources")), s"$changed")
   }
 
+  for (file <- Seq("keyed-watermarks/0", "stream-joins/0")) test(s"$file that is gone") {
+    val old = begun()
+    val path = Path.of(old.checkpoint, file)
+    Files.delete(path)
+    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc"))
+    val next = old.successor(picked())
+    val error = intercept[Exception] {
+      try {
+        next.start()
+        next.feed(d("a", "10:30", 4))
+      } finally next.stop()
+    }
+    assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_UNREADABLE"), error)
+    val messages = Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.getMessage)
+    assert(messages.exists(message => message.contains(file) && message.contains("it is missing")))
+    assert(!Files.exists(path) && next.seen.isEmpty)
+  }
+
   // Every kind of store.
 
   private val rocksDb = "spark.sql.streaming.stateStore.providerClass" ->

@@ -54,8 +54,8 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
   private val cases = Seq(
     Case("o.id = d.id", unbounded, "left", Seq("o.id = d.id", "left.time >= right.time")),
     Case("o.id = d.id AND o.v < d.v", unbounded, "left"),
-    Case(s"o.id = d.id AND d.t <= $hour", unbounded, "right"),
-    Case("o.id = d.id AND d.t >= o.t", unbounded, "left"),
+    Case(s"o.id = d.id AND d.t <= $hour", unbounded, "right", Seq("\nd.t >= o.t - INTERVAL 1 HOUR\n")),
+    Case("o.id = d.id AND d.t >= o.t", unbounded, "left", Seq("\no.t >= d.t - INTERVAL 1 HOUR\n")),
     Case("o.id = d.id AND o.t <> d.t", unbounded, "left"),
     Case("o.id = d.id AND d.t > TIMESTAMP '2024-01-01' AND o.t > TIMESTAMP '2024-01-01'", unbounded, "left"),
     Case(
@@ -78,9 +78,14 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
       "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 MONTH",
       varies,
       "left",
-      Seq("INTERVAL '1' MONTH", "months or years")
+      Seq("INTERVAL '1' MONTH", "months or years", "AND o.t >= d.t - INTERVAL 31 DAYS")
     ),
-    Case("o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 YEAR", varies, "left", Seq("months or years")),
+    Case(
+      "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 YEAR",
+      varies,
+      "left",
+      Seq("months or years", "INTERVAL 372 DAYS")
+    ),
     Case(
       "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 MONTH AND o.t",
       varies,

@@ -219,18 +219,6 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("without any of its files, it starts from Spark's") {
-    running(job(outer("full_outer"))) { job =>
-      job.feed(o("a", "10:00", 1), d("b", "11:30", 2))
-      job.feed(o("c", "12:00", 3), d("d", "12:30", 4))
-      job.stop()
-      files(job).keys.foreach(batch => remove(job, s"keyed-watermarks/$batch"))
-      job.start()
-      job.feed(o("e", "12:10", 5))
-      assert(files(job).minBy(_._1)._2 == "12:00 12:00")
-    }
-  }
-
   test("the log is kept no longer than Spark's own") {
     withConf("spark.sql.streaming.minBatchesToRetain" -> "2") {
       running(job(outer())) { job =>

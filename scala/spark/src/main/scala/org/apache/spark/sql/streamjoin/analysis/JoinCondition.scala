@@ -2,6 +2,8 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
+import org.apache.spark.sql.types.YearMonthIntervalType
+import org.apache.spark.unsafe.types.CalendarInterval
 
 import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
 
@@ -30,7 +32,12 @@ sealed private[streamjoin] trait NoBound {
 }
 
 private[streamjoin] object NoBound {
-  final case class NotConstant(conjunct: Expression, reason: String) extends NoBound
+
+  /**
+   * @param longest
+   *   a constant that is at least as long, or that may do in its place
+   */
+  final case class NotConstant(conjunct: Expression, reason: String, longest: String) extends NoBound
   final case class InsideOr(conjunct: Expression, bounds: Seq[FoundBound]) extends NoBound
 }
 
@@ -64,7 +71,7 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
         .pairs(conjunct)
         .headOption
         .filter(_ => Seq(left, right).forall(side => spansTime(conjunct, side)))
-        .flatMap { case (greater, less, _) => why(greater, less).map(NotConstant(conjunct, _)) }
+        .flatMap { case (greater, less, _) => why(conjunct, greater, less) }
   }
 
   private def alternatives(expression: Expression): Seq[Expression] = expression match {
@@ -75,11 +82,26 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
   private def spansTime(expression: Expression, side: AttributeSet): Boolean =
     expression.references.exists(column => WatermarkLineage.isTime(column) && side.contains(column))
 
-  private def why(greater: Expression, less: Expression): Option[String] =
+  private def why(conjunct: Expression, greater: Expression, less: Expression): Option[NotConstant] =
     Seq(greater, less).map(LinearTime.of).collectFirst {
-      case Left(LinearTime.Months(part)) => s"${part.sql} has months or years, whose length varies"
-      case Left(LinearTime.Varies(part)) => s"${part.sql} varies from row to row"
+      case Left(LinearTime.Months(part)) =>
+        NotConstant(
+          conjunct,
+          s"${part.sql} has months or years, whose length varies",
+          s"${31 * months(part).getOrElse(1)} DAYS"
+        )
+      case Left(LinearTime.Varies(part)) =>
+        NotConstant(
+          conjunct,
+          s"${part.sql} varies from row to row, or is no sum of a timestamp and intervals",
+          "1 HOUR"
+        )
     }
+
+  private def months(part: Expression): Option[Int] = part.collectFirst {
+    case Literal(months: Int, _: YearMonthIntervalType) => math.abs(months)
+    case Literal(interval: CalendarInterval, _) => math.abs(interval.months)
+  }
 }
 
 private[streamjoin] object PredicateParts extends PredicateHelper {

@@ -109,8 +109,8 @@ private[streamjoin] object RecognizeJoin {
     def refusal: Option[AnalysisException] = {
       val refusals =
         new Refusals(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
-      val unbounded = Side.both.find(side => !usable.exists(bound => bound.side == side && moves(bound)))
-      unbounded
+      val unbounded = Side.both.filterNot(side => usable.exists(bound => bound.side == side && moves(bound)))
+      unbounded.headOption
         .map { side =>
           val problems = conjuncts.flatMap(condition.problem)
           lazy val inOr = problems.collectFirst {
@@ -130,9 +130,9 @@ private[streamjoin] object RecognizeJoin {
                   refusals.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)
                 }
             )
-            .orElse(inOr.map(refusals.boundInOr(side, _, Side.both.filterNot(usable.map(_.side).contains))))
-            .orElse(varying.map(refusals.notConstant(side, _)))
-            .getOrElse(refusals.unbounded(side))
+            .orElse(inOr.map(refusals.boundInOr(side, _, unbounded)))
+            .orElse(varying.map(refusals.notConstant(side, _, unbounded)))
+            .getOrElse(refusals.unbounded(side, unbounded))
         }
     }
 

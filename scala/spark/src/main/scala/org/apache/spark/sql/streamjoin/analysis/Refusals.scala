@@ -28,20 +28,21 @@ final private[streamjoin] class Refusals(
     "right" -> columns(marked(RightSide))
   )
 
-  def unbounded(side: Side): AnalysisException = {
+  /** @param unbounded the sides that have no bound, of which `side` is one */
+  def unbounded(side: Side, unbounded: Seq[Side]): AnalysisException = {
     val unmarked = Side.both.filter(marked(_).isEmpty).map { empty =>
       s"The ${empty.name} input has none: mark one by withWatermark before the join."
     }
     StreamJoinErrors.analysis(
       "STREAMJOIN_UNBOUNDED",
-      common(side) ++ Seq("notes" -> unmarked.mkString(" "), "rewrite" -> exampleBound): _*
+      common(side) ++ Seq("notes" -> unmarked.mkString(" "), "rewrite" -> example(unbounded)): _*
     )
   }
 
   /** With a bound for each side that has none. */
   def boundInOr(side: Side, or: NoBound.InsideOr, unbounded: Seq[Side]): AnalysisException = {
     val bounds = unbounded.map { each =>
-      or.bounds.filter(_.side == each).maxByOption(_.postpone).fold(exampleBound(each))(inSql)
+      or.bounds.filter(_.side == each).maxByOption(_.postpone).fold(example(Seq(each)))(inSql)
     }
     StreamJoinErrors.analysis(
       "STREAMJOIN_BOUND_IN_OR",
@@ -52,13 +53,13 @@ final private[streamjoin] class Refusals(
     )
   }
 
-  def notConstant(side: Side, varying: NoBound.NotConstant): AnalysisException =
+  def notConstant(side: Side, varying: NoBound.NotConstant, unbounded: Seq[Side]): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_BOUND_NOT_CONSTANT",
       common(side) ++ Seq(
         "conjunct" -> text(varying.conjunct),
         "reason" -> varying.reason,
-        "rewrite" -> s"${text(varying.conjunct)} AND $exampleBound"
+        "rewrite" -> s"${text(varying.conjunct)} AND ${example(unbounded, varying.longest)}"
       ): _*
     )
 
@@ -83,12 +84,12 @@ final private[streamjoin] class Refusals(
     else s"$out >= $in ${if (bound.postpone > 0) "-" else "+"} INTERVAL $distance"
   }
 
-  private def exampleBound(side: Side): String = s"${time(side)} >= ${time(side.other)} - INTERVAL 1 HOUR"
-
-  /** A bound over the columns at hand, of an hour. */
-  private def exampleBound: String = {
-    val (left, right) = (time(LeftSide), time(RightSide))
-    s"$right BETWEEN $left - INTERVAL 1 HOUR AND $left + INTERVAL 1 HOUR"
+  /** Bounds for the sides that have none, over the columns at hand. */
+  private def example(unbounded: Seq[Side], length: String = "1 HOUR"): String = unbounded match {
+    case Seq(side) => s"${time(side)} >= ${time(side.other)} - INTERVAL $length"
+    case _ =>
+      val (left, right) = (time(LeftSide), time(RightSide))
+      s"$right BETWEEN $left - INTERVAL $length AND $left + INTERVAL $length"
   }
 
   private def time(side: Side): String =

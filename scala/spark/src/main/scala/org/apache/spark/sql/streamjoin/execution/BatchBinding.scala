@@ -222,10 +222,10 @@ private[streamjoin] object BatchBinding {
     val batch = execution.currentBatchId
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
 
-    def kept(of: Long): Option[QueryWatermarks] =
-      if (of < 0) None else log.read(of, keys).map(entry => QueryWatermarks(keys, entry.millis))
-    val late = kept(batch - 1).getOrElse(QueryWatermarks.none(keys))
-    val eviction = kept(batch).getOrElse {
+    val late =
+      if (batch == 0) QueryWatermarks.none(keys)
+      else QueryWatermarks(keys, log.readOfLast(batch - 1, keys).millis)
+    val eviction = log.read(batch, keys).map(entry => QueryWatermarks(keys, entry.millis)).getOrElse {
       val floor = if (resumesFromSpark(keys)) Some(sparkEviction).filter(_ > 0) else None
       val watermarks = floor.fold(late)(late.atLeast)
       log.add(batch, watermarks.entry)

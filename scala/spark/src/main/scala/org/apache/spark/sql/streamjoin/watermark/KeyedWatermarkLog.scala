@@ -82,6 +82,11 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     get(batch).map(checked(_, keys))
   }
 
+  /** Those of a batch that has run. Without them nobody knows which rows it took for late. */
+  def readOfLast(batch: Long, keys: WatermarkKeys): KeyedWatermarks = read(batch, keys).getOrElse(
+    throw JsonLog.unreadable(batchIdToPath(batch), s"it is missing, and batch $batch has run by it")
+  )
+
   private def checked(entry: KeyedWatermarks, keys: WatermarkKeys): KeyedWatermarks = {
     if (entry.columns != keys.columns)
       throw StreamJoinErrors.analysis(
