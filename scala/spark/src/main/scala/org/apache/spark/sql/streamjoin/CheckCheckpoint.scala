@@ -38,7 +38,9 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
   private def check(query: LogicalPlan, checkpoint: Path, files: CheckpointFileManager): Unit = {
     val joins = if (StreamJoinConf.enabled) StreamJoins.of(query, session) else Nil
     val descriptions = new Path(checkpoint, JoinLog.Directory)
-    val recorded = numbered(descriptions, files).size
+    // A first batch that was never committed binds nobody.
+    val begun = numbered(new Path(checkpoint, "commits"), files).nonEmpty
+    val recorded = if (begun) numbered(descriptions, files).size else 0
     if (recorded > 0) {
       if (joins.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
       val log = new JoinLog(session, checkpoint)
@@ -48,15 +50,15 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
       )
     } else if (joins.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
       throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
-    // They are recorded one by one before the first batch, which may have been cut off in between.
-    val complete = numbered(new Path(checkpoint, "commits"), files).nonEmpty
-    if (complete) joins.map(_.plan.ordinal.toString).foreach { join =>
-      val (description, state) = (new Path(descriptions, join), stateOf(join.toLong, checkpoint))
-      if (files.exists(state) && !files.exists(description))
-        throw JsonLog.unreadable(description, s"it is missing, and $state is there")
+    if (begun) {
+      joins.map(_.plan.ordinal.toString).foreach { join =>
+        val (description, state) = (new Path(descriptions, join), stateOf(join.toLong, checkpoint))
+        if (files.exists(state) && !files.exists(description))
+          throw JsonLog.unreadable(description, s"it is missing, and $state is there")
+      }
+      if (joins.size != recorded)
+        throw JoinLog.changed(checkpoint, JoinDescription.Number, recorded.toString, joins.size.toString)
     }
-    if (joins.size < recorded || (complete && joins.size > recorded))
-      throw JoinLog.changed(checkpoint, JoinDescription.Number, recorded.toString, joins.size.toString)
   }
 
   private def stateOf(join: Long, checkpoint: Path): Path =

@@ -63,17 +63,8 @@ object PythonApi {
         "STREAMJOIN_LATE_ROWS_NOT_KEPT",
         "checkpoint" -> execution.resolvedCheckpointRoot
       )
-    // Retention may remove a file that a reader has seen.
-    val options = Map("timestampFormat" -> LateRows.TimestampFormat, "ignoreMissingFiles" -> "true")
-    if (streaming) session.readStream.schema(LateRows.Schema).options(options).json(folder.toString)
-    else {
-      val committed = execution.commitLog.getLatestBatchId().getOrElse(-1L)
-      session.read
-        .schema(LateRows.Schema)
-        .options(options)
-        .json(folder.toString)
-        .where(s"batch <= $committed")
-    }
+    val rows = LateRows.read(folder, session, streaming)
+    if (streaming) rows else rows.where(s"batch <= ${execution.commitLog.getLatestBatchId().getOrElse(-1L)}")
   }
 
   private val BoundsSchema: StructType =

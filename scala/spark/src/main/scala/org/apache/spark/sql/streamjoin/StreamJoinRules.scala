@@ -51,9 +51,12 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
             "STREAMJOIN_OUTPUT_MODE",
             "mode" -> write.outputMode.toString.toLowerCase
           )
-        val all = joins.size == prepared.collect { case hidden: HiddenJoin => hidden }.size
+        PrepareStreamingQuery.checkStateStore()
         // Where some join is handed to Spark, Spark's checker has to see it; it then sees all of them.
-        write.copy(inputQuery = if (all) prepared else PrepareStreamingQuery.visible(write.inputQuery))
+        val someAreSparks = StreamJoins.areIn(StreamJoins.optimized(prepared, session))
+        write.copy(inputQuery =
+          if (someAreSparks) PrepareStreamingQuery.visible(write.inputQuery) else prepared
+        )
       }
     case other => other
   }
@@ -88,12 +91,15 @@ private[streamjoin] object PrepareStreamingQuery {
 
   /** The query with its watermarks before the filters that are written after them. */
   private def keepWatermarks(query: LogicalPlan): LogicalPlan =
-    if (
-      !SQLConf.get
-        .getConf(StreamJoinConf.WatermarkBeforeFilter) || query.exists(_.isInstanceOf[WatermarkBarrier])
-    )
-      query
+    if (query.exists(_.isInstanceOf[WatermarkBarrier])) query
     else rewrite(query) { case mark: EventTimeWatermark => WatermarkBarrier(mark) }
+
+  /** What Spark's checker would say, did it see the joins. */
+  private def checkStateStore(): Unit = {
+    val encoding = SQLConf.get.stateStoreEncodingFormat
+    if (encoding != "unsaferow")
+      throw StreamJoinErrors.analysis("STREAMJOIN_STATE_ENCODING", "encoding" -> encoding)
+  }
 
   /** The query with its left semi and anti joins kept where they are. */
   private def keepJoins(query: LogicalPlan): LogicalPlan = rewrite(query) {
@@ -137,7 +143,10 @@ private[streamjoin] object StreamJoins {
   }
 
   /** @throws org.apache.spark.sql.AnalysisException for a join that is refused */
-  def of(query: LogicalPlan, session: SparkSession): Seq[IntervalJoin] = {
+  def of(query: LogicalPlan, session: SparkSession): Seq[IntervalJoin] =
+    optimized(query, session).collect { case join: IntervalJoin => join }.sortBy(_.plan.ordinal)
+
+  def optimized(query: LogicalPlan, session: SparkSession): LogicalPlan = {
     // As in MicroBatchExecution.runBatch, so that the optimizer leaves the time of the batch alone.
     val copy = AnalysisHelper.allowInvokingTransformsInAnalyzer {
       val inlined = PrepareStreamingQuery.inlineTimes(query.clone())
@@ -147,8 +156,7 @@ private[streamjoin] object StreamJoins {
         case today: CurrentDate => CurrentBatchTimestamp(0L, today.dataType, today.timeZoneId)
       }
     }
-    val optimized = session.asInstanceOf[ClassicSession].sessionState.optimizer.execute(copy)
-    optimized.collect { case join: IntervalJoin => join }.sortBy(_.plan.ordinal)
+    session.asInstanceOf[ClassicSession].sessionState.optimizer.execute(copy)
   }
 }
 
@@ -160,11 +168,14 @@ private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
   }
 }
 
-/** What keeps a left semi or anti join where it is need not keep filters. */
+/** Filters past the barriers that need not keep them. */
 private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {
     case Filter(condition, JoinBarrier(child)) if condition.deterministic =>
       JoinBarrier(Filter(condition, child))
+    case Filter(condition, WatermarkBarrier(child))
+        if condition.deterministic && !SQLConf.get.getConf(StreamJoinConf.WatermarkBeforeFilter) =>
+      WatermarkBarrier(Filter(condition, child))
   }
 }
 

@@ -187,6 +187,38 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  for (before <- Seq(true, false); how <- Seq("inner", "left_outer", "left_semi", "left_anti"))
+    test(s"$how of a union below withWatermark, watermarkBeforeFilter=$before") {
+      // In a batch in which p has no rows Spark knows that v > 100 in all of them.
+      val query: Streams => DataFrame = streams => {
+        val union =
+          streams.raw("o").where("v > 100").union(streams.raw("p")).withWatermark("t", "30 minutes").as("o")
+        val joined = union.join(
+          streams.marked("d", "30 minutes"),
+          expr("o.v = d.v AND d.t BETWEEN o.t - INTERVAL 30 MINUTES AND o.t + INTERVAL 30 MINUTES"),
+          how
+        )
+        val sides = if (Set("left_semi", "left_anti")(how)) Seq("o") else Seq("o", "d")
+        joined.select(values(sides: _*): _*)
+      }
+      withConf("spark.streamjoin.watermarkBeforeFilter" -> before.toString) {
+        running(job(query)) { job =>
+          job.feed(o("a", "10:00", 200), "p" -> row("a", "10:00", 1), d("a", "10:00", 1))
+          job.feed(o("a", "10:05", 201), d("a", "10:05", 7), d("a", "10:05", 201))
+          job.feed("p" -> row("a", "10:06", 7))
+          Seq("20:00", "21:00")
+            .foreach(end => job.feed(o("q", end, 999), "p" -> row("q", end, 999), d("q", end, 0)))
+          val expected = how match {
+            case "inner" => Seq("1 1", "201 201", "7 7")
+            case "left_outer" => Seq("1 1", "200 -", "201 201", "7 7")
+            case "left_semi" => Seq("1", "201", "7")
+            case "left_anti" => Seq("200")
+          }
+          assert(job.seen.flatMap(_.rows).filterNot(_.startsWith("999")).sorted == expected)
+        }
+      }
+    }
+
   for (how <- Seq("left_semi", "left_anti"))
     test(s"$how of a union, of an aggregate and of a join stays above it") {
       // Spark would push it down: into both branches, or below, where the other side is small in a batch.

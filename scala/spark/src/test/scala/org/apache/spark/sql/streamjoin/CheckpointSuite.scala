@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
+import java.io.File
 import java.nio.file.{Files, Path}
 import java.security.MessageDigest
 
@@ -129,6 +130,20 @@ class CheckpointSuite extends AnyFunSuite with JoinTest {
     val error = refused(two, picked("inner"))
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
     assert(error.getMessageParameters.get("what") == "the number of joins")
+  }
+
+  test("a first batch that was never committed binds nobody") {
+    for (changed <- Seq(picked("inner"), picked(condition = s"$Hourly AND o.v <> d.v"))) {
+      val old = begun()
+      new File(s"${old.checkpoint}/commits").listFiles().foreach(_.delete())
+      val next = old.successor(changed)
+      try {
+        next.start()
+        assert(next.feed(d("a", "10:30", 4)).contains("1 4"))
+        next.restart()
+        assert(next.feed(d("a", "10:40", 5)) == Seq("1 5"))
+      } finally next.stop()
+    }
   }
 
   test("another number of partitions is refused") {

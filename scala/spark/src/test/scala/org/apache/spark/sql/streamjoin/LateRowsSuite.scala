@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
 import java.io.File
+import java.nio.file.{Files, Path}
 
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -8,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.streamjoin.execution.LateRows
 import org.apache.spark.sql.types.StringType
-import org.apache.spark.sql.{AnalysisException, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** Rows that come late, kept for the user; and what the progress says of those who wait. */
 class LateRowsSuite extends AnyFunSuite with JoinTest {
@@ -62,6 +63,30 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     val columns = Seq("id", "t", "v", "v").map(AttributeReference(_, StringType)())
     val input = LateRows.Input("o", Seq(columns(1)), columns)
     assert(input.schema.fieldNames.toSeq == Seq("id", "t", "v", "v_2") && input.columns == Seq("t"))
+  }
+
+  test("microseconds, with and without a time zone, and whatever parser the session has") {
+    // The name of the folder is no pattern.
+    val checkpoint = s"${newFolder()}/a [1] {b}"
+    withConf(keep, "spark.sql.legacy.timeParserPolicy" -> "LEGACY") {
+      val query: Streams => DataFrame = streams => {
+        val orders = streams.marked("o").selectExpr("id", "t", "CAST(t AS TIMESTAMP_NTZ) AS n").as("o")
+        orders.join(streams.marked("d"), expr(Hourly)).select("n", "d.v")
+      }
+      running(job(query, checkpoint = checkpoint)) { job =>
+        job.feed(o("a", "10:00:00.000123"), d("a", "10:00"))
+        job.feed(o("b", "10:00"), d("b", "10:00"))
+        job.feed(o("late", "09:00:00.000456"))
+        val late = PythonApi.lateRows(spark, job.streaming, streaming = false)
+        assert(late.select("watermark").collect().map(text(_: Row)).toSeq == Seq("10:00"))
+        val json = late.select("row").collect().head.getString(0)
+        assert(
+          json.contains(""""t":"2024-06-01T09:00:00.000456Z"""") && json.contains(
+            """"n":"2024-06-01T09:00:00.000456""""
+          )
+        )
+      }
+    }
   }
 
   test("a batch that is done again has its late rows once") {
@@ -118,10 +143,13 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
       running(job(hourly())) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
         job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
+        val unfinished = Path.of(job.checkpoint, "late-rows", ".batch-0.json.of-a-killed-task.tmp")
+        Files.writeString(unfinished, "{")
         (0 until 30).foreach(n => job.feed(o("late", "09:00", n)))
         // They are looked through every ten batches.
         while (job.seen.last.id % 10 != 1) job.feed(o("on time", "10:00", 0))
         assert(left.contains(files(job).size), files(job).toString)
+        assert(Files.exists(unfinished) == (name == "size"))
       }
     }
   }

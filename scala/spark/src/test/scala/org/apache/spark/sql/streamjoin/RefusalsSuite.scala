@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
-import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.functions.{expr, max}
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
@@ -188,6 +188,55 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     assert(error.getMessage.contains("d.at"))
     // Beside a bound that counts, it is only a condition.
     assert(joins(streams.marked("o").join(other, expr(s"$Hourly AND d.at >= o.t"))).size == 1)
+  }
+
+  test("a column without a watermark behind another join: withWatermark would not do") {
+    val both = streams
+      .marked("o")
+      .join(streams.marked("d"), expr(Hourly), "full_outer")
+      .selectExpr("coalesce(o.id, d.id) AS id", "coalesce(o.t, d.t) AS t", "o.t AS ordered")
+      .as("f")
+    val error =
+      refusal(
+        both.join(streams.marked("e"), expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"))
+      )
+    assert(error.getCondition == "STREAMJOIN_NO_WATERMARK")
+    val rewrite = error.getMessageParameters.get("rewrite")
+    assert(rewrite == "e.t BETWEEN f.ordered - INTERVAL 1 HOUR AND f.ordered + INTERVAL 1 HOUR")
+    assert(joins(both.join(streams.marked("e"), expr(s"f.id = e.id AND $rewrite"))).size == 2)
+  }
+
+  test("a mark on a window, from which Spark reads no times") {
+    def windows(name: String) =
+      streams
+        .raw(name)
+        .withColumn("w", expr("window(t, '10 minutes')"))
+        .withWatermark("w", "0 seconds")
+        .as(name)
+    val error = refusal(windows("o").join(windows("d"), expr("o.id = d.id AND o.w = d.w")))
+    assert(error.getCondition == "STREAMJOIN_NO_WATERMARK" && error.getMessage.contains("before window(...)"))
+  }
+
+  test("an encoding of the state that is not Spark's rows") {
+    withConf("spark.sql.streaming.stateStore.encodingFormat" -> "avro") {
+      assert(refusal(join(Hourly)).getCondition == "STREAMJOIN_STATE_ENCODING")
+    }
+  }
+
+  test("a join that Spark leaves out does not bring its checker back") {
+    val frame = streams
+      .marked("o")
+      .join(
+        streams.marked("e"),
+        expr("o.id = e.id AND e.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"),
+        "left_anti"
+      )
+      .join(streams.marked("d"), expr(Hourly), "left_outer")
+      .groupBy("o.id", "o.t")
+      .agg(max("o.t"))
+    assert(joins(frame).size == 1)
+    val query = frame.writeStream.option("checkpointLocation", newFolder()).format("noop").start()
+    query.stop()
   }
 
   test("a watermark on one branch of a union only") {

@@ -191,6 +191,45 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("a session goes on with a row that comes just where it ends") {
+    val sessions: Streams => DataFrame = hourly().andThen(
+      _.groupBy(col("o.id"), session_window(col("o.t"), "10 minutes"))
+        .count()
+        .selectExpr("id", "session_window.start", "count")
+    )
+    running(job(sessions)) { job =>
+      job.feed(o("a", "10:00"), d("a", "10:00"))
+      job.feed(o("z", "10:10"), d("z", "10:10"), d("q", "11:10"))
+      job.feed(o("a", "10:10"), d("a", "11:10"))
+      Seq("20:00", "21:00", "22:00").foreach(end => job.feed(o("end", end), d("end", end)))
+      assert(job.seen.flatMap(_.rows).filter(_.startsWith("a")) == Seq("a 10:00 2"))
+    }
+  }
+
+  test("window_time of what an aggregate hands on, wherever it is taken") {
+    def perWindow(rows: DataFrame): DataFrame =
+      rows.groupBy(window(col("t"), quarter), col("id")).agg(count("*").as("n"))
+    val all = Seq[Streams => DataFrame](
+      streams => perWindow(streams.marked("o")),
+      streams => perWindow(streams.marked("o")).where("n > 0"),
+      streams => perWindow(streams.marked("o")).union(perWindow(streams.marked("p")))
+    )
+    all.foreach { counts =>
+      val query: Streams => DataFrame = streams =>
+        counts(streams)
+          .selectExpr("id", "n", "window_time(window) AS t")
+          .as("o")
+          .join(streams.marked("d"), expr(Hourly), "left_outer")
+          .select("o.id", "n", "d.v")
+      running(job(query)) { job =>
+        job.feed(o("a", "10:00"), o("a", "10:05"), o("b", "10:00"), d("a", "10:20", 7))
+        for (end <- Seq("14:00", "16:00", "18:00"))
+          job.feed(o("end", end), "p" -> row("end", end), d("end", end))
+        assert(job.seen.flatMap(_.rows).filterNot(_.startsWith("end")).sorted == Seq("a 2 7", "b 1 -"))
+      }
+    }
+  }
+
   test("a single watermark for Spark's operators is refused above a join") {
     withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
       val query: Streams => DataFrame =

@@ -1,9 +1,9 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SessionWindow}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkLineage}
 
 /**
@@ -18,35 +18,47 @@ private[streamjoin] object AskForWatermarks {
       child <- operator.children
       watermark <- lineage.of(column, child).toSeq
       join <- ColumnWatermark.joins(watermark)
-    } yield (join, WatermarkLineage.isWindow(column))
-    val (asked, windows) = found.unzip
+    } yield (join, if (endsLater(column)) 0L else JoinPlan.Behind)
+    val asked = found.map(_._1)
     asked
       .flatMap(Undefined.of(_, operator))
       .headOption
       .foreach(where => throw Refusals.undefinedWatermark(operator.nodeName, where))
     if (asked.nonEmpty && !SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
       throw Refusals.singleWatermark(operator.nodeName)
-    val keys = asked.groupMap(_.join)(_.key)
-    if (keys.isEmpty) operator else operator.mapChildren(ask(_, keys, windows.forall(identity)))
+    val behind = found.groupMap(_._1.join) { case (join, behind) => join.key -> behind }
+    if (behind.isEmpty) operator
+    else operator.mapChildren(ask(_, behind.transform((_, keys) => furthest(keys))))
   }
+
+  private def furthest(keys: Iterable[(Int, Long)]): Map[Int, Long] =
+    keys.groupMap(_._1)(_._2).transform((_, behind) => behind.max)
+
+  /** A window ends after each row in it. A session goes on with a row that comes just where it ends. */
+  private def endsLater(column: Attribute): Boolean =
+    WatermarkLineage.isWindow(column) && !column.metadata.contains(SessionWindow.marker)
 
   /** The event-time columns whose watermark ends something in an operator. */
   private def awaited(operator: LogicalPlan): Seq[Attribute] =
     (operator match {
       case aggregate: Aggregate => aggregate.groupingExpressions.flatMap(_.references)
-      // Whatever its keys are, it looks for late rows by any of its columns.
-      case once @ (_: Deduplicate | _: DeduplicateWithinWatermark) => once.children.flatMap(_.output)
-      case stateful if WatermarkLineage.isStateful(stateful) => stateful.children.flatMap(_.output)
+      // Deduplication, whatever its keys are, looks for late rows by any of its columns.
+      case other if isDeduplication(other) || WatermarkLineage.isStateful(other) =>
+        other.children.flatMap(_.output)
       case _ => Nil
     }).filter(WatermarkLineage.isMarked)
 
+  private def isDeduplication(operator: LogicalPlan): Boolean = operator match {
+    case _: Deduplicate | _: DeduplicateWithinWatermark => true
+    case _ => false
+  }
+
   /** The nearest joins below. Deduplication passes rows on as they come. */
-  private def ask(plan: LogicalPlan, keys: Map[Int, Seq[Int]], windows: Boolean): LogicalPlan = plan match {
-    case join: IntervalJoin if keys.contains(join.plan.ordinal) =>
-      val asked = join.plan.asked ++ keys(join.plan.ordinal)
-      join.copy(plan = join.plan.copy(asked = asked, windowsOnly = join.plan.windowsOnly && windows))
-    case join: IntervalJoin => join
+  private def ask(plan: LogicalPlan, behind: Map[Int, Map[Int, Long]]): LogicalPlan = plan match {
+    case join: IntervalJoin =>
+      val asked = furthest(join.plan.asked.toSeq ++ behind.getOrElse(join.plan.ordinal, Nil))
+      join.copy(plan = join.plan.copy(asked = asked))
     case stateful if WatermarkLineage.isStateful(stateful) => stateful
-    case other => other.mapChildren(ask(_, keys, windows))
+    case other => other.mapChildren(ask(_, behind))
   }
 }

@@ -2,8 +2,9 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.Join
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 import org.apache.spark.sql.types.TimestampType
 
@@ -63,15 +64,31 @@ final private[streamjoin] class Refusals(
       ): _*
     )
 
-  def noWatermark(side: Side, unmarked: Attribute, bound: FoundBound): AnalysisException =
+  def noWatermark(side: Side, unmarked: Attribute, bound: FoundBound): AnalysisException = {
+    val handedOn = marked(side).headOption.fold(s"${name(side)}.time")(column(side, _))
+    val (advice, rewrite) =
+      if (WatermarkLineage.isWindow(unmarked))
+        "Declare one on the column that the window is made of, before window(...), for example:" ->
+          s"""${name(side)}.withWatermark("time", "10 seconds")"""
+      else if ((if (side == LeftSide) join.left else join.right).exists(keepsState))
+        "Behind a join or an aggregation Spark takes no new one. Hand on a column that has one, and bound the join by it, for example:" ->
+          s"${time(side.other)} BETWEEN $handedOn - INTERVAL 1 HOUR AND $handedOn + INTERVAL 1 HOUR"
+      else
+        "Declare it before the join, for example:" ->
+          s"""${name(side)}.withWatermark("${unmarked.name}", "10 seconds")"""
     StreamJoinErrors.analysis(
       "STREAMJOIN_NO_WATERMARK",
       common(side) ++ Seq(
         "column" -> column(side, unmarked),
         "conjunct" -> text(bound.conjunct),
-        "rewrite" -> s"""${name(side)}.withWatermark("${unmarked.name}", "10 seconds")"""
+        "advice" -> advice,
+        "rewrite" -> rewrite
       ): _*
     )
+  }
+
+  private def keepsState(plan: LogicalPlan): Boolean =
+    plan.isInstanceOf[IntervalJoin] || WatermarkLineage.isStateful(plan)
 
   /** The bound is driven by a column that has no watermark behind a join below. */
   def undefinedWatermark(bound: FoundBound, where: Undefined): AnalysisException =

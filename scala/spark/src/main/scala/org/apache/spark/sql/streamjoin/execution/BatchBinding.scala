@@ -219,7 +219,10 @@ private[streamjoin] object BatchBinding {
     val checkpoint = new Path(execution.checkpointLocation).getParent
     val keys = WatermarkKeys.of(execution.analyzed)
     val log = new KeyedWatermarkLog(session, checkpoint)
+    val joinLog = new JoinLog(session, checkpoint)
     val batch = execution.currentBatchId
+    // A first batch that was never committed binds nobody: the query may be another one by now.
+    if (batch == 0) Seq(log, joinLog).foreach(_.purgeAfter(-1))
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
 
     val late =
@@ -244,7 +247,7 @@ private[streamjoin] object BatchBinding {
       sparkEviction,
       SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
       log,
-      new JoinLog(session, checkpoint),
+      joinLog,
       execution
     )
   }

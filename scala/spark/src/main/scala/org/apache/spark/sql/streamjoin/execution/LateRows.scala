@@ -3,21 +3,25 @@ package org.apache.spark.sql.streamjoin.execution
 import java.io.{BufferedWriter, CharArrayWriter, OutputStreamWriter}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.ZoneOffset
+import java.time.format.DateTimeFormatter
+import java.util.Locale
 
 import scala.collection.mutable
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.json.{JSONOptions, JacksonGenerator}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.catalyst.util.TimestampFormatter
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import streamjoin.core.Side
 
@@ -39,7 +43,23 @@ private[streamjoin] object LateRows {
     .add("watermark", TimestampType)
     .add("row", StringType)
 
+  /** The folder as a table or as a stream. */
+  def read(folder: Path, session: SparkSession, streaming: Boolean): DataFrame = {
+    // As text, for how times are parsed is up to the session. A name with a bracket is no pattern.
+    val schema = StructType(
+      Schema.map(field => if (field.dataType == TimestampType) field.copy(dataType = StringType) else field)
+    )
+    val path = folder.toString.replaceAll("""([{}\[\]*?\\])""", """\\$1""")
+    // Retention may remove a file that a reader has seen.
+    val options = Map("ignoreMissingFiles" -> "true")
+    val rows =
+      if (streaming) session.readStream.schema(schema).options(options).json(path)
+      else session.read.schema(schema).options(options).json(path)
+    rows.withColumn("watermark", rows("watermark").cast(TimestampType))
+  }
+
   val TimestampFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+  val TimestampNtzFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
   /** From now on they are kept there. */
   def prepare(folder: Path, hadoopConf: Configuration): Unit =
@@ -90,13 +110,13 @@ private[streamjoin] object LateRows {
     areIn(folder, hadoopConf)
   ) {
     val files = CheckpointFileManager.create(folder, hadoopConf)
-    val all: Seq[FileStatus] = files.list(folder).toSeq.filter(_.getPath.getName.endsWith(".json"))
-    val newestFirst = all.sortBy(-_.getModificationTime)
+    // Those that a killed task has not finished, too.
+    val (old, recent) =
+      files.list(folder).toSeq.partition(_.getModificationTime < System.currentTimeMillis() - maxAge)
+    val newestFirst = recent.filter(_.getPath.getName.endsWith(".json")).sortBy(-_.getModificationTime)
     val sizes = newestFirst.scanLeft(0L)(_ + _.getLen).tail
-    val oldest = System.currentTimeMillis() - maxAge
-    newestFirst.zip(sizes).foreach { case (file, size) =>
-      if (file.getModificationTime < oldest || size > maxBytes) files.delete(file.getPath)
-    }
+    val beyond = newestFirst.zip(sizes).collect { case (file, size) if size > maxBytes => file }
+    (old ++ beyond).foreach(file => files.delete(file.getPath))
   }
 }
 
@@ -113,7 +133,7 @@ final private[streamjoin] class LateRowsWriter(
 
   private val generated = new CharArrayWriter
   private lazy val generators: Map[Side, JacksonGenerator] = spec.inputs.transform { (_, input) =>
-    new JacksonGenerator(input.schema, generated, options)
+    SQLConf.withExistingConf(defaults)(new JacksonGenerator(input.schema, generated, options))
   }
 
   /**
@@ -132,7 +152,7 @@ final private[streamjoin] class LateRowsWriter(
       .put("side", side.name)
       .put("input", input.name)
       .put("column", input.columns(at))
-      .put("watermark", clock.format(watermark))
+      .put("watermark", DateTimeUtils.microsToInstant(watermark).atOffset(ZoneOffset.UTC).format(clock))
       .put("row", json(side, row))
     out.write(mapper.writeValueAsString(line))
     out.newLine()
@@ -168,7 +188,16 @@ final private[streamjoin] class LateRowsWriter(
 
 private object LateRowsWriter {
   private val mapper = new ObjectMapper()
-  private val clock = TimestampFormatter(LateRows.TimestampFormat, ZoneOffset.UTC, isParsing = false)
-  private val options =
-    new JSONOptions(Map("timestampFormat" -> LateRows.TimestampFormat, "ignoreNullFields" -> "false"), "UTC")
+  private val clock = DateTimeFormatter.ofPattern(LateRows.TimestampFormat, Locale.ROOT)
+  private val options = new JSONOptions(
+    Map(
+      "timestampFormat" -> LateRows.TimestampFormat,
+      "timestampNTZFormat" -> LateRows.TimestampNtzFormat,
+      "ignoreNullFields" -> "false"
+    ),
+    "UTC"
+  )
+
+  /** Formats mean the same whatever the session has as `spark.sql.legacy.timeParserPolicy`. */
+  private val defaults = new SQLConf
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThroug
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinBarrier, NewestTime, WatermarkBarrier}
+import org.apache.spark.sql.streamjoin.plans.{Barrier, IntervalJoin, NewestTime}
 import org.apache.spark.sql.types.IntegerType
 
 import streamjoin.core.{Left, Right, Side}
@@ -39,8 +39,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         input(Left, join.left),
         input(Right, join.right)
       ) :: Nil
-    case WatermarkBarrier(child) => planLater(child) :: Nil
-    case JoinBarrier(child) => planLater(child) :: Nil
+    case barrier: Barrier => planLater(barrier.child) :: Nil
     case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case _ => Nil
   }

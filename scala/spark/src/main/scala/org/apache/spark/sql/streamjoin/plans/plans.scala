@@ -33,12 +33,19 @@ final private[streamjoin] case class HiddenJoin(
     copy(left = newLeft, right = newRight)
 }
 
-/**
- * Stands on an `EventTimeWatermark` and keeps filters above it, so that the watermark sees the rows as they were
- * written. Planned away by the strategy, not by a rule: later batches of the optimizer push filters again.
- */
-final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extends UnaryNode {
+/** A node that only keeps Spark's rules from its child. Planned away by the strategy: later batches of the optimizer push again. */
+sealed private[streamjoin] trait Barrier extends UnaryNode {
   override def output: Seq[Attribute] = child.output
+}
+
+/**
+ * Stands on an `EventTimeWatermark` and keeps filters above it, so that the watermark sees the rows as they were written.
+ *
+ * It also keeps to itself what Spark knows of the rows below: of a union it knows in one batch, in which a branch has no
+ * rows, what holds for the others, and would filter the other input of the join by it.
+ */
+final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extends Barrier {
+  override protected lazy val validConstraints: ExpressionSet = ExpressionSet()
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WatermarkBarrier =
     copy(child = newChild)
@@ -48,9 +55,7 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extend
  * The left input of a left semi or anti join, which Spark would push below an aggregate (in batches whose right side is small),
  * into each branch of a union, or below another join: the join would keep other rows than in the batch before, or be several.
  */
-final private[streamjoin] case class JoinBarrier(child: LogicalPlan) extends UnaryNode {
-  override def output: Seq[Attribute] = child.output
-
+final private[streamjoin] case class JoinBarrier(child: LogicalPlan) extends Barrier {
   override protected def withNewChildInternal(newChild: LogicalPlan): JoinBarrier = copy(child = newChild)
 }
 
@@ -112,9 +117,8 @@ private[streamjoin] object Routing {
  * @param constraints
  *   what holds between the event-time columns of one input, from the conditions below
  * @param asked
- *   the watermark keys that a stateful operator of Spark's above waits for; where there is none, all that go on
- * @param windowsOnly
- *   they wait by windows, and none by a column itself
+ *   the watermark keys that a stateful operator of Spark's above waits for, each with how far behind the watermark it has to
+ *   be told, in microseconds; where there is none, all that go on
  */
 final private[streamjoin] case class JoinPlan(
     joinType: JoinType,
@@ -126,8 +130,7 @@ final private[streamjoin] case class JoinPlan(
     ordinal: Int,
     constraints: Seq[RowConstraint],
     routing: Routing,
-    asked: Set[Int] = Set.empty,
-    windowsOnly: Boolean = true
+    asked: Map[Int, Long] = Map.empty
 ) {
 
   /** The side whose rows all come to every task. */
@@ -150,8 +153,8 @@ final private[streamjoin] case class JoinPlan(
    */
   def answers: Seq[ColumnWatermark] = {
     val all = if (joinType.filtered.isDefined) keys(Left) else sides.indices
-    val behind = if (asked.nonEmpty && windowsOnly) 0L else 1L
-    (if (asked.isEmpty) all else asked.toSeq.sorted).map(key => ColumnWatermark.Told(handedOn(key), behind))
+    val told = if (asked.isEmpty) all.map(_ -> JoinPlan.Behind) else asked.toSeq.sorted
+    told.map { case (key, behind) => ColumnWatermark.Told(handedOn(key), behind) }
   }
 
   /** The watermark keys of a side. */
@@ -163,6 +166,12 @@ final private[streamjoin] case class JoinPlan(
       if (joinType.pads(side.other)) attributes.map(_.withNullability(true)) else attributes
     if (joinType.filtered.isDefined) left else padded(Left, left) ++ padded(Right, right)
   }
+}
+
+private[streamjoin] object JoinPlan {
+
+  /** So that a row at the watermark is not below what Spark is told. */
+  val Behind = 1L
 }
 
 /**

@@ -171,11 +171,12 @@ private[streamjoin] object RowConstraints {
   private def derived(expression: NamedExpression): Option[Derived] = expression match {
     case column: Attribute if WatermarkLineage.isTime(column) =>
       Some(Derived(column.exprId, column.exprId, 0L, 0L))
+    case alias @ Alias(LastInstant(window), _) => Some(Derived(alias.exprId, window.exprId, 0L, 0L))
     case alias @ Alias(child, _) if alias.dataType == TimestampType =>
       LinearTime.of(child).toOption.collect { case LinearTime(Seq(base), Seq(), constant, slack) =>
         Derived(alias.exprId, base.exprId, constant - slack, constant + slack)
       }
-    case alias @ Alias(column: Attribute, _) if WatermarkLineage.isTime(column) =>
+    case alias @ Alias(column: Attribute, _) if WatermarkLineage.isWindow(column) =>
       Some(Derived(alias.exprId, column.exprId, 0L, 0L))
     case alias: Alias if WatermarkLineage.isWindow(alias.toAttribute) =>
       for {

@@ -25,13 +25,16 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
   def of(column: Attribute, plan: LogicalPlan): Option[ColumnWatermark] = plan match {
     case mark: EventTimeWatermark =>
       // A second mark takes the first one off (EventTimeWatermark.updateEventTimeColumn).
-      if (mark.eventTime.exprId == column.exprId) origins.get((mark.nodeId, column.exprId)).map(Marked)
+      // Spark takes a mark on a window, and reads no times from it.
+      if (mark.eventTime.exprId == column.exprId && column.dataType == TimestampType)
+        origins.get((mark.nodeId, column.exprId)).map(Marked)
       else None
 
     case Project(list, child) =>
       list.find(_.exprId == column.exprId).flatMap {
         case attribute: Attribute => of(attribute, child)
         case alias: Alias if isWindow(column) => ofWindow(alias, child)
+        case Alias(LastInstant(window), _) => of(window, child)
         case alias: Alias => ofSum(alias.child, child)
         case _ => None
       }
@@ -59,7 +62,9 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
     case join: Join if isStateful(join) => None
 
     case stateful if isStateful(stateful) =>
-      if (isMarked(column)) Some(Propagated(stateful.children.flatMap(told))) else None
+      if (isMarked(column) || isLastInstant(column, stateful))
+        Some(Propagated(stateful.children.flatMap(told)))
+      else None
 
     case other =>
       other.children.find(_.output.exists(_.exprId == column.exprId)).flatMap(of(column, _))
@@ -72,6 +77,16 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
     case join: Join if isStateful(join) => Seq(Unknown)
     case stateful if isStateful(stateful) => Seq(Propagated(stateful.children.flatMap(told)))
     case other => other.children.flatMap(told)
+  }
+
+  /** Of a window that an aggregate groups by: Spark marks the column, but not in every branch of a union. */
+  private def isLastInstant(column: Attribute, stateful: LogicalPlan): Boolean = stateful match {
+    case aggregate: Aggregate =>
+      aggregate.aggregateExpressions.exists {
+        case alias @ Alias(LastInstant(window), _) => alias.exprId == column.exprId && isMarked(window)
+        case _ => false
+      }
+    case _ => false
   }
 
   private def ofSum(expression: Expression, child: LogicalPlan): Option[ColumnWatermark] =
@@ -90,6 +105,23 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
 
   private def marks(expression: Expression, child: LogicalPlan): Seq[ColumnWatermark] =
     expression.references.toSeq.filter(isTime).flatMap(of(_, child))
+}
+
+/** `window_time(window)` as `ResolveWindowTime` has it: the last instant in a window, for which its watermark counts. */
+private[streamjoin] object LastInstant {
+  def unapply(expression: Expression): Option[Attribute] = expression match {
+    case PreciseTimestampConversion(
+          Subtract(
+            PreciseTimestampConversion(GetStructField(window: Attribute, 1, _), _, _),
+            Literal(1L, _),
+            _
+          ),
+          _,
+          TimestampType
+        ) if WatermarkLineage.isWindow(window) =>
+      Some(window)
+    case _ => None
+  }
 }
 
 private[streamjoin] object WatermarkLineage {
