@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import pydoc
 import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -519,11 +520,12 @@ def test_without_within_it_is_sparks_join(spark: SparkSession) -> None:
     assert rows_of(sj.join(left, right, [on, left.id == 1])) == rows_of(left.join(right, [on, left.id == 1]))
 
 
-def test_what_join_refuses(spark: SparkSession) -> None:
+def test_what_join_refuses(spark: SparkSession, tmp_path: Path) -> None:
     left, right = inputs(spark, "ordered", "delivered")
-    plain = left.withColumn("ordered", F.expr("ordered + INTERVAL 1 SECOND"))
+    plain = spark.readStream.schema("id INT, ordered TIMESTAMP").json(str(tmp_path))
+    batch = spark.range(1)
     both = left.withColumn("seen", F.col("ordered"))
-    windowed = left.select("id", F.window("ordered", "1 minute"))
+    windowed = plain.select("id", F.window("ordered", "1 minute"))
     for condition, fix, call in (
         ("STREAMJOIN_JOIN_TYPE", "Write one of: inner, left,", lambda: sj.join(left, right, "id", "cross")),  # type: ignore[arg-type]
         ("STREAMJOIN_JOIN_KEYS", "do not mix", lambda: sj.join(left, right, ["id", left.id == right.id])),  # type: ignore[list-item]
@@ -539,12 +541,32 @@ def test_what_join_refuses(spark: SparkSession) -> None:
         (
             "STREAMJOIN_EVENT_TIME",
             'right = right.withWatermark("time", "10 seconds")',
-            lambda: sj.join(left, right.drop("delivered"), "id", within="1s"),
+            lambda: sj.join(left, plain.drop("ordered"), "id", within="1s"),
         ),
+        ("STREAMJOIN_NOT_A_STREAM", "the right input is a batch", lambda: sj.join(left, batch, "id", within="1s")),
+        ("STREAMJOIN_JOIN_KEYS", "on=F.lit(True)", lambda: sj.join(left, right, None)),  # type: ignore[arg-type]
         ("STREAMJOIN_EVENT_TIME", "the left one has 2: ordered, seen", lambda: sj.join(both, right, "id", within="1s")),
         ("STREAMJOIN_EVENT_TIME", "the left one has none", lambda: sj.join(windowed, right, "id", within="1s")),
     ):
         refused(condition, fix, call)
+
+
+def test_other_objects_than_a_function_takes(spark: SparkSession) -> None:
+    query: Any = object()
+    for fix, call in (
+        ("sj.configure takes SparkSession.builder, from which it makes the session, not", lambda: sj.configure(query)),
+        ("not SparkSession.", lambda: sj.configure(spark)),  # type: ignore[arg-type]
+        ("not the class SparkSession.", lambda: sj.configure(SparkSession)),  # type: ignore[arg-type]
+        ("sj.bounds takes the streaming DataFrame", lambda: sj.bounds(query)),
+        ("sj.join takes two DataFrames, not object.", lambda: sj.join(spark.range(1), query, "id")),
+        ("sj.check takes a SparkSession, not DataFrame.", lambda: sj.check(spark.range(1))),  # type: ignore[arg-type]
+    ):
+        refused("STREAMJOIN_WRONG_ARGUMENT", fix, call)
+
+
+def test_help_and_completion_know_the_functions() -> None:
+    assert {"configure", "join", "bounds", "late_rows", "check"} <= set(dir(sj))
+    assert "late_rows(query: " in pydoc.render_doc(sj, renderer=pydoc.plaintext)
 
 
 # Streams, and bounds --------------------------------------------------------------------------------------------

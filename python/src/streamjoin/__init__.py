@@ -41,6 +41,10 @@ _NEEDS_PYSPARK = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name not in _NEEDS_PYSPARK:
         raise AttributeError(f"module 'streamjoin' has no attribute {name!r}")

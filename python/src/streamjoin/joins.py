@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import TimestampType
 
 from streamjoin.durations import interval_sql, microseconds
-from streamjoin.errors import StreamJoinError
+from streamjoin.errors import StreamJoinError, wrong_argument
 from streamjoin.jvm import check, is_connect
 
 JoinType = Literal[
@@ -50,9 +50,11 @@ def join(
     """Join two streams, with the distance of their event times bounded by ``within``.
 
     Args:
-        left: A streaming DataFrame with a watermark. (Batch DataFrames are joined as Spark joins them.)
+        left: A streaming DataFrame with a watermark. (Without ``within``, batch DataFrames are joined as Spark joins
+            them.)
         right: Another, or the same.
-        on: A condition, the name of a column that both have, or a list of either.
+        on: A condition, the name of a column that both have, or a list of either; ``F.lit(True)`` to join on time
+            alone.
         how: The join type.
         within: If given, ``|left.time - right.time| <= within`` is added to the condition, both ends
             included, ``time`` being the event-time column of each side. Text such as ``"1 hour 30 minutes"`` or
@@ -65,12 +67,16 @@ def join(
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JOIN_TYPE``; ``STREAMJOIN_JOIN_KEYS`` (``on``); ``STREAMJOIN_WITHIN`` (no
-            fixed duration); ``STREAMJOIN_EVENT_TIME`` (a side has no event-time column, or several); and for
-            two streams of a classic session any of :func:`streamjoin.check`.
+            fixed duration); ``STREAMJOIN_EVENT_TIME`` (a side has no event-time column, or several);
+            ``STREAMJOIN_NOT_A_STREAM`` (``within`` where a side is a batch); ``STREAMJOIN_WRONG_ARGUMENT``; and for two
+            streams of a classic session any of :func:`streamjoin.check`.
 
     Example:
         >>> join(orders, deliveries, "order_id", "left_outer", within="1 hour")  # doctest: +SKIP
     """
+    for side in (left, right):
+        if not isinstance(side, DataFrame) and not is_connect(side):
+            raise wrong_argument("sj.join", "two DataFrames", side)
     _check_type(how)
     length = None if within is None else microseconds(within)
     if not is_connect(left) and left.isStreaming and right.isStreaming:
@@ -95,14 +101,15 @@ def _keys(
     left: DataFrame, right: DataFrame, on: str | Column | Sequence[str] | Sequence[Column]
 ) -> tuple[list[str], Column | None]:
     """Return the names of the key columns, or else the condition."""
-    given = [on] if isinstance(on, str | Column) else list(on)
+    given = [on] if isinstance(on, str | Column) else list(on or [])
     names = [each for each in given if isinstance(each, str)]
     columns = [each for each in given if isinstance(each, Column)]
     if not given or len(given) != max(len(names), len(columns)):
         raise StreamJoinError(
             "STREAMJOIN_JOIN_KEYS",
             f"on={on!r} is neither a condition nor column names. Write a name, a list of names, a condition such "
-            "as F.expr('o.id = d.order_id'), or a list of conditions; names and conditions do not mix.",
+            "as F.expr('o.id = d.order_id'), or a list of conditions; names and conditions do not mix. To join on time "
+            "alone, on=F.lit(True).",
         )
     for side, df in (("left", left), ("right", right)):
         for name in names:
@@ -136,14 +143,19 @@ def _event_time(df: DataFrame, side: str) -> str:
             f"{', '.join(marked)}. Leave within= out and write the bound on the one you mean into on=, for example "
             f"F.expr(\"l.{marked[0]} BETWEEN r.time - INTERVAL '5' SECOND AND r.time + INTERVAL '5' SECOND\").",
         )
+    if not df.isStreaming:
+        raise StreamJoinError(
+            "STREAMJOIN_NOT_A_STREAM",
+            f"within= bounds a join of two streams, and the {side} input is a batch, whose columns carry no watermark. "
+            "Leave within= out, and write the distance into on=.",
+        )
     example = times[0].name if times else "time"
     candidates = ", ".join(field.name for field in times) or "none"
     raise StreamJoinError(
         "STREAMJOIN_EVENT_TIME",
         f"within= needs the one event-time column of each input, and the {side} one has none (its timestamp "
         f"columns: {candidates}; all columns: {', '.join(df.columns)}). Mark one before the join: "
-        f'{side} = {side}.withWatermark("{example}", "10 seconds"). Spark keeps the mark on streams only: for a '
-        "batch DataFrame write the bound into on=.",
+        f'{side} = {side}.withWatermark("{example}", "10 seconds").',
     )
 
 

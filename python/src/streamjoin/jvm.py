@@ -10,7 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from streamjoin.errors import StreamJoinError
+from streamjoin.errors import StreamJoinError, wrong_argument
 from streamjoin.packaged_jar import Built, check_built
 from streamjoin.version import __version__
 
@@ -57,15 +57,20 @@ def _jar_missing() -> StreamJoinError:
 
 
 def check(spark: SparkSession) -> None:
-    """Return if the session joins streams on the operator of this package; else say what is missing.
+    """Return if the session has the operator of this package; else say what is missing.
+
+    Whether joins run on it is up to ``spark.streamjoin.enabled``, too.
 
     Args:
         spark: A classic session. The session of a Spark Connect client cannot be looked into.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_JAR_MISSING``, ``STREAMJOIN_JAR_VERSION``, ``STREAMJOIN_SPARK_VERSION``,
-            ``STREAMJOIN_EXTENSION_MISSING`` or ``STREAMJOIN_SPARK_CONNECT``, each with its fix.
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_JAR_MISSING``, ``STREAMJOIN_JAR_VERSION``,
+            ``STREAMJOIN_SPARK_VERSION``, ``STREAMJOIN_EXTENSION_MISSING`` or ``STREAMJOIN_SPARK_CONNECT``, each with
+            its fix.
     """
+    if not isinstance(spark, SparkSession) and not is_connect(spark):
+        raise wrong_argument("sj.check", "a SparkSession", spark)
     checked_entry(spark)
 
 

@@ -8,7 +8,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from streamjoin import packaged_jar
-from streamjoin.errors import StreamJoinError
+from streamjoin.errors import StreamJoinError, wrong_argument
 from streamjoin.jvm import EXTENSION, checked_entry, entry, is_connect
 from streamjoin.spark_settings import EXTENSIONS, JARS, given, jvm_runs, merged, start_jvm_with
 
@@ -27,7 +27,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         The same builder. If a session with the extension runs already, unchanged.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_JAR_MISSING``; ``STREAMJOIN_JAR_VERSION``; ``STREAMJOIN_SPARK_VERSION``;
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_JAR_MISSING``; ``STREAMJOIN_JAR_VERSION``;
+            ``STREAMJOIN_SPARK_VERSION``;
             ``STREAMJOIN_SPARK_ALREADY_RUNNING`` if a SparkContext runs without the extension, because
             ``getOrCreate()`` would return its session and say nothing; ``STREAMJOIN_SPARK_CONNECT`` if the
             builder connects to a server, which alone decides on its extensions.
@@ -35,6 +36,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     Example:
         >>> spark = configure(SparkSession.builder.appName("orders")).getOrCreate()  # doctest: +SKIP
     """
+    if not isinstance(builder, SparkSession.Builder) and not is_connect(builder):
+        raise wrong_argument("sj.configure", "SparkSession.builder, from which it makes the session", builder)
     _refuse_remote(builder)
     if SparkContext._active_spark_context is not None:
         _check_running(SparkContext._active_spark_context)

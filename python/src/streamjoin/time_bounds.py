@@ -3,8 +3,8 @@
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
-from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import checked_entry, no_answer
+from streamjoin.errors import StreamJoinError, wrong_argument
+from streamjoin.jvm import checked_entry, is_connect, no_answer
 
 
 def bounds(df: DataFrame) -> DataFrame:
@@ -18,12 +18,15 @@ def bounds(df: DataFrame) -> DataFrame:
         ``side``, ``column`` (the event-time column), ``bound`` (as text), ``keeps`` (how long rows stay in
         state), ``conjunct`` (the condition that it comes from) and ``origin`` (where that stands: ``this
         join``, or the joins and filters below that it was derived from). An event-time column that has no bound
-        in a join keeps nothing there; its row says what gives it its watermark behind the join.
+        in a join keeps nothing there; its row says what gives it its watermark behind the join. Joins that Spark runs
+        (with a table, or handed over by a setting) are not listed. ``show(truncate=False)`` shows all of the text.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, or any of :func:`streamjoin.check`.
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: A ``STREAMJOIN_`` condition, for a join that ``start()`` would refuse.
     """
+    if not isinstance(df, DataFrame) and not is_connect(df):
+        raise wrong_argument("sj.bounds", "the streaming DataFrame with the joins, before writeStream", df)
     spark = df.sparkSession
     found = checked_entry(spark)
     if not df.isStreaming:

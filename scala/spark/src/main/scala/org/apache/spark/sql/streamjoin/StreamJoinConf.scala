@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
+import java.util.Locale
 import java.util.concurrent.TimeUnit
 
 import org.apache.spark.internal.config.ConfigEntry
@@ -97,6 +98,21 @@ private[streamjoin] object StreamJoinConf {
     LateRowsMaxAge,
     LateRowsMaxBytes
   )
+
+  /** A setting that does not exist would be ignored without a word. */
+  def checkNames(): Unit = {
+    val names = all.map(_.key)
+    SQLConf.get.getAllConfs.keys
+      .filter(_.toLowerCase(Locale.ROOT).startsWith("spark.streamjoin."))
+      .find(!names.contains(_))
+      .foreach { unknown =>
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_UNKNOWN_SETTING",
+          "setting" -> unknown,
+          "settings" -> names.mkString(", ")
+        )
+      }
+  }
 
   def enabled: Boolean = SQLConf.get.getConf(Enabled)
   def handsOver: Boolean = SQLConf.get.getConf(Unbounded) == Spark

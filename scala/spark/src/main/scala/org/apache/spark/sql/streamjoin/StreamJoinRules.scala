@@ -42,6 +42,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStreamStatement if StreamJoinConf.enabled && StreamJoins.areIn(write.inputQuery) =>
+      StreamJoinConf.checkNames()
       val prepared = PrepareStreamingQuery.prepare(write.inputQuery)
       val joins = StreamJoins.of(prepared, session)
       if (joins.isEmpty) write

@@ -313,6 +313,15 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     intercept[IllegalArgumentException](withConf("spark.streamjoin.unbounded" -> "maybe")(())): Unit
   }
 
+  test("a setting that does not exist") {
+    for (name <- Seq("spark.streamjoin.laterows", "spark.streamjoin.enabeld", "spark.streamJoin.enabled"))
+      withConf(name -> "keep") {
+        val error = refusal(join(Hourly))
+        assert(error.getCondition == "STREAMJOIN_UNKNOWN_SETTING")
+        assert(error.getMessage.contains(name) && error.getMessage.contains("spark.streamjoin.lateRows,"))
+      }
+  }
+
   test("enabled=false leaves all joins to Spark") {
     withConf("spark.streamjoin.enabled" -> "false") {
       for (condition <- Seq(Hourly, "o.id = d.id"))
