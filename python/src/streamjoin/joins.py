@@ -101,7 +101,7 @@ def _keys(
     left: DataFrame, right: DataFrame, on: str | Column | Sequence[str] | Sequence[Column]
 ) -> tuple[list[str], Column | None]:
     """Return the names of the key columns, or else the condition."""
-    given = [on] if isinstance(on, str | Column) else list(on or [])
+    given = [on] if isinstance(on, str | Column) else list(on) if isinstance(on, Sequence) else []
     names = [each for each in given if isinstance(each, str)]
     columns = [each for each in given if isinstance(each, Column)]
     if not given or len(given) != max(len(names), len(columns)):

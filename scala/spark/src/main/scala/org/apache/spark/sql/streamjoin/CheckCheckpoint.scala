@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.streaming.state.{
   OperatorStateMetadataV2
 }
 import org.apache.spark.sql.streamjoin.execution.BatchBinding
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 
 /**
  * `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads, never writes. A rule that
@@ -40,7 +41,22 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
     val descriptions = new Path(checkpoint, JoinLog.Directory)
     // A first batch that was never committed binds nobody.
     val begun = numbered(new Path(checkpoint, "commits"), files).nonEmpty
-    val recorded = if (begun) numbered(descriptions, files).size else 0
+    if (begun) {
+      joins.map(_.plan.ordinal.toString).foreach { join =>
+        val (description, state) = (new Path(descriptions, join), stateOf(join.toLong, checkpoint))
+        if (files.exists(state) && !files.exists(description))
+          throw JsonLog.unreadable(description, s"it is missing, and $state is there")
+      }
+      checkBegun(joins, numbered(descriptions, files).size, checkpoint, files)
+    }
+  }
+
+  private def checkBegun(
+      joins: Seq[IntervalJoin],
+      recorded: Int,
+      checkpoint: Path,
+      files: CheckpointFileManager
+  ): Unit = {
     if (recorded > 0) {
       if (joins.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
       val log = new JoinLog(session, checkpoint)
@@ -50,15 +66,8 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
       )
     } else if (joins.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
       throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
-    if (begun) {
-      joins.map(_.plan.ordinal.toString).foreach { join =>
-        val (description, state) = (new Path(descriptions, join), stateOf(join.toLong, checkpoint))
-        if (files.exists(state) && !files.exists(description))
-          throw JsonLog.unreadable(description, s"it is missing, and $state is there")
-      }
-      if (joins.size != recorded)
-        throw JoinLog.changed(checkpoint, JoinDescription.Number, recorded.toString, joins.size.toString)
-    }
+    if (joins.size != recorded)
+      throw JoinLog.changed(checkpoint, JoinDescription.Number, recorded.toString, joins.size.toString)
   }
 
   private def stateOf(join: Long, checkpoint: Path): Path =

@@ -44,7 +44,8 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
     case write: WriteToStreamStatement if StreamJoinConf.enabled && StreamJoins.areIn(write.inputQuery) =>
       StreamJoinConf.checkNames()
       val prepared = PrepareStreamingQuery.prepare(write.inputQuery)
-      val joins = StreamJoins.of(prepared, session)
+      val optimized = StreamJoins.optimized(prepared, session)
+      val joins = StreamJoins.in(optimized)
       if (joins.isEmpty) write
       else {
         if (write.outputMode != InternalOutputModes.Append)
@@ -54,7 +55,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
           )
         PrepareStreamingQuery.checkStateStore()
         // Where some join is handed to Spark, Spark's checker has to see it; it then sees all of them.
-        val someAreSparks = StreamJoins.areIn(StreamJoins.optimized(prepared, session))
+        val someAreSparks = StreamJoins.areIn(optimized)
         write.copy(inputQuery =
           if (someAreSparks) PrepareStreamingQuery.visible(write.inputQuery) else prepared
         )
@@ -145,7 +146,11 @@ private[streamjoin] object StreamJoins {
 
   /** @throws org.apache.spark.sql.AnalysisException for a join that is refused */
   def of(query: LogicalPlan, session: SparkSession): Seq[IntervalJoin] =
-    optimized(query, session).collect { case join: IntervalJoin => join }.sortBy(_.plan.ordinal)
+    in(optimized(query, session))
+
+  /** From the inputs up. */
+  def in(optimized: LogicalPlan): Seq[IntervalJoin] =
+    optimized.collect { case join: IntervalJoin => join }.sortBy(_.plan.ordinal)
 
   def optimized(query: LogicalPlan, session: SparkSession): LogicalPlan = {
     // As in MicroBatchExecution.runBatch, so that the optimizer leaves the time of the batch alone.

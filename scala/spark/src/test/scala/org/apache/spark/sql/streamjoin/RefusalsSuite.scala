@@ -309,6 +309,20 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("unbounded=spark: a join above what Spark makes of one of its joins") {
+    withConf("spark.streamjoin.unbounded" -> "spark") {
+      val sparks = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id AND o.t >= d.t"))
+      val counts = sparks
+        .groupBy(expr("window(o.t, '10 minutes')"), expr("o.id"))
+        .count()
+        .selectExpr("id", "window_time(window) AS t")
+        .as("f")
+      val frame =
+        counts.join(streams.marked("e"), expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"))
+      assert(joins(frame).isEmpty)
+    }
+  }
+
   test("a value of unbounded that is none") {
     intercept[IllegalArgumentException](withConf("spark.streamjoin.unbounded" -> "maybe")(())): Unit
   }

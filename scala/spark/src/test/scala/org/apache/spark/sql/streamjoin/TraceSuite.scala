@@ -59,16 +59,22 @@ class TraceSuite extends AnyFunSuite with SparkTest {
 
   private val cases = Trace.all.filter(_.runsOn("spark"))
 
-  for {
+  private val all = for {
     mode <- modes
     trace <- cases if mode.runs(trace)
-  } test(s"${trace.name}, ${mode.name}") {
-    val cap = trace.cap.map("spark.streamjoin.maxAccumulatedRecords" -> _.toString)
-    withConf((mode.conf ++ cap).toSeq: _*)(run(trace, mode)).foreach(fail(_))
+  } yield (trace, mode)
+
+  testAll[(Trace, Mode)](all, { case (trace, mode) => s"${trace.name}, ${mode.name}" }) {
+    case (trace, mode) =>
+      run(trace, mode).fold(succeed)(fail(_))
   }
 
   private def run(trace: Trace, mode: Mode): Option[String] = {
-    val query = new TraceQuery(spark, trace, newFolder(trace.name), keyed = mode.keyed)
+    // With settings of its own, as several run at a time.
+    val session = spark.newSession()
+    val cap = trace.cap.map("spark.streamjoin.maxAccumulatedRecords" -> _.toString)
+    (mode.conf ++ cap).foreach { case (key, value) => session.conf.set(key, value) }
+    val query = new TraceQuery(session, trace, newFolder(trace.name), keyed = mode.keyed)
     try
       trace.failure(mode.groups(trace), () => query.start(), SparkTest.errorClass) { group =>
         if (mode.stopping || group.head.action == Restart) {

@@ -123,12 +123,10 @@ private[streamjoin] object RecognizeJoin {
           } yield refusals.undefinedWatermark(bound, where)
           standing
             .orElse(
-              found
-                .find(_.side == side)
-                .map { bound =>
-                  val unmarked = Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId)).get
-                  refusals.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)
-                }
+              (for {
+                bound <- found if bound.side == side
+                unmarked <- Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId))
+              } yield refusals.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)).headOption
             )
             .orElse(inOr.map(refusals.boundInOr(side, _, unbounded)))
             .orElse(varying.map(refusals.notConstant(side, _, unbounded)))

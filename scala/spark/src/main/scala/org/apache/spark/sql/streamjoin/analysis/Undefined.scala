@@ -16,7 +16,11 @@ final private[streamjoin] case class Undefined(join: IntervalJoin, key: Int) {
     val side = join.plan.sides(key)
     val names = JoinNames.copyable(join.left.output, join.right.output, join.condition.toSeq ++ join.times)
     val column = names.column(side, join.times(key))
-    val other = names.column(side.other, join.times(join.plan.keys(side.other).head))
+    val others = join.plan.keys(side.other)
+    val other = names.column(
+      side.other,
+      join.times(others.find(join.plan.watermarks(_).isDefined).getOrElse(others.head))
+    )
     StreamJoinErrors.analysis(
       "STREAMJOIN_WATERMARK_UNDEFINED",
       "waits" -> waits,

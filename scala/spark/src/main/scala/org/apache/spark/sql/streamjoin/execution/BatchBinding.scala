@@ -221,8 +221,9 @@ private[streamjoin] object BatchBinding {
     val log = new KeyedWatermarkLog(session, checkpoint)
     val joinLog = new JoinLog(session, checkpoint)
     val batch = execution.currentBatchId
-    // A first batch that was never committed binds nobody: the query may be another one by now.
-    if (batch == 0) Seq(log, joinLog).foreach(_.purgeAfter(-1))
+    // What follows from a batch that is done again is found again; a first batch that was never committed binds nobody.
+    log.purgeAfter(if (batch == 0) -1 else batch)
+    if (batch == 0) joinLog.purgeAfter(-1)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
 
     val late =

@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
  * Rows of one input as they come, until there are segments for them: these are then made as large as they have to be. The
  * pages are used again for the next rows; memory that is new to the process costs more than to fill it.
  *
- * In a bucket the rows go into segments in an order of their own, which follows from the rows alone: two attempts at a
+ * The rows go into segments in an order of their own, which follows from the rows that are here together: two attempts at a
  * task, to which they come in two orders, write the same segments, and what is later said of a row by its place holds
  * for both.
  */
@@ -100,33 +100,33 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
   private def lengthOf(ref: Long): Int = Platform.getInt(pages(pageOf(ref)), at(ref) + LengthAt)
 
   /**
-   * All rows: bucket by bucket, roughly, and in a bucket by their times, roughly, for that is nearly the order in which they
-   * have come; then by a hash of their bytes; and where two are alike in all of that, by the bytes.
+   * All rows: by their times, roughly, for that is nearly the order in which they have come; then by a hash of their bytes; and
+   * where two are alike in both, by the bytes.
    */
   private def inOrder(): Array[Long] = {
     val refs = new Array[Long](rows)
-    var first = Long.MaxValue
+    var earliest = Long.MaxValue
+    var latest = Long.MinValue
     var i = 0
     pages.indices.foreach { number =>
       var at = 0
       while (at < ends(number)) {
         refs(i) = (number.toLong << 32) | at
-        first = math.min(first, bucketAt(refs(i)))
+        val time = timeOf(refs(i))
+        if (time < earliest) earliest = time
+        if (time > latest) latest = time
         at += Header + lengthOf(refs(i))
         i += 1
       }
     }
-    val shift = math.max(0, 64 - java.lang.Long.numberOfLeadingZeros(bucketWidth - 1) - TimeBits)
+    val shift = math.max(0, 64 - java.lang.Long.numberOfLeadingZeros(latest - earliest) - TimeBits)
     val order = new Array[Long](rows)
     i = 0
     while (i < rows) {
       val ref = refs(i)
       val hash = Murmur3_x86_32.hashUnsafeWords(pages(pageOf(ref)), rowOf(ref), lengthOf(ref), 0)
-      // Many buckets apart, the difference may be too large for a long.
-      val after = bucketAt(ref) - first
-      val bucket = if (after < 0) LastBucket else math.min(after, LastBucket)
-      val time = (timeOf(ref) - bucketAt(ref) * bucketWidth) >>> shift
-      order(i) = (((bucket << TimeBits | time) << HashBits | (hash & LastHash)) << 32) | i
+      val time = (timeOf(ref) - earliest) >>> shift
+      order(i) = (time << (32 + HashBits)) | ((hash & ((1L << HashBits) - 1)) << 32) | i
       i += 1
     }
     Arrays.sort(order)
@@ -185,10 +185,7 @@ private object Arrivals {
   private val MarksAt = 12
   private val Header = 16
 
-  /** Of 31 bits that rows are ordered by: those of the bucket, of the time in it, and of the hash. */
-  private val BucketBits = 8
-  private val TimeBits = 13
-  private val HashBits = 31 - TimeBits - BucketBits
-  private val LastBucket = (1L << BucketBits) - 1
-  private val LastHash = (1L << HashBits) - 1
+  /** Of 31 bits that rows are ordered by, those of the time; the others are of the hash. */
+  private val TimeBits = 20
+  private val HashBits = 31 - TimeBits
 }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *
  * {{{
  *   time ->   | bucket     | bucket     | bucket     | bucket     |
- *             | segment    | segment    | segment    | segment    |  in the store, oldest first
+ *             | segment    | segment    | segment    | segment    |  in the store, by number
  *               evicted    |            | segment    | segment    |
  *               whole      |            | fresh      | fresh      |  rows of the batch at hand, once they are put in
  * }}}
@@ -138,16 +138,17 @@ final private[streamjoin] class Buffer(
     else if (segment.marksChanged) store.writeMarks(side, segment)
 
   /**
-   * Everything that has changed goes to the store. What is there then, segment by segment and row by row, follows from the
-   * version before, the rows of the batch and the limits: not from the order in which the rows came, from the memory there
-   * was, or from whether the index was at hand. Another attempt at the batch has written the same.
+   * Everything that has changed goes to the store. What is read from it then, segment by segment and row by row, follows from
+   * the version before, the rows of the batch and the limits: not from the order in which the rows came, from the memory
+   * there was, or from whether the index was at hand. Another attempt at the batch has written the same.
    */
   private[state] def write(store: SegmentStore): Unit = {
     arrive()
     settle()
+    // Before any of them counts as a neighbour: where another attempt dropped it whole, it is no longer there.
+    segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
     if (inSeveralGoes) arriveAtOnce(store)
     freshSegments.map(_.bucket).distinct.map(buckets.get).filter(_ != null).foreach(tidy(_, store))
-    segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
     segments.filter(_.isSparse).toSeq.foreach { segment =>
       load(segment, store)
       segment.settleRemoved()
@@ -170,7 +171,9 @@ final private[streamjoin] class Buffer(
 
   /** The rows of the batch that are still there into segments as if they had waited for one another, bucket by bucket. */
   private def arriveAtOnce(store: SegmentStore): Unit = {
-    freshSegments.toSeq.groupBy(_.bucket).values.foreach { segments =>
+    val before = freshSegments
+    freshSegments = mutable.ArrayBuffer.empty
+    before.toSeq.groupBy(_.bucket).values.foreach { segments =>
       val row = new UnsafeRow(layout.fields)
       segments.foreach { segment =>
         load(segment, store)

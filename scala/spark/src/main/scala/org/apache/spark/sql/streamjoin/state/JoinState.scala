@@ -178,14 +178,7 @@ private[streamjoin] object JoinState {
       val looked = buffers(from.side.index)
       from.open { store =>
         val kept = new SegmentStore(store)
-        // The keeper's own rows of the other side are nobody else's business.
-        val beside = new Buffer(
-          from.side.other.index,
-          layouts(from.side.other.index),
-          1L,
-          new IndexMemory(Long.MaxValue)
-        )
-        fill(Seq(looked, beside).sortBy(_.side), kept, kept.readHeader())
+        fill(Seq(looked), kept, kept.readHeader())
       }
       looked.segments.foreach(_.forgetStore())
     }
@@ -194,17 +187,18 @@ private[streamjoin] object JoinState {
     index
   }
 
-  /** Reads a version of a store. */
+  /** Reads what a version of a store has of some sides. */
   private def fill(
       buffers: Seq[Buffer],
       segments: SegmentStore,
       header: Option[SegmentFormat.VersionHeader]
   ): Unit = {
+    val bySide = buffers.map(buffer => buffer.side -> buffer).toMap
     header.foreach { version =>
-      version.sides.zip(buffers).foreach { case (side, buffer) => buffer.restore(side.evictedBelow.toArray) }
+      buffers.foreach(buffer => buffer.restore(version.sides(buffer.side).evictedBelow.toArray))
     }
-    segments.readAll(buffers.size, (side, bucket) => buffers(side).newSegment(bucket)) { (side, segment) =>
-      buffers(side).add(segment)
+    segments.readAll((side, bucket) => bySide.get(side).map(_.newSegment(bucket))) { (side, segment) =>
+      bySide(side).add(segment)
     }
     buffers.foreach(buffer => complete(buffer, header.map(_.sides(buffer.side)), segments))
   }

@@ -135,8 +135,16 @@ final private[streamjoin] class Segment(
 
   private[state] def hash(place: Int): Int = layout.hash(image, offset(place) + RowHeader)
 
-  private[state] def foreachLive(visit: (Int, Int) => Unit): Unit =
-    foreachPlace((i, place) => if (!isGone(place)) visit(i, place))
+  private[state] def foreachLive(visit: (Int, Int) => Unit): Unit = {
+    assert(isLoaded, s"the rows of segment $number of bucket $bucket are not in memory")
+    var place = first
+    var i = 0
+    while (place < end) {
+      if (!isGone(place)) visit(i, place)
+      place = after(place)
+      i += 1
+    }
+  }
 
   /** Which row of all it is, and its place. */
   private[state] def foreachPlace(visit: (Int, Int) => Unit): Unit = {

@@ -5,6 +5,8 @@ import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStor
 import org.apache.spark.sql.streamjoin.StreamJoinErrors
 import org.apache.spark.sql.types._
 
+import streamjoin.core.Side
+
 /**
  * The values of a state store by what they are: a header, segments, and the marks of segments that changed after they were
  * written. Uses `get`, `put`, `remove` and `iterator`, so that any provider will do.
@@ -86,8 +88,8 @@ final private[state] class SegmentStore(store: ReadStateStore) {
       throw new Unreadable(s"a segment of ${segment.rows} rows in place of $count")
   }
 
-  /** Reads every segment, one after the other, in no particular order. */
-  def readAll(sides: Int, make: (Int, Long) => Segment)(take: (Int, Segment) => Unit): Unit = readable {
+  /** Reads every segment that there is something made for, one after the other, in no particular order. */
+  def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment) => Unit): Unit = readable {
     val all = store.iterator()
     try
       all.foreach { pair =>
@@ -95,15 +97,16 @@ final private[state] class SegmentStore(store: ReadStateStore) {
         pair.key.getInt(0) match {
           case HeaderKind | MarksKind =>
           case SegmentKind =>
-            if (side < 0 || side >= sides) throw new Unreadable(s"a segment of side $side")
-            val segment = make(side, bucket)
-            segment.number = number
-            segment.isStored = true
-            val rows = SegmentFormat.copyOf(pair.value)
-            val marks = get(keyOf(MarksKind, side, bucket, number))
-            segment.marksInStore = marks.isDefined
-            load(side, segment, rows, marks.orNull)
-            take(side, segment)
+            if (!Side.both.exists(_.index == side)) throw new Unreadable(s"a segment of side $side")
+            make(side, bucket).foreach { segment =>
+              segment.number = number
+              segment.isStored = true
+              val rows = SegmentFormat.copyOf(pair.value)
+              val marks = get(keyOf(MarksKind, side, bucket, number))
+              segment.marksInStore = marks.isDefined
+              load(side, segment, rows, marks.orNull)
+              take(side, segment)
+            }
           case other => throw new Unreadable(s"a value of kind $other")
         }
       }

@@ -72,14 +72,21 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     written.whenComplete((_, _) => KeyedWatermarkLog.unfinished.remove(folder, written): Unit)
   }
 
-  /**
-   * The watermarks of a batch, checked against the event-time columns of the query. Not before a write that an earlier run
-   * of the query may have left behind in this process: what it will have written is what counts.
-   */
+  /** The watermarks of a batch, checked against the event-time columns of the query. */
   def read(batch: Long, keys: WatermarkKeys): Option[KeyedWatermarks] = {
-    val left = KeyedWatermarkLog.unfinished.get(metadataPath.toString)
-    if (left != null) Try(left.join())
+    awaitUnfinished()
     get(batch).map(checked(_, keys))
+  }
+
+  override def purgeAfter(batch: Long): Unit = {
+    awaitUnfinished()
+    super.purgeAfter(batch)
+  }
+
+  /** A write that an earlier run of the query may have left behind in this process: what it will have written is what counts. */
+  private def awaitUnfinished(): Unit = {
+    val left = KeyedWatermarkLog.unfinished.get(metadataPath.toString)
+    if (left != null) Try(left.join()): Unit
   }
 
   /** Those of a batch that has run. Without them nobody knows which rows it took for late. */

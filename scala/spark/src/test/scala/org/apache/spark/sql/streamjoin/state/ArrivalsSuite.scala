@@ -41,14 +41,6 @@ class ArrivalsSuite extends StateTest {
     }
   }
 
-  test("nor those of other buckets, nor whether they wait for them") {
-    val random = new Random(2)
-    val rows = Seq.fill(3000)(shape(simple(random.nextInt(9), 1, random.nextLong(100000))).copy())
-    val together = drained(rows, 100L)
-    val apart = rows.groupBy(row => Math.floorDiv(row.getLong(2), 100L)).values.flatMap(drained(_, 100L))
-    assert(together.size > 300 && apart.toMap == together)
-  }
-
   test("nor where a bucket takes several segments") {
     val random = new Random(1)
     val rows = Seq.tabulate(150000)(i => shape(simple(i, i % 100, i % 7L)).copy())

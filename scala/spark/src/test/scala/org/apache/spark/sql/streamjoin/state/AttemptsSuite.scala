@@ -122,6 +122,39 @@ class AttemptsSuite extends StateTest {
     }
   }
 
+  test("a segment that one attempt drops whole and the other row by row") {
+    val rows = TestRows.simple
+    withProvider() { provider =>
+      var cached: Option[JoinIndex] = None
+      // Three segments of one bucket, alike; the first loses its later row, and in the last batch the earlier one.
+      def batch(
+          at: Long,
+          times: Seq[Long],
+          below: Long,
+          index: Option[JoinIndex],
+          meets: Boolean = false
+      ): Seq[Stored] = {
+        val state = on(provider.getStore(at, None), rows, width = 100L, cached = index)
+        times.foreach { time =>
+          state.append(Left, rows(TestRows.simple(time, key = time, time)))
+        }
+        if (meets) state.append(Right, rows(TestRows.simple(99, key = 50, time = 50)))
+        val matches = state.matches(Right, anyTime)
+        while (matches.next()) matches.removeOther()
+        val expired = state.expired(Left, Array(below), unmatched = true)
+        while (expired.next()) {}
+        state.commit()
+        cached = Some(state.committedIndex)
+        stored(provider, at + 1, Seq(rows.layout, rows.layout))
+      }
+      batch(0, Seq(50, 10), 0, None)
+      batch(1, Seq(60, 61), 0, cached)
+      batch(2, Seq(62, 63), 0, cached, meets = true)
+      val first = batch(3, Seq(64, 65), 20, cached)
+      assert(batch(3, Seq(65, 64), 20, None) == first)
+    }
+  }
+
   for (store <- Seq(defaultStore, rocksDb)) test(s"$store: small batches") {
     seeds(default = if (store == rocksDb) 6 else 30) { seed =>
       withProvider(store, partition = seed)(new Batches(seed, _, None).run(8))
