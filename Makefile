@@ -47,10 +47,12 @@ demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a b
 # Half the time of short runs goes to the optimizing compiler, and most of these are short.
 # Its smaller code cache would be full before sbt has compiled everything.
 test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
-test: $(JAR) .venv/.installed ## all tests: scalatest, then pytest
-	@status=0; \
-	$(SBT) test || status=1; \
+test: $(JAR) .venv/.installed ## all tests: pytest, and scalatest beside it
+	@mkdir -p build; status=0; \
+	$(SBT) test > build/scalatest.log 2>&1 & scalatest=$$!; \
 	$(VENV)/python -m pytest tests $(PYTEST_FLAGS) || status=1; \
+	wait $$scalatest || status=1; \
+	cat build/scalatest.log; \
 	exit $$status
 
 soak: $(JAR) .venv/.installed ## a quarter of an hour at a fixed rate, with restarts: nothing grows
