@@ -29,9 +29,3 @@ class StreamJoinError(RuntimeError):
     def __init__(self, condition: Condition, message: str) -> None:
         super().__init__(f"[{condition}] {message}")
         self.condition: Condition = condition
-
-
-def wrong_argument(call: str, wanted: str, found: object) -> StreamJoinError:
-    """Return the error for an object of another kind than a function takes."""
-    kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
-    return StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", f"{call} takes {wanted}, not {kind}.")

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import TimestampType
 
 from streamjoin.durations import interval_sql, microseconds
-from streamjoin.errors import StreamJoinError, wrong_argument
-from streamjoin.jvm import check, is_connect
+from streamjoin.errors import StreamJoinError
+from streamjoin.jvm import check, expect, is_connect
 
 JoinType = Literal[
     "inner",
@@ -75,8 +75,7 @@ def join(
         >>> join(orders, deliveries, "order_id", "left_outer", within="1 hour")  # doctest: +SKIP
     """
     for side in (left, right):
-        if not isinstance(side, DataFrame) and not is_connect(side):
-            raise wrong_argument("sj.join", "two DataFrames", side)
+        expect(DataFrame, side, "sj.join", "two DataFrames")
     _check_type(how)
     length = None if within is None else microseconds(within)
     if not is_connect(left) and left.isStreaming and right.isStreaming:

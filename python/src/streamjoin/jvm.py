@@ -10,7 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from streamjoin.errors import StreamJoinError, wrong_argument
+from streamjoin.errors import StreamJoinError
 from streamjoin.packaged_jar import Built, check_built
 from streamjoin.version import __version__
 
@@ -21,6 +21,17 @@ _ENTRY = "org.apache.spark.sql.streamjoin.PythonApi$"
 def is_connect(value: object) -> bool:
     """Tell whether a session, builder or DataFrame belongs to Spark Connect, without importing its client."""
     return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(value).__mro__)
+
+
+def expect(kind: type, found: object, call: str, wanted: str) -> None:
+    """Refuse an object of another kind than a function takes; what belongs to Spark Connect is not looked into.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
+    """
+    if not isinstance(found, kind) and not is_connect(found):
+        name = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+        raise StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", f"{call} takes {wanted}, not {name}.")
 
 
 def entry(jvm: Any, spark_version: str) -> Any:
@@ -69,8 +80,7 @@ def check(spark: SparkSession) -> None:
             ``STREAMJOIN_SPARK_VERSION``, ``STREAMJOIN_EXTENSION_MISSING`` or ``STREAMJOIN_SPARK_CONNECT``, each with
             its fix.
     """
-    if not isinstance(spark, SparkSession) and not is_connect(spark):
-        raise wrong_argument("sj.check", "a SparkSession", spark)
+    expect(SparkSession, spark, "sj.check", "a SparkSession")
     checked_entry(spark)
 
 

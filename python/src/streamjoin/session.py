@@ -8,8 +8,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from streamjoin import packaged_jar
-from streamjoin.errors import StreamJoinError, wrong_argument
-from streamjoin.jvm import EXTENSION, checked_entry, entry, is_connect
+from streamjoin.errors import StreamJoinError
+from streamjoin.jvm import EXTENSION, checked_entry, entry, expect, is_connect
 from streamjoin.spark_settings import EXTENSIONS, JARS, given, jvm_runs, merged, start_jvm_with
 
 
@@ -36,8 +36,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     Example:
         >>> spark = configure(SparkSession.builder.appName("orders")).getOrCreate()  # doctest: +SKIP
     """
-    if not isinstance(builder, SparkSession.Builder) and not is_connect(builder):
-        raise wrong_argument("sj.configure", "SparkSession.builder, from which it makes the session", builder)
+    expect(SparkSession.Builder, builder, "sj.configure", "SparkSession.builder, from which it makes the session")
     _refuse_remote(builder)
     if SparkContext._active_spark_context is not None:
         _check_running(SparkContext._active_spark_context)

@@ -3,8 +3,8 @@
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
-from streamjoin.errors import StreamJoinError, wrong_argument
-from streamjoin.jvm import checked_entry, is_connect, no_answer
+from streamjoin.errors import StreamJoinError
+from streamjoin.jvm import checked_entry, expect, no_answer
 
 
 def bounds(df: DataFrame) -> DataFrame:
@@ -25,8 +25,7 @@ def bounds(df: DataFrame) -> DataFrame:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: A ``STREAMJOIN_`` condition, for a join that ``start()`` would refuse.
     """
-    if not isinstance(df, DataFrame) and not is_connect(df):
-        raise wrong_argument("sj.bounds", "the streaming DataFrame with the joins, before writeStream", df)
+    expect(DataFrame, df, "sj.bounds", "the streaming DataFrame with the joins, before writeStream")
     spark = df.sparkSession
     found = checked_entry(spark)
     if not df.isStreaming:

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
 import java.io.File
+import java.nio.file.{Files, Path}
 import java.sql.Timestamp
 import java.time.{Instant, LocalDate, LocalTime, ZoneOffset}
 
@@ -9,6 +10,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.runtime.{
   MemoryStream,
@@ -18,8 +20,9 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
 import org.apache.spark.sql.streamjoin.execution.IntervalJoinExec
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{DataFrame, Encoders, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders, Row}
 
 /** Queries over streams in memory that stand still until they are fed. */
 private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
@@ -44,6 +47,24 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
       job.start()
       body(job)
     } finally job.stop()
+
+  /** `start()` throws, before anything is written. */
+  protected def refusal(frame: DataFrame, mode: String = "append"): AnalysisException = {
+    val checkpoint = newFolder()
+    val before = spark.streams.active.length
+    val refused = intercept[AnalysisException] {
+      frame.writeStream.outputMode(mode).option("checkpointLocation", checkpoint).format("noop").start()
+    }
+    assert(spark.streams.active.length == before)
+    assert(Files.list(Path.of(checkpoint)).iterator().asScala.isEmpty, "files in the checkpoint")
+    refused
+  }
+
+  /** The joins of a query that would run here, not in Spark. */
+  protected def joins(frame: DataFrame): Seq[IntervalJoin] = StreamJoins.of(
+    PrepareStreamingQuery.prepare(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
+    spark
+  )
 
   /** The streams of a job, each made when it is first asked for. */
   protected def newStreams(schema: String = Events): Streams = new Streams(spark, schema)

@@ -4,7 +4,6 @@ import scala.collection.mutable
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.streamjoin.state.IndexCache
@@ -110,7 +109,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       val left = streams.marked("o").selectExpr("id", "t", "coalesce(v, 0) AS v").as("o")
       val right = streams.marked("d").selectExpr("id", "t", "coalesce(v, 0) AS w").as("d")
       val joined = left.join(right, expr(Hourly), how)
-      val join = optimized(joined).head
+      val join = joins(joined).head
       val names =
         Seq("id", "t", "v") ++ (if (JoinType.named(how).get.filtered.isDefined) Nil else Seq("id", "t", "w"))
       assert(joined.columns.toSeq == names)
@@ -126,11 +125,6 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       assert(joined.schema.fields.filter(_.dataType == IntegerType).map(_.nullable).toSeq == expected)
     }
   }
-
-  private def optimized(frame: DataFrame) = StreamJoins.of(
-    PrepareStreamingQuery.prepare(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
-    spark
-  )
 
   for (how <- Seq("left_semi", "left_anti")) test(s"$how: a row leaves with its first match") {
     running(job(ids(how))) { job =>

@@ -4,9 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.prop.TableDrivenPropertyChecks
 
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
 import streamjoin.core.{Left, Right, Side}
@@ -23,11 +21,6 @@ class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyC
   private lazy val streams = newStreams()
   private def orders: DataFrame = streams.marked("o")
   private def deliveries: DataFrame = streams.marked("d")
-
-  private def joins(frame: DataFrame): Seq[IntervalJoin] = StreamJoins.of(
-    PrepareStreamingQuery.prepare(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
-    spark
-  )
 
   /** What the one join of a query keeps: `out >= in - this`, by side. */
   private def kept(frame: DataFrame): Map[Side, Long] = {

@@ -41,15 +41,13 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
     val length = row.getSizeInBytes
     val at = Platform.BYTE_ARRAY_OFFSET.toLong + end
     row.writeToMemory(page, at + Header)
-    Platform.putLong(page, at, bucketOf(layout.expiryTime(page, at + Header, 0)))
+    Platform.putLong(page, at, Buffer.bucketOf(layout.expiryTime(page, at + Header, 0), bucketWidth))
     Platform.putInt(page, at + LengthAt, length)
     Platform.putInt(page, at + MarksAt, marks)
     end += Header + length
     taken += Header + length
     rows += 1
   }
-
-  private def bucketOf(time: Long): Long = Math.floorDiv(time, bucketWidth)
 
   private def turn(bytes: Int): Unit = {
     if (page != null) ends += end

@@ -64,15 +64,13 @@ final private[streamjoin] class Buffer(
     if (from > to) Array.empty
     else
       buckets
-        .subMap(bucketOf(from), true, bucketOf(to), true)
+        .subMap(Buffer.bucketOf(from, bucketWidth), true, Buffer.bucketOf(to, bucketWidth), true)
         .values
         .iterator
         .asScala
         .flatMap(_.segments.iterator)
         .filter(segment => segment.live > 0 && segment.lowest(0) <= to && segment.highest(0) >= from)
         .toArray
-
-  private def bucketOf(time: Long): Long = Math.floorDiv(time, bucketWidth)
 
   private def settle(): Unit = segments.foreach(_.settle())
 
@@ -162,6 +160,7 @@ final private[streamjoin] class Buffer(
       if (segment.isLoaded) {
         write(segment, store)
         segment.dropHashes()
+        if (memory.exceeded) unload(segment, store)
       }
       segment.isFresh = false
     }
@@ -246,6 +245,9 @@ private[streamjoin] object Buffer {
 
   /** Bytes of rows that may come before they are put into segments. */
   private val MostArrivals = 16L << 20
+
+  /** The bucket of a row: by the first of its expiring columns. */
+  private[state] def bucketOf(time: Long, width: Long): Long = Math.floorDiv(time, width)
 
   final private class Bucket(val number: Long) {
 

@@ -1,0 +1,43 @@
+package org.apache.spark.sql.streamjoin
+
+import java.nio.file.{Files, Path}
+import java.security.MessageDigest
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.{DataFrame, Row}
+
+/** A query with something in its checkpoint. */
+private[streamjoin] trait CheckpointTest extends JoinTest { this: AnyFunSuite =>
+  import JoinTest._
+
+  protected def picked(how: String = "left_outer", condition: String = Hourly): Streams => DataFrame =
+    streams => hourly(how, condition)(streams).selectExpr("o.v AS a", "d.v AS b")
+
+  /** Every file and folder, with size and content. */
+  protected def listing(job: Job): Map[String, String] = {
+    val root = Path.of(job.checkpoint)
+    val all = Files.walk(root).iterator().asScala.toSeq
+    all.map { path =>
+      val content =
+        if (Files.isDirectory(path)) "folder"
+        else
+          MessageDigest.getInstance("SHA-256").digest(Files.readAllBytes(path)).map("%02x".format(_)).mkString
+      root.relativize(path).toString -> content
+    }.toMap
+  }
+
+  protected val begin: Seq[(String, Row)] = Seq(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:10", 3))
+
+  /** A query with something in state. */
+  protected def begun(query: Streams => DataFrame = picked()): Job = {
+    val old = job(query)
+    try {
+      old.start()
+      old.feed(begin: _*)
+    } finally old.stop()
+    old
+  }
+}

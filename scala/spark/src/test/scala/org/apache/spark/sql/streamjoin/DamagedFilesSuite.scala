@@ -1,0 +1,63 @@
+package org.apache.spark.sql.streamjoin
+
+import java.nio.file.{Files, Path}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Files of a checkpoint that are damaged or gone: refused by name, and nothing written. */
+class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
+  import JoinTest._
+
+  private def damage(job: Job, file: String, content: String): Unit = {
+    val path = Path.of(job.checkpoint, file)
+    assert(Files.exists(path), s"no $path")
+    Files.writeString(path, content)
+    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
+  }
+
+  for (
+    (file, rows) <- Seq(
+      ("keyed-watermarks/0", false),
+      ("keyed-watermarks/1", true),
+      ("stream-joins/0", true)
+    );
+    content <- Seq("", "no JSON", "{}", "[]", """{"version":99}""")
+  ) test(s"$file with ${if (content.isEmpty) "nothing" else content} in it") {
+    val old = begun()
+    // Written before the batch, it is what counts for rows of this batch.
+    damage(old, file, content)
+    val next = old.successor(picked())
+    val before = listing(old)
+    val error = intercept[Exception] {
+      try {
+        next.start()
+        next.feed((if (rows) Seq(d("a", "10:30", 4)) else Nil): _*)
+        if (!rows) next.feed(d("a", "10:30", 4))
+      } finally next.stop()
+    }
+    assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_UNREADABLE"), error)
+    val messages =
+      Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.getMessage).mkString
+    assert(messages.contains(file.takeWhile(_ != '/')))
+    val changed = (listing(old).toSet -- before.toSet).map(_._1)
+    assert(changed.forall(path => path.startsWith("offsets") || path.startsWith("sources")), s"$changed")
+  }
+
+  for (file <- Seq("keyed-watermarks/0", "stream-joins/0")) test(s"$file that is gone") {
+    val old = begun()
+    val path = Path.of(old.checkpoint, file)
+    Files.delete(path)
+    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc"))
+    val next = old.successor(picked())
+    val error = intercept[Exception] {
+      try {
+        next.start()
+        next.feed(d("a", "10:30", 4))
+      } finally next.stop()
+    }
+    assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_UNREADABLE"), error)
+    val messages = Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.getMessage)
+    assert(messages.exists(message => message.contains(file) && message.contains("it is missing")))
+    assert(!Files.exists(path) && next.seen.isEmpty)
+  }
+}

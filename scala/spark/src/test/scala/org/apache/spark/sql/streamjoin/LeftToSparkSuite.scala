@@ -1,0 +1,179 @@
+package org.apache.spark.sql.streamjoin
+
+import java.nio.file.{Files, Path}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
+import org.apache.spark.sql.functions.{expr, max}
+import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
+import org.apache.spark.sql.{DataFrame, Row}
+
+/** What is left to Spark: by a setting, or because there is a table in it. */
+class LeftToSparkSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private lazy val streams = newStreams()
+
+  private def sparks(job: Job): Int = job.plan.collect { case join: StreamingSymmetricHashJoinExec =>
+    join
+  }.size
+
+  private def ourFiles(job: Job): Seq[String] =
+    Seq(KeyedWatermarkLog.Directory, JoinLog.Directory).filter(name =>
+      Files.exists(Path.of(job.checkpoint, name))
+    )
+
+  private val picked: DataFrame => DataFrame = _.selectExpr("o.v", "d.v")
+
+  test("unbounded=spark hands over what would be refused, and nothing else") {
+    withConf("spark.streamjoin.unbounded" -> "spark") {
+      running(job(streams => picked(hourly(condition = "o.id = d.id")(streams)))) { job =>
+        assert(job.feed(o("a", "10:00", 1), d("a", "18:00", 2)) == Seq("1 2"))
+        assert(job.joins.isEmpty && sparks(job) == 1)
+        assert(ourFiles(job).isEmpty)
+      }
+      running(job(streams => picked(hourly()(streams)))) { job =>
+        assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
+        assert(job.joins.size == 1 && sparks(job) == 0)
+      }
+      // What Spark does not take either, it refuses in its own words.
+      val spark = refusal(hourly("left_outer", "o.id = d.id")(streams))
+      assert(!spark.getCondition.startsWith("STREAMJOIN_"))
+      // Its own rules for the output mode.
+      running(job(streams => picked(hourly(condition = "o.id = d.id")(streams)), mode = "update")) { job =>
+        assert(job.feed(o("a", "10:00", 1), d("a", "18:00", 2)) == Seq("1 2"))
+      }
+    }
+  }
+
+  test("unbounded=spark: one join ours, one Spark's, in one query") {
+    withConf("spark.streamjoin.unbounded" -> "spark") {
+      running(job { streams =>
+        val first = picked(hourly()(streams)).toDF("a", "b").as("f")
+        first.join(streams.raw("e").as("e"), expr("f.a = e.v")).selectExpr("a", "b", "e.id")
+      }) { job =>
+        assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2), "e" -> row("x", "10:00", 1)) == Seq("1 2 x"))
+        assert(job.joins.size == 1 && sparks(job) == 1)
+        assert(job.feed(d("a", "10:40", 3)) == Seq("1 3 x"))
+      }
+    }
+  }
+
+  test("unbounded=spark: a join above what Spark makes of one of its joins") {
+    withConf("spark.streamjoin.unbounded" -> "spark") {
+      val sparks = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id AND o.t >= d.t"))
+      val counts = sparks
+        .groupBy(expr("window(o.t, '10 minutes')"), expr("o.id"))
+        .count()
+        .selectExpr("id", "window_time(window) AS t")
+        .as("f")
+      val frame =
+        counts.join(streams.marked("e"), expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"))
+      assert(joins(frame).isEmpty)
+    }
+  }
+
+  test("enabled=false leaves all joins to Spark") {
+    withConf("spark.streamjoin.enabled" -> "false") {
+      for (condition <- Seq(Hourly, "o.id = d.id"))
+        running(job(streams => picked(hourly(condition = condition)(streams)))) { job =>
+          assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
+          assert(job.joins.isEmpty && sparks(job) == 1)
+          assert(ourFiles(job).isEmpty)
+        }
+      assert(!refusal(hourly("left_anti")(streams)).getCondition.startsWith("STREAMJOIN_"))
+    }
+  }
+
+  private def static(rows: (String, Int)*): DataFrame =
+    spark.createDataFrame(rows.map { case (id, v) => (id, at("10:00"), v) }).toDF("id", "t", "v")
+
+  test("a stream with a table stays Spark's, both ways round") {
+    val table = static("a" -> 1, "b" -> 2)
+    for (
+      query <- Seq[Streams => DataFrame](
+        streams =>
+          streams.marked("o").join(table.as("s"), expr("o.id = s.id"), "left_outer").selectExpr("o.v", "s.v"),
+        streams =>
+          table
+            .as("s")
+            .join(streams.marked("o"), expr("o.id = s.id"), "right_outer")
+            .selectExpr("o.v", "s.v"),
+        streams => streams.raw("o").as("o").join(table.as("s"), "id").selectExpr("o.v", "s.v")
+      )
+    ) running(job(query)) { job =>
+      assert(job.feed(o("a", "10:00", 5)) == Seq("5 1"))
+      assert(job.joins.isEmpty && sparks(job) == 0)
+      assert(ourFiles(job).isEmpty)
+    }
+  }
+
+  test("joins of a table in the inputs of ours") {
+    val table = static("a" -> 7, "b" -> 8).selectExpr("id AS key", "v AS s")
+    running(job { streams =>
+      val left = streams.marked("o").join(table, expr("o.id = key"), "left_outer").as("o")
+      left.join(streams.marked("d"), expr(Hourly), "left_outer").selectExpr("o.v", "o.s", "d.v")
+    }) { job =>
+      val out = job.feed(o("a", "10:00", 1), o("c", "10:00", 2), d("a", "10:30", 3)) ++
+        job.feed(o("x", "12:00", 0), d("x", "12:00", 0))
+      assert(out == Seq("1 7 3", "0 - 0", "2 - -"))
+      assert(job.joins.size == 1)
+    }
+  }
+
+  test("unions of a stream-static join stay Spark's; a union of ours works") {
+    val table = static("a" -> 1).selectExpr("id AS key", "v AS s")
+    running(job { streams =>
+      def one(name: String) =
+        streams.marked(name).join(table, expr(s"$name.id = key")).selectExpr(s"$name.v", "s")
+      one("o").union(one("d"))
+    }) { job =>
+      assert(job.feed(o("a", "10:00", 5), d("a", "10:00", 6)) == Seq("5 1", "6 1"))
+      assert(job.joins.isEmpty && ourFiles(job).isEmpty)
+    }
+    running(job(streams => picked(hourly()(streams)).union(streams.raw("e").selectExpr("v", "v + 1")))) {
+      job =>
+        assert(
+          job.feed(o("a", "10:00", 1), d("a", "10:00", 2), "e" -> row("e", "10:00", 5)) == Seq("1 2", "5 6")
+        )
+        assert(job.joins.size == 1)
+    }
+  }
+
+  test("batch joins are untouched") {
+    val (left, right) = (static("a" -> 1, "b" -> 2).as("o"), static("a" -> 3).as("d"))
+    for (condition <- Seq(Hourly, "o.id = d.id", "d.t >= o.t", "o.id = d.id AND (d.t >= o.t OR o.v = 1)")) {
+      val joined = left.join(right, expr(condition), "left_outer").selectExpr("o.v", "d.v")
+      assert(joined.collect().map(text(_: Row)).toSeq.contains("1 3"))
+      val plan = joined.asInstanceOf[ClassicDataset[Row]].queryExecution
+      assert(!plan.optimizedPlan.exists(_.isInstanceOf[IntervalJoin]))
+    }
+  }
+
+  test("a batch join in the sink of ours") {
+    val table = static("a" -> 7).selectExpr("id AS key", "v AS s")
+    val mine = job(hourly()(_).selectExpr("o.id", "d.v"))
+    mine.sink =
+      batch => batch.join(table, expr("id = key")).selectExpr("s", "v").collect().map(text(_: Row)).toSeq
+    running(mine)(job => assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("7 2")))
+  }
+
+  test("a join that Spark leaves out does not bring its checker back") {
+    val frame = streams
+      .marked("o")
+      .join(
+        streams.marked("e"),
+        expr("o.id = e.id AND e.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"),
+        "left_anti"
+      )
+      .join(streams.marked("d"), expr(Hourly), "left_outer")
+      .groupBy("o.id", "o.t")
+      .agg(max("o.t"))
+    assert(joins(frame).size == 1)
+    val query = frame.writeStream.option("checkpointLocation", newFolder()).format("noop").start()
+    query.stop()
+  }
+}
