@@ -214,6 +214,31 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("the advice for a join above another names the inputs of that one, or the alias for both") {
+    val both = streams
+      .marked("o")
+      .join(
+        streams.raw("d").withColumnRenamed("t", "at").withWatermark("at", "0 seconds").as("d"),
+        expr("o.id = d.id AND d.at BETWEEN o.t AND o.t + INTERVAL 1 HOUR")
+      )
+    for (
+      (left, condition, column) <- Seq(
+        (both, "e.v = d.v", "o.t"),
+        (both, "e.v = o.v AND e.id = d.id", "o.t"),
+        (both.selectExpr("o.t", "d.v AS w"), "e.v = w", "o.t"),
+        (both.selectExpr("o.id", "o.t", "d.v").as("f"), "e.v = f.v", "f.t"),
+        (both.selectExpr("o.id", "o.t", "d.v").as("d"), "e.v = d.v", "d.t")
+      )
+    ) {
+      def joined(condition: String) = left.join(streams.marked("e"), expr(condition))
+      val error = refusal(joined(condition))
+      assert(error.getCondition == unbounded)
+      val rewrite = error.getMessageParameters.get("rewrite")
+      assert(rewrite.contains(s"$column - INTERVAL"), s"$condition: $rewrite")
+      assert(joins(joined(s"$condition AND $rewrite")).size == 2)
+    }
+  }
+
   test("one of two joins is refused: so is the query") {
     val first = join(Hourly).selectExpr("o.id AS id", "o.t AS t").as("f")
     val error = refusal(first.join(streams.marked("e"), expr("f.id = e.id")))

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Join, LogicalPlan, SubqueryAlias}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinPlan}
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin, JoinPlan}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
 
 import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
@@ -180,34 +180,49 @@ private[streamjoin] object JoinNames {
     )
 
   /**
-   * For words that the user copies into the query: the aliases that the expressions of the join carry; columns of an
-   * input without one stand by their names.
+   * For words that the user copies into the query: the aliases that the expressions of the join carry, and those of the
+   * joins below; columns of an input without one stand by their names.
    */
-  def copyable(left: Seq[Attribute], right: Seq[Attribute], expressions: Seq[Expression]): JoinNames =
-    qualified(left, right, expressions, side => InputName(None, side.name))
+  def copyable(left: LogicalPlan, right: LogicalPlan, expressions: Seq[Expression]): JoinNames = {
+    val below = (expressionsOfJoins(left) ++ expressionsOfJoins(right)).reverse.flatMap(aliases).toMap
+    qualified(left.output, right.output, expressions, side => InputName(None, side.name), below)
+  }
 
   /** From the aliases that the expressions of the join carry. */
   def qualified(left: Seq[Attribute], right: Seq[Attribute], expressions: Seq[Expression]): JoinNames =
-    qualified(left, right, expressions, sideName)
+    qualified(left, right, expressions, sideName, Map.empty)
 
+  /** @param below the aliases of columns in the joins below, which are gone where the join's input has one of its own */
   private def qualified(
       left: Seq[Attribute],
       right: Seq[Attribute],
       expressions: Seq[Expression],
-      unnamed: Side => InputName
+      unnamed: Side => InputName,
+      below: Map[ExprId, String]
   ): JoinNames = {
     val (leftSet, rightSet) = (AttributeSet(left), AttributeSet(right))
-    val columns = expressions.flatMap(_.collect { case column: AttributeReference => column })
     val found = Side.both.map { side =>
-      val own = columns.filter(if (side == LeftSide) leftSet.contains(_) else rightSet.contains(_))
-      val aliases = own.flatMap(column => column.qualifier.lastOption.map(column.exprId -> _))
-      aliases.map(_._2).distinct match {
-        case Seq(name) => (side -> InputName(Some(name), name), Nil)
-        case _ => (side -> unnamed(side), aliases)
+      val columns = if (side == LeftSide) leftSet else rightSet
+      val own = expressions.flatMap(aliases).filter { case (id, _) => columns.exists(_.exprId == id) }
+      val handedOn = below.filter { case (id, _) => columns.exists(_.exprId == id) }
+      val asBelow = own.forall { case (id, alias) => handedOn.get(id).forall(_ == alias) }
+      own.map(_._2).distinct match {
+        case Seq(name) if !asBelow || !handedOn.values.exists(_ == name) =>
+          (side -> InputName(Some(name), name), Nil)
+        case _ => (side -> unnamed(side), handedOn.toSeq ++ own)
       }
     }
     new JoinNames(found.map(_._1).toMap, leftSet, rightSet, found.flatMap(_._2).toMap)
   }
+
+  private def aliases(expression: Expression): Seq[(ExprId, String)] =
+    expression
+      .collect { case column: AttributeReference => column }
+      .flatMap(column => column.qualifier.lastOption.map(column.exprId -> _))
+
+  /** From the top down. */
+  private def expressionsOfJoins(plan: LogicalPlan): Seq[Expression] =
+    plan.collect { case join @ (_: IntervalJoin | _: Join) => join.expressions }.flatten
 
   /** From the names in the analyzed query. */
   def of(

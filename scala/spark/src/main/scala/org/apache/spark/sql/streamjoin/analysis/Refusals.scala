@@ -17,7 +17,7 @@ final private[streamjoin] class Refusals(
     conjuncts: Seq[Expression],
     marked: Map[Side, Seq[Attribute]]
 ) {
-  private val names: JoinNames = JoinNames.copyable(join.left.output, join.right.output, conjuncts)
+  private val names: JoinNames = JoinNames.copyable(join.left, join.right, conjuncts)
   import names.{column, columns, name, text}
 
   private def common(side: Side): Seq[(String, String)] = Seq(

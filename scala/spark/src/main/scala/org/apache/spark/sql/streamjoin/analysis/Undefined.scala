@@ -14,7 +14,7 @@ final private[streamjoin] case class Undefined(join: IntervalJoin, key: Int) {
 
   def refused(waits: String): AnalysisException = {
     val side = join.plan.sides(key)
-    val names = JoinNames.copyable(join.left.output, join.right.output, join.condition.toSeq ++ join.times)
+    val names = JoinNames.copyable(join.left, join.right, join.condition.toSeq ++ join.times)
     val column = names.column(side, join.times(key))
     val others = join.plan.keys(side.other)
     val other = names.column(
