@@ -4,7 +4,6 @@
 VERSION := $(shell cat VERSION)
 PYTHON ?= $(shell python3.11 --version >/dev/null 2>&1 && echo python3.11 || echo python3)
 PYTEST_FLAGS ?=
-RANDOM_QUERIES := $(addprefix tests/,test_chain_oracle.py test_oracle.py test_traces.py)
 BENCH_FLAGS ?=
 
 VENV := .venv/bin
@@ -48,14 +47,15 @@ demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a b
 # Half the time of short runs goes to the optimizing compiler, and most of these are short.
 # Its smaller code cache would be full before sbt has compiled everything.
 test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
-# Two at a time, about as long: scalatest and then the random queries; the other Python tests, which wait more than they work.
+# Two at a time, about as long: scalatest and what follows it; the other Python tests, which wait more than they work.
+AFTER_SCALATEST := $(addprefix tests/,test_chain_oracle.py test_oracle.py test_traces.py)
 test: $(JAR) .venv/.installed ## all tests: pytest, and scalatest beside it
 	@mkdir -p build; status=0; \
 	( beside=0; \
 	$(SBT) test || beside=1; \
-	$(VENV)/python -m pytest $(RANDOM_QUERIES) $(PYTEST_FLAGS:%.xml=%-random.xml) || beside=1; \
+	$(VENV)/python -m pytest $(AFTER_SCALATEST) $(PYTEST_FLAGS:%.xml=%-after-scalatest.xml) || beside=1; \
 	exit $$beside ) > build/beside.log 2>&1 & beside=$$!; \
-	$(VENV)/python -m pytest tests $(RANDOM_QUERIES:%=--ignore=%) $(PYTEST_FLAGS) || status=1; \
+	$(VENV)/python -m pytest tests $(AFTER_SCALATEST:%=--ignore=%) $(PYTEST_FLAGS) || status=1; \
 	wait $$beside || status=1; \
 	cat build/beside.log; \
 	exit $$status

@@ -29,6 +29,7 @@ private[streamjoin] trait CheckpointTest extends JoinTest { this: AnyFunSuite =>
     }.toMap
   }
 
+  /** Its first batch. */
   protected val begin: Seq[(String, Row)] = Seq(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:10", 3))
 
   /** A query with something in state. */

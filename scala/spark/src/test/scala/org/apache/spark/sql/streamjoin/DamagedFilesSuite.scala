@@ -36,9 +36,7 @@ class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
       } finally next.stop()
     }
     assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_UNREADABLE"), error)
-    val messages =
-      Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.getMessage).mkString
-    assert(messages.contains(file.takeWhile(_ != '/')))
+    assert(SparkTest.messages(error).mkString.contains(file.takeWhile(_ != '/')))
     val changed = (listing(old).toSet -- before.toSet).map(_._1)
     assert(changed.forall(path => path.startsWith("offsets") || path.startsWith("sources")), s"$changed")
   }
@@ -56,8 +54,9 @@ class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
       } finally next.stop()
     }
     assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_UNREADABLE"), error)
-    val messages = Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.getMessage)
-    assert(messages.exists(message => message.contains(file) && message.contains("it is missing")))
+    assert(
+      SparkTest.messages(error).exists(message => message.contains(file) && message.contains("it is missing"))
+    )
     assert(!Files.exists(path) && next.seen.isEmpty)
   }
 }

@@ -6,7 +6,9 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** What a user sees of a join: its plan, and its progress. */
+import org.apache.spark.sql.Row
+
+/** What a user sees of a join: its plan, its bounds and its progress. */
 class ExplainSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -32,6 +34,15 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
       assert(text.contains("d.t <= o.t + 1 hour: o kept 1 hour"))
       assert(text.contains("o.t <= d.t: d kept 0 seconds"))
     }
+  }
+
+  test("PythonApi.bounds: a row each, in words") {
+    val bounds = PythonApi.bounds(hourly("left_outer")(newStreams()))
+    val rows = bounds.select("side", "column", "bound", "keeps").collect().map(text(_: Row)).toSeq
+    assert(rows == Seq("o t d.t <= o.t + 1 hour o kept 1 hour", "d t o.t <= d.t d kept 0 seconds"))
+    assert(bounds.select("conjunct").collect().forall(_.getString(0).contains("o.t")))
+    val none = PythonApi.bounds(newStreams().marked("o"))
+    assert(none.collect().isEmpty && none.columns.toSeq == bounds.columns.toSeq)
   }
 
   test("EXPLAIN and the progress of one that runs") {

@@ -85,9 +85,13 @@ object SparkTest {
 
   /** The `STREAMJOIN_…` class of a failure, wherever in the chain of causes it is. */
   def errorClass(error: Throwable): Option[String] =
-    Iterator
-      .iterate(error)(_.getCause)
-      .takeWhile(_ != null)
+    causes(error)
       .collect { case known: SparkThrowable if known.getCondition != null => known.getCondition }
       .find(_.startsWith("STREAMJOIN_"))
+
+  /** What a failure and its causes say, from the outside in. */
+  def messages(error: Throwable): Seq[String] = causes(error).map(_.getMessage).toSeq
+
+  private def causes(error: Throwable): Iterator[Throwable] =
+    Iterator.iterate(error)(_.getCause).takeWhile(_ != null)
 }

@@ -200,11 +200,11 @@ private[streamjoin] object JoinNames {
       unnamed: Side => InputName,
       below: Map[ExprId, String]
   ): JoinNames = {
-    val (leftSet, rightSet) = (AttributeSet(left), AttributeSet(right))
+    val carried = expressions.flatMap(aliases)
     val found = Side.both.map { side =>
-      val columns = if (side == LeftSide) leftSet else rightSet
-      val own = expressions.flatMap(aliases).filter { case (id, _) => columns.exists(_.exprId == id) }
-      val handedOn = below.filter { case (id, _) => columns.exists(_.exprId == id) }
+      val columns = (if (side == LeftSide) left else right).map(_.exprId).toSet
+      val own = carried.filter { case (id, _) => columns(id) }
+      val handedOn = below.filter { case (id, _) => columns(id) }
       val asBelow = own.forall { case (id, alias) => handedOn.get(id).forall(_ == alias) }
       own.map(_._2).distinct match {
         case Seq(name) if !asBelow || !handedOn.values.exists(_ == name) =>
@@ -212,7 +212,12 @@ private[streamjoin] object JoinNames {
         case _ => (side -> unnamed(side), handedOn.toSeq ++ own)
       }
     }
-    new JoinNames(found.map(_._1).toMap, leftSet, rightSet, found.flatMap(_._2).toMap)
+    new JoinNames(
+      found.map(_._1).toMap,
+      AttributeSet(left),
+      AttributeSet(right),
+      found.flatMap(_._2).toMap
+    )
   }
 
   private def aliases(expression: Expression): Seq[(ExprId, String)] =
