@@ -60,10 +60,7 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
     if (recorded > 0) {
       if (joins.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
       val log = new JoinLog(session, checkpoint)
-      val partitions = session.asInstanceOf[ClassicSession].sessionState.conf.numShufflePartitions
-      joins.foreach(join =>
-        log.verify(join, partitions, JoinDescription.Written :+ JoinDescription.Partitions)
-      )
+      joins.foreach(log.verify(_, JoinDescription.Written))
     } else if (joins.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
       throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
     if (joins.size != recorded)

@@ -20,13 +20,16 @@ private[streamjoin] object JoinDescription {
   val Condition = "the condition"
   val LeftRows = "the left input's columns"
   val RightRows = "the right input's columns"
-  val Partitions = "the number of partitions"
+  val Tasks = "the number of partitions"
   val Number = "the number of joins"
 
   /** What the query says, known before it runs. The columns that are kept may still differ after planning. */
   val Written: Seq[String] = Seq(Type, Equality, Condition)
 
-  def of(join: IntervalJoin, partitions: Int): JoinDescription = {
+  /** What has to be as it was. The number of tasks is not the query's to say: it is read from the record. */
+  val Same: Seq[String] = Written ++ Seq(LeftRows, RightRows)
+
+  def of(join: IntervalJoin, tasks: Int): JoinDescription = {
     val equalities = join.leftKeys.zip(join.rightKeys).map { case (l, r) => EqualTo(l, r) }
     JoinDescription(
       Map(
@@ -35,7 +38,7 @@ private[streamjoin] object JoinDescription {
         Condition -> join.plan.written,
         LeftRows -> rows(join.left.output),
         RightRows -> rows(join.right.output),
-        Partitions -> partitions.toString
+        Tasks -> tasks.toString
       )
     )
   }
@@ -69,26 +72,25 @@ final private[streamjoin] class JoinLog(session: SparkSession, checkpoint: Path)
       root.properties().asScala.filter(_.getKey != "version").map(e => e.getKey -> e.getValue.asText).toMap
     )
 
+  /** With how many tasks a join has begun. */
+  def tasks(ordinal: Int): Option[Int] =
+    get(ordinal.toLong).map { recorded =>
+      val tasks = recorded.properties.get(JoinDescription.Tasks).flatMap(_.toIntOption)
+      tasks.getOrElse(throw JsonLog.unreadable(batchIdToPath(ordinal.toLong), "it has no number of partitions"))
+    }
+
   /** The properties of a join that are named have to be as they were when it was recorded, if it was. */
-  def verify(join: IntervalJoin, partitions: Int, names: Seq[String]): Unit =
-    verify(join.plan.ordinal, JoinDescription.of(join, partitions), names): Unit
-
-  /** Before the first batch of a run. */
-  def verifyOrRecord(join: IntervalJoin, partitions: Int): Unit = {
-    val now = JoinDescription.of(join, partitions)
-    if (!verify(join.plan.ordinal, now, now.properties.keys.toSeq.sorted)) add(join.plan.ordinal.toLong, now)
-  }
-
-  /** Whether there was something to compare with. */
-  private def verify(ordinal: Int, now: JoinDescription, names: Seq[String]): Boolean = {
-    val before = get(ordinal.toLong)
-    before.foreach { recorded =>
+  def verify(join: IntervalJoin, names: Seq[String]): Unit =
+    get(join.plan.ordinal.toLong).foreach { recorded =>
+      val now = JoinDescription.of(join, tasks = 0)
       names
         .map(name => (name, recorded.properties.getOrElse(name, "nothing"), now.properties(name)))
         .foreach { case (name, was, is) => if (was != is) throw changed(checkpoint, name, was, is) }
     }
-    before.isDefined
-  }
+
+  /** Before the first batch of a run. */
+  def verifyOrRecord(join: IntervalJoin, tasks: Int): Unit =
+    if (!add(join.plan.ordinal.toLong, JoinDescription.of(join, tasks))) verify(join, JoinDescription.Same)
 }
 
 private[streamjoin] object JoinLog {
@@ -96,20 +98,11 @@ private[streamjoin] object JoinLog {
 
   /** The error for a property that is no longer what it was. */
   def changed(checkpoint: Path, what: String, was: String, is: String): AnalysisException =
-    if (what == JoinDescription.Partitions)
-      StreamJoinErrors
-        .analysis(
-          "STREAMJOIN_CHECKPOINT_PARTITIONS",
-          "checkpoint" -> checkpoint.toString,
-          "was" -> was,
-          "is" -> is
-        )
-    else
-      StreamJoinErrors.analysis(
-        "STREAMJOIN_CHECKPOINT_CHANGED",
-        "checkpoint" -> checkpoint.toString,
-        "what" -> what,
-        "was" -> was,
-        "is" -> is
-      )
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_CHECKPOINT_CHANGED",
+      "checkpoint" -> checkpoint.toString,
+      "what" -> what,
+      "was" -> was,
+      "is" -> is
+    )
 }

@@ -32,11 +32,11 @@ private[streamjoin] object StreamJoinConf {
     .buildConf("spark.streamjoin.watermarkBeforeFilter")
     .doc(
       "A watermark sees the rows as withWatermark does, before filters that are written after it. When false, " +
-        "Spark may push such filters below it."
+        "it stands where Spark has it: filters on other columns go below it."
     )
     .version("0.1.0")
     .booleanConf
-    .createWithDefault(true)
+    .createWithDefault(false)
 
   val MaxAccumulatedRecords: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.maxAccumulatedRecords")

@@ -12,13 +12,13 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // start(): refusals, and what Spark's checker need not see. The name of the injection point is Spark's; the
     // rule has nothing to do with hints, it has to run before ResolveWriteToStream.
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))
-    // start(): a checkpoint that another join began.
+    // start(): Spark's checker has seen the query; a checkpoint that another join began.
+    extensions.injectPostHocResolutionRule(_ => RestoreJoins)
     extensions.injectPostHocResolutionRule(CheckCheckpoint(_))
-    // Each batch: the joins as Spark knows them, for its own rules.
-    extensions.injectOptimizerRule(_ => RestoreJoins)
+    // Each batch: a filter past what keeps a left semi or anti join in its place.
     extensions.injectOptimizerRule(_ => PushFilters)
     // Each batch: the joins as ours, once Spark's rules are done with them.
-    extensions.injectPreCBORule(_ => RecognizeJoins)
+    extensions.injectPreCBORule(RecognizeJoins(_))
     // Each batch: the operator, bound to its state and its watermarks.
     extensions.injectPlannerStrategy(StreamJoinStrategy(_))
   }

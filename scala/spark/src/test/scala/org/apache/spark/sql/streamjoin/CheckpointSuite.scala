@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin
 import java.io.File
 import java.nio.file.{Files, Path}
 
+import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
@@ -113,14 +114,15 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     }
   }
 
-  test("another number of partitions is refused") {
+  test("another number of partitions: it goes on with that of the checkpoint") {
     val old = begun()
-    withConf("spark.sql.shuffle.partitions" -> "3") {
-      val error = refused(old, picked())
-      assert(error.getCondition == "STREAMJOIN_CHECKPOINT_PARTITIONS")
-      assert(error.getMessage.contains("spark.sql.shuffle.partitions=2"))
+    for (partitions <- Seq("3", "1")) withConf("spark.sql.shuffle.partitions" -> partitions) {
+      running(old) { job =>
+        job.feed(d("c", s"10:2$partitions", 9))
+        assert(job.joins.head.getStateInfo.numPartitions == 2)
+      }
     }
-    goesOn(old)
+    withConf("spark.sql.shuffle.partitions" -> "5")(goesOn(old))
   }
 
   test("a join put into a query that had none") {
@@ -185,11 +187,31 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     }
   }
 
-  for (now <- Seq("current_timestamp()", "CAST(current_date() AS TIMESTAMP)", "localtimestamp()"))
+  for (now <- Seq("now()", "current_timestamp()", "CAST(current_date() AS TIMESTAMP)", "localtimestamp()"))
     test(s"a condition with $now starts again") {
-      val old = begun(picked(condition = s"$Hourly AND o.t < $now"))
-      goesOn(old)
+      goesOn(begun(picked(condition = s"$Hourly AND o.t < $now")))
+      val on = picked("inner", s"$Hourly AND greatest(o.t, d.t) < $now")
+      val where: Streams => DataFrame = streams =>
+        hourly("inner")(streams).where(s"greatest(o.t, d.t) < $now").selectExpr("o.v AS a", "d.v AS b")
+      for (query <- Seq(on, where))
+        running(begun(query))(job => assert(job.feed(d("a", "10:30", 4)) == Seq("1 4")))
     }
+
+  test("an equality with the time of the batch is no key") {
+    // Stored rows would have the keys of the day on which they came.
+    for (today <- Seq("current_date()", "CAST(now() AS DATE)")) {
+      val equality = s"date_add($today, o.v - o.v) = date_add($today, d.v - d.v)"
+      def checked(condition: String, keys: Int, out: Seq[String]): Assertion = {
+        val begun = this.begun(picked("inner", s"$condition AND $equality"))
+        running(begun) { job =>
+          assert(job.feed(d("a", "10:30", 4)) == out)
+          assert(job.joins.head.leftKeys.size == keys)
+        }
+      }
+      checked(Hourly, 1, Seq("1 4"))
+      checked(Hourly.replace("o.id = d.id AND ", ""), 0, Seq("1 4", "2 4"))
+    }
+  }
 
   test("a condition for which Spark makes a column of its own starts again") {
     goesOn(begun(picked(condition = s"$Hourly AND o.v + 1 BETWEEN -10 - d.v AND d.v + 10")))

@@ -62,7 +62,7 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
 
   /** The joins of a query that would run here, not in Spark. */
   protected def joins(frame: DataFrame): Seq[IntervalJoin] = StreamJoins.of(
-    PrepareStreamingQuery.prepare(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
+    PrepareStreamingQuery.visible(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
     spark
   )
 

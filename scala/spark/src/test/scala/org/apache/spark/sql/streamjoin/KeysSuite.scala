@@ -53,7 +53,7 @@ class KeysSuite extends AnyFunSuite with JoinTest {
       val out = pairs.zipWithIndex.flatMap { case ((left, right), n) =>
         val (early, late) = (at(f"${n + 1}%02d:00").toInstant, at(f"${n + 1}%02d:10"))
         job.feed("o" -> Row(left, java.sql.Timestamp.from(early), n), "d" -> Row(right, late, n))
-      } ++ job.feed("o" -> Row(null, at("23:00"), 99), "d" -> Row(null, at("23:00"), 99))
+      } ++ job.feed("o" -> Row(null, at("23:00"), 99), "d" -> Row(pairs.head._2, at("23:00"), 99))
       val same = keyType.same.indices.map(n => s"$n $n")
       val alone = "99 -" +: keyType.different.indices.map(n => s"${keyType.same.size + n} -")
       assert(out.sorted == (same ++ alone).sorted)

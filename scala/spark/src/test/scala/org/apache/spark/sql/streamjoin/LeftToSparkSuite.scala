@@ -5,6 +5,7 @@ import java.nio.file.{Files, Path}
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.execution.SimpleMode
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.functions.{expr, max}
 import org.apache.spark.sql.streamjoin.plans.IntervalJoin
@@ -59,6 +60,110 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
         assert(job.joins.size == 1 && sparks(job) == 1)
         assert(job.feed(d("a", "10:40", 3)) == Seq("1 3 x"))
       }
+    }
+  }
+
+  private val Later = "o.id = e.id AND e.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
+
+  /** A join that is refused, above one that Spark's checker would refuse. */
+  private def mixed(below: String, how: String = "inner", on: String = "o.id = e.id"): Streams => DataFrame =
+    streams =>
+      streams.marked("o").join(streams.marked("d"), expr(below), "left_anti").join(streams.marked("e"), expr(on), how)
+
+  test("unbounded=spark: joins of ours that Spark does not take, below one of Spark's") {
+    withConf("spark.streamjoin.unbounded" -> "spark") {
+      for (below <- Seq(Hourly, "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
+        running(job(mixed(below)(_).selectExpr("o.v", "e.v"))) { job =>
+          job.feed(o("a", "10:00", 1), o("b", "10:00", 2), "e" -> row("b", "10:00", 3), d("a", "10:10"))
+          assert(job.joins.size == 1 && sparks(job) == 1)
+          val out = job.feed(o("x", "20:00"), d("x", "20:00"), "e" -> row("x", "20:00"))
+          assert(out == (if (below == Hourly) Seq("2 3") else Nil))
+        }
+      // An outer join that Spark takes over has to satisfy Spark.
+      assert(!refusal(mixed(Hourly, "left_outer")(streams)).getCondition.startsWith("STREAMJOIN_"))
+    }
+  }
+
+  test("unbounded=spark: Spark's join above ours waits for our columns") {
+    withConf("spark.streamjoin.unbounded" -> "spark") {
+      // Bounded one way only, so that it is Spark's; its left rows leave by the watermark of e.
+      val query: Streams => DataFrame = streams =>
+        streams
+          .marked("o")
+          .join(streams.marked("d"), expr(Hourly), "left_outer")
+          .selectExpr("o.id", "o.t", "o.v", "d.v AS w")
+          .as("o")
+          .join(streams.marked("e"), expr("o.id = e.id AND e.t <= o.t + INTERVAL 1 HOUR"), "left_outer")
+          .selectExpr("o.v", "w", "e.v")
+      running(job(query)) { job =>
+        job.feed(o("a", "10:00", 1), d("z", "10:00"), "e" -> row("z", "10:00"))
+        assert(job.joins.size == 1 && sparks(job) == 1)
+        // Orders and the third stream run ahead; the order is held back by deliveries, and not lost as late above.
+        job.feed(o("x", "15:00", 8), "e" -> row("x", "15:00"))
+        job.feed(o("x", "15:00", 9), "e" -> row("y", "15:00"))
+        val out = job.feed(d("x", "20:00")) ++ job.feed(o("x", "20:00", 7), "e" -> row("y", "20:00")) ++
+          job.feed(o("x", "20:00", 7), d("x", "21:00"))
+        assert(out.contains("1 - -"))
+      }
+    }
+  }
+
+  test("a refused join can be explained") {
+    for (
+      frame <- Seq(
+        hourly(condition = "o.id = d.id")(streams),
+        hourly("left_anti", "o.v = d.v AND d.t > o.t")(streams),
+        mixed("o.v = d.v", on = Later)(streams)
+      )
+    ) {
+      val plan = frame.asInstanceOf[ClassicDataset[Row]].queryExecution.explainString(SimpleMode)
+      assert(plan.contains("StreamJoin refused: [STREAMJOIN_UNBOUNDED]"))
+    }
+  }
+
+  test("a join that is never true has no rows but those of a preserved side, at once") {
+    val never = s"$Hourly AND 1 = 0"
+    val fed = Seq(o("a", "10:00", 1), d("a", "10:00", 2))
+    for (
+      (how, out) <- Seq(
+        "inner" -> Nil,
+        "left_outer" -> Seq("1 -"),
+        "right_outer" -> Seq("- 2"),
+        "full_outer" -> Seq("- 2", "1 -")
+      );
+      condition <- Seq(never, "o.id = d.id AND 1 = 0", "false")
+    )
+      running(job(streams => picked(hourly(how, condition)(streams)))) { job =>
+        assert(job.feed(fed: _*) == out)
+        job.restart()
+        assert(job.feed(fed: _*) == out)
+        assert(job.joins.isEmpty && sparks(job) == 0, condition)
+      }
+    for ((how, out) <- Seq("left_semi" -> Nil, "left_anti" -> Seq("1")))
+      running(job(hourly(how, never)(_).selectExpr("o.v")))(job => assert(job.feed(fed: _*) == out))
+  }
+
+  test("update mode: inner and left semi joins, also below an aggregation") {
+    for (how <- Seq("inner", "left_semi"))
+      running(job(hourly(how)(_).selectExpr("o.v"), mode = "update")) { job =>
+        assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1"))
+        assert(job.feed(o("a", "10:10", 3)) == Seq("3"))
+        assert(job.joins.size == 1)
+      }
+    running(job(hourly()(_).groupBy("o.id").count(), mode = "update")) { job =>
+      assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("a 1"))
+      assert(job.feed(o("a", "10:10", 3)) == Seq("a 2"))
+    }
+  }
+
+  test("a setting that is no boolean is nothing to a batch query") {
+    val table = static("a" -> 1)
+    withConf("spark.sql.legacy.setCommandRejectsSparkCoreConfs" -> "false") {
+      val conf = spark.sessionState.conf
+      try {
+        conf.settings.put("spark.streamjoin.enabled", "off")
+        assert(table.as("o").join(table.as("d"), "id").count() == 1)
+      } finally conf.unsetConf("spark.streamjoin.enabled")
     }
   }
 

@@ -288,6 +288,32 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("a stream joined with itself, told apart by aliases alone") {
+    val selves = Seq[Streams => (DataFrame, DataFrame)](
+      streams => {
+        val events = streams.marked("o")
+        (events, events.toDF("id", "t", "v").as("d"))
+      },
+      streams => (streams.marked("o"), streams.marked("o").selectExpr("id AS id", "t", "v + 0 AS v").as("d")),
+      streams => {
+        streams.marked("o").createOrReplaceTempView("events")
+        spark.sql("CREATE OR REPLACE TEMP VIEW clicks AS SELECT id, t, v FROM events")
+        (spark.table("clicks").as("o"), spark.table("clicks").where("v > 1").as("d"))
+      }
+    )
+    for (inputs <- selves; how <- Seq("inner", "left_outer", "left_semi"))
+      running(job { streams =>
+        val (left, right) = inputs(streams)
+        left.join(right, expr(s"$Hourly AND d.v > o.v"), how).selectExpr("o.v")
+      }) { job =>
+        assert(job.feed(o("a", "10:00", 1)).isEmpty)
+        assert(job.feed(o("a", "10:30", 2), o("b", "10:30", 7)) == Seq("1"))
+        job.restart()
+        assert(job.feed(o("a", "10:40", 3)) == (if (how == "left_semi") Seq("2") else Seq("1", "2")))
+        assert(job.joins.size == 1)
+      }
+  }
+
   test("all that is there, and stop: what can come out does") {
     val streams = newStreams()
     streams.stream("o").addData(row("a", "10:00", 1), row("b", "10:00", 2))

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
+import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.DataFrame
@@ -81,7 +82,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     Case("o.id = d.id AND d.t >= o.t AND d.t <= o.t + (d.t - o.t) * 2", varies, "left"),
     Case("o.id = d.id AND d.t >= o.t AND date_trunc('HOUR', d.t) = date_trunc('HOUR', o.t)", varies, "left"),
     Case(
-      "o.id = d.id AND unix_timestamp(d.t) BETWEEN unix_timestamp(o.t) AND unix_timestamp(o.t) + 60",
+      "o.id = d.id AND unix_timestamp(d.t) BETWEEN unix_timestamp(o.t) AND unix_timestamp(o.t) + o.v",
       varies,
       "left"
     ),
@@ -203,14 +204,38 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     assert(error.getCondition == "STREAMJOIN_NO_WATERMARK")
   }
 
-  test("update and complete mode") {
-    for (mode <- Seq("update", "complete")) {
-      val error = refusal(join(Hourly), mode)
-      assert(error.getCondition == "STREAMJOIN_OUTPUT_MODE")
-      assert(error.getSqlState == "0A000")
-      assert(error.getMessage.contains(mode) && error.getMessage.contains("append"))
-      val aggregated = refusal(join(Hourly).groupBy("o.id").count(), mode)
-      assert(aggregated.getCondition == "STREAMJOIN_OUTPUT_MODE")
+  private def checkMode(how: String, mode: String, query: DataFrame => DataFrame = identity): Assertion = {
+    val error = refusal(query(join(Hourly, how)), mode)
+    assert(error.getCondition == "STREAMJOIN_OUTPUT_MODE")
+    assert(error.getSqlState == "0A000")
+    assert(error.getMessage.contains(mode) && error.getMessage.contains("append"))
+  }
+
+  test("update mode, but for inner and left semi joins, and complete mode") {
+    for (how <- Seq("left_outer", "right_outer", "full_outer", "left_anti")) checkMode(how, "update")
+    for (how <- Seq("inner", "left_semi", "left_outer")) checkMode(how, "complete")
+    checkMode("inner", "complete", _.groupBy("o.id").count())
+  }
+
+  test("an aggregation below a join in update mode is refused in Spark's words") {
+    val counts = streams.marked("o").groupBy(expr("window(o.t, '10 minutes') AS w"), expr("o.id")).count()
+    val frame = counts
+      .selectExpr("id", "w", "count")
+      .as("f")
+      .join(
+        streams.marked("d").selectExpr("id", "window(t, '10 minutes') AS w").as("d"),
+        expr("f.id = d.id AND f.w = d.w")
+      )
+    assert(refusal(frame, "update").getMessage.contains("global watermark"))
+  }
+
+  test("two watermarks on one input") {
+    val twice = streams.raw("o").withWatermark("t", "0 seconds").withColumn("u", expr("t + INTERVAL 1 HOUR"))
+    for (column <- Seq("u", "t")) {
+      val error = refusal(
+        twice.withWatermark(column, "5 seconds").as("o").join(streams.marked("d"), expr(Hourly))
+      )
+      assert(error.getCondition == "STREAMJOIN_TWO_WATERMARKS" && error.getMessageParameters.get("first") == "t")
     }
   }
 

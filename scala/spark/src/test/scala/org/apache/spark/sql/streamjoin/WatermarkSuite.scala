@@ -259,16 +259,42 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     picked(left.join(streams.marked("d"), expr(Hourly), "left_outer"))
   }
 
-  test("a filter after withWatermark does not hold it back") {
+  private def beforeFilter[T](body: => T): T =
+    withConf("spark.streamjoin.watermarkBeforeFilter" -> "true")(body)
+
+  test("a filter after withWatermark holds it back, as in Spark, unless it is asked to see all rows") {
     running(job(filtered)) { job =>
+      job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))
+      assert(files(job)(1) == "10:00 10:00")
+    }
+    beforeFilter {
+      running(job(filtered)) { job =>
+        job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))
+        assert(files(job)(1) == "12:00 10:00")
+      }
+    }
+  }
+
+  test("a filter on the event time itself, or one that is not deterministic, does not") {
+    running(job { streams =>
+      val left = streams.raw("o").withWatermark("t", "0 seconds").where("t < '2024-06-01 11:00:00' AND rand() >= 0")
+      picked(left.as("o").join(streams.marked("d"), expr(Hourly), "left_outer"))
+    }) { job =>
       job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))
       assert(files(job)(1) == "12:00 10:00")
     }
-    withConf("spark.streamjoin.watermarkBeforeFilter" -> "false") {
-      running(job(filtered)) { job =>
-        job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))
-        assert(files(job)(1) == "10:00 10:00")
-      }
+  }
+
+  test("what follows from a filter on the other input holds it back in every batch") {
+    running(job { streams =>
+      val left = streams.raw("o").where("v = 1").withWatermark("t", "0 seconds").as("o")
+      picked(left.join(streams.marked("d"), expr(s"$Hourly AND o.v = d.v")))
+    }) { job =>
+      // Spark knows nothing of an input that has no rows in a batch.
+      job.feed(d("x", "12:00", 2), d("x", "10:00", 1))
+      assert(files(job)(1) == "none 10:00")
+      job.feed(o("a", "10:00", 1), d("x", "13:00", 2))
+      assert(files(job)(2) == "10:00 10:00")
     }
   }
 
@@ -282,35 +308,37 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("rows that the join itself filters move it") {
+  test("rows that the join itself filters move it only where it is asked to see all rows") {
     // Spark puts isnotnull of the keys, and conditions on one input, below; they were not written there.
-    running(job(outer("inner", s"$Hourly AND d.v > 0"))) { job =>
+    def fed(job: Job): String = {
       job.feed(o(null, "12:00"), d("x", "11:00", -1), o("x", "10:00"), d(null, "12:30", 1))
-      assert(files(job)(1) == "12:00 12:30")
+      files(job)(1)
+    }
+    running(job(outer("inner", s"$Hourly AND d.v > 0")))(job => assert(fed(job) == "10:00 none"))
+    beforeFilter {
+      running(job(outer("inner", s"$Hourly AND d.v > 0")))(job => assert(fed(job) == "12:00 12:30"))
     }
   }
 
   test("the two sides of a stream joined with itself are two") {
-    running(job { streams =>
+    val query: Streams => DataFrame = streams => {
       val events = streams.raw("o").withWatermark("t", "0 seconds")
-      val slow = events.where("v > 0").as("o")
-      picked(slow.join(events.where("v < 0").as("d"), expr(Hourly), "left_outer"))
-    }) { job =>
-      job.feed(o("a", "10:00", 1), o("a", "10:30", -1), o("b", "10:00", 2), o("x", "12:00", -3))
-      // Both see all rows, as both are marked before the filter.
-      assert(files(job)(1) == "12:00 12:00")
-      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 -1", "2 -"))
+      picked(events.where("v > 0").as("o").join(events.where("v < 0").as("d"), expr(Hourly), "left_outer"))
     }
-    withConf("spark.streamjoin.watermarkBeforeFilter" -> "false") {
-      running(job { streams =>
-        val events = streams.raw("o").withWatermark("t", "0 seconds")
-        picked(events.where("v > 0").as("o").join(events.where("v < 0").as("d"), expr(Hourly), "left_outer"))
-      }) { job =>
-        job.feed(o("a", "10:00", 1), o("a", "10:30", -1), o("b", "10:00", 2), o("x", "12:00", -3))
-        assert(files(job)(1) == "10:00 12:00")
-        job.restart()
-        job.feed(o("c", "10:20", 3))
-        assert(files(job).maxBy(_._1)._2 == "10:20 12:00")
+    val rows = Seq(o("a", "10:00", 1), o("a", "10:30", -1), o("b", "10:00", 2), o("x", "12:00", -3))
+    running(job(query)) { job =>
+      job.feed(rows: _*)
+      assert(files(job)(1) == "10:00 12:00")
+      job.restart()
+      job.feed(o("c", "10:20", 3))
+      assert(files(job).maxBy(_._1)._2 == "10:20 12:00")
+    }
+    beforeFilter {
+      running(job(query)) { job =>
+        job.feed(rows: _*)
+        // Both see all rows, as both are marked before the filter.
+        assert(files(job)(1) == "12:00 12:00")
+        assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 -1", "2 -"))
       }
     }
   }

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.streamjoin.analysis
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SessionWindow}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan}
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan, Refused}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkLineage}
 
 /**
@@ -20,16 +21,24 @@ private[streamjoin] object AskForWatermarks {
       join <- ColumnWatermark.joins(watermark)
     } yield (join, if (endsLater(column)) 0L else JoinPlan.Behind)
     val asked = found.map(_._1)
+    val behind = found.groupMap(_._1.join) { case (join, behind) => join.key -> behind }
+    refusal(operator, asked) match {
+      case Some(refusal) => Refused(operator.nodeName, operator.output, operator.children, refusal)
+      case None if behind.isEmpty => operator
+      case None => operator.mapChildren(ask(_, behind.transform((_, keys) => furthest(keys))))
+    }
+  }
+
+  private def refusal(operator: LogicalPlan, asked: Seq[ColumnWatermark.Joined]): Option[AnalysisException] =
     asked
       .flatMap(Undefined.of(_, operator))
       .headOption
-      .foreach(where => throw Refusals.undefinedWatermark(operator.nodeName, where))
-    if (asked.nonEmpty && !SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))
-      throw Refusals.singleWatermark(operator.nodeName)
-    val behind = found.groupMap(_._1.join) { case (join, behind) => join.key -> behind }
-    if (behind.isEmpty) operator
-    else operator.mapChildren(ask(_, behind.transform((_, keys) => furthest(keys))))
-  }
+      .map(Refusals.undefinedWatermark(operator.nodeName, _))
+      .orElse(
+        Option.when(asked.nonEmpty && !SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))(
+          Refusals.singleWatermark(operator.nodeName)
+        )
+      )
 
   private def furthest(keys: Iterable[(Int, Long)]): Map[Int, Long] =
     keys.groupMap(_._1)(_._2).transform((_, behind) => behind.max)

@@ -83,7 +83,7 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
     expression.references.exists(column => WatermarkLineage.isTime(column) && side.contains(column))
 
   private def why(conjunct: Expression, greater: Expression, less: Expression): Option[NotConstant] =
-    Seq(greater, less).map(LinearTime.of).collectFirst {
+    Seq(LinearTime.ofBoth(greater, less)).flatMap { case (more, fewer) => Seq(more, fewer) }.collectFirst {
       case Left(LinearTime.Months(part)) =>
         NotConstant(
           conjunct,

@@ -11,26 +11,36 @@ import org.apache.spark.unsafe.types.CalendarInterval
 /**
  * An expression over event times as a sum: columns, each plus or minus, and a constant in microseconds.
  *
- * @param slack
- *   the value may differ from the sum by this many microseconds either way, where clocks change
+ * @param below
+ *   the value may be lower than the sum by this many microseconds, where clocks change or numbers are rounded
+ * @param above
+ *   it may be higher by as many
  */
 final private[streamjoin] case class LinearTime(
     plus: Seq[Attribute],
     minus: Seq[Attribute],
     constant: Long,
-    slack: Long
+    below: Long,
+    above: Long
 ) {
   def +(that: LinearTime): LinearTime =
     LinearTime(
       plus ++ that.plus,
       minus ++ that.minus,
       Math.addExact(constant, that.constant),
-      Math.addExact(slack, that.slack)
+      Math.addExact(below, that.below),
+      Math.addExact(above, that.above)
     )
 
-  def unary_- : LinearTime = LinearTime(minus, plus, Math.negateExact(constant), slack)
+  def unary_- : LinearTime = LinearTime(minus, plus, Math.negateExact(constant), above, below)
 
   def -(that: LinearTime): LinearTime = this + (-that)
+
+  /** The value is just the sum. */
+  def isExact: Boolean = below == 0 && above == 0
+
+  def widened(below: Long, above: Long): LinearTime =
+    copy(below = Math.addExact(this.below, below), above = Math.addExact(this.above, above))
 }
 
 private[streamjoin] object LinearTime {
@@ -49,9 +59,21 @@ private[streamjoin] object LinearTime {
   /** Differences of timestamps are bounded by less than this: ten years. */
   private val LongestDifference = 3653 * MICROS_PER_DAY
 
-  private val Zero = LinearTime(Nil, Nil, 0L, 0L)
+  private[analysis] val Zero = LinearTime(Nil, Nil, 0L, 0L, 0L)
 
-  def of(expression: Expression): Result =
+  def of(expression: Expression): Result = exactly(expression)(sum)
+
+  /** Both sides of a comparison: of times, or of numbers of seconds, milliseconds or microseconds. */
+  def ofBoth(greater: Expression, less: Expression): (Result, Result) =
+    if (!greater.dataType.isInstanceOf[NumericType]) (of(greater), of(less))
+    else
+      NumericTime.unit(greater, less) match {
+        case Some(unit) => (exactly(greater)(NumericTime.sum(_, unit)), exactly(less)(NumericTime.sum(_, unit)))
+        case None => (Left(Varies(greater)), Left(Varies(less)))
+      }
+
+  /** Sums that a long has no room for are none. */
+  private def exactly(expression: Expression)(sum: Expression => Result): Result =
     try sum(expression)
     catch { case _: ArithmeticException => Left(Varies(expression)) }
 
@@ -141,8 +163,7 @@ private[streamjoin] object LinearTime {
   private def widened(at: TimeZoneAwareExpression, span: Long, sum: LinearTime): LinearTime = {
     val zone: ZoneId = at.zoneId
     // The local clock may run a day ahead of the span (a zone that jumped over the date line).
-    sum.copy(slack =
-      Math.addExact(sum.slack, ClockChanges.largest(zone, Math.addExact(span, MICROS_PER_DAY)))
-    )
+    val change = ClockChanges.largest(zone, Math.addExact(span, MICROS_PER_DAY))
+    sum.widened(change, change)
   }
 }

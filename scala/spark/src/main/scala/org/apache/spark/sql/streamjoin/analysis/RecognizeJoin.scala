@@ -31,8 +31,8 @@ import streamjoin.core.{JoinType, Left => LeftSide, Side, TimeBound, TimeBounds}
 private[streamjoin] object RecognizeJoin {
 
   /** A join of two streams of a type that we run. Others (existence joins) stay Spark's. */
-  def isStreamJoin(left: LogicalPlan, right: LogicalPlan, joinType: SparkJoinType): Boolean =
-    left.isStreaming && right.isStreaming && typeOf(joinType).isDefined
+  def isStreamJoin(join: Join): Boolean =
+    join.left.isStreaming && join.right.isStreaming && typeOf(join.joinType).isDefined
 
   def typeOf(joinType: SparkJoinType): Option[JoinType] = joinType match {
     case _: InnerLike => Some(JoinType.Inner)
@@ -90,13 +90,16 @@ private[streamjoin] object RecognizeJoin {
     /** The keys of either side, which are compared by their bytes, and what is left of the condition. */
     private val (leftKeys, rightKeys, rest) = join match {
       case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
-        val (byBytes, byValue) = leftKeys.zip(rightKeys).map(comparable).partition { case (left, _) =>
-          UnsafeRowUtils.isBinaryStable(left.dataType)
+        val (byBytes, byValue) = leftKeys.zip(rightKeys).map(comparable).partition { case (left, right) =>
+          UnsafeRowUtils.isBinaryStable(left.dataType) && Seq(left, right).forall(isLasting)
         }
         val besides = byValue.map { case (left, right) => EqualTo(left, right) } ++ other
         (byBytes.map(_._1), byBytes.map(_._2), PredicateParts.all(besides))
       case _ => (Nil, Nil, join.condition)
     }
+
+    /** It is the same in every batch: a stored key is that of the batch in which its row came. */
+    private def isLasting(key: Expression): Boolean = key.deterministic && !BatchTime.isIn(key)
 
     /** Strings of a collation by their collation keys, which Spark puts in for columns only (RewriteCollationJoin). */
     private def comparable(keys: (Expression, Expression)): (Expression, Expression) = keys match {

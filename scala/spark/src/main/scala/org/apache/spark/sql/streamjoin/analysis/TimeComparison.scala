@@ -51,15 +51,16 @@ private[streamjoin] object TimeComparison {
           case _ => None
         }
       case _ =>
+        val (more, fewer) = LinearTime.ofBoth(greater, less)
         for {
-          more <- LinearTime.of(greater).toOption
-          fewer <- LinearTime.of(less).toOption
+          more <- more.toOption
+          fewer <- fewer.toOption
           difference <- Try(more - fewer).toOption
           found <- difference match {
             // out - in + constant >= 0, and one microsecond less where the comparison is strict.
-            case LinearTime(Seq(out), Seq(in), constant, slack) =>
-              Try(Math.addExact(constant, slack - (if (strict) 1 else 0))).toOption
-                .map(TimeComparison(out, in, _, exact = slack == 0))
+            case LinearTime(Seq(out), Seq(in), constant, _, above) =>
+              Try(Math.addExact(constant, above - (if (strict) 1 else 0))).toOption
+                .map(TimeComparison(out, in, _, exact = difference.isExact))
             case _ => None
           }
         } yield found

@@ -11,6 +11,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
@@ -58,14 +59,29 @@ final private[streamjoin] class BatchBinding(
     watermarkLog: KeyedWatermarkLog,
     joinLog: JoinLog,
     execution: IncrementalExecution
-) {
+) extends Logging {
   import BatchBinding._
 
   lazy val lateValues: WatermarkValues = late.values(sparkLate)
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
 
-  /** The number of tasks of a join, each with a state store of its own. */
-  def partitions(join: JoinPlan): Int = if (join.routing == Routing.OneTask) 1 else execution.numStateStores
+  /**
+   * The number of tasks of a join, each with a state store of its own. It stays what it was in the first batch, for rows
+   * stay in the store of their task.
+   */
+  def partitions(join: JoinPlan): Int = tasks.getOrElseUpdate(
+    join.ordinal,
+    if (join.routing == Routing.OneTask) 1
+    else joinLog.tasks(join.ordinal).getOrElse(firstPartitions(join.routing))
+  )
+
+  private val tasks = mutable.Map.empty[Int, Int]
+
+  /** Rows that go to every task go to no more than can run at once. */
+  private def firstPartitions(routing: Routing): Int = routing match {
+    case _: Routing.Spread => math.min(execution.numStateStores, execution.sparkSession.sparkContext.defaultParallelism)
+    case _ => execution.numStateStores
+  }
 
   /** Where the rows of a join are. */
   def stateInfo(join: JoinPlan): StatefulOperatorStateInfo = {
@@ -102,7 +118,15 @@ final private[streamjoin] class BatchBinding(
 
   /** Before the first batch of a run: the join has to be the one whose state is there. */
   def verify(join: IntervalJoin): Unit =
-    if (execution.isFirstBatch) joinLog.verifyOrRecord(join, execution.numStateStores)
+    if (execution.isFirstBatch) {
+      val (counts, asked) = (partitions(join.plan), SQLConf.get.numShufflePartitions)
+      joinLog.verifyOrRecord(join, counts)
+      if (batch > 0 && counts != asked)
+        logInfo(
+          s"Join ${join.plan.ordinal + 1} goes on with the $counts partitions of its checkpoint, " +
+            s"not with the $asked of spark.sql.shuffle.partitions"
+        )
+    }
 
   /** The watermarks of the next batch, once this one has run; they are in the checkpoint. */
   def next: QueryWatermarks = {
@@ -158,7 +182,19 @@ private[streamjoin] object BatchBinding {
     Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
 
   /** The batch that this thread plans, or none where a plan is only being explained. */
-  def current(session: SparkSession): Option[BatchBinding] =
+  def current(session: SparkSession): Option[BatchBinding] = planned(session).map { case (context, execution) =>
+    Option(bindings.get(execution)).flatMap(known => Option(known.get)).getOrElse {
+      val made = bind(session, context, execution)
+      bindings.put(execution, new WeakReference(made))
+      made
+    }
+  }
+
+  /** The time of the batch that this thread plans, as it is in the offset log, in milliseconds. */
+  def currentTime(session: SparkSession): Option[Long] =
+    planned(session).map(_._2.offsetSeqMetadata.batchTimestampMs)
+
+  private def planned(session: SparkSession): Option[(MicroBatchExecutionContext, IncrementalExecution)] =
     for {
       id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
       classic = session.asInstanceOf[ClassicSession]
@@ -172,11 +208,7 @@ private[streamjoin] object BatchBinding {
         case _ => None
       }
       execution <- Option(context.executionPlan)
-    } yield Option(bindings.get(execution)).flatMap(known => Option(known.get)).getOrElse {
-      val made = bind(session, context, execution)
-      bindings.put(execution, new WeakReference(made))
-      made
-    }
+    } yield (context, execution)
 
   // Asking the current execution for its executed plan would recurse: it is what is being made.
   private def bind(

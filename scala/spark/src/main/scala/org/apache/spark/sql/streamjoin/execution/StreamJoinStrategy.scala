@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThroug
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.plans.{Barrier, IntervalJoin, NewestTime}
+import org.apache.spark.sql.streamjoin.plans.{Barrier, IntervalJoin, NewestTime, Refused}
 import org.apache.spark.sql.types.IntegerType
 
 import streamjoin.core.{Left, Right, Side}
@@ -18,12 +18,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case join: IntervalJoin =>
       val binding = BatchBinding.current(session)
-      binding.foreach { batch =>
-        batch.verify(join)
-        // Spark switches it off for queries whose joins it sees (MicroBatchExecution); ours are hidden from it. This is
-        // the query's own copy of the session.
-        SQLConf.get.setConf(SQLConf.ADAPTIVE_EXECUTION_ENABLED, false)
-      }
+      binding.foreach(_.verify(join))
       val tasks = binding.fold(SQLConf.get.numShufflePartitions)(_.partitions(join.plan))
       def input(side: Side, plan: LogicalPlan): SparkPlan = {
         val rows = planLater(NewestTime.noted(plan))
@@ -39,6 +34,8 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         input(Left, join.left),
         input(Right, join.right)
       ) :: Nil
+    case refused: Refused =>
+      RefusedExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
     case barrier: Barrier => planLater(barrier.child) :: Nil
     case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case _ => Nil

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.plans
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
@@ -10,9 +11,10 @@ import org.apache.spark.sql.types.TimestampType
 import streamjoin.core.{JoinType, Left, Right, Side, TimeBounds}
 
 /**
- * A join of two streams as the user wrote it, out of sight of Spark's checker of unsupported operations, which refuses
- * some of what we run (left anti joins; outer joins whose bound it does not see). It stands in the query from
- * `start()` until the optimizer, where [[org.apache.spark.sql.streamjoin.RestoreJoins]] makes it a `Join` again.
+ * A join of two streams that we run, out of sight of Spark's checker of unsupported operations, which
+ * refuses some of them (left anti joins; outer joins whose bound it does not see). It stands in the query
+ * for as long as the checker looks at it, and is a `Join` again before anything else is done
+ * ([[org.apache.spark.sql.streamjoin.RestoreJoins]]).
  */
 final private[streamjoin] case class HiddenJoin(
     left: LogicalPlan,
@@ -20,17 +22,33 @@ final private[streamjoin] case class HiddenJoin(
     joinType: SparkJoinType,
     condition: Option[Expression],
     hint: JoinHint
-) extends BinaryNode
-    with SupportsNonDeterministicExpression {
+) extends BinaryNode {
   lazy val join: Join = Join(left, right, joinType, condition, hint)
-
-  /** The time of the batch counts as one until the optimizer is done; nothing else gets past the checks of a `Join`. */
-  override def allowNonDeterministicExpression: Boolean = true
 
   override def output: Seq[Attribute] = join.output
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): HiddenJoin =
     copy(left = newLeft, right = newRight)
+}
+
+/**
+ * An operator that is refused. Only a plan that is explained has one: `start()` throws the refusal.
+ *
+ * @param what
+ *   the operator in a word
+ */
+final private[streamjoin] case class Refused(
+    what: String,
+    output: Seq[Attribute],
+    children: Seq[LogicalPlan],
+    refusal: AnalysisException
+) extends LogicalPlan {
+
+  // The exception has neither columns nor nodes in it, but says equals to itself alone.
+  override protected def stringArgs: Iterator[Any] = Iterator(what, refusal.getCondition)
+
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): Refused =
+    copy(children = newChildren)
 }
 
 /** A node that only keeps Spark's rules from its child. Planned away by the strategy: later batches of the optimizer push again. */
@@ -39,13 +57,17 @@ sealed private[streamjoin] trait Barrier extends UnaryNode {
 }
 
 /**
- * Stands on an `EventTimeWatermark` and keeps filters above it, so that the watermark sees the rows as they were written.
+ * Stands on an `EventTimeWatermark` and keeps filters above it until it is known which of them Spark would
+ * push below: the same in every batch, whatever is in the batch ([[analysis.WatermarkPlacement]]).
  *
- * It also keeps to itself what Spark knows of the rows below: of a union it knows in one batch, in which a branch has no
- * rows, what holds for the others, and would filter the other input of the join by it.
+ * @param known
+ *   what holds for all rows below, worked out from the query. Spark works it out from the plan of a batch:
+ *   where an input has no rows in it, it knows more or less than in the batch before, and would filter the
+ *   other input of the join by it.
  */
-final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan) extends Barrier {
-  override protected lazy val validConstraints: ExpressionSet = ExpressionSet()
+final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan, known: Seq[Expression])
+    extends Barrier {
+  override protected lazy val validConstraints: ExpressionSet = ExpressionSet(known)
 
   override protected def withNewChildInternal(newChild: LogicalPlan): WatermarkBarrier =
     copy(child = newChild)
@@ -194,6 +216,9 @@ final private[streamjoin] case class IntervalJoin(
 ) extends BinaryNode {
 
   override def output: Seq[Attribute] = plan.output(left.output, right.output)
+
+  /** Not what the rows of the batch say: rows of its state come out too, however small the batch is. */
+  override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): IntervalJoin =
     copy(left = newLeft, right = newRight)

@@ -173,8 +173,8 @@ private[streamjoin] object RowConstraints {
       Some(Derived(column.exprId, column.exprId, 0L, 0L))
     case alias @ Alias(LastInstant(window), _) => Some(Derived(alias.exprId, window.exprId, 0L, 0L))
     case alias @ Alias(child, _) if alias.dataType == TimestampType =>
-      LinearTime.of(child).toOption.collect { case LinearTime(Seq(base), Seq(), constant, slack) =>
-        Derived(alias.exprId, base.exprId, constant - slack, constant + slack)
+      LinearTime.of(child).toOption.collect { case LinearTime(Seq(base), Seq(), constant, below, above) =>
+        Derived(alias.exprId, base.exprId, constant - below, constant + above)
       }
     case alias @ Alias(column: Attribute, _) if WatermarkLineage.isWindow(column) =>
       Some(Derived(alias.exprId, column.exprId, 0L, 0L))

@@ -93,9 +93,9 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
     LinearTime
       .of(expression)
       .toOption
-      .collect { case LinearTime(Seq(base), Seq(), constant, slack) =>
+      .collect { case LinearTime(Seq(base), Seq(), constant, below, _) =>
         of(base, child)
-          .map(watermark => if (constant == slack) watermark else Shifted(constant - slack, watermark))
+          .map(watermark => if (constant == below) watermark else Shifted(constant - below, watermark))
       }
       .flatten
 
@@ -144,6 +144,13 @@ private[streamjoin] object WatermarkLineage {
     case join: Join => join.left.isStreaming && join.right.isStreaming
     case _ => false
   })
+
+  /** The mark that a second one above would take off: on the same rows, with no operator of state between. */
+  def markBelow(plan: LogicalPlan): Option[EventTimeWatermark] = plan match {
+    case mark: EventTimeWatermark => Some(mark)
+    case stateful if isStateful(stateful) => None
+    case other => other.children.flatMap(markBelow).headOption
+  }
 
   /** An event-time column as Spark knows it. */
   def isMarked(attribute: Attribute): Boolean = attribute.metadata.contains(EventTimeWatermark.delayKey)

@@ -1,0 +1,58 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import org.apache.spark.sql.catalyst.expressions.Literal.FalseLiteral
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, Literal, NamedExpression}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.streamjoin.plans.Barrier
+
+import streamjoin.core.{JoinType, Left, Right, Side}
+
+/**
+ * A join whose condition is never true (`AND 1 = 0`), as what is left of it: rows of a preserved side come
+ * out by themselves at once, and nothing is kept.
+ */
+private[streamjoin] object NeverTrue {
+
+  def unapply(plan: LogicalPlan): Option[LogicalPlan] = plan match {
+    case join: Join if RecognizeJoin.isStreamJoin(join) =>
+      val never = join.condition.exists(isNever) || join.children.exists(hasNoRows)
+      Option.when(never)(rows(join))
+    case _ => None
+  }
+
+  private def isNever(condition: Expression): Boolean = condition match {
+    case FalseLiteral | Literal(null, _) => true
+    case _ => false
+  }
+
+  /** In no batch: Spark has pushed the condition to this input, and leaves the filter there (`PruneFilters`). */
+  private def hasNoRows(plan: LogicalPlan): Boolean = plan match {
+    case Filter(condition, child) => isNever(condition) || hasNoRows(child)
+    case _: Project | _: EventTimeWatermark | _: Barrier => plan.children.exists(hasNoRows)
+    case union: Union => union.children.forall(hasNoRows)
+    case _ => false
+  }
+
+  private def rows(join: Join): LogicalPlan = RecognizeJoin.typeOf(join.joinType).get match {
+    case JoinType.LeftAnti => join.left
+    case joinType =>
+      Side.both.filter(joinType.pads) match {
+        case Seq() => LocalRelation(join.output, isStreaming = true)
+        case Seq(side) => padded(join, side)
+        case _ =>
+          // The columns of a union are those of its first branch.
+          val second = padded(join, Right)
+          Union(Seq(padded(join, Left), Project(second.output.map(column => Alias(column, column.name)()), second)))
+      }
+  }
+
+  private def padded(join: Join, side: Side): Project = {
+    def column(attribute: Attribute, own: Boolean): NamedExpression =
+      if (own) attribute
+      else Alias(Literal(null, attribute.dataType), attribute.name)(attribute.exprId, attribute.qualifier)
+    Project(
+      join.left.output.map(column(_, own = side == Left)) ++ join.right.output.map(column(_, own = side == Right)),
+      if (side == Left) join.left else join.right
+    )
+  }
+}
