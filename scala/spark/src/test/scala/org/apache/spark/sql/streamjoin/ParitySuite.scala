@@ -14,5 +14,10 @@ class ParitySuite extends AnyFunSuite with ParityTest {
     assert(!plain.sparkContext.getConf.contains("spark.streamjoin.enabled"))
   }
 
-  testAll[ParityCase](ParityShapes.cases, _.name)(compare)
+  private val all =
+    ParityShapes.cases ++ ParityColumns.cases ++ ParityTimes.cases ++ ParityOperators.cases
+
+  private val only = sys.props.get("PARITY")
+
+  testAll[ParityCase](all.filter(each => only.forall(each.name.matches)), _.name)(compare)
 }
