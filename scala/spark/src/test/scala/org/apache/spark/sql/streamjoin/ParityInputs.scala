@@ -70,7 +70,7 @@ private[streamjoin] object ParityInputs {
     }
 
   private def last(name: String): Seq[Event] =
-    Seq("end", s"end-$name").map(id => Event(id, Some(Start.plusDays(2)), 7))
+    Seq("end", s"end-$name").map(id => Event(id, Some(Start.plusDays(2)), 6))
 
   private def json(event: Event): String = {
     def text(value: String) = if (value == null) "null" else s"\"$value\""

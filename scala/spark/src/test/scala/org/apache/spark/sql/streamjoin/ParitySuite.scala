@@ -15,9 +15,12 @@ class ParitySuite extends AnyFunSuite with ParityTest {
   }
 
   private val all =
-    ParityShapes.cases ++ ParityColumns.cases ++ ParityTimes.cases ++ ParityOperators.cases
+    ParityShapes.cases ++ ParityColumns.cases ++ ParityTimes.cases ++ ParityOperators.cases ++ ParityRuns.cases
 
   private val only = sys.props.get("PARITY")
 
   testAll[ParityCase](all.filter(each => only.forall(each.name.matches)), _.name)(compare)
+
+  for ((name, settings) <- ParityTables.settings)
+    test(s"joins of tables $name")(compareTables(ParityTables.queries, settings))
 }

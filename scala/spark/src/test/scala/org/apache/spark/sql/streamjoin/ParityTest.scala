@@ -77,8 +77,11 @@ private[streamjoin] object ParityCase {
   /** Until so many files have been read. */
   final case class Run(files: Int = ParityInputs.FileCount, settings: Seq[(String, String)] = Nil)
 
-  /** Gives the writer a sink that takes batches of rows; what it has taken is read at the end of each run. */
-  type Write = (DataStreamWriter[Row], Sink) => StreamingQuery
+  /** A sink, and how to read what it has received. */
+  trait Write {
+    def start(writer: DataStreamWriter[Row], sink: Sink): StreamingQuery
+    def finish(sink: Sink): Unit = ()
+  }
 
   /** What a sink has received; `folder` is there for sinks of files. */
   final class Sink(val session: SparkSession, val folder: Path) {
@@ -103,7 +106,7 @@ private[streamjoin] object ParityCase {
   val collect: Write = (writer, sink) =>
     writer.foreachBatch { (batch: DataFrame, id: Long) => sink.add(id, batch.collect().toSeq) }.start()
 
-  private def text(row: Row): String = text(row: Any)
+  def text(row: Row): String = text(row: Any)
 
   private def text(value: Any): String = value match {
     case null => "-"
@@ -126,16 +129,23 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
 
   override protected def extensions: String = ""
 
-  protected lazy val plain: SparkSession = spark
+  protected lazy val plain: SparkSession = session(SparkSession.builder())
 
-  protected lazy val extended: SparkSession = {
-    val without = plain
+  protected lazy val extended: SparkSession = session(
+    SparkSession.builder().withExtensions(new StreamJoinExtensions())
+  )
+
+  /** One on the context of the suite that shares nothing else with others. */
+  private def session(builder: SparkSession.Builder): SparkSession = {
+    assert(spark.sparkContext ne null)
     SparkSession.clearActiveSession()
     SparkSession.clearDefaultSession()
-    try SparkSession.builder().withExtensions(new StreamJoinExtensions()).getOrCreate()
+    try
+      // Isolated, each query has a class loader of its own and loads all classes of its tasks again.
+      builder.config("spark.sql.artifact.isolation.enabled", false).getOrCreate()
     finally {
-      SparkSession.setDefaultSession(without)
-      SparkSession.setActiveSession(without)
+      SparkSession.setDefaultSession(spark)
+      SparkSession.clearActiveSession()
     }
   }
 
@@ -188,6 +198,22 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
     else same(Seq(without.rows.flatten.sorted), Seq(withIt.rows.flatten.sorted))
   }
 
+  /** Queries on tables, in one session each. */
+  protected def compareTables(queries: Seq[String], settings: Seq[(String, String)]): Assertion = {
+    val answers = Seq(plain, extended).map { root =>
+      val session = root.newSession()
+      settings.foreach { case (key, value) => session.conf.set(key, value) }
+      SparkSession.setActiveSession(session)
+      try {
+        new ParityInputs(session, files, streaming = false).views()
+        queries.map(query => withClue(s"$query: ")(session.sql(query).collect().map(text(_: Row)).sorted.toSeq))
+      } finally SparkSession.clearActiveSession()
+    }
+    for (((query, without), withIt) <- queries.zip(answers.head).zip(answers(1)))
+      withClue(s"$query: ")(same(Seq(without), Seq(withIt)))
+    assert(answers.head.exists(_.nonEmpty))
+  }
+
   private def same(expected: Seq[Seq[String]], found: Seq[Seq[String]]): Assertion = {
     for (((some, others), at) <- expected.zipAll(found, Nil, Nil).zipWithIndex if some != others)
       fail(
@@ -220,8 +246,10 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
           .outputMode(each.mode)
           .option("checkpointLocation", checkpoint)
         each.trigger.foreach(writer.trigger)
-        val query = each.write(writer, sink)
-        query.processAllAvailable()
+        val query = each.write.start(writer, sink)
+        if (each.trigger.exists(_ != Trigger.ProcessingTime(0))) assert(query.awaitTermination(60000), "it runs on")
+        else query.processAllAvailable()
+        if (number == each.runs.size - 1) each.write.finish(sink)
         plan = query
           .asInstanceOf[StreamingQueryWrapper]
           .streamingQuery

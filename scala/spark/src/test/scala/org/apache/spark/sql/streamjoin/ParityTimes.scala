@@ -13,6 +13,9 @@ private[streamjoin] object ParityTimes {
   private def bound(condition: String) =
     sql(s"bound: $condition", s"SELECT o.v, d.v AS w, o.t AS a, d.t AS b FROM o JOIN d ON o.id = d.id AND $condition")
 
+  private def filter(condition: String) =
+    sql(s"WHERE: $condition", s"SELECT o.v, d.v AS w, o.t AS a FROM o JOIN d ON $Both WHERE $condition")
+
   private def padded(condition: String) = sql(
     s"bound of a left join: $condition",
     s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON o.id = d.id AND $condition WHERE o.t IS NOT NULL"
@@ -33,7 +36,6 @@ private[streamjoin] object ParityTimes {
     bound("CAST(d.t AS BIGINT) > CAST(o.t AS BIGINT) AND CAST(d.t AS BIGINT) < CAST(o.t AS BIGINT) + 600"),
     padded(seconds(t => s"CAST($t AS BIGINT)")),
     padded(seconds(t => s"CAST($t AS DOUBLE)")),
-    padded(seconds(t => s"unix_timestamp($t)")),
     bound("abs(unix_timestamp(d.t) - unix_timestamp(o.t)) <= 600").either,
     bound("timestampdiff(MINUTE, o.t, d.t) BETWEEN 0 AND 10").either,
     bound("to_date(d.t) = to_date(o.t)").either,
@@ -68,16 +70,19 @@ private[streamjoin] object ParityTimes {
 
   private val now = Seq(
     bound(s"$Bound AND greatest(o.t, d.t) < now()"),
-    bound(s"$Bound AND d.t < current_timestamp() AND o.t < localtimestamp()"),
-    bound(s"$Bound AND o.t < now() - INTERVAL 1 DAY"),
-    bound(s"$Bound AND current_date() > to_date(o.t)"),
-    bound(s"$Bound AND datediff(current_date(), o.t) = datediff(current_date(), d.t)"),
-    bound(s"$Bound AND current_timestamp() - o.t = current_timestamp() - d.t"),
+    bound(s"$Bound AND d.t < now() AND o.t < now() - INTERVAL 1 DAY"),
+    bound(s"$Bound AND datediff(now(), o.t) = datediff(now(), d.t)"),
+    bound(s"$Bound AND now() - o.t = now() - d.t"),
+    bound(s"$Bound AND to_date(now()) > to_date(o.t) AND o.v < year(now())"),
+    bound(s"$Bound AND now() > o.t AND now() > d.t AND CAST(now() AS BIGINT) > o.v + d.v"),
+    filter("datediff(current_date(), o.t) = datediff(current_date(), d.t)"),
+    filter("current_timestamp() - o.t = current_timestamp() - d.t"),
+    filter("o.t < current_date() AND d.t < localtimestamp()"),
+    filter("greatest(o.t, d.t) < now()"),
     padded(s"$Bound AND greatest(o.t, d.t) < now()"),
     sql("current_date() in select", s"SELECT o.v, d.v AS w, current_date() > o.t AS past, year(now()) > 2024 AS late FROM o JOIN d ON $Both"),
-    sql("current_date() in WHERE", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE o.t < current_date() AND d.t < now()"),
     sql("now() below", s"SELECT o.v, d.v AS w FROM (SELECT *, now() > t AS past FROM o WHERE t < now()) o JOIN d ON $Both AND o.past"),
-    sql("current_date() in an equality alone", s"SELECT o.v, d.v AS w FROM o JOIN d ON o.v + datediff(current_date(), o.t) = d.v + datediff(current_date(), d.t) AND $Bound").either
+    sql("now() in the only equality", s"SELECT o.v, d.v AS w FROM o JOIN d ON datediff(now(), o.t) + o.v = datediff(now(), d.t) + d.v AND $Bound").either
   )
 
   private def windowed(in: DataFrame, name: String, size: String, slide: Option[String] = None) =
@@ -85,7 +90,8 @@ private[streamjoin] object ParityTimes {
 
   private val windows = Seq(
     frame("equal tumbling windows") { in =>
-      windowed(in.o, "o", "10 minutes").join(windowed(in.d, "d", "10 minutes"), expr("o.id = d.id AND o.w = d.w"))
+      val (o, d) = (windowed(in.o, "o", "10 minutes").drop("t").as("o"), windowed(in.d, "d", "10 minutes").drop("t").as("d"))
+      o.join(d, expr("o.id = d.id AND o.w = d.w"))
     },
     frame("equal tumbling windows, left outer, by names") { in =>
       val o = windowed(in.o.where("t IS NOT NULL"), "o", "10 minutes").select("id", "w", "v")
@@ -95,9 +101,9 @@ private[streamjoin] object ParityTimes {
       val (o, d) = (windowed(in.o, "o", "10 minutes", Some("5 minutes")), windowed(in.d, "d", "10 minutes", Some("5 minutes")))
       o.join(d, expr("o.id = d.id AND o.w = d.w")).select("o.id", "o.w", "o.v", "d.v")
     },
-    frame("windows beside bounds") { in =>
-      val (o, d) = (windowed(in.o, "o", "10 minutes"), windowed(in.d, "d", "10 minutes"))
-      o.join(d, expr(s"$Both AND o.w.start = d.w.start")).select("o.v", "d.v", "o.w.end")
+    frame("starts of windows beside bounds") { in =>
+      val o = in.o.selectExpr("*", "window(t, '10 minutes').start AS s").as("o")
+      o.join(in.d.selectExpr("*", "window(t, '10 minutes').start AS s").as("d"), expr(s"$Both AND o.s = d.s"))
     },
     sql("window in the condition", s"SELECT o.v, d.v AS w FROM (SELECT *, window(t, '10 minutes') AS w FROM o) o JOIN (SELECT *, window(t, '10 minutes') AS w FROM d) d ON o.id = d.id AND o.w = d.w AND o.v < d.v"),
     frame("a window above, of a pair")(in => in.o.join(in.d, expr(Both)).select(window(col("o.t"), "5 minutes"), col("d.v")))
