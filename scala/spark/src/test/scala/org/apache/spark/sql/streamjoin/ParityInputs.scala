@@ -22,12 +22,12 @@ private[streamjoin] object ParityInputs {
     "m MAP<STRING, INT>, dec DECIMAL(20, 4), day DATE, bin BINARY, dbl DOUBLE, flag BOOLEAN, long BIGINT, text STRING"
 
   private val Start = LocalDateTime.parse("2024-06-01T10:00:00")
-  private val Files_ = 3
-  private val RowsOfFile = 10
+  private val Overlapping = 2
+  private val RowsOfFile = 14
   private val Seed = 13
 
   /** How many files each stream has, the last one included. */
-  val FileCount: Int = Files_ + 1
+  val FileCount: Int = Overlapping + 1
 
   private final case class Event(id: String, t: Option[LocalDateTime], v: Int, kind: String = "order")
 
@@ -51,6 +51,10 @@ private[streamjoin] object ParityInputs {
       "mixed" -> named("o").zip(ahead).map { case (some, others) => some ++ others },
       // A row that a filter removes.
       "corrupt" -> named("o").zipWithIndex.map { case (some, at) => if (at == 0) some :+ corrupt else some },
+      // One file, and no more.
+      "short" -> named("d").take(1),
+      // Nothing, and then the rows.
+      "belated" -> (Seq(Event("none", None, 0)) +: named("d").tail),
       // Over the night in which Berlin sets its clocks back.
       "autumn" -> named("o").map(_.map(moved)),
       "autumn2" -> named("d").map(_.map(moved))
@@ -61,7 +65,7 @@ private[streamjoin] object ParityInputs {
 
   /** Ties, duplicates, nulls in keys and times, keys that only this stream has. */
   private def events(name: String, random: Random): Seq[Seq[Event]] =
-    for (file <- 0 until Files_) yield {
+    for (file <- 0 until Overlapping) yield {
       val some = Seq.fill(RowsOfFile) {
         val id = Seq("a", "a", "b", "b", "c", "A", s"only-$name")(random.nextInt(7))
         Event(id, Some(Start.plusMinutes(15L * file + random.nextInt(24))), random.nextInt(6))
@@ -99,12 +103,13 @@ private[streamjoin] object ParityInputs {
     for (stream <- Files.list(from).iterator().asScala; number <- 0 until files) {
       val file = Path.of(stream.getFileName.toString, s"$number.json")
       Files.createDirectories(to.resolve(file).getParent)
-      Files.copy(
-        from.resolve(file),
-        to.resolve(file),
-        StandardCopyOption.COPY_ATTRIBUTES,
-        StandardCopyOption.REPLACE_EXISTING
-      )
+      if (Files.exists(from.resolve(file)))
+        Files.copy(
+          from.resolve(file),
+          to.resolve(file),
+          StandardCopyOption.COPY_ATTRIBUTES,
+          StandardCopyOption.REPLACE_EXISTING
+        )
     }
 }
 

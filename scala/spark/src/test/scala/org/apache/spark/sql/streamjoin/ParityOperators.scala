@@ -104,6 +104,10 @@ private[streamjoin] object ParityOperators {
     frame("a union by name of two joins of the same streams") { in =>
       pairs(in).select("id", "w").unionByName(pairs(in).where("w > 2").selectExpr("w", "id"))
     },
+    frame("a union with itself below") { in =>
+      val o = in.raw("o").withWatermark("t", "10 minutes")
+      o.union(o.where("v > 2")).as("o").join(in.d, expr(Both)).select("o.v", "d.v")
+    },
     sql("UNION ALL in SQL", s"SELECT x.id, d.v AS w FROM (SELECT id, t FROM o UNION ALL SELECT id, t FROM e) x JOIN d ON x.id = d.id AND d.t BETWEEN x.t AND x.t + INTERVAL 10 MINUTES")
   )
 
@@ -147,8 +151,6 @@ private[streamjoin] object ParityOperators {
     frame("repartition below")(in => in.o.repartition(3).as("o").join(in.d.repartition(col("v")).as("d"), expr(Both))),
     frame("coalesce below and above")(in => in.o.coalesce(1).as("o").join(in.d, expr(Both)).coalesce(1).select("o.v", "d.v")),
     frame("repartition above")(in => pairs(in).repartition(3, col("w"))),
-    frame("sample below")(in => in.o.sample(0.6, 3L).as("o").join(in.d, expr(Both))),
-    frame("rows sorted within partitions above")(in => pairs(in).sortWithinPartitions("w")),
     frame("observed below and above") { in =>
       in.o.observe("below", count("*")).as("o").join(in.d, expr(Both)).select("o.v", "d.v").observe("above", max("d.v"))
     },
@@ -214,6 +216,10 @@ private[streamjoin] object ParityOperators {
     frame("update: a chain")(in => pairs(in).join(in.e, expr(third)).select("p.id", "p.w", "e.v")).whole
   ).map(_.update)
 
+  private val complete = Seq(
+    frame("complete: counts above")(in => pairs(in).groupBy("id").count()).copy(mode = "complete")
+  )
+
   private final class LongestText extends Aggregator[String, String, String] {
     override def zero: String = ""
     override def reduce(a: String, b: String): String = merge(a, b)
@@ -225,5 +231,5 @@ private[streamjoin] object ParityOperators {
   }
 
   val cases: Seq[ParityCase] =
-    aggregations ++ duplicates ++ tables ++ unions ++ chains ++ rows ++ states ++ updates
+    aggregations ++ duplicates ++ tables ++ unions ++ chains ++ rows ++ states ++ updates ++ complete
 }

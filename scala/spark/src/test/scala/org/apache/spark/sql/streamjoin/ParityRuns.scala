@@ -72,7 +72,25 @@ private[streamjoin] object ParityRuns {
       sink.add(id, batch.groupBy().count().where("count > 0").collect().toSeq)
     }.start()
 
+  private object Table extends Write {
+    override def start(writer: DataStreamWriter[Row], sink: Sink): StreamingQuery =
+      writer.format("parquet").option("path", sink.folder.resolve("rows").toString).toTable("received")
+    override def finish(sink: Sink): Unit = sink.add(0, sink.session.table("received").collect().toSeq)
+  }
+
+  /** Fails in its second batch when it has taken the rows of it; a run after that takes them again. */
+  private def failing: Write = {
+    val failed = ConcurrentHashMap.newKeySet[String]()
+    (writer, sink) =>
+      writer.foreachBatch { (batch: DataFrame, id: Long) =>
+        val rows = batch.collect().toSeq
+        if (id == 1 && failed.add(sink.folder.toString)) sys.error("on purpose")
+        sink.add(id, rows)
+      }.start()
+  }
+
   private val sinks = Seq(
+    inner("a table").copy(write = Table, byBatch = false),
     inner("memory").copy(write = Memory, byBatch = false),
     left("memory").copy(write = Memory),
     inner("parquet").copy(write = new Files("parquet"), byBatch = false),
@@ -104,10 +122,7 @@ private[streamjoin] object ParityRuns {
     inner("RocksDB with changelogs").set(RocksDb, Changelog),
     left("RocksDB, restarted").restarted(RocksDb, Changelog)(RocksDb, Changelog),
     inner("RocksDB, second checkpoint format").set(RocksDb, Changelog, "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"),
-    inner("join state format 1").set("spark.sql.streaming.join.stateFormatVersion" -> "1"),
     inner("join state format 3").set(RocksDb, "spark.sql.streaming.join.stateFormatVersion" -> "3"),
-    inner("join state format 4").set(RocksDb, "spark.sql.streaming.join.stateFormatVersion" -> "4"),
-    inner("state in Avro").set(RocksDb, "spark.sql.streaming.stateStore.encodingFormat" -> "avro", "spark.sql.streaming.join.stateFormatVersion" -> "3"),
     inner("compressed state").set("spark.sql.streaming.stateStore.compression.codec" -> "zstd"),
     inner("one partition").set("spark.sql.shuffle.partitions" -> "1"),
     inner("five partitions").set("spark.sql.shuffle.partitions" -> "5"),
@@ -116,15 +131,15 @@ private[streamjoin] object ParityRuns {
     inner("adaptive").set("spark.sql.adaptive.enabled" -> "true"),
     inner("no batches without data").set("spark.sql.streaming.noDataMicroBatches.enabled" -> "false"),
     inner("one stateful operator").set("spark.sql.streaming.statefulOperator.allowMultiple" -> "false"),
-    frame("one stateful operator at a time, counts above") { in =>
+    frame("one stateful operator, dropDuplicates above") { in =>
       in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.t").dropDuplicates("id", "t")
-    }.set("spark.sql.streaming.statefulOperator.allowMultiple" -> "false").none,
+    }.set("spark.sql.streaming.statefulOperator.allowMultiple" -> "false").whole,
     inner("no check of operations").set("spark.sql.streaming.unsupportedOperationCheck" -> "false"),
     inner("no broadcasts").set("spark.sql.autoBroadcastJoinThreshold" -> "-1"),
     inner("costs").set("spark.sql.cbo.enabled" -> "true", "spark.sql.cbo.joinReorder.enabled" -> "true"),
     inner("no crossed joins").set("spark.sql.crossJoin.enabled" -> "false"),
     inner("without rules of the optimizer").set(
-      "spark.sql.optimizer.excludedRules" -> Seq("ColumnPruning", "PushPredicateThroughNonJoin", "PushPredicateThroughJoin", "InferFiltersFromConstraints", "ConstantFolding")
+      "spark.sql.optimizer.excludedRules" -> Seq("ColumnPruning", "PushPredicateThroughNonJoin", "PushPredicateThroughJoin", "ConstantFolding")
         .map("org.apache.spark.sql.catalyst.optimizer." + _).mkString(",")
     ),
     sql("legacy intervals", s"SELECT o.id, o.v, d.v AS w FROM o JOIN d ON $Both").set("spark.sql.legacy.interval.enabled" -> "true"),
@@ -146,6 +161,9 @@ private[streamjoin] object ParityRuns {
     }.whole.restarted()(),
     sql("stopped in the middle, left semi", s"SELECT * FROM o LEFT SEMI JOIN d ON $Both").restarted()(),
     inner("stopped twice").copy(runs = Seq(Run(1), Run(2), Run())),
+    inner("a sink that fails").copy(write = failing, runs = Seq(Run(fails = true), Run())),
+    left("a sink that fails").copy(write = failing, runs = Seq(Run(fails = true), Run())),
+    left("few batches retained").restarted("spark.sql.streaming.minBatchesToRetain" -> "1")("spark.sql.streaming.minBatchesToRetain" -> "1"),
     inner("more partitions after").restarted("spark.sql.shuffle.partitions" -> "2")("spark.sql.shuffle.partitions" -> "3"),
     left("fewer partitions after").restarted("spark.sql.shuffle.partitions" -> "3")("spark.sql.shuffle.partitions" -> "1"),
     left("RocksDB after").restarted()(RocksDb),
@@ -178,7 +196,7 @@ private[streamjoin] object ParityRuns {
     sql("now() in the condition, stopped in the middle", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND greatest(o.t, d.t) < now()").restarted()(),
     sql("now() in WHERE, stopped in the middle", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE o.t < now() AND greatest(o.t, d.t) < current_timestamp()").restarted()(),
     sql("current_date() in an equality, stopped in the middle", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE datediff(current_date(), o.t) = datediff(current_date(), d.t)").restarted()(),
-    sql("now() in an equality, stopped in the middle", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND now() - o.t = now() - d.t").restarted()(),
+    sql("now() in an equality, stopped in the middle", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND datediff(now(), o.t) = datediff(now(), d.t)").restarted()(),
     sql("current_date() below, stopped in the middle", s"SELECT o.v, d.v AS w FROM (SELECT *, current_date() AS today FROM o) o JOIN d ON $Both AND o.today > DATE'2020-01-01'").restarted()(),
     sql("now() in a left join, stopped in the middle", s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND greatest(o.t, d.t) < now() WHERE o.t IS NOT NULL").whole.restarted()(),
     sql("bounds on seconds, stopped in the middle", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) - 300 AND CAST(o.t AS BIGINT) + 1200").restarted()(),

@@ -45,9 +45,9 @@ private[streamjoin] final case class ParityCase(
   def set(settings: (String, String)*): ParityCase =
     copy(runs = runs.map(run => run.copy(settings = run.settings ++ settings)))
 
-  /** Stopped after two files, and started again with other settings for the rest. */
+  /** Stopped after the first file, and started again with other settings for the rest. */
   def restarted(before: (String, String)*)(after: (String, String)*): ParityCase =
-    copy(runs = Seq(ParityCase.Run(2, before), ParityCase.Run(settings = after)))
+    copy(runs = Seq(ParityCase.Run(1, before), ParityCase.Run(settings = after)))
 }
 
 private[streamjoin] object ParityCase {
@@ -75,7 +75,11 @@ private[streamjoin] object ParityCase {
     Set("UNBOUNDED", "BOUND_IN_OR", "BOUND_NOT_CONSTANT", "NO_WATERMARK").map("STREAMJOIN_" + _)
 
   /** Until so many files have been read. */
-  final case class Run(files: Int = ParityInputs.FileCount, settings: Seq[(String, String)] = Nil)
+  final case class Run(
+      files: Int = ParityInputs.FileCount,
+      settings: Seq[(String, String)] = Nil,
+      fails: Boolean = false
+  )
 
   /** A sink, and how to read what it has received. */
   trait Write {
@@ -202,7 +206,8 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
   protected def compareTables(queries: Seq[String], settings: Seq[(String, String)]): Assertion = {
     val answers = Seq(plain, extended).map { root =>
       val session = root.newSession()
-      settings.foreach { case (key, value) => session.conf.set(key, value) }
+      // As from the command line, where no value is checked before the setting is known.
+      settings.foreach { case (key, value) => session.sessionState.conf.settings.put(key, value) }
       SparkSession.setActiveSession(session)
       try {
         new ParityInputs(session, files, streaming = false).views()
@@ -236,6 +241,7 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
     val sinks = for ((once, number) <- each.runs.zipWithIndex) yield {
       if (each.runs.size > 1) ParityInputs.release(files, folder, once.files)
       val session = root.newSession()
+      session.conf.set("spark.sql.shuffle.partitions", 1)
       once.settings.foreach { case (key, value) => session.conf.set(key, value) }
       SparkSession.setActiveSession(session)
       val sink = new Sink(session, out)
@@ -247,7 +253,8 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
           .option("checkpointLocation", checkpoint)
         each.trigger.foreach(writer.trigger)
         val query = each.write.start(writer, sink)
-        if (each.trigger.exists(_ != Trigger.ProcessingTime(0))) assert(query.awaitTermination(60000), "it runs on")
+        if (once.fails) assert(Try(query.processAllAvailable()).isFailure)
+        else if (each.trigger.exists(_ != Trigger.ProcessingTime(0))) assert(query.awaitTermination(60000), "it runs on")
         else query.processAllAvailable()
         if (number == each.runs.size - 1) each.write.finish(sink)
         plan = query

@@ -30,7 +30,6 @@ private[streamjoin] object ParityTimes {
     bound(seconds(t => s"unix_timestamp($t)")),
     bound(seconds(t => s"to_unix_timestamp($t)")),
     bound(seconds(t => s"unix_seconds($t)")),
-    bound("unix_millis(d.t) BETWEEN unix_millis(o.t) AND unix_millis(o.t) + 600000"),
     bound("unix_micros(d.t) - unix_micros(o.t) BETWEEN 0 AND 600000000"),
     bound("CAST(d.t AS BIGINT) - CAST(o.t AS BIGINT) BETWEEN 0 AND 600"),
     bound("CAST(d.t AS BIGINT) > CAST(o.t AS BIGINT) AND CAST(d.t AS BIGINT) < CAST(o.t AS BIGINT) + 600"),
@@ -41,8 +40,6 @@ private[streamjoin] object ParityTimes {
     bound("to_date(d.t) = to_date(o.t)").either,
     bound("date_trunc('HOUR', d.t) = date_trunc('HOUR', o.t)").either,
     bound("date_trunc('MINUTE', d.t) BETWEEN date_trunc('MINUTE', o.t) AND date_trunc('MINUTE', o.t) + INTERVAL 10 MINUTES").either,
-    bound("hour(d.t) = hour(o.t)").either,
-    bound("CAST(d.t AS DATE) <= CAST(o.t AS DATE) AND CAST(d.t AS DATE) >= CAST(o.t AS DATE)").either,
     bound("CAST(d.t AS BIGINT) DIV 600 = CAST(o.t AS BIGINT) DIV 600").either,
     bound("CAST(d.t AS TIMESTAMP_NTZ) BETWEEN CAST(o.t AS TIMESTAMP_NTZ) AND CAST(o.t AS TIMESTAMP_NTZ) + INTERVAL 10 MINUTES").either
   )
@@ -53,18 +50,13 @@ private[streamjoin] object ParityTimes {
     bound("d.t > o.t AND d.t < o.t + INTERVAL 10 MINUTES"),
     bound("d.t - o.t BETWEEN INTERVAL 0 SECONDS AND INTERVAL 10 MINUTES"),
     bound("d.t <= o.t + make_interval(0, 0, 0, 0, 0, 10) AND d.t >= o.t"),
-    bound("d.t <= timestampadd(MINUTE, 10, o.t) AND d.t >= o.t"),
-    bound("d.t BETWEEN o.t AND o.t + INTERVAL '00:10' HOUR TO MINUTE"),
-    bound("NOT (d.t < o.t) AND NOT (d.t > o.t + INTERVAL 10 MINUTES)"),
     bound("d.t - INTERVAL 1 MINUTE BETWEEN o.t AND o.t + INTERVAL 10 MINUTES"),
     bound(s"$Bound AND date_trunc('HOUR', d.t) = date_trunc('HOUR', o.t)"),
     bound(s"$Bound AND to_date(d.t) = to_date(o.t) AND hour(o.t) = hour(d.t)"),
-    bound(s"$Bound AND d.t > TIMESTAMP '2024-06-01 10:20:00'"),
     bound(s"$Bound AND o.t <> d.t AND year(o.t) = 2024"),
     bound("d.t BETWEEN o.t + INTERVAL 10 MINUTES AND o.t - INTERVAL 10 MINUTES").copy(mayBeEmpty = true),
     bound("d.t BETWEEN o.t - INTERVAL 1 YEAR AND o.t + INTERVAL 10 MINUTES AND d.t >= o.t - INTERVAL 1 HOUR"),
     padded("d.t > o.t AND d.t < o.t + INTERVAL 10 MINUTES"),
-    padded("d.t = o.t"),
     padded("d.t BETWEEN o.t + INTERVAL 5 MINUTES AND o.t + INTERVAL 10 MINUTES")
   )
 
@@ -72,7 +64,6 @@ private[streamjoin] object ParityTimes {
     bound(s"$Bound AND greatest(o.t, d.t) < now()"),
     bound(s"$Bound AND d.t < now() AND o.t < now() - INTERVAL 1 DAY"),
     bound(s"$Bound AND datediff(now(), o.t) = datediff(now(), d.t)"),
-    bound(s"$Bound AND now() - o.t = now() - d.t"),
     bound(s"$Bound AND to_date(now()) > to_date(o.t) AND o.v < year(now())"),
     bound(s"$Bound AND now() > o.t AND now() > d.t AND CAST(now() AS BIGINT) > o.v + d.v"),
     filter("datediff(current_date(), o.t) = datediff(current_date(), d.t)"),
@@ -131,6 +122,13 @@ private[streamjoin] object ParityTimes {
       o.where("t IS NOT NULL").join(in.d, expr(Both), "left_outer").select("o.id", "o.v", "d.v")
     }.whole,
     frame("renamed after the mark")(in => in.o.withColumnRenamed("t", "x").as("o").join(in.d, expr("o.id = d.id AND d.t BETWEEN o.x AND o.x + INTERVAL 10 MINUTES"))),
+    frame("an input that ends early")(in => in.o.join(in.marked("short").as("d"), expr(Both))),
+    frame("an input that ends early, left outer") { in =>
+      in.o.where("t IS NOT NULL").join(in.marked("short").as("d"), expr(Both), "left_outer").select("o.id", "o.v", "d.v")
+    }.whole,
+    frame("an input without times at first, left outer") { in =>
+      in.o.where("t IS NOT NULL").join(in.marked("belated").as("d"), expr(Both), "left_outer").select("o.id", "o.v", "d.v")
+    }.whole,
     frame("the policy max")(in => in.o.join(in.d, expr(Both))).set("spark.sql.streaming.multipleWatermarkPolicy" -> "max"),
     frame("the policy max, left outer")(in => in.o.where("t IS NOT NULL").join(in.d, expr(Both), "left_outer").select("o.id", "o.v", "d.v"))
       .set("spark.sql.streaming.multipleWatermarkPolicy" -> "max").whole
@@ -155,10 +153,6 @@ private[streamjoin] object ParityTimes {
       def half(kind: String, name: String) = in.marked("mixed", columns = typed).where(s"type = '$kind'").as(name)
       half("order", "o").join(half("delivery", "d"), expr(Later))
     },
-    frame("a mixed topic, marked once") { in =>
-      val all = in.marked("mixed", columns = typed)
-      all.where("type = 'order'").as("o").join(all.where("type = 'delivery'").as("d"), expr(Later)).select("o.v", "d.v")
-    },
     frame("a mixed topic, left outer") { in =>
       def half(kind: String, name: String) =
         in.marked("mixed", columns = typed).where(s"type = '$kind' AND t IS NOT NULL").as(name)
@@ -169,15 +163,18 @@ private[streamjoin] object ParityTimes {
       o.join(in.marked("mixed", columns = typed).as("d"), expr(s"$Later AND o.type = 'order' AND d.type = 'delivery'")).select("o.v", "d.v")
     },
     frame("a mixed topic in views") { in =>
-      in.raw("mixed", typed).withWatermark("t", "10 minutes").createOrReplaceTempView("topic")
-      in.session.sql("CREATE TEMP VIEW orders AS SELECT id, t, v FROM topic WHERE type = 'order'")
-      in.session.sql("CREATE TEMP VIEW deliveries AS SELECT id, t, v FROM topic WHERE type = 'delivery'")
+      in.raw("mixed", typed).createOrReplaceTempView("topic")
+      for ((name, kind) <- Seq("orders" -> "order", "deliveries" -> "delivery"))
+        in.session.sql(
+          s"""CREATE TEMP VIEW $name AS SELECT id, t, v
+              FROM STREAM topic WATERMARK t DELAY OF INTERVAL 10 MINUTES WHERE type = '$kind'"""
+        )
       in.session.sql(s"SELECT o.v, d.v AS w FROM orders o JOIN deliveries d ON $Later")
     }
   )
 
   private val Day = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 DAY"
-  private val zones = Seq("Europe/Berlin", "America/New_York", "UTC").flatMap { zone =>
+  private val zones = Seq("Europe/Berlin", "America/New_York").flatMap { zone =>
     Seq(
       frame(s"a day in $zone over the change of clocks")(in => in.marked("autumn").as("o").join(in.marked("autumn2").as("d"), expr(Day)).select("o.t", "d.t", "d.v")),
       frame(s"a day in $zone, left outer") { in =>
