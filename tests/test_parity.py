@@ -1,0 +1,242 @@
+"""What Python alone can write: each query is run with the extension off and on, a process each, and gives the same rows.
+
+This file is also the program that runs in the two processes. The queries of Scala and SQL are in ``ParitySuite``.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import run
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
+
+import streamjoin as sj
+
+BOUND = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
+BOTH = f"o.id = d.id AND {BOUND}"
+
+
+class Inputs:
+    """The streams of a run, one file a batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+
+    def stream(self, name: str) -> DataFrame:
+        """Return a stream with a watermark on its time, and its name as alias."""
+        rows = self.spark.readStream.schema("id STRING, t TIMESTAMP, v INT").option("maxFilesPerTrigger", 1)
+        return rows.json(str(self.folder / name)).withWatermark("t", "10 minutes").alias(name)
+
+    @property
+    def o(self) -> DataFrame:
+        return self.stream("o")
+
+    @property
+    def d(self) -> DataFrame:
+        return self.stream("d")
+
+    def pairs(self) -> DataFrame:
+        return self.o.join(self.d, F.expr(BOTH)).selectExpr("o.id", "o.t", "o.v", "d.v AS w")
+
+
+@F.udf(IntegerType())
+def plus(x: int, y: int) -> int:
+    return x + y
+
+
+@F.udf(StringType())
+def lower(text: str | None) -> str | None:
+    return text.lower() if text else text
+
+
+@F.udf(BooleanType())
+def even(v: int) -> bool:
+    return v % 2 == 0
+
+
+@F.pandas_udf(LongType())  # type: ignore[call-overload]
+def times(v: pd.Series, w: pd.Series) -> pd.Series:
+    return v * w
+
+
+def doubled(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    for frame in frames:
+        yield frame.assign(v=frame.v * 2)
+
+
+def counted(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    total = (state.get[0] if state.exists else 0) + sum(len(frame) for frame in frames)
+    state.update((total,))
+    yield pd.DataFrame({"id": [key[0]], "n": [total]})
+
+
+def with_state(inputs: Inputs) -> DataFrame:
+    groups = inputs.pairs().select("id", "w").groupBy("id")
+    return groups.applyInPandasWithState(counted, "id STRING, n INT", "n INT", "append", GroupStateTimeout.NoTimeout)
+
+
+def renamed_self_join(inputs: Inputs) -> DataFrame:
+    events = inputs.stream("o")
+    later = F.expr("a.id = b.id AND b.t2 BETWEEN a.t AND a.t + INTERVAL 10 MINUTES")
+    return events.alias("a").join(events.toDF("id", "t2", "v2").alias("b"), later).select("a.id", "v", "v2")
+
+
+def left_join(inputs: Inputs) -> DataFrame:
+    orders = inputs.o.where("t IS NOT NULL")
+    joined = orders.join(inputs.d, F.expr(BOTH), "left_outer")
+    return joined.select("o.id", plus("o.v", F.coalesce("d.v", F.lit(-1))).alias("p"))
+
+
+Query = Callable[[Inputs], DataFrame]
+QUERIES: dict[str, Query] = {
+    "a UDF in select, filters and the condition": lambda i: (
+        i.o.where(even("v") | ~even("v"))
+        .join(i.d, F.expr(BOTH) & (plus("o.v", "d.v") > 2))
+        .where(even("d.v"))
+        .select(plus("o.v", "d.v").alias("p"))
+    ),
+    "a UDF as key": lambda i: (
+        i.o.join(i.d, (lower("o.id") == lower("d.id")) & F.expr(BOUND)).select("o.id", F.col("d.id").alias("i"))
+    ),
+    "a UDF above a left join": left_join,
+    "mapInPandas below": lambda i: (
+        i.spark.readStream.schema("id STRING, t TIMESTAMP, v INT")
+        .option("maxFilesPerTrigger", 1)
+        .json(str(i.folder / "o"))
+        .mapInPandas(doubled, "id STRING, t TIMESTAMP, v INT")
+        .withWatermark("t", "10 minutes")
+        .alias("o")
+        .join(i.d, F.expr(BOTH))
+        .select("o.v", F.col("d.v").alias("w"))
+    ),
+    "a pandas UDF and mapInPandas above": lambda i: (
+        i.pairs().select("id", times("v", "w").alias("v")).mapInPandas(doubled, "id STRING, v LONG")
+    ),
+    "applyInPandasWithState above": with_state,
+    "a stream joined with itself by new names": renamed_self_join,
+    "frames as parameters of SQL": lambda i: i.spark.sql(
+        "SELECT o.v, d.v AS w FROM {o} o JOIN {d} d ON "
+        f"{BOTH} AND d.v >= :least",
+        args={"least": 1},
+        o=i.o,
+        d=i.d,
+    ),
+}
+
+
+def received(query: Query, inputs: Inputs, checkpoint: Path) -> list[list[str]]:
+    """Return the rows of each batch that had some."""
+    batches: list[list[str]] = []
+
+    def collect(batch: DataFrame, _: int) -> None:
+        rows: list[Row] = batch.collect()
+        if rows:
+            batches.append(sorted(str(row) for row in rows))
+
+    writer = query(inputs).writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
+    running = writer.trigger(availableNow=True).start()
+    assert running.awaitTermination(120), "it runs on"
+    return batches
+
+
+def answers(extension: bool, folder: Path, output: Path) -> None:
+    """Run all queries, and write what they give, or the error that they fail with."""
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.log.level", "OFF")
+    )
+    spark = (sj.configure(builder) if extension else builder).getOrCreate()
+    assert (spark.conf.get("spark.sql.extensions", None) is not None) == extension
+    inputs = Inputs(spark, folder)
+
+    def answer(at: int, query: Query) -> list[list[str]] | str:
+        try:
+            return received(query, inputs, output.parent / f"{output.name}-checkpoints" / str(at))
+        except Exception as failed:
+            return str(failed)
+
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(answer, range(len(QUERIES)), QUERIES.values()))
+    output.write_text(json.dumps(dict(zip(QUERIES, results, strict=True))))
+    spark.stop()
+
+
+# Keys, minutes after 10 o'clock, values: a file a batch, none with rows that are late; the last passes all bounds.
+FILES = {
+    "o": [
+        [("a", 0, 1), ("a", 7, 2), ("b", 12, 3), (None, 3, 4), ("A", 5, 5), ("x", 9, 6), ("b", 9, 2), ("c", 4, 1)],
+        [("end", 3000, 1)],
+    ],
+    "d": [
+        [("a", 2, 2), ("b", 11, 4), ("b", 5, 1), (None, 3, 4), ("y", 1, 6), ("a", None, 3), ("b", 8, 0), ("c", 9, 2)],
+        [("end", 3001, 3)],
+    ],
+}
+
+
+def write_files(folder: Path) -> None:
+    for name, files in FILES.items():
+        (folder / name).mkdir(parents=True)
+        for number, rows in enumerate(files):
+            events = [(key, None if at is None else pd.Timestamp("2024-06-01T10:00Z") + pd.Timedelta(minutes=at), v)
+                      for key, at, v in rows]
+            lines = [json.dumps({"id": key, "t": at and at.isoformat(), "v": v}) for key, at, v in events]
+            file = folder / name / f"{number}.json"
+            file.write_text("\n".join(lines))
+            # Spark takes files in the order of their modification times.
+            os.utime(file, (1_000_000_000 + number,) * 2)
+
+
+Answers = dict[str, list[list[str]] | str]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, Answers]:
+    """Return what the queries give without the extension and with it."""
+    folder = tmp_path_factory.mktemp("parity")
+    write_files(folder / "inputs")
+
+    def process(extension: str) -> Answers:
+        output = folder / extension
+        run([sys.executable, __file__, extension, str(folder / "inputs"), str(output)], **PATHS)
+        found: Answers = json.loads(output.read_text())
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        without, with_it = pool.map(process, ["off", "on"])
+    return without, with_it
+
+
+PATHS = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_extension_changes_no_row(name: str, both: tuple[Answers, Answers]) -> None:
+    without, with_it = (answers[name] for answers in both)
+    assert not isinstance(without, str), f"wrong query, plain Spark does not run it: {without}"
+    assert without
+    assert with_it == without
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("extension", choices=["off", "on"])
+    parser.add_argument("inputs", type=Path)
+    parser.add_argument("output", type=Path)
+    arguments = parser.parse_args()
+    answers(arguments.extension == "on", arguments.inputs, arguments.output)
