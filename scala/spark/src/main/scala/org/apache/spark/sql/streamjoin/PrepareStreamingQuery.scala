@@ -1,9 +1,5 @@
 package org.apache.spark.sql.streamjoin
 
-import java.util.UUID
-
-import scala.collection.mutable
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
 import org.apache.spark.sql.catalyst.expressions.{CommonExpressionDef, CommonExpressionRef, With}
@@ -56,7 +52,7 @@ private[streamjoin] object PrepareStreamingQuery {
 
   /** The query in the form in which it is optimized and run. */
   def visible(query: LogicalPlan): LogicalPlan =
-    keepJoins(WatermarkPlacement.keep(distinctMarks(inlineTimes(BatchTime.of(inlineQueries(query))))))
+    keepJoins(WatermarkPlacement.keep(inlineTimes(BatchTime.of(inlineQueries(query)))))
 
   /**
    * The query with the joins that we run out of sight of Spark's checker. Those that are Spark's stay in its sight: they are
@@ -88,17 +84,6 @@ private[streamjoin] object PrepareStreamingQuery {
   /** Each reference to a common table expression is an input with watermarks of its own. */
   private def inlineQueries(query: LogicalPlan): LogicalPlan =
     AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
-
-  /**
-   * A mark that stands in several places is several. Under one id, the copies of a stream that is joined twice would be
-   * taken for one, and run as one where Spark reuses an exchange.
-   */
-  private def distinctMarks(query: LogicalPlan): LogicalPlan = {
-    val seen = mutable.Set.empty[UUID]
-    AnalyzedPlan.rewrite(query) {
-      case mark: EventTimeWatermark if !seen.add(mark.nodeId) => mark.copy(nodeId = UUID.randomUUID())
-    }
-  }
 
   /** The query with its left semi and anti joins kept where they are. */
   private def keepJoins(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {

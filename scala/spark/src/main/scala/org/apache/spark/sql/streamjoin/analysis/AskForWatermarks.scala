@@ -7,6 +7,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan, Refused}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkLineage}
 
+import streamjoin.core.Side
+
 /**
  * A stateful operator of Spark's above joins of ours: tells the joins which columns it waits for, so that another column,
  * whose watermark is further behind, does not hold it up.
@@ -35,10 +37,18 @@ private[streamjoin] object AskForWatermarks {
       .headOption
       .map(Refusals.undefinedWatermark(operator.nodeName, _))
       .orElse(
-        Option.when(asked.nonEmpty && !SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE))(
+        Option.when(asked.nonEmpty && goesByOneWatermark && operator.exists(comesLater))(
           Refusals.singleWatermark(operator.nodeName)
         )
       )
+
+  private def goesByOneWatermark: Boolean = !SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE)
+
+  /** A join whose rows come out when they expire, which Spark's one watermark may have passed by then. */
+  private def comesLater(plan: LogicalPlan): Boolean = plan match {
+    case join: IntervalJoin => Side.both.exists(join.plan.joinType.pads)
+    case _ => false
+  }
 
   private def furthest(keys: Iterable[(Int, Long)]): Map[Int, Long] =
     keys.groupMap(_._1)(_._2).transform((_, behind) => behind.max)

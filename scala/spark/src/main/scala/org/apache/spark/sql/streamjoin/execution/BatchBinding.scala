@@ -262,7 +262,7 @@ private[streamjoin] object BatchBinding {
       if (batch == 0) QueryWatermarks.none(keys)
       else QueryWatermarks(keys, log.readOfLast(batch - 1, keys).millis)
     val eviction = log.read(batch, keys).map(entry => QueryWatermarks(keys, entry.millis)).getOrElse {
-      val floor = if (resumesFromSpark(keys)) Some(sparkEviction).filter(_ > 0) else None
+      val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
       val watermarks = floor.fold(late)(late.atLeast)
       log.add(batch, watermarks.entry)
       watermarks
@@ -285,19 +285,11 @@ private[streamjoin] object BatchBinding {
     )
   }
 
-  /**
-   * Spark's committed watermark is below that of every key under its `min` policy, where each of its watermarks is one
-   * of ours: not where filters below a mark differ between the two copies of a stream that is joined with itself, which
-   * Spark counts as one.
-   */
-  private def resumesFromSpark(keys: WatermarkKeys): Boolean = {
-    val conf = SQLConf.get
-    conf.getConf(
+  /** Spark's committed watermark is below that of every key under its `min` policy: each of its watermarks is one of ours. */
+  private def resumesFromSpark: Boolean =
+    SQLConf.get.getConf(
       SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY
-    ) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME &&
-    (conf.getConf(StreamJoinConf.WatermarkBeforeFilter) ||
-      keys.origins.map(_.node).distinct.size == keys.origins.size)
-  }
+    ) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME
 
   private def sparkWatermarks(execution: IncrementalExecution): (Long, Long) = (
     execution.prevOffsetSeqMetadata.map(_.batchWatermarkMs).getOrElse(0L),

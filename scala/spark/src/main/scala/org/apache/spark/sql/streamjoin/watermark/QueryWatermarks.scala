@@ -41,14 +41,19 @@ final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis
     }
   }
 
-  /** After a batch that ran with these watermarks, from the event times that its plan saw. */
+  /**
+   * After a batch that ran with these watermarks, from the event times that its plan saw. The copies of a mark, in a stream
+   * that is joined with itself, have one watermark, that of the newest row in any of them: so it is in Spark
+   * (`WatermarkTracker`).
+   */
   def after(executed: SparkPlan): QueryWatermarks = {
     val seen = for {
-      (origin, mark) <- QueryWatermarks.byOrigin(executed)
+      (origin, mark) <- QueryWatermarks.byOrigin(executed).toSeq
       stats = QueryWatermarks.stats(mark) if stats.count > 0
-    } yield origin -> (stats.max - mark.delayMs)
+    } yield origin.node -> (stats.max - mark.delayMs)
+    val newest = seen.groupMapReduce(_._1)(_._2)(math.max)
     copy(millis = keys.origins.zip(millis).map { case (origin, known) =>
-      (known ++ seen.get(origin)).reduceOption(math.max(_, _))
+      (known ++ newest.get(origin.node)).reduceOption(math.max(_, _))
     })
   }
 }
