@@ -91,7 +91,7 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
         inputs: the folder with the folders of both streams.
         checkpoint: where the query keeps its checkpoint.
     """
-    spark = session(side, scenario.settings | conf)
+    spark = session(side, conf)
     rows = query_rows(spark, scenario, side, inputs)
     started = time.perf_counter()
     query = (

@@ -10,13 +10,16 @@ from sides import ALL
 
 COLORS = {
     "spark-default": "#e07b39",
+    "spark-default-our-files": "#eda673",
     "spark-rocksdb": "#b8552a",
     "spark-rocksdb-v4": "#8c3b1f",
     "ours-default": "#2a7fb8",
+    "ours-default-spark-files": "#57a3d1",
     "ours-rocksdb": "#1b4f80",
     "ours-default-budget": "#7db8dc",
     "ours-rocksdb-budget": "#5c8db5",
     "floor": "#9a9a9a",
+    "floor-our-files": "#c4c4c4",
 }
 WIDTH = 860
 LEFT = 170

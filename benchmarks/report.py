@@ -8,7 +8,7 @@ from goals import Goal, goals
 from picture import picture
 from runs import Record, Runs, read, wall
 from scenarios import Scenario, current, scenarios
-from sides import ALL, FLOOR
+from sides import ALL, FLOORS
 
 
 def report(results: Path, name: str, scale: float) -> str:
@@ -103,7 +103,7 @@ def _section(runs: Runs, scenario: Scenario) -> Iterable[str]:
     sides = [side.name for side in ALL if runs.of(scenario.name, side.name)]
     yield f"## {scenario.name}"
     yield f"{scenario.title}."
-    joins = (run for side in sides if side != FLOOR for run in runs.of(scenario.name, side) if run.finished)
+    joins = (run for side in sides if side not in FLOORS for run in runs.of(scenario.name, side) if run.finished)
     if (join := next(joins, None)) is not None:
         rows, (out, pairs) = join.record["inputRows"], join.record["counts"]
         yield f"{rows:,} rows in, {out:,} out, {pairs:,} of them pairs: the same rows in every run."
@@ -136,12 +136,13 @@ def _walls(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
         ["wall, median s", *(f"{more[side]}{medians[side]:.1f}" for side in sides)],
         ["wall, least s", *(f"{more[side]}{runs.least(scenario.name, side, wall):.1f}" for side in sides)],
     ]
-    for base in ("spark-default", "spark-rocksdb", "spark-rocksdb-v4"):
+    for base in ("spark-default", "spark-default-our-files", "spark-rocksdb", "spark-rocksdb-v4"):
         if base in medians:
             cells = [_times_as_fast(more[base], more[side], medians[base] / medians[side]) for side in sides]
             lines.append([f"times as fast as {base}", *cells])
-    if FLOOR in medians:
-        lines.append(["times the floor", *(f"{more[side]}{medians[side] / medians[FLOOR]:.2f}" for side in sides)])
+    for base in FLOORS:
+        if base in medians:
+            lines.append([f"times the {base}", *(f"{more[side]}{medians[side] / medians[base]:.2f}" for side in sides)])
     return lines
 
 

@@ -21,7 +21,7 @@ from machine import machine, project
 from report import report
 from runs import Record, Run, Runs
 from scenarios import SMALL_SCALE, SMALL_SCENARIOS, Scenario, current, scenarios
-from sides import BY_NAME, FLOOR, PARTITIONS, Side
+from sides import BY_NAME, FLOORS, PARTITIONS, Side
 
 RESULTS = Path(__file__).with_name("results")
 # A run takes the Spark of this Python, whatever the machine has besides.
@@ -145,6 +145,7 @@ class Benchmark:
             "scenario": job.scenario.name,
             "inputs": job.scenario.streams.full_name,
             "side": job.side.name,
+            "sideVersion": job.side.version,
             "round": job.round,
         }
         settings: list[str] = []
@@ -193,12 +194,11 @@ class Benchmark:
         """End the benchmark if a run has another result than DuckDB or than the other sides."""
         where = f"{job.scenario.name}, round {job.round}, {job.side.name}"
         streams = job.scenario.streams
-        if job.side.name == FLOOR:
+        if job.side.engine == "floor":
             expected = expected_union(streams, self.work)
-            others = [FLOOR]
         else:
             expected = expected_join(streams, job.scenario.how, self.work)
-            others = [side for side in job.scenario.sides if side != FLOOR]
+        others = [side for side in job.scenario.sides if (side in FLOORS) == (job.side.name in FLOORS)]
         if record["counts"] != expected:
             sys.exit(f"{where}: {record['counts']} rows and pairs came out, DuckDB has {expected}")
         for run in (run for side in others for run in self.runs.of(job.scenario.name, side)):

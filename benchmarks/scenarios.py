@@ -1,24 +1,17 @@
 """What is run: on which streams, with which join, by which sides."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from generate import JoinType, Streams, band, hot_key, loaded, w2, w2f
 from runs import Record
-from sides import EVERY, FLOOR, OURS, SPARK
+from sides import BY_NAME, EVERY, FLOORS, OURS, SPARK, WITH_FILES
 
 # What a run is for. Times are taken in "time", "budget" and "rebuild" runs only.
 Kind = Literal["time", "memory", "budget", "rebuild"]
 
 HOUR_MS = 3_600_000
 MILLION = 1_000_000
-# Spark's default writer of checkpoint files (FileContext) starts ten processes a file on a local disk, where Hadoop's
-# native library is not there: eight times `readlink`, twice `chmod`. This one starts `chmod` only.
-FEW_PROCESSES = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    )
-}
 SMALL_SCALE = 0.3
 SMALL_SCENARIOS = ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict", "band")
 
@@ -37,7 +30,6 @@ class Scenario:
         kind: what a run does.
         rounds: no more rounds than these, however many are asked for.
         measured: the batches, by position, that stand for the steady state, where it is not all of them.
-        settings: of the sessions of all sides.
     """
 
     name: str
@@ -49,7 +41,6 @@ class Scenario:
     kind: Kind = "time"
     rounds: int | None = None
     measured: tuple[int, int] | None = None
-    settings: dict[str, str] = field(default_factory=dict)
 
 
 def scenarios(scale: float) -> dict[str, Scenario]:
@@ -63,19 +54,12 @@ def scenarios(scale: float) -> dict[str, Scenario]:
     found = [
         *_w2_scenarios(million),
         Scenario(
-            "w2-left-25-files",
-            "w2",
-            "W2, left outer, 25 batches, whose checkpoint files take two processes each, not ten",
-            _w2(million, batches=25),
-            "left_outer",
-            settings=FEW_PROCESSES,
-        ),
-        Scenario(
             "w2f",
             "w2f",
             "W2f: orders and as many clicks on 2,000 items, ±5 s, inner",
             w2f(million, million // 25, items=2000),
             "inner",
+            sides=WITH_FILES,
         ),
         *(_growth(size, scale) for size in (0.3, 1, 3, 5)),
         Scenario(
@@ -114,11 +98,13 @@ def scenarios(scale: float) -> dict[str, Scenario]:
 
 
 def current(records: list[Record], known: dict[str, Scenario]) -> list[Record]:
-    """Return the records of these scenarios, without those of runs on other streams than they have by now."""
+    """Return the records of these scenarios, without those of runs on other streams or sides than they have by now."""
     return [
         record
         for record in records
-        if record["scenario"] in known and record["inputs"] == known[record["scenario"]].streams.full_name
+        if record["scenario"] in known
+        and record["inputs"] == known[record["scenario"]].streams.full_name
+        and record.get("sideVersion", 1) == BY_NAME[record["side"]].version
     ]
 
 
@@ -139,6 +125,7 @@ def _w2_scenarios(orders: int) -> list[Scenario]:
             f"W2: orders and their deliveries within a bound, {words}, {batches} batches",
             _w2(orders, batches),
             how,
+            sides=WITH_FILES,
         )
         for batches in (25, 50)
         for short, words, how in _W2_TYPES
@@ -155,7 +142,7 @@ def _growth(millions: float, scale: float) -> Scenario:
         f"Growth: W2 at {millions} times its size, and its bound with it; left outer, batches as large as ever",
         _w2(_rows(millions * MILLION, scale), batches=25 * millions),
         "left_outer",
-        sides=(*OURS, FLOOR),
+        sides=(*OURS, *FLOORS),
     )
 
 
@@ -169,6 +156,7 @@ def _small_batches(scale: float) -> Scenario:
         f"Small batches: {batches} of 100 rows over a state that slides along with them, inner",
         loaded(load, batches, batch_rows=50, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90),
         "inner",
+        sides=WITH_FILES,
         measured=(21, batches + 1),
     )
 

@@ -5,6 +5,9 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
+import streamjoin as sj
+from streamjoin.packaged_jar import jar_path
+
 ROCKSDB = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -14,6 +17,13 @@ JOIN_FORMAT_4 = {
     "spark.sql.streaming.join.stateFormatVersion": "4",
     "spark.sql.streaming.join.stateFormatV4.enabled": "true",
 }
+# Spark's default writer of checkpoint files starts ten processes a file on a local disk, where Hadoop's native library
+# is not there. Ours, which a session with the extension has by default, starts none.
+FILES = "spark.sql.streaming.checkpointFileManagerClass"
+SPARKS_FILES = {FILES: "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"}
+OUR_FILES = {FILES: "org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager"}
+# 2: the session has our files and, with RocksDB, changelogs by default.
+OURS_NOW = 2
 PARTITIONS = 2
 SESSION = {
     "spark.driver.memory": "6g",
@@ -33,34 +43,44 @@ class Side:
     """One of those that are compared.
 
     Attributes:
-        name: as in the tables.
+        name: as in the tables; with ``-files`` where not its own default writes the files of its checkpoint.
         engine: Spark's own join, streamjoin's, or no join at all.
         settings: what sets its session apart.
         budget_of: the side whose index, a quarter of it, is this one's memory budget.
+        version: raised when the same name comes to mean another session, by settings or by defaults: runs of before
+            are then no longer of this side.
     """
 
     name: str
     engine: Literal["spark", "ours", "floor"]
     settings: dict[str, str]
     budget_of: str | None = None
+    version: int = 1
 
 
 ALL = [
     Side("spark-default", "spark", {}),
+    Side("spark-default-our-files", "spark", OUR_FILES),
     Side("spark-rocksdb", "spark", ROCKSDB),
     Side("spark-rocksdb-v4", "spark", ROCKSDB | JOIN_FORMAT_4),
-    Side("ours-default", "ours", {}),
-    Side("ours-rocksdb", "ours", ROCKSDB),
-    Side("ours-default-budget", "ours", {}, budget_of="ours-default"),
-    Side("ours-rocksdb-budget", "ours", ROCKSDB, budget_of="ours-rocksdb"),
+    Side("ours-default", "ours", {}, version=OURS_NOW),
+    Side("ours-default-spark-files", "ours", SPARKS_FILES),
+    Side("ours-rocksdb", "ours", ROCKSDB, version=OURS_NOW),
+    Side("ours-default-budget", "ours", {}, budget_of="ours-default", version=OURS_NOW),
+    Side("ours-rocksdb-budget", "ours", ROCKSDB, budget_of="ours-rocksdb", version=OURS_NOW),
     Side("floor", "floor", {}),
+    Side("floor-our-files", "floor", OUR_FILES),
 ]
 BY_NAME = {side.name: side for side in ALL}
 
 SPARK = ("spark-default", "spark-rocksdb", "spark-rocksdb-v4")
 OURS = ("ours-default", "ours-rocksdb")
 FLOOR = "floor"
-EVERY = (*SPARK, *OURS, FLOOR)
+FLOOR_OUR_FILES = "floor-our-files"
+FLOORS = (FLOOR, FLOOR_OUR_FILES)
+EVERY = (*SPARK, *OURS, *FLOORS)
+# What the files are worth: each engine with the other's as well.
+WITH_FILES = ("spark-default", "spark-default-our-files", *SPARK[1:], *OURS, "ours-default-spark-files", *FLOORS)
 
 
 def session(side: Side, more: dict[str, str]) -> SparkSession:
@@ -74,7 +94,8 @@ def session(side: Side, more: dict[str, str]) -> SparkSession:
     for key, value in (SESSION | side.settings | more).items():
         builder = builder.config(key, value)
     if side.engine == "ours":
-        import streamjoin as sj
-
         builder = sj.configure(builder)
+    elif side.settings.get(FILES) == OUR_FILES[FILES]:
+        # The jar alone, without the extension.
+        builder = builder.config("spark.jars", str(jar_path()))
     return builder.getOrCreate()

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.streamjoin.execution.StreamJoinStrategy
+import org.apache.spark.sql.streamjoin.files.UseLocalFiles
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**
@@ -12,6 +13,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // start(): refusals, and what Spark's checker need not see. The name of the injection point is Spark's; the
     // rule has nothing to do with hints, it has to run before ResolveWriteToStream.
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))
+    // start(): the checkpoint's files. Here for the same reason: before Spark opens the first of them.
+    extensions.injectHintResolutionRule(UseLocalFiles(_))
     // start(): Spark's checker has seen the query; a checkpoint that another join began.
     extensions.injectPostHocResolutionRule(_ => RestoreJoins)
     extensions.injectPostHocResolutionRule(CheckCheckpoint(_))

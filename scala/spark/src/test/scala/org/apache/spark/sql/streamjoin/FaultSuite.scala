@@ -1,17 +1,18 @@
 package org.apache.spark.sql.streamjoin
 
 import java.io.{FilterOutputStream, IOException, OutputStream}
+import java.nio.file.{Path => NioPath}
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.util.Try
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FSDataOutputStream, Path}
+import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.functions.{col, expr}
+import org.apache.spark.sql.streamjoin.files.NioFiles
 
 /**
  * The file system of the checkpoint fails, at every call that writes in turn: the query fails, and started again it gives the
@@ -130,23 +131,21 @@ class FaultSuite extends AnyFunSuite with JoinTest {
 }
 
 /** Files of a checkpoint; one of the calls that write them fails. */
-class FailingFiles(path: Path, hadoopConf: Configuration)
-    extends FileSystemBasedCheckpointFileManager(path, hadoopConf) {
+class FailingFiles(root: Path, hadoopConf: Configuration) extends NioFiles(root, hadoopConf) {
   import FailingFiles.call
 
-  override def createTempFile(path: Path): FSDataOutputStream = {
-    call("create", path)
-    val out = super.createTempFile(path)
-    new FSDataOutputStream(new FailingOutput(out, path), null)
+  override private[streamjoin] def create(file: NioPath): OutputStream = {
+    call("create", file)
+    new FailingOutput(super.create(file), file)
   }
 
-  override def renameTempFile(from: Path, to: Path, overwriteIfPossible: Boolean): Unit = {
-    call("rename", to)
-    super.renameTempFile(from, to, overwriteIfPossible)
+  override private[streamjoin] def publish(temporary: NioPath, file: NioPath, overwrite: Boolean): Unit = {
+    call("rename", file)
+    super.publish(temporary, file, overwrite)
   }
 }
 
-final private class FailingOutput(out: OutputStream, path: Path) extends FilterOutputStream(out) {
+final private class FailingOutput(out: OutputStream, path: NioPath) extends FilterOutputStream(out) {
   private var written = false
   private var closed = false
 
@@ -183,10 +182,10 @@ object FailingFiles {
 
   def delay(millis: Long): Unit = pause = millis
 
-  private[streamjoin] def call(what: String, path: Path): Unit = {
+  private[streamjoin] def call(what: String, path: NioPath): Unit = {
     if (pause > 0) Thread.sleep(pause)
     if (made.getAndIncrement() == failing) {
-      failed = s"$what ${path.getName}"
+      failed = s"$what ${path.getFileName}"
       throw new IOException(s"injected: $failed")
     }
   }

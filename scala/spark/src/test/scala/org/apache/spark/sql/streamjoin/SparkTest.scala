@@ -11,7 +11,6 @@ import org.scalatest.{Assertion, BeforeAndAfterAll}
 import org.apache.spark.SparkThrowable
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 
 /** One local session for a suite, with the extension, made for batches of few rows. */
 trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
@@ -30,11 +29,6 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
     .config("spark.log.level", "OFF")
     .config("spark.sql.streaming.pollingDelay", "1ms")
     .config("spark.sql.codegen.wholeStage", false)
-    .config("spark.hadoop.fs.file.impl", classOf[LocalFiles].getName)
-    .config(
-      "spark.sql.streaming.checkpointFileManagerClass",
-      classOf[FileSystemBasedCheckpointFileManager].getName
-    )
     // Maintenance of the state stores would only compete with the tiny batches.
     .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
     .getOrCreate()

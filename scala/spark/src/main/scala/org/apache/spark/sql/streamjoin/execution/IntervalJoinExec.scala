@@ -161,13 +161,22 @@ final private[streamjoin] case class IntervalJoinExec(
     )
   }
 
-  private val storeConf = new StateStoreConf(conf)
+  private lazy val storeConf = new StateStoreConf(storeSettings)
 
   /** Of a store that is only read: what it reports to the driver would stay there for ever. */
-  private val quietStoreConf = join.broadcast.map { _ =>
-    val quiet = conf.clone()
+  private lazy val quietStoreConf = join.broadcast.map { _ =>
+    val quiet = storeSettings
     quiet.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
     new StateStoreConf(quiet)
+  }
+
+  /** RocksDB uploads a snapshot with every commit, unless it may write changelogs: so it may, if the user does not object. */
+  private def storeSettings: SQLConf = {
+    val settings = conf.clone()
+    // RocksDBConf, too, takes it in any case.
+    if (!settings.getAllConfs.keys.exists(_.equalsIgnoreCase(Changelogs)))
+      settings.setConfString(Changelogs, "true")
+    settings
   }
 
   // Execution.
@@ -176,7 +185,10 @@ final private[streamjoin] case class IntervalJoinExec(
     Metric.all.map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    metrics // made on the driver
+    // Made on the driver.
+    metrics
+    storeConf
+    quietStoreConf
     val spec = TaskSpec.of(this, late, limits(eviction))
     val hadoopConf = binding.get.hadoopConf
     left
@@ -370,4 +382,6 @@ final private[streamjoin] case class IntervalJoinExec(
 
 private[streamjoin] object IntervalJoinExec {
   val OperatorName = "streamIntervalJoin"
+
+  private val Changelogs = s"${RocksDBConf.ROCKSDB_SQL_CONF_NAME_PREFIX}.changelogCheckpointing.enabled"
 }

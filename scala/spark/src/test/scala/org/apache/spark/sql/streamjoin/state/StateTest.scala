@@ -17,10 +17,10 @@ import org.scalatest.{BeforeAndAfterAll, BeforeAndAfterEach}
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.{LocalFiles, SparkTest}
+import org.apache.spark.sql.streamjoin.SparkTest
+import org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -69,11 +69,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
       if (store == rocksDb) new RocksDBStateStoreProvider else new HDFSBackedStateStoreProvider
     val conf = new Configuration
     conf.set("sql.streaming.runId", UUID.randomUUID().toString)
-    conf.set("fs.file.impl", classOf[LocalFiles].getName)
-    conf.set(
-      "spark.sql.streaming.checkpointFileManagerClass",
-      classOf[FileSystemBasedCheckpointFileManager].getName
-    )
+    conf.set(LocalCheckpointFileManager.Setting, classOf[LocalCheckpointFileManager].getName)
     val settings = new SQLConf
     // A store that a failed test leaves open would be waited for.
     settings.setConfString("spark.sql.streaming.stateStore.rocksdb.lockAcquireTimeoutMs", "1000")

@@ -1,0 +1,63 @@
+package org.apache.spark.sql.streamjoin.files
+
+import java.nio.file.InvalidPathException
+
+import scala.util.Try
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs._
+import org.apache.hadoop.fs.local.LocalFs
+
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.StreamJoinConf
+
+/**
+ * The files of checkpoints: [[NioFiles]] where they lie on a local disk, Spark's own choice everywhere else. Spark makes
+ * it by its name, `spark.sql.streaming.checkpointFileManagerClass`.
+ */
+final class LocalCheckpointFileManager(path: Path, hadoopConf: Configuration) extends CheckpointFileManager {
+  import LocalCheckpointFileManager._
+
+  private[files] val files: CheckpointFileManager =
+    if (isForUs(path, hadoopConf)) new NioFiles(path, hadoopConf) else sparks(path, hadoopConf)
+
+  override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream =
+    files.createAtomic(path, overwriteIfPossible)
+  override def open(path: Path): FSDataInputStream = files.open(path)
+  override def list(path: Path, filter: PathFilter): Array[FileStatus] = files.list(path, filter)
+  override def mkdirs(path: Path): Unit = files.mkdirs(path)
+  override def exists(path: Path): Boolean = files.exists(path)
+  override def delete(path: Path): Unit = files.delete(path)
+  override def isLocal: Boolean = files.isLocal
+  override def createCheckpointDirectory(): Path = files.createCheckpointDirectory()
+  override def close(): Unit = files.close()
+}
+
+private[streamjoin] object LocalCheckpointFileManager {
+
+  /** Who manages the files of checkpoints. Hadoop's settings carry it, as they do all of the session's. */
+  val Setting: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
+
+  private def isForUs(path: Path, conf: Configuration): Boolean = {
+    val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
+    // A session in which we are switched off later still has the setting.
+    conf.getBoolean(StreamJoinConf.Enabled.key, true) &&
+    scheme == "file" &&
+    // Someone may have put a file system of their own there.
+    conf.get("fs.AbstractFileSystem.file.impl", classOf[LocalFs].getName) == classOf[LocalFs].getName &&
+    isRepresentable(path)
+  }
+
+  /** Not in every locale is it possible to name every file (`sun.jnu.encoding`); Hadoop then writes question marks. */
+  private def isRepresentable(path: Path): Boolean =
+    Try(NioFiles.local(path)).fold(error => !error.isInstanceOf[InvalidPathException], _ => true)
+
+  /** What Spark takes where nobody has chosen. */
+  private def sparks(path: Path, conf: Configuration): CheckpointFileManager = {
+    val unset = new Configuration(conf)
+    unset.unset(Setting)
+    CheckpointFileManager.create(path, unset)
+  }
+}

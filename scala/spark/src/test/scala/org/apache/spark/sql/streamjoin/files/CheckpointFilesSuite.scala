@@ -1,0 +1,150 @@
+package org.apache.spark.sql.streamjoin.files
+
+import java.nio.file.{Files, Path => NioPath}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import jdk.jfr.Recording
+import jdk.jfr.consumer.RecordingFile
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.execution.streaming.checkpointing.{
+  FileContextBasedCheckpointFileManager,
+  FileSystemBasedCheckpointFileManager
+}
+import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
+import org.apache.spark.sql.streamjoin.JoinTest
+
+/** Which file manager a query has, and that a checkpoint may go from one to the other. */
+class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private val setting = LocalCheckpointFileManager.Setting
+  private val ours = classOf[LocalCheckpointFileManager].getName
+  private val context = classOf[FileContextBasedCheckpointFileManager].getName
+  private val system = classOf[FileSystemBasedCheckpointFileManager].getName
+  private val rocksDb =
+    "spark.sql.streaming.stateStore.providerClass" -> classOf[RocksDBStateStoreProvider].getName
+  private val defaultStore = "spark.sql.streaming.stateStore.providerClass" ->
+    "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+
+  private def withoutChoice[T](body: => T): T = {
+    spark.conf.unset(setting)
+    try body
+    finally spark.conf.unset(setting)
+  }
+
+  /** Hadoop's checksums in a checkpoint, which ours does not write. */
+  private def checksums(job: Job): Seq[String] =
+    Using.resource(Files.walk(NioPath.of(job.checkpoint)))(
+      _.iterator.asScala.map(_.getFileName.toString).filter(_.matches("\\..*\\.crc")).toSeq
+    )
+
+  private def started(body: => Unit): Seq[String] = Using.resource(new Recording) { recording =>
+    recording.enable("jdk.ProcessStart")
+    recording.start()
+    body
+    recording.stop()
+    val file = Files.createTempFile("streamjoin-", ".jfr")
+    try {
+      recording.dump(file)
+      RecordingFile.readAllEvents(file).asScala.map(_.getString("command")).toSeq
+    } finally Files.delete(file)
+  }
+
+  private val story = Seq(
+    Seq(o("a", "10:00", 1), o("b", "10:10", 2), d("a", "10:20", 3)),
+    Seq(o("c", "10:30", 4), d("b", "10:40", 5)),
+    Seq(o("e", "12:00", 6), d("e", "12:30", 7)),
+    Seq(o("z", "15:00", 8), d("y", "15:00", 9)),
+    Seq(o("z", "15:00", 10), d("y", "15:00", 11)),
+    Seq(o("x", "18:00", 12), d("x", "18:00", 13))
+  )
+
+  private def picked(how: String = "left_outer"): Job =
+    job(streams => hourly(how)(streams).selectExpr("o.v AS a", "d.v AS b"))
+
+  private def rows(job: Job): Seq[String] = job.seen.toSeq.flatMap(_.rows).sorted
+
+  private lazy val expected = running(picked()) { job =>
+    story.foreach(rows => job.feed(rows: _*))
+    rows(job)
+  }
+
+  test("a query starts no process for its checkpoint, with the extension alone") {
+    withoutChoice {
+      // Those of starting Spark, and of loading classes.
+      assert(expected.size >= 5)
+      var done: Seq[String] = Nil
+      val processes = started {
+        done = running(picked()) { job =>
+          story.foreach(rows => job.feed(rows: _*))
+          assert(spark.conf.get(setting) == ours && checksums(job).isEmpty)
+          rows(job)
+        }
+      }
+      // Of a session that is collected meanwhile, Spark removes a folder.
+      assert(processes.filterNot(_.contains("artifacts-")).isEmpty && done == expected)
+      // That they would be seen.
+      assert(started(new ProcessBuilder("true").start().waitFor(): Unit).nonEmpty)
+    }
+  }
+
+  test("what the user has chosen stays") {
+    for (choice <- Seq(context, system)) withConf(setting -> choice)(running(picked()) { job =>
+      job.feed(story.head: _*)
+      assert(spark.conf.get(setting) == choice && checksums(job).nonEmpty)
+    })
+  }
+
+  test("where streamjoin is switched off, Spark chooses, also after a query that had ours") {
+    withoutChoice {
+      withConf("spark.streamjoin.enabled" -> "false") {
+        running(picked())(_.feed(story.head: _*))
+        assert(spark.conf.getOption(setting).isEmpty)
+      }
+      running(picked())(_.feed(story.head: _*))
+      assert(spark.conf.get(setting) == ours)
+      withConf("spark.streamjoin.enabled" -> "false")(running(picked()) { job =>
+        job.feed(story.head: _*)
+        assert(checksums(job).nonEmpty)
+      })
+    }
+  }
+
+  test("a new session has its own choice") {
+    withoutChoice {
+      running(picked())(_.feed(story.head: _*))
+      assert(spark.newSession().conf.getOption(setting).isEmpty)
+    }
+  }
+
+  for {
+    (store, provider, format) <- Seq(
+      ("default store", defaultStore, "1"),
+      ("RocksDB", rocksDb, "1"),
+      // With checksums of Spark's own.
+      ("RocksDB, checkpoint format 2", rocksDb, "2")
+    )
+    (others, theirs) <- Seq("FileContext" -> context, "FileSystem" -> system)
+  } test(s"a query that goes from $others to ours and back, $store") {
+    withConf(
+      provider,
+      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
+      "spark.sql.streaming.stateStore.minDeltasForSnapshot" -> "2",
+      "spark.sql.streaming.minBatchesToRetain" -> "2",
+      "spark.sql.streaming.stateStore.maintenanceInterval" -> "100ms"
+    ) {
+      val job = picked()
+      try
+        for ((rows, at) <- story.zipWithIndex)
+          withConf(setting -> (if (at % 2 == 0) theirs else ours)) {
+            job.restart()
+            job.feed(rows: _*)
+          }
+      finally job.stop()
+      assert(rows(job) == expected)
+    }
+  }
+}

@@ -1,0 +1,395 @@
+package org.apache.spark.sql.streamjoin.files
+
+import java.io.{FileNotFoundException, FilterOutputStream, IOException, OutputStream}
+import java.net.URI
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.attribute.PosixFilePermissions
+import java.nio.file.{FileSystemException, Files, Path => NioPath}
+import java.util.concurrent.{Callable, CyclicBarrier, Executors}
+
+import scala.jdk.CollectionConverters._
+import scala.util.{Try, Using}
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{
+  ChecksumException,
+  DelegateToFileSystem,
+  FileAlreadyExistsException,
+  Path,
+  RawLocalFileSystem
+}
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.execution.streaming.checkpointing.{
+  CheckpointFileManager,
+  ChecksumCheckpointFileManager,
+  FileContextBasedCheckpointFileManager,
+  FileSystemBasedCheckpointFileManager
+}
+
+/** What Spark expects of a manager of checkpoint files: the same cases for its two and for ours, and across them. */
+class FileManagersSuite extends AnyFunSuite {
+
+  private type Make = (Path, Configuration) => CheckpointFileManager
+
+  private val ours: (String, Make) = "ours" -> (new LocalCheckpointFileManager(_, _))
+  private val context: (String, Make) = "FileContext" -> (new FileContextBasedCheckpointFileManager(_, _))
+  private val system: (String, Make) = "FileSystem" -> (new FileSystemBasedCheckpointFileManager(_, _))
+  private val managers = Seq(ours, context, system)
+
+  /** A folder, and a manager of what is in it. */
+  private class Place(val folder: NioPath, make: Make, conf: Configuration) {
+    val files: CheckpointFileManager = make(new Path(folder.toUri), conf)
+
+    def path(name: String): Path = new Path(folder.toString, name)
+    def at(name: String): NioPath = folder.resolve(name)
+    def crc(name: String): NioPath = folder.resolve(s".$name.crc")
+    def by(other: Make): Place = new Place(folder, other, conf)
+
+    def write(name: String, text: String, overwrite: Boolean = false): Unit = {
+      val out = files.createAtomic(path(name), overwrite)
+      try {
+        out.write(text.getBytes(UTF_8))
+        out.close()
+      } catch {
+        case failed: Throwable =>
+          out.cancel()
+          throw failed
+      }
+    }
+
+    def read(name: String): String =
+      Using.resource(files.open(path(name)))(in => new String(in.readAllBytes, UTF_8))
+
+    def list(name: String = ""): Seq[String] =
+      files
+        .list(if (name.isEmpty) new Path(folder.toString) else path(name))
+        .map(_.getPath.getName)
+        .toSeq
+        .sorted
+
+    /** All that is there, the hidden ones too. */
+    def all: Seq[String] =
+      Using.resource(Files.list(folder))(_.iterator.asScala.map(_.getFileName.toString).toSeq.sorted)
+
+    def withoutChecksums: Seq[String] = all.filterNot(_.endsWith(".crc"))
+  }
+
+  private def in[T](make: Make, settings: (String, String)*)(body: Place => T): T = {
+    val folder = Files.createTempDirectory("streamjoin-files-")
+    val conf = new Configuration
+    settings.foreach { case (key, value) => conf.set(key, value) }
+    try body(new Place(folder, make, conf))
+    finally JavaUtils.deleteRecursively(folder.toFile)
+  }
+
+  private def testEach(name: String, of: Seq[(String, Make)] = managers)(body: Place => Any): Unit =
+    for ((manager, make) <- of) test(s"$manager: $name")(in(make)(body))
+
+  private def permissions(file: NioPath): String =
+    PosixFilePermissions.toString(Files.getPosixFilePermissions(file))
+
+  // The same for all.
+
+  testEach("a file is there when it is closed, not before, and has what was written") { place =>
+    import place._
+    val out = files.createAtomic(path("x"), overwriteIfPossible = false)
+    out.write("one".getBytes(UTF_8))
+    assert(!files.exists(path("x")) && Files.exists(folder))
+    out.close()
+    out.close()
+    out.cancel()
+    assert(read("x") == "one" && out.getPos == 3)
+    assert(permissions(at("x")) == "rw-r--r--")
+  }
+
+  for (overwrite <- Seq(false, true))
+    testEach(s"a cancelled file leaves nothing, overwrite: $overwrite") { place =>
+      import place._
+      if (overwrite) write("x", "old")
+      val out = files.createAtomic(path("x"), overwrite)
+      out.write("new".getBytes(UTF_8))
+      out.cancel()
+      out.cancel()
+      out.close()
+      assert(withoutChecksums == (if (overwrite) Seq("x") else Nil))
+      if (overwrite) assert(read("x") == "old")
+    }
+
+  testEach("what exists is replaced only where that is asked for") { place =>
+    import place._
+    write("x", "one")
+    intercept[FileAlreadyExistsException](write("x", "two"))
+    assert(read("x") == "one")
+    write("x", "three", overwrite = true)
+    assert(read("x") == "three")
+    write("new", "four", overwrite = true)
+    assert(read("new") == "four")
+  }
+
+  testEach("what is not there") { place =>
+    import place._
+    intercept[FileNotFoundException](read("x"))
+    intercept[FileNotFoundException](list("x"))
+    assert(!files.exists(path("x")))
+    files.delete(path("x"))
+    assert(all.isEmpty)
+  }
+
+  // FileSystem makes the folder.
+  testEach("no file without its folder", Seq(ours, context)) { place =>
+    intercept[FileNotFoundException](place.write("no/x", "one"))
+    assert(place.all.isEmpty)
+  }
+
+  // FileSystem moves it into the folder.
+  testEach("no file in place of a folder", Seq(ours, context)) { place =>
+    import place._
+    files.mkdirs(path("a/b"))
+    for (overwrite <- Seq(false, true)) intercept[IOException](write("a", "one", overwrite))
+    assert(files.exists(path("a/b")))
+  }
+
+  testEach("folders are made with all above them, and deleted with all below") { place =>
+    import place._
+    files.mkdirs(path("a/b/c"))
+    files.mkdirs(path("a/b/c"))
+    Seq("a", "a/b", "a/b/c").foreach(name => assert(permissions(at(name)) == "rwxr-xr-x"))
+    write("a/b/x", "one")
+    write("a/b/c/y", "two")
+    intercept[FileNotFoundException](read("a"))
+    intercept[IOException](files.mkdirs(path("a/b/x")))
+    intercept[IOException](files.mkdirs(path("a/b/x/below")))
+    files.delete(path("a"))
+    assert(!files.exists(path("a")))
+  }
+
+  testEach("a list has names, sizes and times, hidden files but no checksums of Hadoop's") { place =>
+    import place._
+    Seq("x", ".hidden", "x.crc", "10").foreach(write(_, "three"))
+    files.mkdirs(path("folder"))
+    Files.createSymbolicLink(at("lost"), at("gone"))
+    Files.createSymbolicLink(at("linked"), at("x"))
+    assert(list() == Seq(".hidden", "10", "folder", "linked", "x", "x.crc"))
+    val found = files.list(new Path(folder.toString), (file: Path) => file.getName == "x").toSeq
+    assert(found.map(_.getPath) == Seq(new Path(at("x").toUri)))
+    assert(found.map(_.getLen) == Seq(5) && found.forall(_.isFile))
+    assert(found.map(_.getModificationTime) == Seq(Files.getLastModifiedTime(at("x")).toMillis))
+    assert(files.list(path("x")).map(_.getPath.getName).toSeq == Seq("x"))
+    assert(list("folder").isEmpty && files.list(new Path(folder.toString)).count(_.isDirectory) == 1)
+  }
+
+  testEach("a link is deleted, what it leads to is not") { place =>
+    import place._
+    files.mkdirs(path("kept"))
+    write("kept/x", "one")
+    files.mkdirs(path("gone"))
+    Files.createSymbolicLink(at("gone/link"), at("kept"))
+    files.delete(path("gone"))
+    assert(list() == Seq("kept") && read("kept/x") == "one")
+  }
+
+  testEach("names with blanks, percent signs, colons, letters of all kinds") { place =>
+    import place._
+    for (name <- Seq("a b%20", "größe", "+&#?")) {
+      write(name, name)
+      assert(read(name) == name && list() == Seq(name))
+      files.delete(path(name))
+    }
+    Files.writeString(at("a:b"), "")
+    assert(list() == Seq("a:b"))
+  }
+
+  testEach("the checkpoint's folder, with or without a scheme") { place =>
+    for (root <- Seq(new Path(place.folder.toString, "new/a b"), new Path(place.at("new/a b").toUri))) {
+      val files = managers.map(_._2(root, new Configuration)).find(_.getClass == place.files.getClass).get
+      assert(files.isLocal && files.createCheckpointDirectory().toUri.getPath == s"${place.folder}/new/a b")
+      assert(Files.isDirectory(place.at("new/a b")))
+    }
+  }
+
+  testEach("Spark's own checksums on top") { place =>
+    import place._
+    def checked =
+      new ChecksumCheckpointFileManager(files, numThreads = 2, skipCreationIfFileMissingChecksum = true)
+    val out = checked.createAtomic(path("x"), overwriteIfPossible = false)
+    out.write("one".getBytes(UTF_8))
+    out.close()
+    assert(list() == Seq("x", "x.crc"))
+    assert(Using.resource(checked.open(path("x")))(_.readAllBytes.length) == 3)
+    write("x", "two", overwrite = true)
+    val error = intercept[Exception](Using.resource(checked.open(path("x")))(_.readAllBytes))
+    assert(error.getMessage.contains("CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED"))
+    checked.delete(path("x"))
+    assert(list().isEmpty)
+  }
+
+  // Ours.
+
+  for ((name, sparks) <- Seq(context, system)) {
+    test(s"read by $name what we have written, over what it had written") {
+      in(sparks) { theirs =>
+        val place = theirs.by(ours._2)
+        Seq("replaced", "deleted").foreach(theirs.write(_, "by Spark"))
+        assert(theirs.all == Seq(".deleted.crc", ".replaced.crc", "deleted", "replaced"))
+        assert(place.read("replaced") == "by Spark")
+        place.write("replaced", "by us", overwrite = true)
+        place.files.delete(place.path("deleted"))
+        assert(place.all == Seq("replaced") && theirs.read("replaced") == "by Spark".replace("Spark", "us"))
+        theirs.write("replaced", "by Spark again", overwrite = true)
+        assert(place.read("replaced") == "by Spark again")
+      }
+    }
+
+    test(s"a checksum of $name is checked; one that lost its file does no harm") {
+      in(sparks) { theirs =>
+        val place = theirs.by(ours._2)
+        theirs.write("x", "one")
+        Files.writeString(place.at("x"), "two")
+        intercept[ChecksumException](place.read("x"))
+        Files.delete(place.at("x"))
+        place.write("x", "three")
+        assert(place.all == Seq("x") && theirs.read("x") == "three")
+      }
+    }
+  }
+
+  test("of many that write a file at once, one wins, and the others leave nothing") {
+    in(ours._2) { place =>
+      val writers = 8
+      val pool = Executors.newFixedThreadPool(writers)
+      val all = new CyclicBarrier(writers)
+      try
+        for (file <- 1 to 50) {
+          val tasks = (1 to writers).map { writer =>
+            new Callable[Try[Int]] {
+              def call(): Try[Int] = Try {
+                val out = place.files.createAtomic(place.path(s"$file"), overwriteIfPossible = false)
+                out.write(s"$writer".getBytes(UTF_8))
+                all.await()
+                out.close()
+                writer
+              }
+            }
+          }
+          val results = pool.invokeAll(tasks.asJava).asScala.map(_.get).toSeq
+          val winners = results.flatMap(_.toOption)
+          assert(winners.map(_.toString) == Seq(place.read(s"$file")))
+          assert(results.flatMap(_.failed.toOption).forall(_.isInstanceOf[FileAlreadyExistsException]))
+          assert(place.all.size == file)
+        }
+      finally pool.shutdownNow()
+    }
+  }
+
+  test("without hard links it looks and renames") {
+    in((path, conf) =>
+      new NioFiles(path, conf) {
+        override private[streamjoin] def link(file: NioPath, temporary: NioPath): Unit =
+          throw new FileSystemException(file.toString, temporary.toString, "Operation not permitted")
+      }
+    ) { place =>
+      place.write("x", "one")
+      intercept[FileAlreadyExistsException](place.write("x", "two"))
+      assert(place.all == Seq("x") && place.read("x") == "one")
+    }
+  }
+
+  for (overwrite <- Seq(false, true); step <- Seq("create", "write", "close", "publish"))
+    test(s"$step fails, overwrite: $overwrite: what was there is there, and nothing else") {
+      in((path, conf) => new FailingNioFiles(path, conf, step)) { place =>
+        if (overwrite) place.by(context._2).write("x", "old")
+        intercept[IOException](place.write("x", "new" * 100000, overwrite))
+        if (overwrite) assert(place.withoutChecksums == Seq("x") && place.by(ours._2).read("x") == "old")
+        else assert(place.all.isEmpty)
+      }
+    }
+
+  for (overwrite <- Seq(false, true))
+    test(s"killed before the file has its name, overwrite: $overwrite") {
+      in(ours._2) { place =>
+        import place._
+        if (overwrite) by(context._2).write("x", "old")
+        val out = files.createAtomic(path("x"), overwrite)
+        out.write(new Array[Byte](1 << 20))
+        // Never closed: the process has ended.
+        assert(files.exists(path("x")) == overwrite)
+        assert(list().filterNot(_.startsWith(".")) == (if (overwrite) Seq("x") else Nil))
+        write("x", "again", overwrite)
+        assert(read("x") == "again")
+      }
+    }
+
+  test("the umask of Hadoop's settings") {
+    // FileSystem's are cached, with the umask of whoever asked first.
+    for ((manager, make) <- Seq(ours, context)) in(make, "fs.permissions.umask-mode" -> "027") { place =>
+      place.files.mkdirs(place.path("folder"))
+      place.write("x", "one")
+      assert(
+        permissions(place.at("x")) == "rw-r-----" && permissions(place.at("folder")) == "rwxr-x---",
+        manager
+      )
+    }
+  }
+
+  test("whose files they are") {
+    def of(path: String, settings: (String, String)*): CheckpointFileManager = {
+      val conf = new Configuration
+      conf.set(LocalCheckpointFileManager.Setting, classOf[LocalCheckpointFileManager].getName)
+      settings.foreach { case (key, value) => conf.set(key, value) }
+      CheckpointFileManager.create(new Path(path), conf).asInstanceOf[LocalCheckpointFileManager].files
+    }
+    assert(of("file:/tmp/x").isInstanceOf[NioFiles] && of("/tmp/x").isInstanceOf[NioFiles])
+    val context = classOf[FileContextBasedCheckpointFileManager]
+    assert(
+      of("viewfs://cluster/x", "fs.viewfs.mounttable.cluster.link./x" -> "file:/tmp").getClass == context
+    )
+    assert(of("file:/tmp/x", "spark.streamjoin.enabled" -> "false").getClass == context)
+    assert(
+      of(
+        "file:/tmp/x",
+        "fs.AbstractFileSystem.file.impl" -> classOf[OtherLocalFs].getName
+      ).getClass == context
+    )
+    assert(
+      of("raw:/tmp/x", "fs.raw.impl" -> classOf[RawFiles].getName)
+        .isInstanceOf[FileSystemBasedCheckpointFileManager]
+    )
+  }
+}
+
+/** One step of writing a file fails. */
+final private class FailingNioFiles(path: Path, conf: Configuration, step: String)
+    extends NioFiles(path, conf) {
+  private def fail(at: String): Unit = if (at == step) throw new IOException(s"injected: $at")
+
+  override private[streamjoin] def create(file: NioPath): OutputStream = {
+    fail("create")
+    new FilterOutputStream(super.create(file)) {
+      override def write(bytes: Array[Byte], from: Int, length: Int): Unit = {
+        fail("write")
+        out.write(bytes, from, length)
+      }
+      override def close(): Unit = {
+        out.close()
+        fail("close")
+      }
+    }
+  }
+
+  override private[streamjoin] def publish(temporary: NioPath, file: NioPath, overwrite: Boolean): Unit = {
+    fail("publish")
+    super.publish(temporary, file, overwrite)
+  }
+}
+
+/** A file system that someone has put in place of Hadoop's. */
+class OtherLocalFs(uri: URI, conf: Configuration)
+    extends DelegateToFileSystem(uri, new RawLocalFileSystem, conf, "file", false)
+
+/** Local files by another scheme. */
+class RawFiles extends RawLocalFileSystem {
+  override def getUri: URI = URI.create("raw:///")
+  override def getScheme: String = "raw"
+}
