@@ -277,7 +277,6 @@ final private[streamjoin] case class IntervalJoinExec(
       state: JoinState
   ): Unit = {
     longMetric("commitTimeMs") += timeTakenMs(state.commit())
-    IndexCache.put(storeId, state.committedIndex)
     Side.both.foreach { side =>
       if (!state.isGuest(side)) {
         longMetric("numTotalStateRows") += state.rows(side)
@@ -309,6 +308,8 @@ final private[streamjoin] case class IntervalJoinExec(
         )
       )
     }
+    // Last of all: from here on the index may be another task's.
+    IndexCache.put(storeId, state.handOver())
   }
 
   private def taskMetrics: TaskMetrics = TaskMetrics(

@@ -56,12 +56,17 @@ final private[streamjoin] class JoinState(
   /** The index was as the store, and did not have to be read. */
   val reused: Boolean = cached.exists(index => header.exists(_.token == index.token))
 
-  private val index: JoinIndex =
+  private var held: JoinIndex =
     if (reused) cached.get else JoinState.read(segments, header, layouts, bucketWidths, budget, guest)
   // From here on it equals no commit until the next one, and would not be used again if this one came to nothing.
   index.token = null
 
-  private val memory = index.memory
+  private def index: JoinIndex = {
+    assert(held != null, "an index that has been handed over is no longer looked at")
+    held
+  }
+
+  private def memory: IndexMemory = index.memory
 
   /** Keeps a copy of a row. */
   def append(side: Side, row: UnsafeRow): Unit = {
@@ -117,8 +122,17 @@ final private[streamjoin] class JoinState(
 
   def abort(): Unit = store.abort()
 
-  /** The index, to be kept for the next batch once this one is committed. */
-  def committedIndex: JoinIndex = index
+  private[state] def committedIndex: JoinIndex = index
+
+  /**
+   * The index, for the next batch, once this one is committed. This is the last that can be asked for: the index may be in the
+   * hands of another task by then, and even to count its rows would change it.
+   */
+  def handOver(): JoinIndex = {
+    val index = this.index
+    held = null
+    index
+  }
 }
 
 private[streamjoin] object JoinState {
