@@ -16,6 +16,10 @@ import streamjoin.core.{JoinType, Left, Right, Side, TimeBound}
  *   what two rows that a probe finds have to satisfy besides
  * @param indexMemory
  *   in bytes
+ * @param executorIndexMemory
+ *   in bytes, if it is set
+ * @param broadcastMemory
+ *   in bytes
  * @param broadcast
  *   the side whose rows all come to every task
  * @param lateRows
@@ -28,6 +32,8 @@ final private[streamjoin] case class TaskSpec(
     output: Seq[Attribute],
     maxAccumulatedRecords: Long,
     indexMemory: Long,
+    executorIndexMemory: Option[Long],
+    broadcastMemory: Long,
     broadcast: Option[Side],
     lateRows: Option[LateRows.Spec]
 ) {
@@ -86,6 +92,8 @@ private[streamjoin] object TaskSpec {
       exec.output,
       exec.conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
       exec.conf.getConf(StreamJoinConf.IndexMemory),
+      exec.conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      exec.conf.getConf(StreamJoinConf.BroadcastMemory),
       join.broadcast,
       exec.lateRows
     )

@@ -31,7 +31,7 @@ final private[streamjoin] class Buffer(
     val side: Int,
     val layout: RowLayout,
     val bucketWidth: Long,
-    memory: IndexMemory,
+    val memory: IndexMemory,
     val isDurable: Boolean = true
 ) {
   private val buckets = new JTreeMap[Long, Buffer.Bucket]
@@ -122,10 +122,15 @@ final private[streamjoin] class Buffer(
       segment.unload()
     }
 
-  /** Unloads segments until the budget is met, the oldest first: they have the least time left to be probed in. */
-  private[state] def shrink(store: SegmentStore): Unit = {
-    val all = segments
-    while (memory.exceeded && all.hasNext) unload(all.next(), store)
+  /** How far the limits have to move until the whole of a segment is evicted. */
+  private[state] def timeLeft(segment: Segment): Long = {
+    var left = Long.MaxValue
+    var at = 0
+    while (at < evictedBelow.length) {
+      left = math.min(left, Buffer.distance(evictedBelow(at), segment.highest(at)))
+      at += 1
+    }
+    left
   }
 
   // A batch ends.
@@ -140,12 +145,12 @@ final private[streamjoin] class Buffer(
    * the version before, the rows of the batch and the limits: not from the order in which the rows came, from the memory
    * there was, or from whether the index was at hand. Another attempt at the batch has written the same.
    */
-  private[state] def write(store: SegmentStore): Unit = {
+  private[state] def write(store: SegmentStore, shrink: () => Unit): Unit = {
     arrive()
     settle()
     // Before any of them counts as a neighbour: where another attempt dropped it whole, it is no longer there.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
-    if (inSeveralGoes) arriveAtOnce(store)
+    if (inSeveralGoes) arriveAtOnce(store, shrink)
     freshSegments.map(_.bucket).distinct.map(buckets.get).filter(_ != null).foreach(tidy(_, store))
     segments.filter(_.isSparse).toSeq.foreach { segment =>
       load(segment, store)
@@ -169,7 +174,7 @@ final private[streamjoin] class Buffer(
   }
 
   /** The rows of the batch that are still there into segments as if they had waited for one another, bucket by bucket. */
-  private def arriveAtOnce(store: SegmentStore): Unit = {
+  private def arriveAtOnce(store: SegmentStore, shrink: () => Unit): Unit = {
     val before = freshSegments
     freshSegments = mutable.ArrayBuffer.empty
     before.toSeq.groupBy(_.bucket).values.foreach { segments =>
@@ -183,7 +188,7 @@ final private[streamjoin] class Buffer(
         drop(segment, store)
       }
       arrive()
-      shrink(store)
+      if (memory.exceeded) shrink()
     }
     freshSegments.foreach(_.evictedBelow = evictedBelow)
   }
@@ -226,7 +231,6 @@ final private[streamjoin] class Buffer(
 
   private[state] def add(segment: Segment): Unit = {
     buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).add(segment)
-    if (memory.exceeded && isDurable) segment.unload()
   }
 
   private[state] def newSegment(bucket: Long): Segment = {
@@ -248,6 +252,12 @@ private[streamjoin] object Buffer {
 
   /** The bucket of a row: by the first of its expiring columns. */
   private[state] def bucketOf(time: Long, width: Long): Long = Math.floorDiv(time, width)
+
+  /** From one time to a later one, as far as a long can say. */
+  private def distance(from: Long, to: Long): Long = {
+    val distance = to - from
+    if (((to ^ from) & (to ^ distance)) >= 0) distance else if (to > from) Long.MaxValue else Long.MinValue
+  }
 
   final private class Bucket(val number: Long) {
 

@@ -11,7 +11,7 @@ import streamjoin.core.Side
  * The values of a state store by what they are: a header, segments, and the marks of segments that changed after they were
  * written. Uses `get`, `put`, `remove` and `iterator`, so that any provider will do.
  */
-final private[state] class SegmentStore(store: ReadStateStore) {
+final private[state] class SegmentStore(val store: ReadStateStore) {
   import SegmentFormat.Unreadable
   import SegmentStore._
 
