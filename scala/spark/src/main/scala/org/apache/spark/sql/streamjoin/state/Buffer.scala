@@ -36,7 +36,7 @@ final private[streamjoin] class Buffer(
 ) {
   private val buckets = new JTreeMap[Long, Buffer.Bucket]
   private val arrivals = new Arrivals(layout, bucketWidth, memory)
-  private var freshSegments = mutable.ArrayBuffer.empty[Segment]
+  private val freshSegments = mutable.LinkedHashSet.empty[Segment]
 
   /** There were too many rows in this batch to wait for one another. */
   private var inSeveralGoes = false
@@ -49,7 +49,7 @@ final private[streamjoin] class Buffer(
   def segments: Iterator[Segment] = buckets.values.iterator.asScala.flatMap(_.segments.iterator)
 
   /** The segments of the rows that were appended in this batch. */
-  def fresh: collection.IndexedSeq[Segment] = freshSegments
+  def fresh: collection.Set[Segment] = freshSegments
 
   def rows: Long = segments.map(_.live.toLong).sum
 
@@ -86,7 +86,9 @@ final private[streamjoin] class Buffer(
   }
 
   /** The rows that were appended are put into segments. */
-  private[state] def arrive(): Unit = if (!arrivals.isEmpty) arrivals.drain().foreach { segment =>
+  private[state] def arrive(): Unit = if (!arrivals.isEmpty) arrivals.drain().foreach(take)
+
+  private def take(segment: Segment): Unit = {
     segment.isFresh = true
     buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).append(segment)
     freshSegments += segment
@@ -151,7 +153,7 @@ final private[streamjoin] class Buffer(
     // Before any of them counts as a neighbour: where another attempt dropped it whole, it is no longer there.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
     if (inSeveralGoes) arriveAtOnce(store, shrink)
-    freshSegments.map(_.bucket).distinct.map(buckets.get).filter(_ != null).foreach(tidy(_, store))
+    freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(tidy(_, store))
     segments.filter(_.isSparse).toSeq.foreach { segment =>
       load(segment, store)
       segment.settleRemoved()
@@ -169,28 +171,53 @@ final private[streamjoin] class Buffer(
       }
       segment.isFresh = false
     }
-    freshSegments = mutable.ArrayBuffer.empty
+    freshSegments.clear()
     inSeveralGoes = false
   }
 
-  /** The rows of the batch that are still there into segments as if they had waited for one another, bucket by bucket. */
+  /**
+   * The rows of the batch that are still there into segments as if they had waited for one another, bucket by bucket: at once,
+   * or where they are too many in parts.
+   */
   private def arriveAtOnce(store: SegmentStore, shrink: () => Unit): Unit = {
-    val before = freshSegments
-    freshSegments = mutable.ArrayBuffer.empty
-    before.toSeq.groupBy(_.bucket).values.foreach { segments =>
-      val row = new UnsafeRow(layout.fields)
-      segments.foreach { segment =>
+    val before = freshSegments.toSeq.groupBy(_.bucket)
+    freshSegments.clear()
+    before.foreach { case (bucket, segments) =>
+      def each(use: Segment => Unit): Unit = segments.foreach { segment =>
         load(segment, store)
-        segment.foreachLive { (_, place) =>
-          segment.point(row, place)
-          arrivals.append(row, segment.marks(place))
-        }
-        drop(segment, store)
+        use(segment)
+        if (memory.exceeded) shrink()
       }
-      arrive()
-      if (memory.exceeded) shrink()
+      if (segments.map(_.liveBytes).sum <= Buffer.MostArrivals) {
+        each { segment =>
+          append(segment, arrivals)
+          drop(segment, store)
+        }
+        arrive()
+        if (memory.exceeded) shrink()
+      } else {
+        val backlog = new Backlog(side, layout, bucket, bucketWidth, memory, store, isDurable)
+        each(backlog.weigh)
+        backlog.cut()
+        each { segment =>
+          backlog.scatter(segment)
+          drop(segment, store)
+        }
+        backlog.drain().foreach { segment =>
+          take(segment)
+          if (memory.exceeded) shrink()
+        }
+      }
     }
     freshSegments.foreach(_.evictedBelow = evictedBelow)
+  }
+
+  private def append(segment: Segment, into: Arrivals): Unit = {
+    val row = new UnsafeRow(layout.fields)
+    segment.foreachLive { (_, place) =>
+      segment.point(row, place)
+      into.append(row, segment.marks(place))
+    }
   }
 
   /**

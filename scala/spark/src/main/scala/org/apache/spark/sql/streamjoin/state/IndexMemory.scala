@@ -33,7 +33,13 @@ final private[streamjoin] class IndexMemory(
   def exceeded: Boolean = bytes > budget || isOverShare
 
   private def isOverShare: Boolean =
-    executor.memory.used > executor.limit && bytes > executor.limit / math.max(1, executor.memory.indexes)
+    executor.memory.used > executor.limit && bytes > share
+
+  /** What the index may hold as things are. */
+  def allowance: Long =
+    if (executor.memory.used <= executor.limit) budget else math.min(budget, share)
+
+  private def share: Long = executor.limit / math.max(1, executor.memory.indexes)
 
   /** The index is dropped, and counts no more. */
   def close(): Unit = synchronized {
@@ -60,7 +66,7 @@ final private[streamjoin] class IndexMemory(
 
   def giveBack(page: Array[Byte]): Unit = {
     lent -= 1
-    if (page.length == IndexMemory.PageBytes) pages += page else add(-page.length)
+    if (page.length == IndexMemory.PageBytes && !exceeded) pages += page else add(-page.length)
   }
 
   /** Keeps as many pages as this batch needed at once, or none where memory is scarce. */

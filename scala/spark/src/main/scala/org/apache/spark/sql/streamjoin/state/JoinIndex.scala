@@ -40,12 +40,15 @@ final private[streamjoin] class JoinIndex(
   /**
    * Unloads segments until the budget is met: of both sides, those first that have the least time left to be probed in, that
    * is, until they are evicted.
+   *
+   * @param inUse
+   *   which stay in memory
    */
-  private[state] def shrink(store: SegmentStore): Unit = {
+  private[state] def shrink(store: SegmentStore, inUse: Segment => Boolean = _ => false): Unit = {
     val loaded = new PriorityQueue[JoinIndex.Leaving]
     for {
       buffer <- buffers if buffer.isDurable
-      segment <- buffer.segments if segment.isLoaded
+      segment <- buffer.segments if segment.isLoaded && !inUse(segment)
     } loaded.add(JoinIndex.Leaving(buffer.timeLeft(segment), segment.highest(0), buffer, segment))
     while (memory.exceeded && !loaded.isEmpty) {
       val first = loaded.poll()

@@ -86,7 +86,7 @@ final private[streamjoin] class JoinState(
 
   /** The pairs of the rows that were appended to a side in this batch with those of the other side. */
   def matches(side: Side, reach: Reach): Matches =
-    new Matches(buffer(side), buffer(side.other), reach, memory, segments)
+    new Matches(buffer(side), buffer(side.other), reach, index, segments)
 
   /** Evicts rows of a side; shows those that never matched, if they are asked for. */
   def expired(side: Side, below: Array[Long], unmatched: Boolean): Expired =

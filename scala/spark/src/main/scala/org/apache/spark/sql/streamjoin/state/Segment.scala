@@ -34,6 +34,7 @@ final private[streamjoin] class Segment(
   private var liveCount = 0
   private var removedCount = 0
   private var rowBytes = 0L
+  private var liveSize = 0L
   private val lowestTimes = Array.fill(layout.expiring.length)(Long.MaxValue)
   private val highestTimes = Array.fill(layout.expiring.length)(Long.MinValue)
   private var lowestIsOld = false
@@ -77,6 +78,9 @@ final private[streamjoin] class Segment(
   /** Bytes in the store, without the marks apart. */
   def size: Int = end
 
+  /** Bytes that the rows take that are still there. */
+  def liveBytes: Long = liveSize
+
   /** More of its rows were removed than are left: worth writing anew. */
   def isSparse: Boolean = removedCount > liveCount
 
@@ -103,6 +107,7 @@ final private[streamjoin] class Segment(
     rowCount += 1
     liveCount += 1
     rowBytes += length
+    liveSize += sizeOf(length)
     var at = 0
     while (at < lowestTimes.length) {
       val time = expiryTime(place, at)
@@ -190,6 +195,7 @@ final private[streamjoin] class Segment(
   private def leave(place: Int): Unit = {
     mark(place, Gone)
     liveCount -= 1
+    liveSize -= after(place) - place
     lowestIsOld = true
   }
 
@@ -286,6 +292,7 @@ final private[streamjoin] class Segment(
     liveCount = 0
     removedCount = 0
     rowBytes = 0
+    liveSize = 0
     lowestIsOld = false
     Arrays.fill(lowestTimes, Long.MaxValue)
     Arrays.fill(highestTimes, Long.MinValue)

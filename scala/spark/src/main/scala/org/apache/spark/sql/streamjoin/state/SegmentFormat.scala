@@ -27,6 +27,7 @@ private[streamjoin] object SegmentFormat {
   private val SegmentMagic = 0x534a5347
   private val MarksMagic = 0x534a4d4b
   private val HeaderMagic = 0x534a4844
+  private val PageMagic = 0x534a5047
 
   /** Where the string begins in its array: behind a null bit set, and an offset with a length. */
   val ValueAt = 16
@@ -122,6 +123,20 @@ private[streamjoin] object SegmentFormat {
     if (int(bytes, FieldsAt) != fields)
       throw new Unreadable(s"a segment of rows with ${int(bytes, FieldsAt)} columns in place of $fields")
     int(bytes, RowCountAt)
+  }
+
+  // Pages, which are never committed.
+
+  def writePage(content: Array[Byte]): Array[Byte] = {
+    val bytes = newValue(BodyAt + content.length)
+    Platform.copyMemory(content, Platform.BYTE_ARRAY_OFFSET, bytes, at(BodyAt), content.length.toLong)
+    close(bytes, PageMagic)
+    bytes
+  }
+
+  def readPage(bytes: Array[Byte]): Array[Byte] = {
+    open(bytes, PageMagic, "a page")
+    java.util.Arrays.copyOfRange(bytes, ValueAt + BodyAt, ValueAt + size(bytes))
   }
 
   // Marks.

@@ -88,6 +88,16 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
       throw new Unreadable(s"a segment of ${segment.rows} rows in place of $count")
   }
 
+  /** Leaves some rows to the store until [[takePage]], within a batch. */
+  def writePage(side: Int, bucket: Long, number: Long, content: Array[Byte]): Unit =
+    put(keyOf(PageKind, side, bucket, number), SegmentFormat.writePage(content))
+
+  def takePage(side: Int, bucket: Long, number: Long): Array[Byte] = readable {
+    val page = get(keyOf(PageKind, side, bucket, number)).map(SegmentFormat.readPage)
+    writable.remove(keyOf(PageKind, side, bucket, number))
+    page.getOrElse(throw new Unreadable(s"no page $number of bucket $bucket, side $side"))
+  }
+
   /** Reads every segment that there is something made for, one after the other, in no particular order. */
   def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment) => Unit): Unit = readable {
     val all = store.iterator()
@@ -141,4 +151,5 @@ private[streamjoin] object SegmentStore {
   private val HeaderKind = 0
   private val SegmentKind = 1
   private val MarksKind = 2
+  private val PageKind = 3
 }
