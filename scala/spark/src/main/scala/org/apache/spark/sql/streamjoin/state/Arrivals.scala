@@ -181,6 +181,8 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
     )
   }
 
+  private val mostBytes = Segment.MaxBytes - SegmentFormat.summarySize(layout.expiring.length)
+
   /** The segments of a bucket, one after the other. */
   final private class Filling(val bucket: Long) {
     private val sizes = mutable.ArrayBuffer.empty[Int]
@@ -189,11 +191,11 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
 
     def reserve(bytes: Int): Unit = {
       val last = sizes.size - 1
-      if (last < 0 || sizes(last).toLong + bytes > Segment.MaxBytes) sizes += SegmentFormat.RowsAt + bytes
+      if (last < 0 || sizes(last).toLong + bytes > mostBytes) sizes += SegmentFormat.RowsAt + bytes
       else sizes(last) += bytes
     }
 
-    def hasRoomFor(length: Int): Boolean = at >= 0 && segment.size + Segment.sizeOf(length) <= sizes(at)
+    def hasRoomFor(length: Int): Boolean = at >= 0 && segment.hasRoomFor(length)
 
     def next(): Segment = {
       at += 1

@@ -45,19 +45,40 @@ final private[streamjoin] class JoinIndex(
    *   which stay in memory
    */
   private[state] def shrink(store: SegmentStore, inUse: Segment => Boolean = _ => false): Unit = {
-    val loaded = new PriorityQueue[JoinIndex.Leaving]
+    val loaded = new JoinIndex.Loaded(memory, store)
     for {
       buffer <- buffers if buffer.isDurable
       segment <- buffer.segments if segment.isLoaded && !inUse(segment)
-    } loaded.add(JoinIndex.Leaving(buffer.timeLeft(segment), segment.highest(0), buffer, segment))
-    while (memory.exceeded && !loaded.isEmpty) {
-      val first = loaded.poll()
-      first.buffer.unload(first.segment, store)
-    }
+    } loaded.add(buffer, segment)
+    loaded.shrink()
   }
 }
 
-private object JoinIndex {
+private[state] object JoinIndex {
+
+  /** Segments in memory, in the order in which they are unloaded where it is short. */
+  final class Loaded(memory: IndexMemory, store: SegmentStore) {
+    private val queue = new PriorityQueue[Leaving]
+
+    def add(buffer: Buffer, segment: Segment): Unit = queue.add(leaving(buffer, segment)): Unit
+
+    def shrink(): Unit = while (memory.exceeded && !queue.isEmpty) {
+      val first = queue.poll()
+      first.buffer.unload(first.segment, store)
+    }
+
+    /** Loads a segment if there is room, or can be made by unloading those that leave before it. */
+    def offer(buffer: Buffer, segment: Segment, load: () => Unit): Unit = {
+      val fits = memory.used + segment.size <= memory.allowance
+      val staysLonger = !queue.isEmpty && queue.peek().compareTo(leaving(buffer, segment)) < 0
+      if (fits || staysLonger) load()
+      if (segment.isLoaded) add(buffer, segment)
+      shrink()
+    }
+
+    private def leaving(buffer: Buffer, segment: Segment): Leaving =
+      Leaving(buffer.timeLeft(segment), segment.highest(0), buffer, segment)
+  }
 
   /** Where no limit is known yet, all are far from theirs alike, and the older ones go first. */
   final private case class Leaving(timeLeft: Long, newest: Long, buffer: Buffer, segment: Segment)

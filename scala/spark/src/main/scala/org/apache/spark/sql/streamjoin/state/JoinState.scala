@@ -247,9 +247,10 @@ private[streamjoin] object JoinState {
     header.foreach { version =>
       buffers.foreach(buffer => buffer.restore(version.sides(buffer.side).evictedBelow.toArray))
     }
-    segments.readAll((side, bucket) => bySide.get(side).map(_.newSegment(bucket))) { (side, segment) =>
+    val loaded = new JoinIndex.Loaded(index.memory, segments)
+    segments.readAll((side, bucket) => bySide.get(side).map(_.newSegment(bucket))) { (side, segment, load) =>
       bySide(side).add(segment)
-      if (index.memory.exceeded) index.shrink(segments)
+      if (bySide(side).isDurable) loaded.offer(bySide(side), segment, load) else load()
       checkGuests(index, segments.store)
     }
     buffers.foreach(buffer => complete(buffer, header.map(_.sides(buffer.side)), segments))

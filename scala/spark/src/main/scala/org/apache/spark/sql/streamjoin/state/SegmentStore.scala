@@ -79,14 +79,22 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     load(side, segment, rows, marks)
   }
 
-  private def load(side: Int, segment: Segment, rows: Array[Byte], marks: Array[Byte]): Unit = {
+  private def check(side: Int, segment: Segment, rows: Array[Byte], marks: Array[Byte]): Int = {
     val count =
       SegmentFormat.checkSegment(rows, side, segment.bucket, segment.number, segment.layout.fields)
     if (marks != null) SegmentFormat.checkMarks(marks, count)
+    count
+  }
+
+  private def load(side: Int, segment: Segment, rows: Array[Byte], marks: Array[Byte]): Unit = {
+    val count = check(side, segment, rows, marks)
     segment.load(rows, marks)
+    counted(segment, count)
+  }
+
+  private def counted(segment: Segment, count: Int): Unit =
     if (segment.rows != count)
       throw new Unreadable(s"a segment of ${segment.rows} rows in place of $count")
-  }
 
   /** Leaves some rows to the store until [[takePage]], within a batch. */
   def writePage(side: Int, bucket: Long, number: Long, content: Array[Byte]): Unit =
@@ -98,8 +106,11 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     page.getOrElse(throw new Unreadable(s"no page $number of bucket $bucket, side $side"))
   }
 
-  /** Reads every segment that there is something made for, one after the other, in no particular order. */
-  def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment) => Unit): Unit = readable {
+  /**
+   * Reads every segment that there is something made for, one after the other, in no particular order. Rows that need not be
+   * looked at are put into memory only if the one who takes the segment loads it.
+   */
+  def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment, () => Unit) => Unit): Unit = readable {
     val all = store.iterator()
     try
       all.foreach { pair =>
@@ -114,8 +125,10 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
               val rows = SegmentFormat.copyOf(pair.value)
               val marks = get(keyOf(MarksKind, side, bucket, number))
               segment.marksInStore = marks.isDefined
-              load(side, segment, rows, marks.orNull)
-              take(side, segment)
+              val count = check(side, segment, rows, marks.orNull)
+              if (segment.describe(rows, marks.orNull)) segment.unload() else segment.load(rows, marks.orNull)
+              counted(segment, count)
+              take(side, segment, () => if (!segment.isLoaded) segment.load(rows, marks.orNull))
             }
           case other => throw new Unreadable(s"a value of kind $other")
         }
@@ -134,7 +147,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
       "checkpoint" -> store.id.checkpointRootLocation,
       "version" -> store.version.toString,
       "found" -> found,
-      "expected" -> SegmentFormat.Version.toString
+      "expected" -> (SegmentFormat.OldestVersion to SegmentFormat.Version).mkString(" and ")
     )
 }
 

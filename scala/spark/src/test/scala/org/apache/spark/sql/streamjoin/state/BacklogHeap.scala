@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
-import streamjoin.core.{Left, Right, Side}
+import streamjoin.core.{Left, Side}
 
 /**
  * Not a test, but a measurement: a backlog of a gigabyte in one batch of one task, both sides together, with RocksDB and
