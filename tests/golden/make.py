@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 JOB = HERE.parent / "jobs" / "join_job.py"
-FORMAT = 2
+FORMAT = 3
 TYPES = ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"]
 PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 STORES = {"default": f"{PACKAGE}.HDFSBackedStateStoreProvider", "rocksdb": f"{PACKAGE}.RocksDBStateStoreProvider"}

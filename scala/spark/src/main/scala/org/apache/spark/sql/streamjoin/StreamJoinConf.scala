@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin
 import java.util.Locale
 import java.util.concurrent.TimeUnit
 
-import org.apache.spark.internal.config.ConfigEntry
+import org.apache.spark.internal.config.{ConfigEntry, OptionalConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 
@@ -59,6 +59,28 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefaultString("512m")
 
+  val ExecutorIndexMemory: OptionalConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.executorIndexMemory")
+    .doc(
+      "How much memory the indexes of all tasks of an executor may take together, of all queries. While it is exceeded, an " +
+        "index that holds more than its fair share leaves rows to the state store. Without it, 40 % of the executor's heap."
+    )
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(_ > 0, "must be positive")
+    .createOptional
+
+  val BroadcastMemory: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.broadcastMemory")
+    .doc(
+      "How much memory the rows of a side that is sent to all tasks may take in each of them, for a join without an " +
+        "equality. A task that needs more fails the query before it commits."
+    )
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("512m")
+
   val Count = "count"
   val Keep = "keep"
 
@@ -94,6 +116,8 @@ private[streamjoin] object StreamJoinConf {
     WatermarkBeforeFilter,
     MaxAccumulatedRecords,
     IndexMemory,
+    ExecutorIndexMemory,
+    BroadcastMemory,
     LateRows,
     LateRowsMaxAge,
     LateRowsMaxBytes

@@ -19,7 +19,7 @@ import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.StreamJoinConf
 import org.apache.spark.sql.streamjoin.analysis.JoinNames
 import org.apache.spark.sql.streamjoin.plans.{JoinPlan, Routing}
-import org.apache.spark.sql.streamjoin.state.{IndexCache, JoinState, SegmentStore}
+import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.WatermarkValues
 import org.apache.spark.sql.types.{MapType, VariantType}
 import org.apache.spark.util.CompletionIterator
@@ -234,8 +234,10 @@ final private[streamjoin] case class IntervalJoinExec(
       Side.both.map(spec.sides(_).bucketWidth),
       spec.indexMemory,
       IndexCache.take(storeId),
-      spec.guest(partition).map(side => JoinState.Guest(side, openBroadcast(hadoopConf)))
+      spec.guest(partition).map(JoinState.Guest(_, spec.broadcastMemory, openBroadcast(hadoopConf))),
+      ExecutorMemory.limit(spec.executorIndexMemory)
     )
+    TaskContext.get().addTaskCompletionListener[Unit](_ => state.close())
     longMetric(Metric.LoadTimeMs) += millisSince(begun)
 
     val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
@@ -289,7 +291,6 @@ final private[streamjoin] case class IntervalJoinExec(
       state: JoinState
   ): Unit = {
     longMetric("commitTimeMs") += timeTakenMs(state.commit())
-    IndexCache.put(storeId, state.committedIndex)
     Side.both.foreach { side =>
       if (!state.isGuest(side)) {
         longMetric("numTotalStateRows") += state.rows(side)
@@ -321,6 +322,8 @@ final private[streamjoin] case class IntervalJoinExec(
         )
       )
     }
+    // Last of all: from here on the index may be another task's.
+    IndexCache.put(storeId, state.handOver())
   }
 
   private def taskMetrics: TaskMetrics = TaskMetrics(

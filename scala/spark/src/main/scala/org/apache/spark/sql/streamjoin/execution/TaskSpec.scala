@@ -1,7 +1,10 @@
 package org.apache.spark.sql.streamjoin.execution
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 import org.apache.spark.sql.streamjoin.StreamJoinConf
 import org.apache.spark.sql.streamjoin.analysis.{JoinCondition, PredicateParts}
 import org.apache.spark.sql.streamjoin.plans.JoinPlan
@@ -16,6 +19,10 @@ import streamjoin.core.{JoinType, Left, Right, Side, TimeBound}
  *   what two rows that a probe finds have to satisfy besides
  * @param indexMemory
  *   in bytes
+ * @param executorIndexMemory
+ *   in bytes, if it is set
+ * @param broadcastMemory
+ *   in bytes
  * @param broadcast
  *   the side whose rows all come to every task
  * @param lateRows
@@ -28,6 +35,8 @@ final private[streamjoin] case class TaskSpec(
     output: Seq[Attribute],
     maxAccumulatedRecords: Long,
     indexMemory: Long,
+    executorIndexMemory: Option[Long],
+    broadcastMemory: Long,
     broadcast: Option[Side],
     lateRows: Option[LateRows.Spec]
 ) {
@@ -58,6 +67,7 @@ private[streamjoin] object TaskSpec {
     val bySide: Map[Option[Side], Seq[Expression]] = exec.condition.toSeq
       .flatMap(PredicateParts.conjuncts)
       .groupBy(conjunct => if (conjunct.deterministic) parts.sideOf(conjunct) else None)
+    val delay = Seq(exec.left, exec.right).flatMap(delays).maxOption.getOrElse(BigInt(0))
     def side(side: Side, plan: SparkPlan, keys: Seq[Expression]): SideSpec = {
       val watermarkKeys = join.keys(side)
       val bounded = join.bounds.bounded(side).map(watermarkKeys.indexOf(_))
@@ -75,7 +85,7 @@ private[streamjoin] object TaskSpec {
         watermarkKeys.map(late),
         bounded.map(at => states(watermarkKeys(at))),
         reach(join, side, needed.map(watermarkKeys)),
-        bucketWidth(join, side)
+        bucketWidth(join, side, delay)
       )
     }
     val probed = Side.both.map(side => exec.times(bucketed(join, side)).exprId).toSet
@@ -86,6 +96,8 @@ private[streamjoin] object TaskSpec {
       exec.output,
       exec.conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
       exec.conf.getConf(StreamJoinConf.IndexMemory),
+      exec.conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      exec.conf.getConf(StreamJoinConf.BroadcastMemory),
       join.broadcast,
       exec.lateRows
     )
@@ -122,11 +134,20 @@ private[streamjoin] object TaskSpec {
     }
   }
 
-  /** A part of the span of times that a row can meet: rows leave memory a bucket at a time. */
-  private def bucketWidth(join: JoinPlan, side: Side): Long = {
+  /** Of the watermarks in an input, in microseconds. A plan may have a copy of an exchange as a leaf. */
+  private def delays(plan: SparkPlan): Seq[BigInt] = plan.collect {
+    case mark: EventTimeWatermarkExec => Seq(BigInt(mark.delayMs) * MICROS_PER_MILLIS)
+    case reused: ReusedExchangeExec => delays(reused.child)
+  }.flatten
+
+  /**
+   * A part of the times of rows that are kept together: those that a row can meet, and as the watermark is behind by its delay,
+   * those of so much longer. Rows leave memory a bucket at a time.
+   */
+  private def bucketWidth(join: JoinPlan, side: Side, delay: BigInt): Long = {
     val key = bucketed(join, side)
     val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
-    val span = bounds.map(bound => BigInt(bound.postpone)).sum.abs / BucketsPerSpan
-    span.min(MaxBucketMicros).max(MinBucketMicros).toLong
+    val kept = bounds.map(bound => BigInt(bound.postpone)).sum.abs + delay
+    (kept / BucketsPerSpan).min(MaxBucketMicros).max(MinBucketMicros).toLong
   }
 }

@@ -30,6 +30,9 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
 
   def isEmpty: Boolean = pages.isEmpty
 
+  /** Of the rows, with what is before each. */
+  def bytes: Long = taken
+
   /** With the row there would be more than so many bytes, of rows that have come in whatever order. */
   def exceeds(bytes: Long, row: UnsafeRow): Boolean = !isEmpty && taken + needs(row) > bytes
 
@@ -56,6 +59,35 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
     end = 0
   }
 
+  /** Shows what there is, page by page, each as long as what is in it; then it is no longer here. */
+  def giveUp(take: Array[Byte] => Unit): Unit = {
+    if (page != null) ends += end
+    pages.indices.foreach(number => take(Arrays.copyOf(pages(number), ends(number))))
+    clear()
+  }
+
+  /** Takes back a page that was given up. */
+  def takeBack(content: Array[Byte]): Unit = {
+    if (page == null || end + content.length > page.length) turn(content.length)
+    System.arraycopy(content, 0, page, end, content.length)
+    var at = end
+    end += content.length
+    taken += content.length
+    while (at < end) {
+      at += Header + Platform.getInt(page, Platform.BYTE_ARRAY_OFFSET.toLong + at + LengthAt)
+      rows += 1
+    }
+  }
+
+  private def clear(): Unit = {
+    pages.foreach(memory.giveBack)
+    pages.clear()
+    ends.clear()
+    page = null
+    taken = 0
+    rows = 0
+  }
+
   /** The segments of the rows that have come, which are then no longer here. */
   def drain(): Seq[Segment] = {
     if (page != null) ends += end
@@ -78,12 +110,7 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
       val marks = Platform.getInt(pages(pageOf(ref)), at(ref) + MarksAt)
       if (marks != 0) bucket.segment.mark(place, marks)
     }
-    pages.foreach(memory.giveBack)
-    pages.clear()
-    ends.clear()
-    page = null
-    taken = 0
-    rows = 0
+    clear()
     made.toSeq
   }
 
@@ -154,6 +181,8 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
     )
   }
 
+  private val mostBytes = Segment.MaxBytes - SegmentFormat.summarySize(layout.expiring.length)
+
   /** The segments of a bucket, one after the other. */
   final private class Filling(val bucket: Long) {
     private val sizes = mutable.ArrayBuffer.empty[Int]
@@ -162,11 +191,11 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
 
     def reserve(bytes: Int): Unit = {
       val last = sizes.size - 1
-      if (last < 0 || sizes(last).toLong + bytes > Segment.MaxBytes) sizes += SegmentFormat.RowsAt + bytes
+      if (last < 0 || sizes(last).toLong + bytes > mostBytes) sizes += SegmentFormat.RowsAt + bytes
       else sizes(last) += bytes
     }
 
-    def hasRoomFor(length: Int): Boolean = at >= 0 && segment.size + Segment.sizeOf(length) <= sizes(at)
+    def hasRoomFor(length: Int): Boolean = at >= 0 && segment.hasRoomFor(length)
 
     def next(): Segment = {
       at += 1

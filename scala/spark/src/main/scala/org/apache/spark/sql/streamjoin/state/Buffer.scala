@@ -31,12 +31,12 @@ final private[streamjoin] class Buffer(
     val side: Int,
     val layout: RowLayout,
     val bucketWidth: Long,
-    memory: IndexMemory,
+    val memory: IndexMemory,
     val isDurable: Boolean = true
 ) {
   private val buckets = new JTreeMap[Long, Buffer.Bucket]
   private val arrivals = new Arrivals(layout, bucketWidth, memory)
-  private var freshSegments = mutable.ArrayBuffer.empty[Segment]
+  private val freshSegments = mutable.LinkedHashSet.empty[Segment]
 
   /** There were too many rows in this batch to wait for one another. */
   private var inSeveralGoes = false
@@ -49,7 +49,7 @@ final private[streamjoin] class Buffer(
   def segments: Iterator[Segment] = buckets.values.iterator.asScala.flatMap(_.segments.iterator)
 
   /** The segments of the rows that were appended in this batch. */
-  def fresh: collection.IndexedSeq[Segment] = freshSegments
+  def fresh: collection.Set[Segment] = freshSegments
 
   def rows: Long = segments.map(_.live.toLong).sum
 
@@ -86,7 +86,9 @@ final private[streamjoin] class Buffer(
   }
 
   /** The rows that were appended are put into segments. */
-  private[state] def arrive(): Unit = if (!arrivals.isEmpty) arrivals.drain().foreach { segment =>
+  private[state] def arrive(): Unit = if (!arrivals.isEmpty) arrivals.drain().foreach(take)
+
+  private def take(segment: Segment): Unit = {
     segment.isFresh = true
     buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).append(segment)
     freshSegments += segment
@@ -122,10 +124,15 @@ final private[streamjoin] class Buffer(
       segment.unload()
     }
 
-  /** Unloads segments until the budget is met, the oldest first: they have the least time left to be probed in. */
-  private[state] def shrink(store: SegmentStore): Unit = {
-    val all = segments
-    while (memory.exceeded && all.hasNext) unload(all.next(), store)
+  /** How far the limits have to move until the whole of a segment is evicted. */
+  private[state] def timeLeft(segment: Segment): Long = {
+    var left = Long.MaxValue
+    var at = 0
+    while (at < evictedBelow.length) {
+      left = math.min(left, Buffer.distance(evictedBelow(at), segment.highest(at)))
+      at += 1
+    }
+    left
   }
 
   // A batch ends.
@@ -140,13 +147,13 @@ final private[streamjoin] class Buffer(
    * the version before, the rows of the batch and the limits: not from the order in which the rows came, from the memory
    * there was, or from whether the index was at hand. Another attempt at the batch has written the same.
    */
-  private[state] def write(store: SegmentStore): Unit = {
+  private[state] def write(store: SegmentStore, shrink: () => Unit): Unit = {
     arrive()
     settle()
     // Before any of them counts as a neighbour: where another attempt dropped it whole, it is no longer there.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
-    if (inSeveralGoes) arriveAtOnce(store)
-    freshSegments.map(_.bucket).distinct.map(buckets.get).filter(_ != null).foreach(tidy(_, store))
+    if (inSeveralGoes) arriveAtOnce(store, shrink)
+    freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(tidy(_, store))
     segments.filter(_.isSparse).toSeq.foreach { segment =>
       load(segment, store)
       segment.settleRemoved()
@@ -164,28 +171,53 @@ final private[streamjoin] class Buffer(
       }
       segment.isFresh = false
     }
-    freshSegments = mutable.ArrayBuffer.empty
+    freshSegments.clear()
     inSeveralGoes = false
   }
 
-  /** The rows of the batch that are still there into segments as if they had waited for one another, bucket by bucket. */
-  private def arriveAtOnce(store: SegmentStore): Unit = {
-    val before = freshSegments
-    freshSegments = mutable.ArrayBuffer.empty
-    before.toSeq.groupBy(_.bucket).values.foreach { segments =>
-      val row = new UnsafeRow(layout.fields)
-      segments.foreach { segment =>
+  /**
+   * The rows of the batch that are still there into segments as if they had waited for one another, bucket by bucket: at once,
+   * or where they are too many in parts.
+   */
+  private def arriveAtOnce(store: SegmentStore, shrink: () => Unit): Unit = {
+    val before = freshSegments.toSeq.groupBy(_.bucket)
+    freshSegments.clear()
+    before.foreach { case (bucket, segments) =>
+      def each(use: Segment => Unit): Unit = segments.foreach { segment =>
         load(segment, store)
-        segment.foreachLive { (_, place) =>
-          segment.point(row, place)
-          arrivals.append(row, segment.marks(place))
-        }
-        drop(segment, store)
+        use(segment)
+        if (memory.exceeded) shrink()
       }
-      arrive()
-      shrink(store)
+      if (segments.map(_.liveBytes).sum <= Buffer.MostArrivals) {
+        each { segment =>
+          append(segment, arrivals)
+          drop(segment, store)
+        }
+        arrive()
+        if (memory.exceeded) shrink()
+      } else {
+        val backlog = new Backlog(side, layout, bucket, bucketWidth, memory, store, isDurable)
+        each(backlog.weigh)
+        backlog.cut()
+        each { segment =>
+          backlog.scatter(segment)
+          drop(segment, store)
+        }
+        backlog.drain().foreach { segment =>
+          take(segment)
+          if (memory.exceeded) shrink()
+        }
+      }
     }
     freshSegments.foreach(_.evictedBelow = evictedBelow)
+  }
+
+  private def append(segment: Segment, into: Arrivals): Unit = {
+    val row = new UnsafeRow(layout.fields)
+    segment.foreachLive { (_, place) =>
+      segment.point(row, place)
+      into.append(row, segment.marks(place))
+    }
   }
 
   /**
@@ -226,7 +258,6 @@ final private[streamjoin] class Buffer(
 
   private[state] def add(segment: Segment): Unit = {
     buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).add(segment)
-    if (memory.exceeded && isDurable) segment.unload()
   }
 
   private[state] def newSegment(bucket: Long): Segment = {
@@ -248,6 +279,12 @@ private[streamjoin] object Buffer {
 
   /** The bucket of a row: by the first of its expiring columns. */
   private[state] def bucketOf(time: Long, width: Long): Long = Math.floorDiv(time, width)
+
+  /** From one time to a later one, as far as a long can say. */
+  private def distance(from: Long, to: Long): Long = {
+    val distance = to - from
+    if (((to ^ from) & (to ^ distance)) >= 0) distance else if (to > from) Long.MaxValue else Long.MinValue
+  }
 
   final private class Bucket(val number: Long) {
 

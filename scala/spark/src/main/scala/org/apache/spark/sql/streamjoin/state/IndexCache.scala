@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStorePro
  */
 private[streamjoin] object IndexCache {
   val SweepSeconds = 5L
+  private val IdleSeconds = 60L
 
   private val indexes = new ConcurrentHashMap[StateStoreProviderId, JoinIndex]
 
@@ -28,12 +29,25 @@ private[streamjoin] object IndexCache {
   def take(store: StateStoreProviderId): Option[JoinIndex] = Option(indexes.remove(store))
 
   def put(store: StateStoreProviderId, index: JoinIndex): Unit = {
-    indexes.put(store, index)
+    index.idleSince = System.nanoTime()
+    Option(indexes.put(store, index)).filter(_ ne index).foreach(_.close())
     sweeper: Unit
   }
 
-  /** Drops the indexes of stores that Spark has unloaded. */
-  def sweep(): Unit = indexes.keySet.asScala.filterNot(StateStore.isLoaded).foreach(indexes.remove)
+  /**
+   * Drops the indexes of stores that Spark has unloaded; and those that hold more than their share of too much memory and have
+   * not been used for a while, for only the tasks of an index can make it smaller.
+   */
+  def sweep(
+      isLoaded: StateStoreProviderId => Boolean = StateStore.isLoaded,
+      idleNanos: Long = TimeUnit.SECONDS.toNanos(IdleSeconds)
+  ): Unit = {
+    val now = System.nanoTime()
+    indexes.asScala.foreach { case (store, index) =>
+      val isOfNoUse = !isLoaded(store) || now - index.idleSince >= idleNanos && index.memory.exceeded
+      if (isOfNoUse && indexes.remove(store, index)) index.close()
+    }
+  }
 
   /** The stores whose indexes are held. */
   def held: Set[StateStoreProviderId] = indexes.keySet.asScala.toSet

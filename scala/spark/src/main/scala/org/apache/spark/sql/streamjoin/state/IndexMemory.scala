@@ -3,13 +3,20 @@ package org.apache.spark.sql.streamjoin.state
 import scala.collection.mutable
 
 /**
- * The bytes that the index of one task holds in memory, and the most that it should hold.
+ * The bytes that the index of one task holds in memory, and the most that it should hold: by itself, and where all indexes of
+ * the executor together hold more than they should, its fair share.
  *
  * The budget is kept between steps, not within them: a step needs the rows that have just come, or the two segments that
  * it compares, in memory.
  */
-final private[streamjoin] class IndexMemory(val budget: Long) {
-  private var bytes = 0L
+final private[streamjoin] class IndexMemory(
+    val budget: Long,
+    executor: ExecutorMemory.Limit = ExecutorMemory.unlimited
+) {
+  // Volatile, and changed under the lock: a task that is cancelled may still be at work when its index is closed.
+  @volatile private var bytes = 0L
+  private var closed = false
+  executor.memory.begin()
 
   /** Pages that nobody has borrowed. */
   private val pages = mutable.ArrayBuffer.empty[Array[Byte]]
@@ -17,8 +24,30 @@ final private[streamjoin] class IndexMemory(val budget: Long) {
   private var mostLent = 0
 
   def used: Long = bytes
-  def add(change: Long): Unit = bytes += change
-  def exceeded: Boolean = bytes > budget
+
+  def add(change: Long): Unit = synchronized {
+    bytes += change
+    if (!closed) executor.memory.add(change)
+  }
+
+  def exceeded: Boolean = bytes > budget || isOverShare
+
+  private def isOverShare: Boolean =
+    executor.memory.used > executor.limit && bytes > share
+
+  /** What the index may hold as things are. */
+  def allowance: Long =
+    if (executor.memory.used <= executor.limit) budget else math.min(budget, share)
+
+  private def share: Long = executor.limit / math.max(1, executor.memory.indexes)
+
+  /** The index is dropped, and counts no more. */
+  def close(): Unit = synchronized {
+    if (!closed) {
+      closed = true
+      executor.memory.end(bytes)
+    }
+  }
 
   /** Of it, what waits for rows to come. */
   def spare: Long = pages.size.toLong * IndexMemory.PageBytes
@@ -37,7 +66,7 @@ final private[streamjoin] class IndexMemory(val budget: Long) {
 
   def giveBack(page: Array[Byte]): Unit = {
     lent -= 1
-    if (page.length == IndexMemory.PageBytes) pages += page else add(-page.length)
+    if (page.length == IndexMemory.PageBytes && !exceeded) pages += page else add(-page.length)
   }
 
   /** Keeps as many pages as this batch needed at once, or none where memory is scarce. */

@@ -4,23 +4,9 @@ import java.util.UUID
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore}
+import org.apache.spark.sql.streamjoin.StreamJoinErrors
 
 import streamjoin.core.Side
-
-/**
- * The rows of both inputs as one version of the state has them, in memory: a cache of what is in the store.
- *
- * @param memory
- *   what both of them hold
- */
-final private[streamjoin] class JoinIndex(buffers: Seq[Buffer], val memory: IndexMemory) {
-
-  /** The commit that it equals; none while a batch is at work on it. */
-  private[state] var token: UUID = _
-
-  def buffer(side: Side): Buffer = buffers(side.index)
-  def all: Seq[Buffer] = buffers
-}
 
 /**
  * What one task of a join keeps, both inputs, durable in one state store.
@@ -41,6 +27,8 @@ final private[streamjoin] class JoinIndex(buffers: Seq[Buffer], val memory: Inde
  *   the index of an earlier commit, if one is at hand
  * @param guest
  *   a side that another task keeps
+ * @param executor
+ *   what all indexes of the executor may hold together
  */
 final private[streamjoin] class JoinState(
     store: StateStore,
@@ -48,26 +36,46 @@ final private[streamjoin] class JoinState(
     bucketWidths: Seq[Long],
     budget: Long,
     cached: Option[JoinIndex],
-    guest: Option[JoinState.Guest] = None
+    guest: Option[JoinState.Guest] = None,
+    executor: ExecutorMemory.Limit = ExecutorMemory.unlimited
 ) {
   private val segments = new SegmentStore(store)
-  private val header = segments.readHeader()
+  private val header =
+    try segments.readHeader()
+    catch {
+      case failed: Throwable =>
+        cached.foreach(_.close())
+        throw failed
+    }
 
   /** The index was as the store, and did not have to be read. */
   val reused: Boolean = cached.exists(index => header.exists(_.token == index.token))
 
-  private val index: JoinIndex =
-    if (reused) cached.get else JoinState.read(segments, header, layouts, bucketWidths, budget, guest)
+  private var held: JoinIndex =
+    if (reused) cached.get
+    else {
+      cached.foreach(_.close())
+      JoinState.read(segments, header, layouts, bucketWidths, budget, guest, executor)
+    }
   // From here on it equals no commit until the next one, and would not be used again if this one came to nothing.
   index.token = null
 
-  private val memory = index.memory
+  private def index: JoinIndex = {
+    assert(held != null, "an index that has been handed over is no longer looked at")
+    held
+  }
+
+  private def memory: IndexMemory = index.memory
 
   /** Keeps a copy of a row. */
   def append(side: Side, row: UnsafeRow): Unit = {
-    val before = memory.used
-    index.buffer(side).append(row)
-    if (memory.used != before && memory.exceeded) index.all.foreach(_.shrink(segments))
+    val buffer = index.buffer(side)
+    val before = buffer.memory.used
+    buffer.append(row)
+    if (buffer.memory.used != before) {
+      JoinState.checkGuests(index, store)
+      if (memory.exceeded) index.shrink(segments)
+    }
   }
 
   private def buffer(side: Side): Buffer = {
@@ -78,7 +86,7 @@ final private[streamjoin] class JoinState(
 
   /** The pairs of the rows that were appended to a side in this batch with those of the other side. */
   def matches(side: Side, reach: Reach): Matches =
-    new Matches(buffer(side), buffer(side.other), reach, memory, segments)
+    new Matches(buffer(side), buffer(side.other), reach, index, segments)
 
   /** Evicts rows of a side; shows those that never matched, if they are asked for. */
   def expired(side: Side, below: Array[Long], unmatched: Boolean): Expired =
@@ -96,7 +104,7 @@ final private[streamjoin] class JoinState(
   def size: JoinState.Size = {
     val all = index.all.flatMap(_.segments)
     JoinState.Size(
-      index = memory.used,
+      index = index.used,
       payload = all.map(_.payload).sum,
       stored = all.map(_.size.toLong).sum,
       segments = all.size.toLong,
@@ -106,19 +114,35 @@ final private[streamjoin] class JoinState(
 
   /** Makes all of it durable. */
   def commit(): Unit = {
-    index.all.foreach(_.write(segments))
+    JoinState.checkGuests(index, store)
+    index.all.foreach(_.write(segments, () => index.shrink(segments)))
     val token = UUID.randomUUID()
     segments.writeHeader(SegmentFormat.VersionHeader(token, index.all.map(JoinState.header)))
-    memory.endBatch()
-    if (memory.exceeded) index.all.foreach(_.shrink(segments))
+    index.endBatch()
+    if (memory.exceeded) index.shrink(segments)
     store.commit()
     index.token = token
   }
 
-  def abort(): Unit = store.abort()
+  def abort(): Unit = {
+    close()
+    store.abort()
+  }
 
-  /** The index, to be kept for the next batch once this one is committed. */
-  def committedIndex: JoinIndex = index
+  /** The index is dropped, unless it has been handed over. */
+  def close(): Unit = if (held != null) held.close()
+
+  private[state] def committedIndex: JoinIndex = index
+
+  /**
+   * The index, for the next batch, once this one is committed. This is the last that can be asked for: the index may be in the
+   * hands of another task by then, and even to count its rows would change it.
+   */
+  def handOver(): JoinIndex = {
+    val index = this.index
+    held = null
+    index
+  }
 }
 
 private[streamjoin] object JoinState {
@@ -139,12 +163,27 @@ private[streamjoin] object JoinState {
 
   /**
    * A side whose rows come to every task and are kept by one. Each task has them in memory, at the version of its own rows:
-   * one token is for both.
+   * one token is for both. They are in no store of this task's that they could be left to, so they have a limit of their own,
+   * and leave the budget to the rows of the other side.
    *
+   * @param cap
+   *   bytes, beyond which the task fails
    * @param open
    *   the store of the task that keeps them, at the version to be read
    */
-  final case class Guest(side: Side, open: (ReadStateStore => Unit) => Unit)
+  final case class Guest(side: Side, cap: Long, open: (ReadStateStore => Unit) => Unit)
+
+  private def checkGuests(index: JoinIndex, store: ReadStateStore): Unit =
+    index.all.foreach { buffer =>
+      if (!buffer.isDurable && buffer.memory.used > buffer.memory.budget)
+        throw StreamJoinErrors.runtime(
+          "STREAMJOIN_BROADCAST_TOO_LARGE",
+          "partition" -> store.id.partitionId.toString,
+          "side" -> Side.both(buffer.side).name,
+          "bytes" -> buffer.memory.used.toString,
+          "cap" -> buffer.memory.budget.toString
+        )
+    }
 
   private def header(buffer: Buffer): SegmentFormat.SideHeader = {
     val all = contents(buffer)
@@ -166,29 +205,40 @@ private[streamjoin] object JoinState {
       layouts: Seq[RowLayout],
       bucketWidths: Seq[Long],
       budget: Long,
-      guest: Option[Guest] = None
+      guest: Option[Guest],
+      executor: ExecutorMemory.Limit
   ): JoinIndex = {
-    val memory = new IndexMemory(budget)
+    val memory = new IndexMemory(budget, executor)
+    val guestMemory = guest.map(from => new IndexMemory(from.cap, executor))
     val buffers = Side.both.map { side =>
       val width = header.fold(bucketWidths(side.index))(_.sides(side.index).bucketWidth)
-      new Buffer(side.index, layouts(side.index), width, memory, isDurable = !guest.exists(_.side == side))
+      val isGuest = guest.exists(_.side == side)
+      val heldBy = if (isGuest) guestMemory.get else memory
+      new Buffer(side.index, layouts(side.index), width, heldBy, isDurable = !isGuest)
     }
-    fill(buffers, segments, header)
-    if (header.isDefined) guest.foreach { from =>
-      val looked = buffers(from.side.index)
-      from.open { store =>
-        val kept = new SegmentStore(store)
-        fill(Seq(looked), kept, kept.readHeader())
+    val index = new JoinIndex(buffers, memory, guestMemory)
+    try {
+      fill(index, buffers.filter(_.isDurable), segments, header)
+      if (header.isDefined) guest.foreach { from =>
+        val looked = buffers(from.side.index)
+        from.open { store =>
+          val kept = new SegmentStore(store)
+          fill(index, Seq(looked), kept, kept.readHeader())
+        }
+        looked.segments.foreach(_.forgetStore())
       }
-      looked.segments.foreach(_.forgetStore())
+    } catch {
+      case failed: Throwable =>
+        index.close()
+        throw failed
     }
-    val index = new JoinIndex(buffers, memory)
     index.token = header.map(_.token).orNull
     index
   }
 
   /** Reads what a version of a store has of some sides. */
   private def fill(
+      index: JoinIndex,
       buffers: Seq[Buffer],
       segments: SegmentStore,
       header: Option[SegmentFormat.VersionHeader]
@@ -197,8 +247,11 @@ private[streamjoin] object JoinState {
     header.foreach { version =>
       buffers.foreach(buffer => buffer.restore(version.sides(buffer.side).evictedBelow.toArray))
     }
-    segments.readAll((side, bucket) => bySide.get(side).map(_.newSegment(bucket))) { (side, segment) =>
+    val loaded = new JoinIndex.Loaded(index.memory, segments)
+    segments.readAll((side, bucket) => bySide.get(side).map(_.newSegment(bucket))) { (side, segment, load) =>
       bySide(side).add(segment)
+      if (bySide(side).isDurable) loaded.offer(bySide(side), segment, load) else load()
+      checkGuests(index, segments.store)
     }
     buffers.foreach(buffer => complete(buffer, header.map(_.sides(buffer.side)), segments))
   }
@@ -225,6 +278,6 @@ private[streamjoin] object JoinState {
    */
   def readOnly(store: ReadStateStore, layouts: Seq[RowLayout], budget: Long): JoinIndex = {
     val segments = new SegmentStore(store)
-    read(segments, segments.readHeader(), layouts, Seq(1L, 1L), budget)
+    read(segments, segments.readHeader(), layouts, Seq(1L, 1L), budget, None, ExecutorMemory.unlimited)
   }
 }

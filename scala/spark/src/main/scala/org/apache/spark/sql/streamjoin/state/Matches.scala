@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.state
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
@@ -56,32 +58,31 @@ private[streamjoin] object Reach {
  * The pairs of a row that came in this batch with a row of the other input, that have the same key and times within
  * reach. Each pair comes once.
  *
- * Segment by segment of the other input, and for each the fresh segments that reach it: a segment is read back at most
- * once where it is not in memory, and its index stays in the processor's caches while it is probed.
+ * The fresh segments go by blocks that fit into half of the budget, in the order of their times; for each block, segment by
+ * segment of the other input that it reaches, and for each of these all of the block. So a fresh segment is read back at
+ * most once, a segment of the other input at most once for each block, and its index stays in the processor's caches
+ * while it is probed.
  */
 final private[streamjoin] class Matches(
     own: Buffer,
     other: Buffer,
     reach: Reach,
-    memory: IndexMemory,
+    joinIndex: JoinIndex,
     store: SegmentStore
 ) {
+  private val memory = joinIndex.memory
 
   /** The pair; both are overwritten by [[next]]. */
   val ownRow: UnsafeRow = new UnsafeRow(own.layout.fields)
   val otherRow: UnsafeRow = new UnsafeRow(other.layout.fields)
 
-  private val probing: Array[Probing] = own.fresh.map { segment =>
-    own.load(segment, store)
-    val probing = new Probing(segment, reach)
-    release(probing)
-    probing
-  }.toArray
-  private val probed: Array[Segment] =
-    if (probing.isEmpty) Array.empty else other.between(probing.map(_.from).min, probing.map(_.to).max)
+  private val fresh: Array[Segment] = own.fresh.iterator.filter(_.live > 0).toArray.sortBy(_.lowest(0))
+  private var freshAt = 0
 
+  private var probing: Array[Probing] = Array.empty
+  private var probed: Array[Segment] = Array.empty
   private var probedAt = -1
-  private var probingAt = probing.length
+  private var probingAt = 0
   private var a: Probing = _
   private var b: Segment = _
 
@@ -90,11 +91,6 @@ final private[streamjoin] class Matches(
   private var candidate = 0
   private var lastCandidate = 0
   private var otherPlace = 0
-
-  private def release(probing: Probing): Unit = if (memory.exceeded) {
-    probing.forget()
-    own.unload(probing.segment, store)
-  }
 
   /** Moves on to the next pair, if there is one. */
   def next(): Boolean = {
@@ -153,36 +149,53 @@ final private[streamjoin] class Matches(
 
   /** Moves on to the next two segments that may have pairs. */
   private def nextSegments(): Boolean = {
-    if (a != null) {
-      release(a)
-      a = null
-    }
-    var found = false
-    while (!found && probedAt < probed.length) {
+    a = null
+    var more = true
+    while (a == null && more) {
       probingAt += 1
-      if (probingAt >= probing.length) {
-        if (b != null && memory.exceeded) other.unload(b, store)
-        b = null
-        probedAt += 1
-        probingAt = -1
-      } else {
+      if (probingAt < probing.length) {
         val candidates = probed(probedAt)
-        if (
-          probing(probingAt).from <= candidates.highest(0) && probing(probingAt).to >= candidates.lowest(0)
-        ) {
+        val next = probing(probingAt)
+        if (next.from <= candidates.highest(0) && next.to >= candidates.lowest(0)) {
           if (b == null) {
             b = candidates
             other.load(b, store)
           }
-          a = probing(probingAt)
-          own.load(a.segment, store)
-          a.read()
+          a = next
           row = -1
-          found = true
         }
-      }
+      } else more = nextProbed()
     }
-    found
+    more
+  }
+
+  /** Moves on to the next segment that is probed, by the same block or the next one. */
+  private def nextProbed(): Boolean = {
+    if (b != null && memory.exceeded) other.unload(b, store)
+    b = null
+    probedAt += 1
+    while (probedAt >= probed.length && nextBlock()) probedAt = 0
+    probingAt = -1
+    probedAt < probed.length
+  }
+
+  /** Moves on to the next block of fresh segments. */
+  private def nextBlock(): Boolean = {
+    if (memory.exceeded) probing.foreach(done => own.unload(done.segment, store))
+    val block = mutable.LinkedHashMap.empty[Segment, Probing]
+    var bytes = 0L
+    while (freshAt < fresh.length && (block.isEmpty || bytes + Probing.bytes(fresh(freshAt)) <= memory.allowance / 2)) {
+      val segment = fresh(freshAt)
+      own.load(segment, store)
+      block(segment) = new Probing(segment, reach)
+      bytes += Probing.bytes(segment)
+      freshAt += 1
+      if (memory.exceeded) joinIndex.shrink(store, block.contains)
+    }
+    probing = block.values.toArray
+    probed =
+      if (probing.isEmpty) Array.empty else other.between(probing.map(_.from).min, probing.map(_.to).max)
+    probing.nonEmpty
   }
 
   def markOwn(): Unit = a.segment.markMatched(a.places(row))
@@ -198,10 +211,11 @@ final private[streamjoin] class Matches(
 
 /** The rows of a segment as they probe: where each is, the hash of its key and the times that it can meet. */
 final private class Probing(val segment: Segment, reach: Reach) {
-  var places: Array[Int] = _
-  var hashes: Array[Int] = _
-  var froms: Array[Long] = _
-  var tos: Array[Long] = _
+  private val live = segment.live
+  val places = new Array[Int](live)
+  val hashes = new Array[Int](live)
+  val froms = new Array[Long](live)
+  val tos = new Array[Long](live)
 
   /** The first and the last time that any of them can meet. */
   var from: Long = Long.MaxValue
@@ -210,14 +224,8 @@ final private class Probing(val segment: Segment, reach: Reach) {
   /** The times from the one to the other, if there are any, are those that all of them can meet. */
   var lastFrom: Long = Long.MinValue
   var firstTo: Long = Long.MaxValue
-  read()
 
-  def read(): Unit = if (places == null) {
-    val live = segment.live
-    places = new Array[Int](live)
-    hashes = new Array[Int](live)
-    froms = new Array[Long](live)
-    tos = new Array[Long](live)
+  locally {
     val all = segment.hashes
     var row = 0
     segment.foreachLive { (i, place) =>
@@ -232,12 +240,10 @@ final private class Probing(val segment: Segment, reach: Reach) {
       row += 1
     }
   }
+}
 
-  /** Leaves the memory to others; [[read]] finds it all again. */
-  def forget(): Unit = {
-    places = null
-    hashes = null
-    froms = null
-    tos = null
-  }
+private object Probing {
+
+  /** What a segment takes while it probes, with its hashes. */
+  def bytes(segment: Segment): Long = segment.size + 28L * segment.live
 }

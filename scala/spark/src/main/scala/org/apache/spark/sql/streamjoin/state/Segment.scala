@@ -15,7 +15,7 @@ import org.apache.spark.unsafe.Platform
  * @param bucket
  *   which bucket the times lie in
  * @param bytes
- *   what it will need, see [[Segment.sizeOf]]
+ *   what the rows will need, from the beginning on, see [[Segment.sizeOf]]
  */
 final private[streamjoin] class Segment(
     val layout: RowLayout,
@@ -25,18 +25,27 @@ final private[streamjoin] class Segment(
 ) {
   import Segment._
 
-  private var image: Array[Byte] = SegmentFormat.newValue(bytes)
+  private val summarySize = SegmentFormat.summarySize(layout.expiring.length)
+  private var image: Array[Byte] = SegmentFormat.newValue(bytes + summarySize)
   memory.add(image.length)
   private var end: Int = SegmentFormat.RowsAt
+
+  /** Where the rows end once all are there. */
+  private var full = bytes
 
   /** All rows, gone or not. */
   private var rowCount = 0
   private var liveCount = 0
   private var removedCount = 0
+  private var markedCount = 0
   private var rowBytes = 0L
+  private var liveSize = 0L
   private val lowestTimes = Array.fill(layout.expiring.length)(Long.MaxValue)
   private val highestTimes = Array.fill(layout.expiring.length)(Long.MinValue)
   private var lowestIsOld = false
+
+  /** The marks apart, as they are written; made when they are first needed. Two bits a row, which are not counted. */
+  private var marksApart: Array[Byte] = _
 
   private var keyHashes: Array[Int] = _
   private var segmentIndex: SegmentIndex = _
@@ -75,7 +84,15 @@ final private[streamjoin] class Segment(
   def payload: Long = rowBytes
 
   /** Bytes in the store, without the marks apart. */
-  def size: Int = end
+  def size: Int = full + (if (hasSummary) summarySize else 0)
+
+  /** It was made in this format, or read in it. */
+  private var hasSummary = true
+
+  def hasRoomFor(row: Int): Boolean = end + sizeOf(row) <= full
+
+  /** Bytes that the rows take that are still there. */
+  def liveBytes: Long = liveSize
 
   /** More of its rows were removed than are left: worth writing anew. */
   def isSparse: Boolean = removedCount > liveCount
@@ -87,12 +104,9 @@ final private[streamjoin] class Segment(
 
   def append(base: AnyRef, row: Long, length: Int): Int = {
     val place = end
-    assert(
-      place + sizeOf(length) <= SegmentFormat.size(image),
-      "a segment has room for the rows it is made for"
-    )
+    assert(hasRoomFor(length), "a segment has room for the rows it is made for")
     Platform.putInt(image, offset(place), length)
-    Platform.putInt(image, offset(place) + 4, 0)
+    Platform.putInt(image, offset(place) + 4, rowCount << MarkBits)
     Platform.copyMemory(base, row, image, offset(place) + RowHeader, length.toLong)
     end = place + sizeOf(length)
     count(place, length)
@@ -103,6 +117,7 @@ final private[streamjoin] class Segment(
     rowCount += 1
     liveCount += 1
     rowBytes += length
+    liveSize += sizeOf(length)
     var at = 0
     while (at < lowestTimes.length) {
       val time = expiryTime(place, at)
@@ -163,33 +178,46 @@ final private[streamjoin] class Segment(
   def isMatched(place: Int): Boolean = (marks(place) & Matched) != 0
   def isGone(place: Int): Boolean = (marks(place) & Gone) != 0
 
-  private[state] def marks(place: Int): Int = Platform.getInt(image, offset(place) + 4)
-  private[state] def mark(place: Int, bit: Int): Unit =
-    Platform.putInt(image, offset(place) + 4, marks(place) | bit)
+  private def markedNumber(place: Int): Int = Platform.getInt(image, offset(place) + 4)
+  private[state] def marks(place: Int): Int = markedNumber(place) & AllMarks
 
-  def markMatched(place: Int): Unit =
-    if (!isMatched(place)) {
-      mark(place, Matched)
-      marksChanged = true
-    }
+  /** Which row it is. */
+  private def rowAt(place: Int): Int = markedNumber(place) >>> MarkBits
+
+  private[state] def mark(place: Int, bits: Int): Unit = {
+    if (marks(place) == 0) markedCount += 1
+    Platform.putInt(image, offset(place) + 4, markedNumber(place) | bits)
+  }
+
+  /** A mark that the store has to be told. */
+  private def markForStore(place: Int, bit: Int): Unit = {
+    mark(place, bit)
+    if (marksApart != null) SegmentFormat.setMarks(marksApart, rowAt(place), bit)
+    marksChanged = true
+  }
+
+  def markMatched(place: Int): Unit = if (!isMatched(place)) markForStore(place, Matched)
 
   /** The row leaves before its time. */
   def remove(place: Int): Unit =
     if (!isGone(place)) {
+      markForStore(place, Gone)
       leave(place)
       removedCount += 1
-      marksChanged = true
       removedSinceIndexed += 1
       // A crowded slot would be walked through for nothing.
       if (segmentIndex != null && 2 * removedSinceIndexed > segmentIndex.refs.length) dropIndex()
     }
 
   /** The row leaves because its time has come; that follows from [[evictedBelow]], and is not written down. */
-  def expire(place: Int): Unit = leave(place)
+  def expire(place: Int): Unit = {
+    mark(place, Gone)
+    leave(place)
+  }
 
   private def leave(place: Int): Unit = {
-    mark(place, Gone)
     liveCount -= 1
+    liveSize -= after(place) - place
     lowestIsOld = true
   }
 
@@ -254,6 +282,7 @@ final private[streamjoin] class Segment(
     if (isLoaded) {
       dropIndex()
       keyHashes = null
+      marksApart = null
       memory.add(-image.length)
       image = null
     }
@@ -262,37 +291,82 @@ final private[streamjoin] class Segment(
 
   /** The rows as they are written; the array is this segment's own. */
   private[state] def sealedImage(side: Int): Array[Byte] = {
-    assert(end == SegmentFormat.size(image), "a segment has all the rows it was made for")
+    assert(hasSummary && end == full, "a segment has all the rows it was made for")
+    val summary =
+      SegmentFormat.Summary(rowBytes, rowCount - liveCount, markedCount, lowestTimes, highestTimes)
+    SegmentFormat.writeSummary(image, end, summary)
     SegmentFormat.writeHeader(image, side, bucket, number, rowCount, layout.fields)
     image
   }
 
-  /** The marks of all rows, two bits each. */
+  /** The marks of all rows, two bits each; the array is this segment's own. */
   private[state] def marksImage: Array[Byte] = {
-    val bits = SegmentFormat.newValue(SegmentFormat.marksSize(rowCount))
-    foreachPlace((i, place) => SegmentFormat.setMarks(bits, i, marks(place)))
-    SegmentFormat.writeMarksHeader(bits, rowCount)
-    bits
+    if (marksApart == null) {
+      marksApart = SegmentFormat.newValue(SegmentFormat.marksSize(rowCount))
+      if (markedCount > 0) foreachPlace((i, place) => SegmentFormat.setMarks(marksApart, i, marks(place)))
+    }
+    SegmentFormat.writeMarksHeader(marksApart, rowCount)
+    marksApart
+  }
+
+  /**
+   * Takes the figures of rows that were read from the store and checked, but not the rows, if nothing has to be looked up in
+   * them: none is gone, and none has expired since.
+   */
+  private[state] def describe(rows: Array[Byte], marks: Array[Byte]): Boolean = {
+    val summary = SegmentFormat.readSummary(rows, layout.expiring.length).filter { all =>
+      all.gone == 0 && (marks == null || !SegmentFormat.hasGone(marks)) &&
+      (evictedBelow == null || evictedBelow.indices.forall(i => all.lowest(i) >= evictedBelow(i)))
+    }
+    summary.foreach { all =>
+      reset(rows)
+      // As they can be there, whatever the header says.
+      rowCount = ((end - first - all.payload) / RowHeader).toInt
+      liveCount = rowCount
+      markedCount = all.marked
+      rowBytes = all.payload
+      liveSize = end.toLong - first
+      all.lowest.copyToArray(lowestTimes)
+      all.highest.copyToArray(highestTimes)
+    }
+    summary.isDefined
+  }
+
+  private def reset(rows: Array[Byte]): Unit = {
+    end = SegmentFormat.rowsEnd(rows, layout.expiring.length)
+    full = end
+    hasSummary = end < SegmentFormat.size(rows)
+    rowCount = 0
+    liveCount = 0
+    removedCount = 0
+    markedCount = 0
+    rowBytes = 0
+    liveSize = 0
+    lowestIsOld = false
+    Arrays.fill(lowestTimes, Long.MaxValue)
+    Arrays.fill(highestTimes, Long.MinValue)
   }
 
   /** Takes rows, and marks apart if there are any, that were read from the store and checked. */
-  private[state] def load(rows: Array[Byte], marksApart: Array[Byte]): Unit = {
+  private[state] def load(rows: Array[Byte], marks: Array[Byte]): Unit = {
     assert(!isLoaded || rowCount == 0, "a segment is read into an empty one")
     if (isLoaded) memory.add(-image.length)
     image = rows
     memory.add(image.length)
-    end = SegmentFormat.size(rows)
-    rowCount = 0
-    liveCount = 0
-    removedCount = 0
-    rowBytes = 0
-    lowestIsOld = false
-    Arrays.fill(lowestTimes, Long.MaxValue)
-    Arrays.fill(highestTimes, Long.MinValue)
+    marksApart = marks
+    if (marks != null || !describe(rows, null)) look(rows)
+  }
+
+  /** Row by row. */
+  private def look(rows: Array[Byte]): Unit = {
+    reset(rows)
     var place = first
     while (place < end) {
-      if (marksApart != null) mark(place, SegmentFormat.marks(marksApart, rowCount))
       val length = Platform.getInt(image, offset(place))
+      // Format 2 has no numbers.
+      val inPlace = marks(place) | (if (marksApart == null) 0 else SegmentFormat.marks(marksApart, rowCount))
+      Platform.putInt(image, offset(place) + 4, rowCount << MarkBits)
+      if (inPlace != 0) mark(place, inPlace)
       if (evictedBelow != null && isExpired(place, evictedBelow)) {
         mark(place, Gone)
         rowCount += 1
@@ -316,6 +390,8 @@ private[streamjoin] object Segment {
   private[state] val RowHeader = 8
   private[state] val Matched = 1
   private[state] val Gone = 2
+  private val MarkBits = 2
+  private val AllMarks = Matched | Gone
 
   /** What a row of so many bytes adds to a segment. */
   private[state] def sizeOf(row: Int): Int = RowHeader + row
@@ -324,8 +400,7 @@ private[streamjoin] object Segment {
 
   /** The rows of several segments that are still there, with their marks, as one segment. */
   private[state] def merged(segments: Seq[Segment], memory: IndexMemory): Segment = {
-    var bytes = SegmentFormat.RowsAt
-    segments.foreach(from => from.foreachLive((_, place) => bytes += from.after(place) - place))
+    val bytes = SegmentFormat.RowsAt + segments.map(_.liveBytes).sum.toInt
     val into = new Segment(segments.head.layout, segments.head.bucket, memory, bytes)
     val row = new UnsafeRow(into.layout.fields)
     segments.foreach { from =>

@@ -15,18 +15,26 @@ import org.apache.spark.unsafe.Platform
  *
  * {{{
  *   segment   magic  format  crc  bytes | bucket  number  side  rows  fields  0 | length  marks  row | length  marks  row ...
+ *                                       | bytes of the rows  gone  marked | by expiring time: lowest  highest
  *   marks     magic  format  crc  bytes | rows  0 | two bits a row
  *   header    magic  format  crc  bytes | token  sides | per side: width of a bucket  segments  marks  rows  limits  limit ...
  * }}}
+ *
+ * With the marks of a row is its number in the segment. What follows the rows is about those that are there, and enough to
+ * open a segment that none has left. Format 2 has neither, and its checksum does not cover the format's number.
  */
 private[streamjoin] object SegmentFormat {
 
   /** 1 was a value for each row, before the first release. */
-  val Version = 2
+  val Version = 3
+
+  /** The oldest that can be read. */
+  val OldestVersion = 2
 
   private val SegmentMagic = 0x534a5347
   private val MarksMagic = 0x534a4d4b
   private val HeaderMagic = 0x534a4844
+  private val PageMagic = 0x534a5047
 
   /** Where the string begins in its array: behind a null bit set, and an offset with a length. */
   val ValueAt = 16
@@ -87,6 +95,7 @@ private[streamjoin] object SegmentFormat {
 
   private def checksum(bytes: Array[Byte]): Int = {
     val crc = new CRC32C
+    if (format(bytes) > 2) crc.update(format(bytes))
     crc.update(bytes, ValueAt + BodyAt, size(bytes) - BodyAt)
     crc.getValue.toInt
   }
@@ -94,13 +103,57 @@ private[streamjoin] object SegmentFormat {
   private def open(bytes: Array[Byte], magic: Int, what: String): Unit = {
     if (size(bytes) < BodyAt || int(bytes, MagicAt) != magic)
       throw new Unreadable(s"$what of another program")
-    if (int(bytes, VersionAt) != Version) throw new Unreadable(s"$what of format ${int(bytes, VersionAt)}")
+    if (format(bytes) < OldestVersion || format(bytes) > Version)
+      throw new Unreadable(s"$what of format ${format(bytes)}")
     if (int(bytes, SizeAt) != size(bytes))
       throw new Unreadable(s"$what cut to ${size(bytes)} of ${int(bytes, SizeAt)} bytes")
     if (int(bytes, ChecksumAt) != checksum(bytes)) throw new Unreadable(s"$what whose checksum is wrong")
   }
 
+  private def format(bytes: Array[Byte]): Int = int(bytes, VersionAt)
+
   // Segments.
+
+  private val GoneAt = 8
+  private val MarkedAt = 12
+  private val TimesAt = 16
+
+  /** Of what follows the rows. */
+  def summarySize(times: Int): Int = TimesAt + 16 * times
+
+  /** What is known of the rows of a segment without a look at them. */
+  final case class Summary(payload: Long, gone: Int, marked: Int, lowest: Array[Long], highest: Array[Long])
+
+  def writeSummary(bytes: Array[Byte], rowsEnd: Int, summary: Summary): Unit = {
+    Platform.putLong(bytes, at(rowsEnd), summary.payload)
+    Platform.putInt(bytes, at(rowsEnd + GoneAt), summary.gone)
+    Platform.putInt(bytes, at(rowsEnd + MarkedAt), summary.marked)
+    summary.lowest.indices.foreach { i =>
+      Platform.putLong(bytes, at(rowsEnd + TimesAt + 16 * i), summary.lowest(i))
+      Platform.putLong(bytes, at(rowsEnd + TimesAt + 16 * i + 8), summary.highest(i))
+    }
+  }
+
+  /** Where the rows of a segment end. */
+  def rowsEnd(bytes: Array[Byte], times: Int): Int =
+    size(bytes) - (if (format(bytes) > 2) summarySize(times) else 0)
+
+  /** None for a segment of format 2. */
+  def readSummary(bytes: Array[Byte], times: Int): Option[Summary] =
+    if (format(bytes) == 2) None
+    else {
+      val from = rowsEnd(bytes, times)
+      def time(i: Int, next: Int): Long = long(bytes, from + TimesAt + 16 * i + next)
+      Some(
+        Summary(
+          long(bytes, from),
+          int(bytes, from + GoneAt),
+          int(bytes, from + MarkedAt),
+          Array.tabulate(times)(time(_, 0)),
+          Array.tabulate(times)(time(_, 8))
+        )
+      )
+    }
 
   def writeHeader(bytes: Array[Byte], side: Int, bucket: Long, number: Long, rows: Int, fields: Int): Unit = {
     Platform.putLong(bytes, at(BucketAt), bucket)
@@ -124,6 +177,20 @@ private[streamjoin] object SegmentFormat {
     int(bytes, RowCountAt)
   }
 
+  // Pages, which are never committed.
+
+  def writePage(content: Array[Byte]): Array[Byte] = {
+    val bytes = newValue(BodyAt + content.length)
+    Platform.copyMemory(content, Platform.BYTE_ARRAY_OFFSET, bytes, at(BodyAt), content.length.toLong)
+    close(bytes, PageMagic)
+    bytes
+  }
+
+  def readPage(bytes: Array[Byte]): Array[Byte] = {
+    open(bytes, PageMagic, "a page")
+    java.util.Arrays.copyOfRange(bytes, ValueAt + BodyAt, ValueAt + size(bytes))
+  }
+
   // Marks.
 
   def marksSize(rows: Int): Int = BitsAt + (rows + 3) / 4
@@ -137,6 +204,14 @@ private[streamjoin] object SegmentFormat {
     bytes(marksAt(row)) = (bytes(marksAt(row)) | (marks << (2 * (row % 4)))).toByte
 
   def marks(bytes: Array[Byte], row: Int): Int = (bytes(marksAt(row)) >>> (2 * (row % 4))) & 3
+
+  /** Some of the rows are gone. */
+  def hasGone(bytes: Array[Byte]): Boolean = {
+    val end = ValueAt + size(bytes)
+    var at = ValueAt + BitsAt
+    while (at < end && (bytes(at) & 0xaa) == 0) at += 1
+    at < end
+  }
 
   private def marksAt(row: Int): Int = ValueAt + BitsAt + row / 4
 

@@ -8,8 +8,8 @@ import java.util.Arrays
  * eight below 4 MiB, which leaves room for a part of the hash: rows of other keys are told apart without a look at
  * them, for that look is what a probe would wait for.
  *
- * Most rows that probe have no partner in a given segment. A blocked Bloom filter, a byte a row, says so for nearly all of
- * them, and fits into a nearer cache than the slots do.
+ * Most rows that probe have no partner in a given segment, and a bucket may have many segments. A blocked Bloom filter, two
+ * bytes a row, says so for 99 of 100, and fits into a nearer cache than the slots do.
  *
  * The rows of a crowded slot, that is, of a key with many rows, are in the order of their times, so that a probe finds
  * its range by halving and touches no row outside of it. Times are compared by `time >> shift`, which is exact unless a
@@ -72,12 +72,12 @@ private[state] object SegmentIndex {
   private val PlaceBits = 19
   require(Segment.MaxBytes <= (8 << PlaceBits), "a segment is too large for its refs")
 
-  private val RowsPerWord = 8
+  private val RowsPerWord = 4
 
   private val TimeBits = 63 - 32
 
-  /** Two of a word's bits. The word is chosen by other bits of the hash. */
-  private def filterBits(hash: Int): Long = (1L << hash) | (1L << (hash >>> 6))
+  /** Three of a word's bits. The word is chosen by other bits of the hash, the upper ones. */
+  private def filterBits(hash: Int): Long = (1L << hash) | (1L << (hash >>> 6)) | (1L << (hash >>> 12))
 
   private def tagged(hash: Int): Int = hash << PlaceBits
   private def place(ref: Int): Int = (ref & ((1 << PlaceBits) - 1)) << 3

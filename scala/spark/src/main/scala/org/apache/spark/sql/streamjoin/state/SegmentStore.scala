@@ -11,7 +11,7 @@ import streamjoin.core.Side
  * The values of a state store by what they are: a header, segments, and the marks of segments that changed after they were
  * written. Uses `get`, `put`, `remove` and `iterator`, so that any provider will do.
  */
-final private[state] class SegmentStore(store: ReadStateStore) {
+final private[state] class SegmentStore(val store: ReadStateStore) {
   import SegmentFormat.Unreadable
   import SegmentStore._
 
@@ -79,17 +79,38 @@ final private[state] class SegmentStore(store: ReadStateStore) {
     load(side, segment, rows, marks)
   }
 
-  private def load(side: Int, segment: Segment, rows: Array[Byte], marks: Array[Byte]): Unit = {
+  private def check(side: Int, segment: Segment, rows: Array[Byte], marks: Array[Byte]): Int = {
     val count =
       SegmentFormat.checkSegment(rows, side, segment.bucket, segment.number, segment.layout.fields)
     if (marks != null) SegmentFormat.checkMarks(marks, count)
-    segment.load(rows, marks)
-    if (segment.rows != count)
-      throw new Unreadable(s"a segment of ${segment.rows} rows in place of $count")
+    count
   }
 
-  /** Reads every segment that there is something made for, one after the other, in no particular order. */
-  def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment) => Unit): Unit = readable {
+  private def load(side: Int, segment: Segment, rows: Array[Byte], marks: Array[Byte]): Unit = {
+    val count = check(side, segment, rows, marks)
+    segment.load(rows, marks)
+    counted(segment, count)
+  }
+
+  private def counted(segment: Segment, count: Int): Unit =
+    if (segment.rows != count)
+      throw new Unreadable(s"a segment of ${segment.rows} rows in place of $count")
+
+  /** Leaves some rows to the store until [[takePage]], within a batch. */
+  def writePage(side: Int, bucket: Long, number: Long, content: Array[Byte]): Unit =
+    put(keyOf(PageKind, side, bucket, number), SegmentFormat.writePage(content))
+
+  def takePage(side: Int, bucket: Long, number: Long): Array[Byte] = readable {
+    val page = get(keyOf(PageKind, side, bucket, number)).map(SegmentFormat.readPage)
+    writable.remove(keyOf(PageKind, side, bucket, number))
+    page.getOrElse(throw new Unreadable(s"no page $number of bucket $bucket, side $side"))
+  }
+
+  /**
+   * Reads every segment that there is something made for, one after the other, in no particular order. Rows that need not be
+   * looked at are put into memory only if the one who takes the segment loads it.
+   */
+  def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment, () => Unit) => Unit): Unit = readable {
     val all = store.iterator()
     try
       all.foreach { pair =>
@@ -104,8 +125,10 @@ final private[state] class SegmentStore(store: ReadStateStore) {
               val rows = SegmentFormat.copyOf(pair.value)
               val marks = get(keyOf(MarksKind, side, bucket, number))
               segment.marksInStore = marks.isDefined
-              load(side, segment, rows, marks.orNull)
-              take(side, segment)
+              val count = check(side, segment, rows, marks.orNull)
+              if (segment.describe(rows, marks.orNull)) segment.unload() else segment.load(rows, marks.orNull)
+              counted(segment, count)
+              take(side, segment, () => if (!segment.isLoaded) segment.load(rows, marks.orNull))
             }
           case other => throw new Unreadable(s"a value of kind $other")
         }
@@ -124,7 +147,7 @@ final private[state] class SegmentStore(store: ReadStateStore) {
       "checkpoint" -> store.id.checkpointRootLocation,
       "version" -> store.version.toString,
       "found" -> found,
-      "expected" -> SegmentFormat.Version.toString
+      "expected" -> (SegmentFormat.OldestVersion to SegmentFormat.Version).mkString(" and ")
     )
 }
 
@@ -141,4 +164,5 @@ private[streamjoin] object SegmentStore {
   private val HeaderKind = 0
   private val SegmentKind = 1
   private val MarksKind = 2
+  private val PageKind = 3
 }

@@ -39,10 +39,12 @@ class AttemptsSuite extends StateTest {
   }
 
   /** One seed's batches, each done by several attempts. */
-  final private class Batches(seed: Int, provider: StateStoreProvider, rowsOfMany: Option[Int]) {
+  final private class Batches(seed: Int, provider: StateStoreProvider, rowsOfMany: Option[Int], width: Option[Long] = None) {
     private val random = new Random(seed)
     private val traits = new JoinStateTraits(random)
     import traits._
+
+    private val widths = width.fold(bucketWidths)(Seq.fill(2)(_))
 
     private val shapes = Side.both.map(side => side -> new TestRows(keyTypes, expiring(side))).toMap
     private val layouts = Side.both.map(shapes(_).layout)
@@ -95,7 +97,7 @@ class AttemptsSuite extends StateTest {
 
     private def attempt(batch: Batch, budget: Long, from: Option[JoinIndex]): Seq[Stored] = {
       val store = provider.getStore(version, None)
-      val state = new JoinState(store, layouts, bucketWidths, budget, from)
+      val state = new JoinState(store, layouts, widths, budget, from)
       assert(state.reused == from.isDefined)
       Side.both.foreach { side =>
         batch.rows(side).foreach(row => state.append(side, shapes(side)(row)))
@@ -163,5 +165,11 @@ class AttemptsSuite extends StateTest {
 
   test("batches that are too large to wait for") {
     seeds(default = 2)(seed => withProvider(partition = seed)(new Batches(seed, _, Some(90)).run(2)))
+  }
+
+  test("batches of which one bucket is too large to be put in order at once") {
+    seeds(default = 2)(seed =>
+      withProvider(partition = seed)(new Batches(seed, _, Some(110), Some(Long.MaxValue)).run(2))
+    )
   }
 }

@@ -1,0 +1,132 @@
+package org.apache.spark.sql.streamjoin.state
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
+
+/**
+ * The rows of one bucket that came in one batch, where they are too many to be put in order at once. They are cut into parts
+ * that are not: by their times, and rows of nearly one time by a hash. Where the cuts are follows from the rows together,
+ * and each part goes into segments in an order that follows from its rows: so it does not matter in which segments they were
+ * before.
+ *
+ * In this order: all rows are [[weigh]]ed, the parts are [[cut]], all rows are [[scatter]]ed, and where memory is short the
+ * parts are left to the store; part by part they are drained. A row is read from the store three times at most.
+ *
+ * @param canSpill
+ *   parts may be left to the store
+ */
+final private[state] class Backlog(
+    side: Int,
+    layout: RowLayout,
+    bucket: Long,
+    bucketWidth: Long,
+    memory: IndexMemory,
+    store: SegmentStore,
+    canSpill: Boolean
+) {
+  import Backlog._
+
+  private val weights = new Array[Long](Bins)
+  private val shift = math.max(0, 64 - java.lang.Long.numberOfLeadingZeros(bucketWidth - 1) - BinBits)
+  private val row = new UnsafeRow(layout.fields)
+
+  private def bin(segment: Segment, place: Int): Int =
+    (Math.floorMod(segment.expiryTime(place, 0), bucketWidth) >>> shift).toInt
+
+  def weigh(segment: Segment): Unit = segment.foreachLive { (_, place) =>
+    weights(bin(segment, place)) += segment.after(place) - place
+  }
+
+  /** The part of a bin; the first of several, where the hash has its say. */
+  private val firstPart = new Array[Int](Bins)
+  private val hashBits = new Array[Int](Bins)
+  private var parts: IndexedSeq[Part] = IndexedSeq.empty
+
+  /** Once all rows have been weighed. */
+  def cut(): Unit = {
+    var last = -1
+    var room = 0L
+    (0 until Bins).filter(weights(_) > 0).foreach { bin =>
+      if (weights(bin) > PartBytes) {
+        hashBits(bin) = 64 - java.lang.Long.numberOfLeadingZeros((weights(bin) - 1) / PartBytes)
+        firstPart(bin) = last + 1
+        last += 1 << hashBits(bin)
+        room = 0
+      } else {
+        if (weights(bin) > room) {
+          last += 1
+          room = PartBytes
+        }
+        room -= weights(bin)
+        firstPart(bin) = last
+      }
+    }
+    parts = IndexedSeq.fill(last + 1)(new Part)
+  }
+
+  private var held = 0L
+  private var spilled = 0L
+
+  /** What has to be there before it is worth leaving to the store: every part has a page that it fills. */
+  private def worthSpilling: Long = math.max(PartBytes, 2L * parts.size * IndexMemory.PageBytes)
+
+  def scatter(segment: Segment): Unit = segment.foreachLive { (_, place) =>
+    segment.point(row, place)
+    partOf(segment, place).add(row, segment.marks(place))
+    if (canSpill && memory.exceeded && held >= worthSpilling) parts.foreach(_.spill())
+  }
+
+  private def partOf(segment: Segment, place: Int): Part = {
+    val of = bin(segment, place)
+    if (hashBits(of) == 0) parts(firstPart(of))
+    else {
+      val hash =
+        Murmur3_x86_32.hashUnsafeWords(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, HashSeed)
+      parts(firstPart(of) + (hash >>> (32 - hashBits(of))))
+    }
+  }
+
+  /** The segments of the rows, made part by part as they are asked for. */
+  def drain(): Iterator[Segment] = parts.iterator.flatMap(_.drain())
+
+  final private class Part {
+    private val rows = new Arrivals(layout, bucketWidth, memory)
+    private val inStore = mutable.ArrayBuffer.empty[Long]
+
+    def add(row: UnsafeRow, marks: Int): Unit = {
+      val before = rows.bytes
+      rows.append(row, marks)
+      held += rows.bytes - before
+    }
+
+    def spill(): Unit = {
+      held -= rows.bytes
+      rows.giveUp { page =>
+        store.writePage(side, bucket, spilled, page)
+        inStore += spilled
+        spilled += 1
+      }
+    }
+
+    def drain(): Seq[Segment] = {
+      inStore.foreach(number => rows.takeBack(store.takePage(side, bucket, number)))
+      inStore.clear()
+      if (rows.isEmpty) Nil else rows.drain()
+    }
+  }
+}
+
+private object Backlog {
+
+  /** So many rows are put in order at once. */
+  private val PartBytes = 8L << 20
+
+  /** A bucket's span is divided into so many to see where its rows are. */
+  private val BinBits = 12
+  private val Bins = 1 << BinBits
+
+  /** Another one than that by which rows are ordered. */
+  private val HashSeed = 1
+}

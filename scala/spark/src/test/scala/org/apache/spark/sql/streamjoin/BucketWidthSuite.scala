@@ -1,0 +1,38 @@
+package org.apache.spark.sql.streamjoin
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.execution.TaskSpec
+
+import streamjoin.core.{Left, Right}
+
+/** A bucket is an eighth of the time for which rows are kept: as far as they can meet, and as long as the watermark waits. */
+class BucketWidthSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private val Second = 1000000L
+
+  /** Of both sides. */
+  private def widths(bound: String, delays: (String, String)): Seq[Long] = {
+    val condition = s"o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL $bound"
+    val query: Streams => org.apache.spark.sql.DataFrame =
+      streams => streams.marked("o", delays._1).join(streams.marked("d", delays._2), expr(condition))
+    running(job(query)) { job =>
+      job.feed(o("a", "10:00", 1), d("a", "10:00", 2))
+      val none = job.joins.head.join.watermarks.map(_ => Long.MinValue)
+      val spec = TaskSpec.of(job.joins.head, none, none)
+      Seq(Left, Right).map(spec.sides(_).bucketWidth)
+    }
+  }
+
+  test("by the bounds") {
+    assert(widths("80 SECONDS", "0 seconds" -> "0 seconds") == Seq(10 * Second, 10 * Second))
+    assert(widths("8 SECONDS", "0 seconds" -> "0 seconds") == Seq(5 * Second, 5 * Second))
+  }
+
+  test("by the delays") {
+    assert(widths("80 SECONDS", "1 day" -> "1 hour") == Seq.fill(2)((24 * 3600 + 80) * Second / 8))
+    assert(widths("80 SECONDS", "0 seconds" -> "1 day") == Seq.fill(2)((24 * 3600 + 80) * Second / 8))
+  }
+}

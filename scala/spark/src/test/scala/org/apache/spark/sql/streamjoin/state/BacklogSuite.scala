@@ -1,0 +1,116 @@
+package org.apache.spark.sql.streamjoin.state
+
+import java.lang.reflect.{InvocationTargetException, Proxy}
+
+import scala.collection.mutable
+import scala.util.Random
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
+
+import streamjoin.core.{Left, Right, Side}
+
+/** A batch that is many times the budget: what it finds and leaves is right, and takes neither its memory nor ever more reads. */
+class BacklogSuite extends StateTest {
+  import TestRows.{number, simple}
+
+  private val rows = simple
+  private val MiB = 1L << 20
+
+  /** A store that says what is asked of it. */
+  private def watched(store: StateStore)(each: (String, UnsafeRow) => Unit): StateStore =
+    Proxy
+      .newProxyInstance(
+        getClass.getClassLoader,
+        Array[Class[_]](classOf[StateStore]),
+        (_, method, arguments) => {
+          each(method.getName, Option(arguments).map(_.head).collect { case key: UnsafeRow => key }.orNull)
+          try method.invoke(store, Option(arguments).getOrElse(Array.empty[AnyRef]): _*)
+          catch { case failed: InvocationTargetException => throw failed.getCause }
+        }
+      )
+      .asInstanceOf[StateStore]
+
+  private val Span = 100000L
+
+  /** So many rows of a side, in any order; a few keys' rows meet a few others. */
+  private def backlog(random: Random, side: Side, count: Int, wide: Int): Seq[TestRow] =
+    random.shuffle((0 until count).toIndexedSeq).map { i =>
+      simple(2 * i + side.index, i % (count / 4), i * Span / count, wide)
+    }
+
+  private val near = Reach(Seq(0 -> Span / 2), Seq(0 -> Span / 2))
+
+  private val Budget = 8 * MiB
+
+  /** What is waited for on both sides, what is made of it, and the segments at work with their indexes. */
+  private val OverBudget = 44 * MiB
+
+  for {
+    (store, name, width) <- Seq(
+      (defaultStore, "one bucket", 2 * Span),
+      (rocksDb, "one bucket", 2 * Span),
+      (rocksDb, "a few buckets", Span / 3)
+    )
+  } test(s"60 MiB a side with a budget of 8 MiB, $name, $store") {
+    withProvider(store)(work(_, width))
+  }
+
+  private def work(provider: StateStoreProvider, width: Long): Unit = {
+    val random = new Random(5)
+    val all = Side.both.map(side => side -> backlog(random, side, count = 600, wide = 100 << 10)).toMap
+    val reads = mutable.Map.empty[UnsafeRow, Int].withDefaultValue(0)
+    var peak = 0L
+    var index: JoinIndex = null
+    def look(): Unit = if (index != null) peak = math.max(peak, index.used)
+    val state = {
+      val inner = watched(provider.getStore(0, None)) { (call, key) =>
+        if (call == "get") reads(key.copy()) += 1
+        look()
+      }
+      on(inner, rows, width, Budget)
+    }
+    index = state.committedIndex
+    val pairs = for {
+      (_, same) <- (all(Left) ++ all(Right)).groupBy(_.key).toSeq
+      left <- same if left.number % 2 == 0
+      right <- same if right.number % 2 == 1 && math.abs(left.times.head - right.times.head) <= Span / 2
+    } yield left.number -> right.number
+
+    val found = mutable.ArrayBuffer.empty[(Long, Long)]
+    Side.both.foreach { side =>
+      all(side).foreach { row =>
+        state.append(side, rows(row))
+        look()
+      }
+      val matches = state.matches(side, near)
+      while (matches.next()) {
+        found += number(matches.otherRow) -> number(matches.ownRow)
+        if (number(matches.ownRow) % 3 == 0) matches.markOwn()
+        if (number(matches.otherRow) % 5 == 0) matches.markOther()
+        look()
+      }
+    }
+    assert(found.sorted == pairs.sorted && found.size > 700)
+    // A segment of the left side once for each block of the right.
+    val blocks = 1 + all(Right).size * (100L << 10) / (Budget / 4)
+    assert(reads.values.max <= blocks, "reads of a value while rows meet")
+    reads.clear()
+
+    Side.both.foreach(evict(state, _, unmatched = false, Span / 10))
+    state.commit()
+    assert(reads.values.max <= 4, "reads of a value when rows leave and the rest is put in order")
+    assert(reads.keys.exists(_.getInt(0) == 3), "parts have been left to the store")
+    assert(state.size.index <= Budget)
+    assert(peak > Budget && peak <= Budget + OverBudget, s"${peak / MiB} MiB")
+
+    val matched = (pairs.map(_._2).filter(_ % 3 == 0) ++ pairs.map(_._1).filter(_ % 5 == 0)).toSet
+    reading(provider, 1) { committed =>
+      assert(kinds(committed).keySet == Set(0, 1), "no marks apart, and no parts")
+      val kept = rowsOf(JoinState.readOnly(committed, Seq(rows.layout, rows.layout), Budget), committed)
+      val expected = all.values.flatten.filter(_.times.head >= Span / 10)
+      assert(kept.map(row => number(row.row)).sorted == expected.map(_.number).toSeq.sorted)
+      assert(kept.filter(_.matched).map(row => number(row.row)).toSet == matched.intersect(expected.map(_.number).toSet))
+    }
+  }
+}
