@@ -107,8 +107,8 @@ QUERIES: dict[str, Query] = {
         .where(even("d.v"))
         .select(plus("o.v", "d.v").alias("p"))
     ),
-    "a UDF as key": lambda i: (
-        i.o.join(i.d, (lower("o.id") == lower("d.id")) & F.expr(BOUND)).select("o.id", F.col("d.id").alias("i"))
+    "a UDF as key": lambda i: i.o.join(i.d, (lower("o.id") == lower("d.id")) & F.expr(BOUND)).select(
+        "o.id", F.col("d.id").alias("i")
     ),
     "a UDF above a left join": left_join,
     "mapInPandas below": lambda i: (
@@ -127,8 +127,7 @@ QUERIES: dict[str, Query] = {
     "applyInPandasWithState above": with_state,
     "a stream joined with itself by new names": renamed_self_join,
     "frames as parameters of SQL": lambda i: i.spark.sql(
-        "SELECT o.v, d.v AS w FROM {o} o JOIN {d} d ON "
-        f"{BOTH} AND d.v >= :least",
+        f"SELECT o.v, d.v AS w FROM {{o}} o JOIN {{d}} d ON {BOTH} AND d.v >= :least",
         args={"least": 1},
         o=i.o,
         d=i.d,
@@ -193,8 +192,10 @@ def write_files(folder: Path) -> None:
     for name, files in FILES.items():
         (folder / name).mkdir(parents=True)
         for number, rows in enumerate(files):
-            events = [(key, None if at is None else pd.Timestamp("2024-06-01T10:00Z") + pd.Timedelta(minutes=at), v)
-                      for key, at, v in rows]
+            events = [
+                (key, None if at is None else pd.Timestamp("2024-06-01T10:00Z") + pd.Timedelta(minutes=at), v)
+                for key, at, v in rows
+            ]
             lines = [json.dumps({"id": key, "t": at and at.isoformat(), "v": v}) for key, at, v in events]
             file = folder / name / f"{number}.json"
             file.write_text("\n".join(lines))

@@ -29,7 +29,7 @@ private[streamjoin] object ParityInputs {
   /** How many files each stream has, the last one included. */
   val FileCount: Int = Overlapping + 1
 
-  private final case class Event(id: String, t: Option[LocalDateTime], v: Int, kind: String = "order")
+  final private case class Event(id: String, t: Option[LocalDateTime], v: Int, kind: String = "order")
 
   def write(root: Path): Unit =
     for ((name, files) <- streams) {
@@ -114,7 +114,7 @@ private[streamjoin] object ParityInputs {
 }
 
 /** What a query of the suite is made from: in the first run it is run 0, after a restart run 1. */
-private[streamjoin] final class ParityInputs(
+final private[streamjoin] class ParityInputs(
     val session: SparkSession,
     folder: Path,
     val run: Int = 0,
@@ -139,7 +139,8 @@ private[streamjoin] final class ParityInputs(
   def wide(name: String): DataFrame = marked(name, columns = AllColumns)
 
   /** A static table. */
-  def names: DataFrame = session.createDataFrame(Seq("a" -> "Anna", "b" -> "Berta", "x" -> "Xaver")).toDF("id", "name")
+  def names: DataFrame =
+    session.createDataFrame(Seq("a" -> "Anna", "b" -> "Berta", "x" -> "Xaver")).toDF("id", "name")
 
   /** Views of the streams under their names, and of the table; `wide_o` and so on with all columns. */
   def views(): ParityInputs = {

@@ -16,13 +16,14 @@ private[streamjoin] object ParityRuns {
   private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
   private val Both = s"o.id = d.id AND $Bound"
 
-  private def inner(name: String) = frame(name)(in => in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.v", "d.v AS w"))
+  private def inner(name: String) =
+    frame(name)(in => in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.v", "d.v AS w"))
 
   private def left(name: String) = frame(s"$name, left outer") { in =>
     in.o.where("t IS NOT NULL").join(in.d, expr(Both), "left_outer").selectExpr("o.id", "o.v", "d.v AS w")
   }.whole
 
-  private final class Files(format: String, partitions: String*) extends Write {
+  final private class Files(format: String, partitions: String*) extends Write {
     override def start(writer: DataStreamWriter[Row], sink: Sink): StreamingQuery = {
       val formatted = writer.format(format).option("path", sink.folder.resolve("rows").toString)
       (if (partitions.isEmpty) formatted else formatted.partitionBy(partitions: _*)).start()
@@ -56,21 +57,25 @@ private[streamjoin] object ParityRuns {
   }
 
   private val twice: Write = (writer, sink) =>
-    writer.foreachBatch { (batch: DataFrame, id: Long) =>
-      batch.persist()
-      batch.createOrReplaceTempView("batch")
-      val counts = batch.sparkSession.sql("SELECT id, count(*) AS n FROM batch GROUP BY id")
-      sink.add(id, batch.join(counts, "id").collect().toSeq)
-      batch.unpersist()
-      ()
-    }.start()
+    writer
+      .foreachBatch { (batch: DataFrame, id: Long) =>
+        batch.persist()
+        batch.createOrReplaceTempView("batch")
+        val counts = batch.sparkSession.sql("SELECT id, count(*) AS n FROM batch GROUP BY id")
+        sink.add(id, batch.join(counts, "id").collect().toSeq)
+        batch.unpersist()
+        ()
+      }
+      .start()
 
   private val unseen: Write = (writer, sink) =>
-    writer.foreachBatch { (batch: DataFrame, id: Long) =>
-      // Rows are counted without their columns, and the first batch runs twice.
-      if (id == 0) batch.count()
-      sink.add(id, batch.groupBy().count().where("count > 0").collect().toSeq)
-    }.start()
+    writer
+      .foreachBatch { (batch: DataFrame, id: Long) =>
+        // Rows are counted without their columns, and the first batch runs twice.
+        if (id == 0) batch.count()
+        sink.add(id, batch.groupBy().count().where("count > 0").collect().toSeq)
+      }
+      .start()
 
   private object Table extends Write {
     override def start(writer: DataStreamWriter[Row], sink: Sink): StreamingQuery =
@@ -82,11 +87,13 @@ private[streamjoin] object ParityRuns {
   private def failing: Write = {
     val failed = ConcurrentHashMap.newKeySet[String]()
     (writer, sink) =>
-      writer.foreachBatch { (batch: DataFrame, id: Long) =>
-        val rows = batch.collect().toSeq
-        if (id == 1 && failed.add(sink.folder.toString)) sys.error("on purpose")
-        sink.add(id, rows)
-      }.start()
+      writer
+        .foreachBatch { (batch: DataFrame, id: Long) =>
+          val rows = batch.collect().toSeq
+          if (id == 1 && failed.add(sink.folder.toString)) sys.error("on purpose")
+          sink.add(id, rows)
+        }
+        .start()
   }
 
   private val sinks = Seq(
@@ -121,7 +128,8 @@ private[streamjoin] object ParityRuns {
     left("RocksDB").set(RocksDb),
     inner("RocksDB with changelogs").set(RocksDb, Changelog),
     left("RocksDB, restarted").restarted(RocksDb, Changelog)(RocksDb, Changelog),
-    inner("RocksDB, second checkpoint format").set(RocksDb, Changelog, "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"),
+    inner("RocksDB, second checkpoint format")
+      .set(RocksDb, Changelog, "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"),
     inner("join state format 3").set(RocksDb, "spark.sql.streaming.join.stateFormatVersion" -> "3"),
     inner("compressed state").set("spark.sql.streaming.stateStore.compression.codec" -> "zstd"),
     inner("one partition").set("spark.sql.shuffle.partitions" -> "1"),
@@ -139,10 +147,17 @@ private[streamjoin] object ParityRuns {
     inner("costs").set("spark.sql.cbo.enabled" -> "true", "spark.sql.cbo.joinReorder.enabled" -> "true"),
     inner("no crossed joins").set("spark.sql.crossJoin.enabled" -> "false"),
     inner("without rules of the optimizer").set(
-      "spark.sql.optimizer.excludedRules" -> Seq("ColumnPruning", "PushPredicateThroughNonJoin", "PushPredicateThroughJoin", "ConstantFolding")
-        .map("org.apache.spark.sql.catalyst.optimizer." + _).mkString(",")
+      "spark.sql.optimizer.excludedRules" -> Seq(
+        "ColumnPruning",
+        "PushPredicateThroughNonJoin",
+        "PushPredicateThroughJoin",
+        "ConstantFolding"
+      )
+        .map("org.apache.spark.sql.catalyst.optimizer." + _)
+        .mkString(",")
     ),
-    sql("legacy intervals", s"SELECT o.id, o.v, d.v AS w FROM o JOIN d ON $Both").set("spark.sql.legacy.interval.enabled" -> "true"),
+    sql("legacy intervals", s"SELECT o.id, o.v, d.v AS w FROM o JOIN d ON $Both")
+      .set("spark.sql.legacy.interval.enabled" -> "true"),
     inner("Java 8 times").set("spark.sql.datetime.java8API.enabled" -> "true"),
     left("enabled=false").set("spark.streamjoin.enabled" -> "false").sparks,
     inner("enabled=false, in update mode").set("spark.streamjoin.enabled" -> "false").sparks.update
@@ -156,20 +171,31 @@ private[streamjoin] object ParityRuns {
     inner("stopped in the middle").restarted()(),
     left("stopped in the middle").restarted()(),
     frame("stopped in the middle, full outer") { in =>
-      val (o, d) = (in.o.where("id IS NOT NULL AND t IS NOT NULL"), in.d.where("id IS NOT NULL AND t IS NOT NULL"))
+      val (o, d) =
+        (in.o.where("id IS NOT NULL AND t IS NOT NULL"), in.d.where("id IS NOT NULL AND t IS NOT NULL"))
       o.join(d, expr(Both), "full_outer").selectExpr("o.id", "o.v", "d.id AS i", "d.v AS w")
     }.whole.restarted()(),
     sql("stopped in the middle, left semi", s"SELECT * FROM o LEFT SEMI JOIN d ON $Both").restarted()(),
     inner("stopped twice").copy(runs = Seq(Run(1), Run(2), Run())),
     inner("a sink that fails").copy(write = failing, runs = Seq(Run(fails = true), Run())),
     left("a sink that fails").copy(write = failing, runs = Seq(Run(fails = true), Run())),
-    left("few batches retained").restarted("spark.sql.streaming.minBatchesToRetain" -> "1")("spark.sql.streaming.minBatchesToRetain" -> "1"),
-    inner("more partitions after").restarted("spark.sql.shuffle.partitions" -> "2")("spark.sql.shuffle.partitions" -> "3"),
-    left("fewer partitions after").restarted("spark.sql.shuffle.partitions" -> "3")("spark.sql.shuffle.partitions" -> "1"),
+    left("few batches retained").restarted("spark.sql.streaming.minBatchesToRetain" -> "1")(
+      "spark.sql.streaming.minBatchesToRetain" -> "1"
+    ),
+    inner("more partitions after").restarted("spark.sql.shuffle.partitions" -> "2")(
+      "spark.sql.shuffle.partitions" -> "3"
+    ),
+    left("fewer partitions after").restarted("spark.sql.shuffle.partitions" -> "3")(
+      "spark.sql.shuffle.partitions" -> "1"
+    ),
     left("RocksDB after").restarted()(RocksDb),
     left("RocksDB before").restarted(RocksDb)(),
-    inner("another zone after").restarted("spark.sql.session.timeZone" -> "UTC")("spark.sql.session.timeZone" -> "America/New_York"),
-    inner("ANSI off after").restarted("spark.sql.ansi.enabled" -> "true")("spark.sql.ansi.enabled" -> "false"),
+    inner("another zone after").restarted("spark.sql.session.timeZone" -> "UTC")(
+      "spark.sql.session.timeZone" -> "America/New_York"
+    ),
+    inner("ANSI off after").restarted("spark.sql.ansi.enabled" -> "true")(
+      "spark.sql.ansi.enabled" -> "false"
+    ),
     inner("case sensitive after").restarted()("spark.sql.caseSensitive" -> "true"),
     inner("the policy max after").restarted()("spark.sql.streaming.multipleWatermarkPolicy" -> "max"),
     left("generated code after").restarted()("spark.sql.codegen.wholeStage" -> "true"),
@@ -178,34 +204,70 @@ private[streamjoin] object ParityRuns {
     inner("unbounded=spark after").restarted()("spark.streamjoin.unbounded" -> "spark"),
     inner("unbounded=spark before").restarted("spark.streamjoin.unbounded" -> "spark")(),
     changed("a filter above after")((in, pairs) => if (in.run == 0) pairs else pairs.where("w > 1")),
-    frame("a filter below after")(in => (if (in.run == 0) in.o else in.o.where("v > 1")).join(in.d, expr(Both)).select("o.v", "d.v")).restarted()(),
-    changed("a column computed above after")((in, pairs) => if (in.run == 0) pairs.selectExpr("id", "t", "v", "w") else pairs.selectExpr("id", "t", "v", "w", "v + w AS x")),
+    frame("a filter below after")(in =>
+      (if (in.run == 0) in.o else in.o.where("v > 1")).join(in.d, expr(Both)).select("o.v", "d.v")
+    ).restarted()(),
+    changed("a column computed above after")((in, pairs) =>
+      if (in.run == 0) pairs.selectExpr("id", "t", "v", "w")
+      else pairs.selectExpr("id", "t", "v", "w", "v + w AS x")
+    ),
     frame("other delays after") { in =>
       val delay = if (in.run == 0) "10 minutes" else "20 minutes"
       in.marked("o", delay).join(in.marked("d", delay), expr(Both)).select("o.v", "d.v")
     }.restarted()(),
     frame("other aliases after") { in =>
       val (o, d) = if (in.run == 0) ("o", "d") else ("orders", "deliveries")
-      val condition = s"$o.id = $d.id AND $d.t BETWEEN $o.t - INTERVAL 5 MINUTES AND $o.t + INTERVAL 20 MINUTES"
+      val condition =
+        s"$o.id = $d.id AND $d.t BETWEEN $o.t - INTERVAL 5 MINUTES AND $o.t + INTERVAL 20 MINUTES"
       in.marked("o").as(o).join(in.marked("d").as(d), expr(condition)).select(s"$o.v", s"$d.v")
     }.restarted()(),
     changed("a table above after") { (in, pairs) =>
       if (in.run == 0) pairs.selectExpr("*", "'' AS name") else pairs.join(in.names, "id")
     },
-    sql("a view joined with itself, stopped in the middle", "CREATE TEMP VIEW clicks AS SELECT id, t, v FROM o", "SELECT a.v, b.v AS w FROM clicks a JOIN clicks b ON a.id = b.id AND b.t > a.t AND b.t <= a.t + INTERVAL 10 MINUTES").restarted()(),
-    sql("now() in the condition, stopped in the middle", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND greatest(o.t, d.t) < now()").restarted()(),
-    sql("now() in WHERE, stopped in the middle", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE o.t < now() AND greatest(o.t, d.t) < current_timestamp()").restarted()(),
-    sql("current_date() in an equality, stopped in the middle", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE datediff(current_date(), o.t) = datediff(current_date(), d.t)").restarted()(),
-    sql("now() in an equality, stopped in the middle", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND datediff(now(), o.t) = datediff(now(), d.t)").restarted()(),
-    sql("current_date() below, stopped in the middle", s"SELECT o.v, d.v AS w FROM (SELECT *, current_date() AS today FROM o) o JOIN d ON $Both AND o.today > DATE'2020-01-01'").restarted()(),
-    sql("now() in a left join, stopped in the middle", s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND greatest(o.t, d.t) < now() WHERE o.t IS NOT NULL").whole.restarted()(),
-    sql("bounds on seconds, stopped in the middle", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) - 300 AND CAST(o.t AS BIGINT) + 1200").restarted()(),
+    sql(
+      "a view joined with itself, stopped in the middle",
+      "CREATE TEMP VIEW clicks AS SELECT id, t, v FROM o",
+      "SELECT a.v, b.v AS w FROM clicks a JOIN clicks b ON a.id = b.id AND b.t > a.t AND b.t <= a.t + INTERVAL 10 MINUTES"
+    ).restarted()(),
+    sql(
+      "now() in the condition, stopped in the middle",
+      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND greatest(o.t, d.t) < now()"
+    ).restarted()(),
+    sql(
+      "now() in WHERE, stopped in the middle",
+      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE o.t < now() AND greatest(o.t, d.t) < current_timestamp()"
+    ).restarted()(),
+    sql(
+      "current_date() in an equality, stopped in the middle",
+      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE datediff(current_date(), o.t) = datediff(current_date(), d.t)"
+    ).restarted()(),
+    sql(
+      "now() in an equality, stopped in the middle",
+      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND datediff(now(), o.t) = datediff(now(), d.t)"
+    ).restarted()(),
+    sql(
+      "current_date() below, stopped in the middle",
+      s"SELECT o.v, d.v AS w FROM (SELECT *, current_date() AS today FROM o) o JOIN d ON $Both AND o.today > DATE'2020-01-01'"
+    ).restarted()(),
+    sql(
+      "now() in a left join, stopped in the middle",
+      s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND greatest(o.t, d.t) < now() WHERE o.t IS NOT NULL"
+    ).whole.restarted()(),
+    sql(
+      "bounds on seconds, stopped in the middle",
+      "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) - 300 AND CAST(o.t AS BIGINT) + 1200"
+    ).restarted()(),
     frame("counts above, stopped in the middle") { in =>
       in.o.join(in.d, expr(Both)).selectExpr("o.t", "d.v").groupBy(window(col("t"), "10 minutes")).count()
     }.whole.restarted()(),
-    frame("parquet, stopped in the middle")(in => in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.v", "d.v AS w"))
-      .copy(write = new Files("parquet"), byBatch = false).restarted()(),
-    sql("refused, stopped in the middle", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id").refused("STREAMJOIN_UNBOUNDED").restarted()(),
+    frame("parquet, stopped in the middle")(in =>
+      in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.v", "d.v AS w")
+    )
+      .copy(write = new Files("parquet"), byBatch = false)
+      .restarted()(),
+    sql("refused, stopped in the middle", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id")
+      .refused("STREAMJOIN_UNBOUNDED")
+      .restarted()(),
     inner("in update mode, stopped in the middle").update.restarted()()
   )
 

@@ -5,6 +5,7 @@ import java.nio.file.{Files, Path}
 import scala.collection.mutable
 import scala.util.{Failure, Success, Try}
 
+import org.apache.hadoop.mapred.JobConf
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.{Assertion, BeforeAndAfterAll}
 
@@ -17,7 +18,7 @@ import org.apache.spark.sql.streamjoin.execution.IntervalJoinExec
 import org.apache.spark.sql.{DataFrame, Row}
 
 /** A query that is run with the extension off and on, as data. */
-private[streamjoin] final case class ParityCase(
+final private[streamjoin] case class ParityCase(
     name: String,
     query: ParityInputs => DataFrame,
     joins: ParityCase.Joins = ParityCase.Ours,
@@ -108,7 +109,7 @@ private[streamjoin] object ParityCase {
   }
 
   val collect: Write = (writer, sink) =>
-    writer.foreachBatch { (batch: DataFrame, id: Long) => sink.add(id, batch.collect().toSeq) }.start()
+    writer.foreachBatch((batch: DataFrame, id: Long) => sink.add(id, batch.collect().toSeq)).start()
 
   def text(row: Row): String = text(row: Any)
 
@@ -116,7 +117,8 @@ private[streamjoin] object ParityCase {
     case null => "-"
     case row: Row => row.toSeq.map(text(_: Any)).mkString("(", " ", ")")
     case some: scala.collection.Seq[_] => some.map(text(_: Any)).mkString("[", " ", "]")
-    case some: scala.collection.Map[_, _] => some.map(each => text(each._1) + "=" + text(each._2)).toSeq.sorted.mkString("{", " ", "}")
+    case some: scala.collection.Map[_, _] =>
+      some.map(each => text(each._1) + "=" + text(each._2)).toSeq.sorted.mkString("{", " ", "}")
     case some: Array[_] => some.mkString("<", " ", ">")
     case other => other.toString
   }
@@ -161,6 +163,13 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
 
   override protected def beforeAll(): Unit = {
     super.beforeAll()
+    // Spark's join serializes this with each copy of its plan, every default compressed by itself: half the time of a batch.
+    val hadoop = plain.sparkContext.hadoopConfiguration
+    // The first of these has all configurations read their defaults again.
+    new JobConf(hadoop)
+    val local = hadoop.get("fs.file.impl")
+    hadoop.clear()
+    hadoop.set("fs.file.impl", local)
     assert(Files.isDirectory(files))
     assert(extended.sparkContext eq plain.sparkContext)
   }
@@ -211,7 +220,9 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
       SparkSession.setActiveSession(session)
       try {
         new ParityInputs(session, files, streaming = false).views()
-        queries.map(query => withClue(s"$query: ")(session.sql(query).collect().map(text(_: Row)).sorted.toSeq))
+        queries.map(query =>
+          withClue(s"$query: ")(session.sql(query).collect().map(text(_: Row)).sorted.toSeq)
+        )
       } finally SparkSession.clearActiveSession()
     }
     for (((query, without), withIt) <- queries.zip(answers.head).zip(answers(1)))
@@ -254,7 +265,8 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
         each.trigger.foreach(writer.trigger)
         val query = each.write.start(writer, sink)
         if (once.fails) assert(Try(query.processAllAvailable()).isFailure)
-        else if (each.trigger.exists(_ != Trigger.ProcessingTime(0))) assert(query.awaitTermination(60000), "it runs on")
+        else if (each.trigger.exists(_ != Trigger.ProcessingTime(0)))
+          assert(query.awaitTermination(60000), "it runs on")
         else query.processAllAvailable()
         if (number == each.runs.size - 1) each.write.finish(sink)
         plan = query

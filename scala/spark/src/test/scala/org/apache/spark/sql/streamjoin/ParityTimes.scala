@@ -11,7 +11,10 @@ private[streamjoin] object ParityTimes {
   private val Both = s"o.id = d.id AND $Bound"
 
   private def bound(condition: String) =
-    sql(s"bound: $condition", s"SELECT o.v, d.v AS w, o.t AS a, d.t AS b FROM o JOIN d ON o.id = d.id AND $condition")
+    sql(
+      s"bound: $condition",
+      s"SELECT o.v, d.v AS w, o.t AS a, d.t AS b FROM o JOIN d ON o.id = d.id AND $condition"
+    )
 
   private def filter(condition: String) =
     sql(s"WHERE: $condition", s"SELECT o.v, d.v AS w, o.t AS a FROM o JOIN d ON $Both WHERE $condition")
@@ -39,9 +42,13 @@ private[streamjoin] object ParityTimes {
     bound("timestampdiff(MINUTE, o.t, d.t) BETWEEN 0 AND 10").either,
     bound("to_date(d.t) = to_date(o.t)").either,
     bound("date_trunc('HOUR', d.t) = date_trunc('HOUR', o.t)").either,
-    bound("date_trunc('MINUTE', d.t) BETWEEN date_trunc('MINUTE', o.t) AND date_trunc('MINUTE', o.t) + INTERVAL 10 MINUTES").either,
+    bound(
+      "date_trunc('MINUTE', d.t) BETWEEN date_trunc('MINUTE', o.t) AND date_trunc('MINUTE', o.t) + INTERVAL 10 MINUTES"
+    ).either,
     bound("CAST(d.t AS BIGINT) DIV 600 = CAST(o.t AS BIGINT) DIV 600").either,
-    bound("CAST(d.t AS TIMESTAMP_NTZ) BETWEEN CAST(o.t AS TIMESTAMP_NTZ) AND CAST(o.t AS TIMESTAMP_NTZ) + INTERVAL 10 MINUTES").either
+    bound(
+      "CAST(d.t AS TIMESTAMP_NTZ) BETWEEN CAST(o.t AS TIMESTAMP_NTZ) AND CAST(o.t AS TIMESTAMP_NTZ) + INTERVAL 10 MINUTES"
+    ).either
   )
 
   private val constants = Seq(
@@ -71,9 +78,18 @@ private[streamjoin] object ParityTimes {
     filter("o.t < current_date() AND d.t < localtimestamp()"),
     filter("greatest(o.t, d.t) < now()"),
     padded(s"$Bound AND greatest(o.t, d.t) < now()"),
-    sql("current_date() in select", s"SELECT o.v, d.v AS w, current_date() > o.t AS past, year(now()) > 2024 AS late FROM o JOIN d ON $Both"),
-    sql("now() below", s"SELECT o.v, d.v AS w FROM (SELECT *, now() > t AS past FROM o WHERE t < now()) o JOIN d ON $Both AND o.past"),
-    sql("now() in the only equality", s"SELECT o.v, d.v AS w FROM o JOIN d ON datediff(now(), o.t) + o.v = datediff(now(), d.t) + d.v AND $Bound").either
+    sql(
+      "current_date() in select",
+      s"SELECT o.v, d.v AS w, current_date() > o.t AS past, year(now()) > 2024 AS late FROM o JOIN d ON $Both"
+    ),
+    sql(
+      "now() below",
+      s"SELECT o.v, d.v AS w FROM (SELECT *, now() > t AS past FROM o WHERE t < now()) o JOIN d ON $Both AND o.past"
+    ),
+    sql(
+      "now() in the only equality",
+      s"SELECT o.v, d.v AS w FROM o JOIN d ON datediff(now(), o.t) + o.v = datediff(now(), d.t) + d.v AND $Bound"
+    ).either
   )
 
   private def windowed(in: DataFrame, name: String, size: String, slide: Option[String] = None) =
@@ -81,7 +97,10 @@ private[streamjoin] object ParityTimes {
 
   private val windows = Seq(
     frame("equal tumbling windows") { in =>
-      val (o, d) = (windowed(in.o, "o", "10 minutes").drop("t").as("o"), windowed(in.d, "d", "10 minutes").drop("t").as("d"))
+      val (o, d) = (
+        windowed(in.o, "o", "10 minutes").drop("t").as("o"),
+        windowed(in.d, "d", "10 minutes").drop("t").as("d")
+      )
       o.join(d, expr("o.id = d.id AND o.w = d.w"))
     },
     frame("equal tumbling windows, left outer, by names") { in =>
@@ -89,68 +108,123 @@ private[streamjoin] object ParityTimes {
       o.join(windowed(in.d, "d", "10 minutes").selectExpr("id", "w", "v AS x"), Seq("id", "w"), "left_outer")
     }.whole,
     frame("equal sliding windows") { in =>
-      val (o, d) = (windowed(in.o, "o", "10 minutes", Some("5 minutes")), windowed(in.d, "d", "10 minutes", Some("5 minutes")))
+      val (o, d) = (
+        windowed(in.o, "o", "10 minutes", Some("5 minutes")),
+        windowed(in.d, "d", "10 minutes", Some("5 minutes"))
+      )
       o.join(d, expr("o.id = d.id AND o.w = d.w")).select("o.id", "o.w", "o.v", "d.v")
     },
     frame("starts of windows beside bounds") { in =>
       val o = in.o.selectExpr("*", "window(t, '10 minutes').start AS s").as("o")
       o.join(in.d.selectExpr("*", "window(t, '10 minutes').start AS s").as("d"), expr(s"$Both AND o.s = d.s"))
     },
-    sql("window in the condition", s"SELECT o.v, d.v AS w FROM (SELECT *, window(t, '10 minutes') AS w FROM o) o JOIN (SELECT *, window(t, '10 minutes') AS w FROM d) d ON o.id = d.id AND o.w = d.w AND o.v < d.v"),
-    frame("a window above, of a pair")(in => in.o.join(in.d, expr(Both)).select(window(col("o.t"), "5 minutes"), col("d.v")))
+    sql(
+      "window in the condition",
+      s"SELECT o.v, d.v AS w FROM (SELECT *, window(t, '10 minutes') AS w FROM o) o JOIN (SELECT *, window(t, '10 minutes') AS w FROM d) d ON o.id = d.id AND o.w = d.w AND o.v < d.v"
+    ),
+    frame("a window above, of a pair")(in =>
+      in.o.join(in.d, expr(Both)).select(window(col("o.t"), "5 minutes"), col("d.v"))
+    )
   )
 
   private val watermarks = Seq(
-    frame("other delays")(in => in.marked("o", "1 hour").join(in.marked("d", "15 minutes"), expr(Both)).select("o.v", "d.v")),
+    frame("other delays")(in =>
+      in.marked("o", "1 hour").join(in.marked("d", "15 minutes"), expr(Both)).select("o.v", "d.v")
+    ),
     frame("other delays, left outer") { in =>
-      in.marked("o", "1 hour").where("t IS NOT NULL").join(in.marked("d", "15 minutes"), expr(Both), "left_outer").select("o.id", "o.v", "d.v")
+      in.marked("o", "1 hour")
+        .where("t IS NOT NULL")
+        .join(in.marked("d", "15 minutes"), expr(Both), "left_outer")
+        .select("o.id", "o.v", "d.v")
     }.whole,
     frame("a mark on a sum") { in =>
-      val o = in.raw("o").withColumn("late", expr("t + INTERVAL 1 MINUTE")).withWatermark("late", "10 minutes").as("o")
+      val o = in
+        .raw("o")
+        .withColumn("late", expr("t + INTERVAL 1 MINUTE"))
+        .withWatermark("late", "10 minutes")
+        .as("o")
       o.join(in.d, expr("o.id = d.id AND d.t BETWEEN o.late AND o.late + INTERVAL 10 MINUTES"))
     },
     frame("a mark on text made a time") { in =>
-      val o = in.raw("o", ParityInputs.AllColumns).selectExpr("id", "to_timestamp(text) AS t", "v").withWatermark("t", "10 minutes").as("o")
+      val o = in
+        .raw("o", ParityInputs.AllColumns)
+        .selectExpr("id", "to_timestamp(text) AS t", "v")
+        .withWatermark("t", "10 minutes")
+        .as("o")
       o.join(in.d, expr(Both))
     },
     frame("a mark on seconds made a time") { in =>
-      val o = in.raw("o", ParityInputs.AllColumns).selectExpr("id", "timestamp_seconds(long) AS t", "v").withWatermark("t", "10 minutes").as("o")
+      val o = in
+        .raw("o", ParityInputs.AllColumns)
+        .selectExpr("id", "timestamp_seconds(long) AS t", "v")
+        .withWatermark("t", "10 minutes")
+        .as("o")
       o.join(in.d, expr(Both))
     },
     frame("a mark on a minute") { in =>
-      val o = in.raw("o").withColumn("t", expr("date_trunc('MINUTE', t)")).withWatermark("t", "10 minutes").as("o")
+      val o =
+        in.raw("o").withColumn("t", expr("date_trunc('MINUTE', t)")).withWatermark("t", "10 minutes").as("o")
       o.where("t IS NOT NULL").join(in.d, expr(Both), "left_outer").select("o.id", "o.v", "d.v")
     }.whole,
-    frame("renamed after the mark")(in => in.o.withColumnRenamed("t", "x").as("o").join(in.d, expr("o.id = d.id AND d.t BETWEEN o.x AND o.x + INTERVAL 10 MINUTES"))),
+    frame("renamed after the mark")(in =>
+      in.o
+        .withColumnRenamed("t", "x")
+        .as("o")
+        .join(in.d, expr("o.id = d.id AND d.t BETWEEN o.x AND o.x + INTERVAL 10 MINUTES"))
+    ),
     frame("an input that ends early")(in => in.o.join(in.marked("short").as("d"), expr(Both))),
     frame("an input that ends early, left outer") { in =>
-      in.o.where("t IS NOT NULL").join(in.marked("short").as("d"), expr(Both), "left_outer").select("o.id", "o.v", "d.v")
+      in.o
+        .where("t IS NOT NULL")
+        .join(in.marked("short").as("d"), expr(Both), "left_outer")
+        .select("o.id", "o.v", "d.v")
     }.whole,
     frame("an input without times at first, left outer") { in =>
-      in.o.where("t IS NOT NULL").join(in.marked("belated").as("d"), expr(Both), "left_outer").select("o.id", "o.v", "d.v")
+      in.o
+        .where("t IS NOT NULL")
+        .join(in.marked("belated").as("d"), expr(Both), "left_outer")
+        .select("o.id", "o.v", "d.v")
     }.whole,
-    frame("the policy max")(in => in.o.join(in.d, expr(Both))).set("spark.sql.streaming.multipleWatermarkPolicy" -> "max"),
-    frame("the policy max, left outer")(in => in.o.where("t IS NOT NULL").join(in.d, expr(Both), "left_outer").select("o.id", "o.v", "d.v"))
-      .set("spark.sql.streaming.multipleWatermarkPolicy" -> "max").whole
+    frame("the policy max")(in => in.o.join(in.d, expr(Both)))
+      .set("spark.sql.streaming.multipleWatermarkPolicy" -> "max"),
+    frame("the policy max, left outer")(in =>
+      in.o.where("t IS NOT NULL").join(in.d, expr(Both), "left_outer").select("o.id", "o.v", "d.v")
+    )
+      .set("spark.sql.streaming.multipleWatermarkPolicy" -> "max")
+      .whole
   )
 
-  private val Later = "o.id = d.id AND d.t BETWEEN o.t + INTERVAL 5 DAYS - INTERVAL 5 MINUTES AND o.t + INTERVAL 5 DAYS + INTERVAL 20 MINUTES"
+  private val Later =
+    "o.id = d.id AND d.t BETWEEN o.t + INTERVAL 5 DAYS - INTERVAL 5 MINUTES AND o.t + INTERVAL 5 DAYS + INTERVAL 20 MINUTES"
   private val typed = "id STRING, t TIMESTAMP, v INT, type STRING"
 
   private val filters = Seq(
-    frame("a filter before the mark")(in => in.raw("o").where("v > 1").withWatermark("t", "10 minutes").as("o").join(in.d, expr(Both))),
+    frame("a filter before the mark")(in =>
+      in.raw("o").where("v > 1").withWatermark("t", "10 minutes").as("o").join(in.d, expr(Both))
+    ),
     frame("a filter after the mark")(in => in.o.where("v > 1").join(in.d, expr(Both))),
     frame("a corrupt row that a filter removes before the mark") { in =>
       in.raw("corrupt").where("v >= 0").withWatermark("t", "10 minutes").as("o").join(in.d, expr(Both))
     },
-    frame("a corrupt row that a filter removes after the mark")(in => in.marked("corrupt").where("v >= 0").as("o").join(in.d, expr(Both))),
+    frame("a corrupt row that a filter removes after the mark")(in =>
+      in.marked("corrupt").where("v >= 0").as("o").join(in.d, expr(Both))
+    ),
     frame("a corrupt row, left outer") { in =>
-      in.marked("corrupt").where("v >= 0 AND t IS NOT NULL").as("o").join(in.d, expr(Both), "left_outer").select("o.id", "o.v", "d.v")
+      in.marked("corrupt")
+        .where("v >= 0 AND t IS NOT NULL")
+        .as("o")
+        .join(in.d, expr(Both), "left_outer")
+        .select("o.id", "o.v", "d.v")
     }.whole,
-    frame("a corrupt row that the condition removes")(in => in.marked("corrupt").as("o").join(in.d, expr(s"$Both AND o.v >= 0"))),
-    frame("a corrupt row that WHERE removes")(in => in.marked("corrupt").as("o").join(in.d, expr(Both)).where("o.v >= 0 AND d.v < 9")),
+    frame("a corrupt row that the condition removes")(in =>
+      in.marked("corrupt").as("o").join(in.d, expr(s"$Both AND o.v >= 0"))
+    ),
+    frame("a corrupt row that WHERE removes")(in =>
+      in.marked("corrupt").as("o").join(in.d, expr(Both)).where("o.v >= 0 AND d.v < 9")
+    ),
     frame("a mixed topic, each half marked") { in =>
-      def half(kind: String, name: String) = in.marked("mixed", columns = typed).where(s"type = '$kind'").as(name)
+      def half(kind: String, name: String) =
+        in.marked("mixed", columns = typed).where(s"type = '$kind'").as(name)
       half("order", "o").join(half("delivery", "d"), expr(Later))
     },
     frame("a mixed topic, left outer") { in =>
@@ -160,7 +234,10 @@ private[streamjoin] object ParityTimes {
     }.whole,
     frame("a mixed topic, split by the condition") { in =>
       val o = in.marked("mixed", columns = typed).as("o")
-      o.join(in.marked("mixed", columns = typed).as("d"), expr(s"$Later AND o.type = 'order' AND d.type = 'delivery'")).select("o.v", "d.v")
+      o.join(
+        in.marked("mixed", columns = typed).as("d"),
+        expr(s"$Later AND o.type = 'order' AND d.type = 'delivery'")
+      ).select("o.v", "d.v")
     },
     frame("a mixed topic in views") { in =>
       in.raw("mixed", typed).createOrReplaceTempView("topic")
@@ -176,12 +253,20 @@ private[streamjoin] object ParityTimes {
   private val Day = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 DAY"
   private val zones = Seq("Europe/Berlin", "America/New_York").flatMap { zone =>
     Seq(
-      frame(s"a day in $zone over the change of clocks")(in => in.marked("autumn").as("o").join(in.marked("autumn2").as("d"), expr(Day)).select("o.t", "d.t", "d.v")),
+      frame(s"a day in $zone over the change of clocks")(in =>
+        in.marked("autumn").as("o").join(in.marked("autumn2").as("d"), expr(Day)).select("o.t", "d.t", "d.v")
+      ),
       frame(s"a day in $zone, left outer") { in =>
-        in.marked("autumn").as("o").where("t IS NOT NULL").join(in.marked("autumn2").as("d"), expr(Day), "left_outer").select("o.id", "o.v", "d.v")
+        in.marked("autumn")
+          .as("o")
+          .where("t IS NOT NULL")
+          .join(in.marked("autumn2").as("d"), expr(Day), "left_outer")
+          .select("o.id", "o.v", "d.v")
       }.whole
     ).map(_.set("spark.sql.session.timeZone" -> zone))
-  } :+ frame("minutes in the hour that comes twice")(in => in.marked("autumn").as("o").join(in.marked("autumn2").as("d"), expr(Both)).select("o.t", "d.t", "d.v"))
+  } :+ frame("minutes in the hour that comes twice")(in =>
+    in.marked("autumn").as("o").join(in.marked("autumn2").as("d"), expr(Both)).select("o.t", "d.t", "d.v")
+  )
     .set("spark.sql.session.timeZone" -> "Europe/Berlin")
 
   val cases: Seq[ParityCase] = onSeconds ++ constants ++ now ++ windows ++ watermarks ++ filters ++ zones

@@ -1,0 +1,171 @@
+package org.apache.spark.sql.streamjoin
+
+import org.apache.spark.sql.expressions.Aggregator
+import org.apache.spark.sql.functions.{col, count, expr, max, session_window, sum, udaf, window}
+import org.apache.spark.sql.{Encoder, Encoders}
+
+import ParityCase.{frame, sql}
+
+/** Aggregations and deduplication below and above a join, and output modes other than append. */
+private[streamjoin] object ParityAggregations {
+  private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
+  private val Both = s"o.id = d.id AND $Bound"
+  private val third = "p.id = e.id AND e.t BETWEEN p.t AND p.t + INTERVAL 10 MINUTES"
+
+  private def pairs(in: ParityInputs) =
+    in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.t", "o.v", "d.v AS w").as("p")
+
+  private def padded(in: ParityInputs) =
+    in.o
+      .where("t IS NOT NULL")
+      .join(in.d, expr(Both), "left_outer")
+      .selectExpr("o.id", "o.t", "o.v", "d.v AS w")
+      .as("p")
+
+  private val aggregations = Seq(
+    frame("counts of windows above")(in =>
+      pairs(in).groupBy(window(col("t"), "10 minutes"), col("id")).count()
+    ).whole,
+    frame("counts of sliding windows above")(in =>
+      pairs(in).groupBy(window(col("t"), "10 minutes", "5 minutes")).agg(sum("w"))
+    ).whole,
+    frame("counts of windows above a left join")(in =>
+      padded(in).groupBy(window(col("t"), "10 minutes"), col("id")).agg(count("w"), count("v"))
+    ).whole,
+    frame("groups of the time above")(in => pairs(in).groupBy("t", "id").agg(max("w"))).whole,
+    frame("sessions above")(in =>
+      pairs(in).groupBy(session_window(col("t"), "3 minutes"), col("id")).count()
+    ).whole,
+    frame("sets above")(in =>
+      pairs(in)
+        .groupBy(window(col("t"), "1 hour"))
+        .agg(expr("sort_array(collect_set(w))"), expr("count_if(v > 2)"))
+    ).whole,
+    sql(
+      "windows in SQL above",
+      s"SELECT window(t, '10 minutes').start AS s, count(*) AS n, sum(w) FILTER (WHERE w > 1) AS f FROM (SELECT o.t, d.v AS w FROM o JOIN d ON $Both) GROUP BY window(t, '10 minutes') HAVING n > 1"
+    ).whole,
+    frame("an aggregator of a user above") { in =>
+      val longest = udaf(new LongestText)
+      pairs(in).groupBy(window(col("t"), "10 minutes")).agg(longest(col("id")))
+    }.whole,
+    frame("windows of windows above") { in =>
+      pairs(in)
+        .groupBy(window(col("t"), "5 minutes"))
+        .count()
+        .groupBy(window(col("window"), "10 minutes"))
+        .agg(sum("count"))
+    }.whole,
+    frame("counts below, equal windows") { in =>
+      def counts(name: String) = in
+        .marked(name)
+        .groupBy(window(col("t"), "10 minutes"), col("id"))
+        .count()
+        .withColumnRenamed("count", s"n$name")
+      counts("o").join(counts("d"), Seq("window", "id"))
+    }.whole,
+    frame("counts below, left outer") { in =>
+      def counts(name: String) =
+        in.marked(name)
+          .where("t IS NOT NULL")
+          .groupBy(window(col("t"), "10 minutes"), col("id"))
+          .count()
+          .withColumnRenamed("count", s"n$name")
+      counts("o").join(counts("d"), Seq("window", "id"), "left_outer")
+    }.whole,
+    frame("counts below, by window_time") { in =>
+      val counts = in.o
+        .groupBy(window(col("t"), "10 minutes"), col("id"))
+        .count()
+        .selectExpr("id", "window_time(window) AS t", "count AS n")
+        .as("o")
+      counts.join(in.d, expr("o.id = d.id AND d.t BETWEEN o.t - INTERVAL 10 MINUTES AND o.t"))
+    }.whole,
+    frame("sessions below") { in =>
+      val sessions = in.o
+        .groupBy(session_window(col("t"), "2 minutes"), col("id"))
+        .count()
+        .selectExpr("id", "session_window.end AS t", "count AS n")
+      sessions.as("o").join(in.d.select("id", "v").as("d"), expr("o.id = d.id")).selectExpr("o.id", "n", "v")
+    }.whole.either
+  )
+
+  private val duplicates = Seq(
+    frame("dropDuplicates below")(in =>
+      in.raw("o")
+        .withWatermark("t", "10 minutes")
+        .dropDuplicates("id", "t")
+        .as("o")
+        .join(in.d, expr(Both))
+        .select("o.id", "o.t", "d.v")
+    ),
+    frame("dropDuplicatesWithinWatermark below")(in =>
+      in.raw("o")
+        .withWatermark("t", "10 minutes")
+        .dropDuplicatesWithinWatermark("id", "v")
+        .as("o")
+        .join(in.d, expr(Both))
+        .select("o.id", "o.v", "d.v")
+    ),
+    sql("DISTINCT below", s"SELECT o.id, o.t, d.v FROM (SELECT DISTINCT id, t FROM o) o JOIN d ON $Both"),
+    frame("dropDuplicates on both sides, left outer") { in =>
+      val o =
+        in.raw("o").withWatermark("t", "10 minutes").where("t IS NOT NULL").dropDuplicates("id", "t").as("o")
+      o.join(
+        in.raw("d").withWatermark("t", "10 minutes").dropDuplicates("id", "t").as("d"),
+        expr(Both),
+        "left_outer"
+      ).select("o.id", "o.t", "d.t")
+    }.whole,
+    frame("dropDuplicates above")(in => pairs(in).select("id", "t").dropDuplicates("id", "t")),
+    frame("dropDuplicatesWithinWatermark above")(in =>
+      pairs(in).dropDuplicatesWithinWatermark("id", "v").select("id", "v")
+    ),
+    sql(
+      "DISTINCT above",
+      s"SELECT DISTINCT id, t, w FROM (SELECT o.id, o.t, d.v AS w FROM o JOIN d ON $Both)"
+    ),
+    frame("dropDuplicates above a left join")(in =>
+      padded(in).select("id", "t").dropDuplicates("id", "t")
+    ).whole,
+    frame("dropDuplicates without a time above")(in => pairs(in).select("id", "w").dropDuplicates())
+  )
+
+  private val updates = Seq(
+    frame("update: inner")(in => in.o.join(in.d, expr(Both)).select("o.v", "d.v")),
+    sql(
+      "update: a view joined with itself",
+      "CREATE TEMP VIEW clicks AS SELECT id, t, v FROM o",
+      "SELECT a.v, b.v AS w FROM clicks a JOIN clicks b ON a.id = b.id AND b.t > a.t AND b.t <= a.t + INTERVAL 10 MINUTES"
+    ),
+    sql("update: left semi", s"SELECT * FROM o LEFT SEMI JOIN d ON $Both"),
+    sql(
+      "update: a table above",
+      s"SELECT o.id, name, d.v AS w FROM o JOIN d ON $Both JOIN names n ON n.id = o.id"
+    ),
+    frame("update: no bound")(in => in.o.join(in.d, "id").select("o.v", "d.v"))
+      .refused("STREAMJOIN_UNBOUNDED"),
+    frame("update: counts of windows above")(in =>
+      pairs(in).groupBy(window(col("t"), "10 minutes"), col("id")).count()
+    ),
+    frame("update: counts above")(in => pairs(in).groupBy("id").count()),
+    frame("update: dropDuplicates above")(in => pairs(in).select("id", "t").dropDuplicates("id", "t")),
+    frame("update: a chain")(in => pairs(in).join(in.e, expr(third)).select("p.id", "p.w", "e.v")).whole
+  ).map(_.update)
+
+  private val complete = Seq(
+    frame("complete: counts above")(in => pairs(in).groupBy("id").count()).copy(mode = "complete")
+  )
+
+  final private class LongestText extends Aggregator[String, String, String] {
+    override def zero: String = ""
+    override def reduce(a: String, b: String): String = merge(a, b)
+    override def merge(a: String, b: String): String =
+      Seq(a, b).filter(_ != null).maxByOption(text => (text.length, text)).getOrElse("")
+    override def finish(text: String): String = text
+    override def bufferEncoder: Encoder[String] = Encoders.STRING
+    override def outputEncoder: Encoder[String] = Encoders.STRING
+  }
+
+  val cases: Seq[ParityCase] = aggregations ++ duplicates ++ updates ++ complete
+}
