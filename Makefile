@@ -28,7 +28,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-kafka test soak lint format wheel jar bench bench-full jmh clean
+.PHONY: help demo demo-chain demo-kafka test test-long soak lint format wheel jar bench bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,7 +49,7 @@ demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a b
 test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 # Two at a time, about as long: scalatest and what follows it; the other Python tests, which wait more than they work.
 AFTER_SCALATEST := $(addprefix tests/,test_chain_oracle.py test_oracle.py test_traces.py)
-test: $(JAR) .venv/.installed ## all tests: pytest, and scalatest beside it
+test: $(JAR) .venv/.installed ## the tests of CI, in about 20 minutes: pytest, and scalatest beside it
 	@mkdir -p build; status=0; \
 	( beside=0; \
 	$(SBT) test || beside=1; \
@@ -59,6 +59,10 @@ test: $(JAR) .venv/.installed ## all tests: pytest, and scalatest beside it
 	wait $$beside || status=1; \
 	cat build/beside.log; \
 	exit $$status
+
+test-long: ## the same with hundreds of random cases, 20 kills and all queries of the parity suite: hours
+	STREAMJOIN_SEEDS=$${STREAMJOIN_SEEDS:-200} STREAMJOIN_KILLS=20 STREAMJOIN_SOAK_SECONDS=300 STREAMJOIN_PARITY=all \
+		$(MAKE) test
 
 soak: $(JAR) .venv/.installed ## a quarter of an hour at a fixed rate, with restarts: nothing grows
 	STREAMJOIN_SOAK_SECONDS=900 $(VENV)/python -m pytest -s tests/test_soak.py

@@ -18,7 +18,7 @@ from kafka_broker import KafkaBroker, connector_jars  # noqa: E402
 from spark_submit import environment, spark_submit  # noqa: E402
 
 TOOLS = ROOT / ".tools"
-KILLS = 5
+KILLS = min(5, int(os.environ.get("STREAMJOIN_KILLS", "2")))
 ORDERS = 5000
 
 

@@ -1,4 +1,4 @@
-"""What Python alone can write: each query is run with the extension off and on, a process each, and gives the same rows.
+"""What Python alone can write: each query runs with the extension off and on, and gives the same rows.
 
 This file is also the program that runs in the two processes. The queries of Scala and SQL are in ``ParitySuite``.
 """
@@ -6,7 +6,6 @@ This file is also the program that runs in the two processes. The queries of Sca
 import argparse
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

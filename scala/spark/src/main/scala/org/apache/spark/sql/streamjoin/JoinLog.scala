@@ -76,7 +76,9 @@ final private[streamjoin] class JoinLog(session: SparkSession, checkpoint: Path)
   def tasks(ordinal: Int): Option[Int] =
     get(ordinal.toLong).map { recorded =>
       val tasks = recorded.properties.get(JoinDescription.Tasks).flatMap(_.toIntOption)
-      tasks.getOrElse(throw JsonLog.unreadable(batchIdToPath(ordinal.toLong), "it has no number of partitions"))
+      tasks.getOrElse(
+        throw JsonLog.unreadable(batchIdToPath(ordinal.toLong), "it has no number of partitions")
+      )
     }
 
   /** The properties of a join that are named have to be as they were when it was recorded, if it was. */

@@ -59,7 +59,9 @@ private[streamjoin] object PrepareStreamingQuery {
    * still joins, of the same inputs, in the optimized query.
    */
   private def hidden(query: LogicalPlan, optimized: LogicalPlan): LogicalPlan = {
-    val sparks = optimized.collect { case join: Join if RecognizeJoin.isStreamJoin(join) => inputs(join) }.toSet
+    val sparks = optimized.collect {
+      case join: Join if RecognizeJoin.isStreamJoin(join) => inputs(join)
+    }.toSet
     AnalyzedPlan.rewrite(query) {
       case join: Join if RecognizeJoin.isStreamJoin(join) && !sparks(inputs(join)) =>
         HiddenJoin(join.left, join.right, join.joinType, join.condition, join.hint)

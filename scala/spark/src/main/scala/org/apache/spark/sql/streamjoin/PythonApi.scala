@@ -34,7 +34,7 @@ object PythonApi {
 
   /** The extension is switched on in this session. */
   def installed(session: SparkSession): Boolean = session match {
-    case classic: ClassicSession => 
+    case classic: ClassicSession =>
       classic.sessionState.optimizer.preCBORules.exists(_.isInstanceOf[RecognizeJoins])
     case _ => false
   }

@@ -59,7 +59,9 @@ private[streamjoin] object StreamJoins {
 private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStream if write.inputQuery.exists(_.isInstanceOf[HiddenJoin]) =>
-      write.copy(inputQuery = AnalyzedPlan.rewrite(write.inputQuery) { case hidden: HiddenJoin => hidden.join })
+      write.copy(inputQuery = AnalyzedPlan.rewrite(write.inputQuery) { case hidden: HiddenJoin =>
+        hidden.join
+      })
     case other => other
   }
 }

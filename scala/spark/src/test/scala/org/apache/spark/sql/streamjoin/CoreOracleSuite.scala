@@ -13,7 +13,7 @@ import streamjoin.core._
  */
 class CoreOracleSuite extends AnyFunSuite with SparkTest {
 
-  private val seeds = SparkTest.seeds(default = 72)
+  private val seeds = SparkTest.seeds(default = 36)
 
   // The year 2024, the beginning of 1970 in the midst of the rows, and the first and the last days that Spark's dates have.
   private val origins =

@@ -68,7 +68,10 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
   /** A join that is refused, above one that Spark's checker would refuse. */
   private def mixed(below: String, how: String = "inner", on: String = "o.id = e.id"): Streams => DataFrame =
     streams =>
-      streams.marked("o").join(streams.marked("d"), expr(below), "left_anti").join(streams.marked("e"), expr(on), how)
+      streams
+        .marked("o")
+        .join(streams.marked("d"), expr(below), "left_anti")
+        .join(streams.marked("e"), expr(on), how)
 
   test("unbounded=spark: joins of ours that Spark does not take, below one of Spark's") {
     withConf("spark.streamjoin.unbounded" -> "spark") {

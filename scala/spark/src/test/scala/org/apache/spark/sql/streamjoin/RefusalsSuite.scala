@@ -235,7 +235,9 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
       val error = refusal(
         twice.withWatermark(column, "5 seconds").as("o").join(streams.marked("d"), expr(Hourly))
       )
-      assert(error.getCondition == "STREAMJOIN_TWO_WATERMARKS" && error.getMessageParameters.get("first") == "t")
+      assert(
+        error.getCondition == "STREAMJOIN_TWO_WATERMARKS" && error.getMessageParameters.get("first") == "t"
+      )
     }
   }
 

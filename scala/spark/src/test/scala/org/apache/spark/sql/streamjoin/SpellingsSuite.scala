@@ -123,7 +123,9 @@ class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyC
   test("times as numbers: seconds, milliseconds, microseconds") {
     // A number is the time rounded: each of the two may be up to a second lower than its time.
     val rounding = Second - 1
-    for (second <- Seq("CAST(%s AS BIGINT)", "unix_seconds(%s)", "CAST(CAST(%s AS BIGINT) AS DECIMAL(20, 0))")) {
+    for (
+      second <- Seq("CAST(%s AS BIGINT)", "unix_seconds(%s)", "CAST(CAST(%s AS BIGINT) AS DECIMAL(20, 0))")
+    ) {
       val (o, d) = (second.format("o.t"), second.format("d.t"))
       val more = if (second.contains("DECIMAL")) 2 * (Second + 32) else 0L
       def on(condition: String, left: Long, right: Long): Unit = {
@@ -138,12 +140,22 @@ class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyC
     }
     on("unix_micros(d.t) - unix_micros(o.t) BETWEEN -7 AND 5", 5, 7)
     on("unix_millis(d.t) BETWEEN unix_millis(o.t) AND unix_millis(o.t) + 5", 5999, 999)
-    on("unix_timestamp(d.t) BETWEEN unix_timestamp(o.t) AND unix_timestamp(o.t) + 5", 5 * Second + 2 * rounding, 2 * rounding)
-    on("to_unix_timestamp(d.t) BETWEEN to_unix_timestamp(o.t) AND 5 + to_unix_timestamp(o.t)", 5 * Second + 2 * rounding, 2 * rounding)
+    on(
+      "unix_timestamp(d.t) BETWEEN unix_timestamp(o.t) AND unix_timestamp(o.t) + 5",
+      5 * Second + 2 * rounding,
+      2 * rounding
+    )
+    on(
+      "to_unix_timestamp(d.t) BETWEEN to_unix_timestamp(o.t) AND 5 + to_unix_timestamp(o.t)",
+      5 * Second + 2 * rounding,
+      2 * rounding
+    )
     val exact = kept(
       orders.join(
         deliveries,
-        expr("o.id = d.id AND CAST(d.t AS DOUBLE) BETWEEN CAST(o.t AS DOUBLE) - 0.5 AND CAST(o.t AS DOUBLE) + 1.5")
+        expr(
+          "o.id = d.id AND CAST(d.t AS DOUBLE) BETWEEN CAST(o.t AS DOUBLE) - 0.5 AND CAST(o.t AS DOUBLE) + 1.5"
+        )
       )
     )
     assert(exact(Left) >= 1500000 && exact(Left) < 1501000 && exact(Right) >= 500000 && exact(Right) < 501000)
@@ -166,7 +178,10 @@ class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyC
   test("bounds on seconds are kept to the rounding") {
     running(
       job(
-        hourly("left_outer", "o.id = d.id AND CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) AND CAST(o.t AS BIGINT) + 5")(
+        hourly(
+          "left_outer",
+          "o.id = d.id AND CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) AND CAST(o.t AS BIGINT) + 5"
+        )(
           _
         ).selectExpr("o.v", "d.v")
       )

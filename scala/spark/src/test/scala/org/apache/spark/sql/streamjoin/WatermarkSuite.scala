@@ -277,7 +277,8 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
 
   test("a filter on the event time itself, or one that is not deterministic, does not") {
     running(job { streams =>
-      val left = streams.raw("o").withWatermark("t", "0 seconds").where("t < '2024-06-01 11:00:00' AND rand() >= 0")
+      val left =
+        streams.raw("o").withWatermark("t", "0 seconds").where("t < '2024-06-01 11:00:00' AND rand() >= 0")
       picked(left.as("o").join(streams.marked("d"), expr(Hourly), "left_outer"))
     }) { job =>
       job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))

@@ -68,7 +68,8 @@ private[streamjoin] object LinearTime {
     if (!greater.dataType.isInstanceOf[NumericType]) (of(greater), of(less))
     else
       NumericTime.unit(greater, less) match {
-        case Some(unit) => (exactly(greater)(NumericTime.sum(_, unit)), exactly(less)(NumericTime.sum(_, unit)))
+        case Some(unit) =>
+          (exactly(greater)(NumericTime.sum(_, unit)), exactly(less)(NumericTime.sum(_, unit)))
         case None => (Left(Varies(greater)), Left(Varies(less)))
       }
 

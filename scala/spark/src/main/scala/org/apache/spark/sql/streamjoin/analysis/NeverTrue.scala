@@ -42,7 +42,12 @@ private[streamjoin] object NeverTrue {
         case _ =>
           // The columns of a union are those of its first branch.
           val second = padded(join, Right)
-          Union(Seq(padded(join, Left), Project(second.output.map(column => Alias(column, column.name)()), second)))
+          Union(
+            Seq(
+              padded(join, Left),
+              Project(second.output.map(column => Alias(column, column.name)()), second)
+            )
+          )
       }
   }
 
@@ -51,7 +56,8 @@ private[streamjoin] object NeverTrue {
       if (own) attribute
       else Alias(Literal(null, attribute.dataType), attribute.name)(attribute.exprId, attribute.qualifier)
     Project(
-      join.left.output.map(column(_, own = side == Left)) ++ join.right.output.map(column(_, own = side == Right)),
+      join.left.output.map(column(_, own = side == Left)) ++ join.right.output
+        .map(column(_, own = side == Right)),
       if (side == Left) join.left else join.right
     )
   }

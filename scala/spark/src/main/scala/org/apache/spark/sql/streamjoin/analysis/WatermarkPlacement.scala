@@ -36,14 +36,13 @@ private[streamjoin] object WatermarkPlacement {
   def apply(plan: LogicalPlan): LogicalPlan =
     if (SQLConf.get.getConf(StreamJoinConf.WatermarkBeforeFilter)) plan
     else
-      plan.transformUp {
-        case Filter(condition, WatermarkBarrier(mark: EventTimeWatermark, known)) =>
-          val (below, above) = PredicateParts
-            .conjuncts(condition)
-            .partition(conjunct => conjunct.deterministic && !conjunct.references.contains(mark.eventTime))
-          def filtered(conjuncts: Seq[Expression], child: LogicalPlan): LogicalPlan =
-            PredicateParts.all(conjuncts).fold(child)(Filter(_, child))
-          val placed = mark.copy(child = PushDownPredicates(filtered(below, mark.child)))
-          filtered(above, WatermarkBarrier(placed, known))
+      plan.transformUp { case Filter(condition, WatermarkBarrier(mark: EventTimeWatermark, known)) =>
+        val (below, above) = PredicateParts
+          .conjuncts(condition)
+          .partition(conjunct => conjunct.deterministic && !conjunct.references.contains(mark.eventTime))
+        def filtered(conjuncts: Seq[Expression], child: LogicalPlan): LogicalPlan =
+          PredicateParts.all(conjuncts).fold(child)(Filter(_, child))
+        val placed = mark.copy(child = PushDownPredicates(filtered(below, mark.child)))
+        filtered(above, WatermarkBarrier(placed, known))
       }
 }

@@ -79,7 +79,8 @@ final private[streamjoin] class BatchBinding(
 
   /** Rows that go to every task go to no more than can run at once. */
   private def firstPartitions(routing: Routing): Int = routing match {
-    case _: Routing.Spread => math.min(execution.numStateStores, execution.sparkSession.sparkContext.defaultParallelism)
+    case _: Routing.Spread =>
+      math.min(execution.numStateStores, execution.sparkSession.sparkContext.defaultParallelism)
     case _ => execution.numStateStores
   }
 
@@ -182,12 +183,13 @@ private[streamjoin] object BatchBinding {
     Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
 
   /** The batch that this thread plans, or none where a plan is only being explained. */
-  def current(session: SparkSession): Option[BatchBinding] = planned(session).map { case (context, execution) =>
-    Option(bindings.get(execution)).flatMap(known => Option(known.get)).getOrElse {
-      val made = bind(session, context, execution)
-      bindings.put(execution, new WeakReference(made))
-      made
-    }
+  def current(session: SparkSession): Option[BatchBinding] = planned(session).map {
+    case (context, execution) =>
+      Option(bindings.get(execution)).flatMap(known => Option(known.get)).getOrElse {
+        val made = bind(session, context, execution)
+        bindings.put(execution, new WeakReference(made))
+        made
+      }
   }
 
   /** The time of the batch that this thread plans, as it is in the offset log, in milliseconds. */

@@ -3,7 +3,17 @@ package org.apache.spark.sql.streamjoin.files
 import java.io.{BufferedOutputStream, FileNotFoundException, FileOutputStream, OutputStream}
 import java.net.URI
 import java.nio.file.attribute.{BasicFileAttributes, PosixFilePermissions}
-import java.nio.file.{FileAlreadyExistsException => NioFileAlreadyExists, FileSystemException, FileSystems, Files, LinkOption, NoSuchFileException, NotDirectoryException, Path => NioPath, StandardCopyOption}
+import java.nio.file.{
+  FileAlreadyExistsException => NioFileAlreadyExists,
+  FileSystemException,
+  FileSystems,
+  Files,
+  LinkOption,
+  NoSuchFileException,
+  NotDirectoryException,
+  Path => NioPath,
+  StandardCopyOption
+}
 import java.util.UUID
 
 import scala.jdk.CollectionConverters._

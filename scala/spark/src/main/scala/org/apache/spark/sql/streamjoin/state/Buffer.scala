@@ -256,9 +256,8 @@ final private[streamjoin] class Buffer(
 
   private[state] def restore(limits: Array[Long]): Unit = evictedBelow = limits
 
-  private[state] def add(segment: Segment): Unit = {
+  private[state] def add(segment: Segment): Unit =
     buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).add(segment)
-  }
 
   private[state] def newSegment(bucket: Long): Segment = {
     val segment = new Segment(layout, bucket, memory)

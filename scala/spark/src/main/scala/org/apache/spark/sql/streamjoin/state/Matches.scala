@@ -184,7 +184,11 @@ final private[streamjoin] class Matches(
     if (memory.exceeded) probing.foreach(done => own.unload(done.segment, store))
     val block = mutable.LinkedHashMap.empty[Segment, Probing]
     var bytes = 0L
-    while (freshAt < fresh.length && (block.isEmpty || bytes + Probing.bytes(fresh(freshAt)) <= memory.allowance / 2)) {
+    while (
+      freshAt < fresh.length && (block.isEmpty || bytes + Probing.bytes(
+        fresh(freshAt)
+      ) <= memory.allowance / 2)
+    ) {
       val segment = fresh(freshAt)
       own.load(segment, store)
       block(segment) = new Probing(segment, reach)

@@ -97,7 +97,9 @@ class LinearTimeSuite extends AnyFunSuite with TableDrivenPropertyChecks {
       (plus(a, ansi(Day), Utc), 0),
       (minus(a, b, Utc), 0)
     )
-    forAll(slacks)((expression, slack) => assert(LinearTime.of(expression).map(sum => (sum.below, sum.above)) == Right((slack, slack))))
+    forAll(slacks)((expression, slack) =>
+      assert(LinearTime.of(expression).map(sum => (sum.below, sum.above)) == Right((slack, slack)))
+    )
     // Two local clocks are compared, so that two instants an hour apart may show the same time.
     assert(LinearTime.of(minus(a, b, Berlin)).exists(sum => sum.below >= Hour && sum.above >= Hour))
   }
@@ -125,7 +127,11 @@ class LinearTimeSuite extends AnyFunSuite with TableDrivenPropertyChecks {
     val result = LinearTime.of(plus(a, minus(b, c)))
     assert(result.forall(found => found.plus.size == 2 && found.minus == Seq(c)))
     // A day of clock changes may be in the distance.
-    assert(LinearTime.of(plus(a, minus(b, c, Berlin), Berlin)).forall(sum => sum.below >= Hour && sum.above >= Hour))
+    assert(
+      LinearTime
+        .of(plus(a, minus(b, c, Berlin), Berlin))
+        .forall(sum => sum.below >= Hour && sum.above >= Hour)
+    )
   }
 
   test("what overflows is no sum") {

@@ -60,7 +60,8 @@ object BacklogHeap {
 
   /** Two hours of rows; every row has a partner minutes away, and comes up to a quarter of an hour out of order. */
   private def work(provider: StateStoreProvider, budget: Long, count: Int): Unit = {
-    val state = new JoinState(provider.getStore(0, None), Seq(layout, layout), Seq(Width, Width), budget, None)
+    val state =
+      new JoinState(provider.getStore(0, None), Seq(layout, layout), Seq(Width, Width), budget, None)
     var peak = 0L
     def look(): Unit = peak = math.max(peak, state.committedIndex.used)
     def timed[T](what: String)(step: => T): T = {
@@ -81,7 +82,8 @@ object BacklogHeap {
         }
       }
       timed(s"${side.name} meets") {
-        val matches = state.matches(side, if (side == Left) Reach(Nil, Seq(0 -> Hour)) else Reach(Seq(0 -> Hour), Nil))
+        val matches =
+          state.matches(side, if (side == Left) Reach(Nil, Seq(0 -> Hour)) else Reach(Seq(0 -> Hour), Nil))
         var found = 0L
         while (matches.next()) {
           found += 1
@@ -94,7 +96,9 @@ object BacklogHeap {
     timed("evict")(Side.both.foreach(state.expired(_, Array(Hour / 10), unmatched = false).next()))
     timed("commit")(state.commit())
     val size = state.size
-    println(s"${size.segments} segments, ${size.stored >> 20} MiB, ${size.unloaded} unloaded; index ${size.index >> 20} MiB")
+    println(
+      s"${size.segments} segments, ${size.stored >> 20} MiB, ${size.unloaded} unloaded; index ${size.index >> 20} MiB"
+    )
     val after = ManagementFactory.getMemoryPoolMXBeans.asScala
       .filter(pool => pool.getType == MemoryType.HEAP && pool.getName.contains("Old"))
       .map(pool => s"${pool.getName}: at most ${pool.getPeakUsage.getUsed >> 20} MiB")

@@ -110,7 +110,11 @@ class BacklogSuite extends StateTest {
       val kept = rowsOf(JoinState.readOnly(committed, Seq(rows.layout, rows.layout), Budget), committed)
       val expected = all.values.flatten.filter(_.times.head >= Span / 10)
       assert(kept.map(row => number(row.row)).sorted == expected.map(_.number).toSeq.sorted)
-      assert(kept.filter(_.matched).map(row => number(row.row)).toSet == matched.intersect(expected.map(_.number).toSet))
+      assert(
+        kept.filter(_.matched).map(row => number(row.row)).toSet == matched.intersect(
+          expected.map(_.number).toSet
+        )
+      )
     }
   }
 }
