@@ -11,7 +11,10 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.functions.{col, count, window}
 
-/** RocksDB commits our state as changelogs, unless the user says otherwise; Spark's operators keep Spark's default. */
+/**
+ * RocksDB commits our state as changelogs, unless the user says otherwise; Spark's operators keep
+ * Spark's default.
+ */
 class ChangelogSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 

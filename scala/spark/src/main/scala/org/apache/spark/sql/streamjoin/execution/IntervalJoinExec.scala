@@ -170,7 +170,10 @@ final private[streamjoin] case class IntervalJoinExec(
     new StateStoreConf(quiet)
   }
 
-  /** RocksDB uploads a snapshot with every commit, unless it may write changelogs: so it may, if the user does not object. */
+  /**
+   * RocksDB uploads a snapshot with every commit, unless it may write changelogs: so it may, unless
+   * the user says otherwise.
+   */
   private def storeSettings: SQLConf = {
     val settings = conf.clone()
     // RocksDBConf, too, takes it in any case.

@@ -14,8 +14,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.StreamJoinConf
 
 /**
- * The files of checkpoints: [[NioFiles]] where they lie on a local disk, Spark's own choice everywhere else. Spark makes
- * it by its name, `spark.sql.streaming.checkpointFileManagerClass`.
+ * The files of checkpoints: [[NioFiles]] where they lie on a local disk, Spark's own choice
+ * everywhere else. Spark makes it by its name, `spark.sql.streaming.checkpointFileManagerClass`.
  */
 final class LocalCheckpointFileManager(path: Path, hadoopConf: Configuration) extends CheckpointFileManager {
   import LocalCheckpointFileManager._
@@ -37,7 +37,10 @@ final class LocalCheckpointFileManager(path: Path, hadoopConf: Configuration) ex
 
 private[streamjoin] object LocalCheckpointFileManager {
 
-  /** Who manages the files of checkpoints. Hadoop's settings carry it, as they do all of the session's. */
+  /**
+   * Who manages the files of checkpoints. Hadoop's settings carry it, as they do all of the
+   * session's.
+   */
   val Setting: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
 
   private def isForUs(path: Path, conf: Configuration): Boolean = {
@@ -50,7 +53,10 @@ private[streamjoin] object LocalCheckpointFileManager {
     isRepresentable(path)
   }
 
-  /** Not in every locale is it possible to name every file (`sun.jnu.encoding`); Hadoop then writes question marks. */
+  /**
+   * Not in every locale is it possible to name every file (`sun.jnu.encoding`); Hadoop then writes
+   * question marks.
+   */
   private def isRepresentable(path: Path): Boolean =
     Try(NioFiles.local(path)).fold(error => !error.isInstanceOf[InvalidPathException], _ => true)
 

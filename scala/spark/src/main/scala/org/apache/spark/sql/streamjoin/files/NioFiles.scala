@@ -30,16 +30,18 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
 /**
- * The files of a checkpoint on a local disk, by calls of the JVM alone. Hadoop without its native library starts processes
- * (`chmod`, `readlink`) for each file that it writes, about ten of them in Spark's default file manager.
+ * The files of a checkpoint on a local disk, by calls of the JVM alone. Hadoop without its native
+ * library starts processes (`chmod`, `readlink`) for each file that it writes, about ten of them in
+ * Spark's default file manager.
  *
- * What Spark's managers promise holds here: a file appears whole or not at all, with the permissions that Hadoop gives
- * it. Like them it asks for no fsync: Hadoop's local file system does none when a file is closed, and nothing in Spark's
- * checkpoints calls `hsync`. Unlike them it
- *   - lets exactly one of two writers of a file win, who both must not replace it (theirs look first and rename then);
+ * What Spark's managers promise holds here: a file appears whole or not at all, with the
+ * permissions that Hadoop gives it. Like them it asks for no fsync: Hadoop's local file system does
+ * none when a file is closed, and nothing in Spark's checkpoints calls `hsync`. Unlike them it
+ *   - lets exactly one of two writers of a file win, who both must not replace it (theirs look
+ *     first and rename then);
  *   - leaves no temporary file behind when a file cannot be written;
- *   - writes no `.name.crc`. Those that Spark's managers wrote are checked when the file is read, and removed when it is
- *     replaced or deleted.
+ *   - writes no `.name.crc`. Those that Spark's managers wrote are checked when the file is read,
+ *     and removed when it is replaced or deleted.
  */
 private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
     extends CheckpointFileManager
@@ -50,7 +52,8 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
     new AtomicOutput(this, local(temporary(path)), local(path), overwriteIfPossible)
 
   private[streamjoin] def create(file: NioPath): OutputStream = {
-    // Not a channel: that would be closed by an interruption of the thread, which is how a query is stopped.
+    // Not a channel: that would be closed by an interruption of the thread, which is how a query is
+    // stopped.
     val out = new FileOutputStream(file.toFile)
     try permit(file, FsPermission.getFileDefault)
     catch {
@@ -65,7 +68,8 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
   private[streamjoin] def publish(temporary: NioPath, file: NioPath, overwrite: Boolean): Unit =
     try {
       if (!overwrite && Files.exists(file)) throw alreadyExists(file)
-      // First: a checksum that is not there is not missed, that of another content makes a file unreadable.
+      // First: a checksum that is not there is not missed, that of another content makes a file
+      // unreadable.
       Files.deleteIfExists(checksum(file))
       if (overwrite) Files.move(temporary, file, StandardCopyOption.ATOMIC_MOVE)
       else moveUnlessExists(temporary, file)

@@ -8,9 +8,10 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.StreamJoinConf
 
 /**
- * `start()`: the session takes [[LocalCheckpointFileManager]] for the files of its checkpoints, unless the user has chosen
- * one. Spark opens a query's logs with the settings of the session that starts it, and the state stores with a copy of
- * them that it makes after this rule; so the session's settings are the one place that reaches all of them.
+ * `start()`: the session takes [[LocalCheckpointFileManager]] for the files of its checkpoints,
+ * unless the user has chosen one. Spark opens a query's logs with the settings of the session that
+ * starts it, and the state stores with a copy of them that it makes after this rule; so the
+ * session's settings are the one place that reaches all of them.
  */
 final private[streamjoin] case class UseLocalFiles(session: SparkSession) extends Rule[LogicalPlan] {
   import LocalCheckpointFileManager.Setting
@@ -18,7 +19,8 @@ final private[streamjoin] case class UseLocalFiles(session: SparkSession) extend
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStreamStatement if StreamJoinConf.enabled && write.hadoopConf.get(Setting) == null =>
       setUnlessChosen()
-      // The statement has a copy of its own, from before, with which Spark makes the checkpoint's folder.
+      // The statement has a copy of its own, from before, with which Spark makes the checkpoint's
+      // folder.
       write.copy(hadoopConf = state.newHadoopConf())
     case other => other
   }

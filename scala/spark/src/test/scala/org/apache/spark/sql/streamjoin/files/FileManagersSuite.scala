@@ -28,7 +28,10 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
   FileSystemBasedCheckpointFileManager
 }
 
-/** What Spark expects of a manager of checkpoint files: the same cases for its two and for ours, and across them. */
+/**
+ * What Spark expects of a manager of checkpoint files: the same cases for its two and for ours, and
+ * across them.
+ */
 class FileManagersSuite extends AnyFunSuite {
 
   private type Make = (Path, Configuration) => CheckpointFileManager
