@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.{DataStreamWriter, StreamingQuery, Trigger}
 import org.apache.spark.sql.streamjoin.execution.IntervalJoinExec
+import org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager
 import org.apache.spark.sql.{DataFrame, Row}
 
 /** A query that is run with the extension off and on, as data. */
@@ -147,8 +148,12 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
     SparkSession.clearActiveSession()
     SparkSession.clearDefaultSession()
     try
-      // Isolated, each query has a class loader of its own and loads all classes of its tasks again.
-      builder.config("spark.sql.artifact.isolation.enabled", false).getOrCreate()
+      builder
+        // Isolated, each query has a class loader of its own and loads all classes of its tasks again.
+        .config("spark.sql.artifact.isolation.enabled", false)
+        // For both sessions: Spark's own would start processes for each file.
+        .config(LocalCheckpointFileManager.Setting, classOf[LocalCheckpointFileManager].getName)
+        .getOrCreate()
     finally {
       SparkSession.setDefaultSession(spark)
       SparkSession.clearActiveSession()
@@ -167,9 +172,7 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
     val hadoop = plain.sparkContext.hadoopConfiguration
     // The first of these has all configurations read their defaults again.
     new JobConf(hadoop)
-    val local = hadoop.get("fs.file.impl")
     hadoop.clear()
-    hadoop.set("fs.file.impl", local)
     assert(Files.isDirectory(files))
     assert(extended.sparkContext eq plain.sparkContext)
   }

@@ -230,13 +230,19 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a single watermark for Spark's operators is refused above a join") {
+  test("a single watermark for Spark's operators: refused above a join whose rows come later, else as in Spark") {
     withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
-      val query: Streams => DataFrame =
-        streams => hourly()(streams).groupBy(window(col("o.t"), "10 minutes")).agg(count("*").as("n"))
-      val error = intercept[AnalysisException](job(query).start())
-      assert(error.getCondition == "STREAMJOIN_SINGLE_WATERMARK")
-      assert(error.getMessage.contains("allowMultiple=true"))
+      def query(how: String): Streams => DataFrame =
+        streams => hourly(how)(streams).groupBy(window(col("o.t"), "10 minutes")).agg(count("*").as("n"))
+      for (how <- Seq("left_outer", "full_outer", "left_anti")) {
+        val error = intercept[AnalysisException](job(query(how)).start())
+        assert(error.getCondition == "STREAMJOIN_SINGLE_WATERMARK")
+        assert(error.getMessage.contains("allowMultiple=true"))
+      }
+      running(job(query("inner")(_).select("n"))) { job =>
+        job.feed(o("a", "10:00", 1), d("a", "10:00", 2), d("a", "10:05", 3))
+        assert(job.feed(o("x", "12:00"), d("x", "12:00")) ++ job.settle() == Seq("2"))
+      }
     }
   }
 
