@@ -22,6 +22,7 @@ from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
 
 import streamjoin as sj
 
+CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 BOUND = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
 BOTH = f"o.id = d.id AND {BOUND}"
 
@@ -145,7 +146,7 @@ def received(query: Query, inputs: Inputs, checkpoint: Path) -> list[list[str]]:
 
     writer = query(inputs).writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
     running = writer.trigger(availableNow=True).start()
-    assert running.awaitTermination(120), "it runs on"
+    assert running.awaitTermination(300), "it runs on"
     return batches
 
 
@@ -157,6 +158,10 @@ def answers(extension: bool, folder: Path, output: Path) -> None:
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "OFF")
+        # Fewer processes for a file than with the default, where Hadoop has no native library.
+        .config(
+            "spark.sql.streaming.checkpointFileManagerClass", f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
+        )
     )
     spark = (sj.configure(builder) if extension else builder).getOrCreate()
     assert (spark.conf.get("spark.sql.extensions", None) is not None) == extension
@@ -213,16 +218,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, Answers]:
 
     def process(extension: str) -> Answers:
         output = folder / extension
-        run([sys.executable, __file__, extension, str(folder / "inputs"), str(output)], **PATHS)
+        paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYSPARK_PYTHON": sys.executable}
+        run([sys.executable, __file__, extension, str(folder / "inputs"), str(output)], **paths)
         found: Answers = json.loads(output.read_text())
         return found
 
     with ThreadPoolExecutor(2) as pool:
         without, with_it = pool.map(process, ["off", "on"])
     return without, with_it
-
-
-PATHS = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -153,10 +153,6 @@ private[streamjoin] object ParityAggregations {
     frame("update: a chain")(in => pairs(in).join(in.e, expr(third)).select("p.id", "p.w", "e.v")).whole
   ).map(_.update)
 
-  private val complete = Seq(
-    frame("complete: counts above")(in => pairs(in).groupBy("id").count()).copy(mode = "complete")
-  )
-
   final private class LongestText extends Aggregator[String, String, String] {
     override def zero: String = ""
     override def reduce(a: String, b: String): String = merge(a, b)
@@ -167,5 +163,5 @@ private[streamjoin] object ParityAggregations {
     override def outputEncoder: Encoder[String] = Encoders.STRING
   }
 
-  val cases: Seq[ParityCase] = aggregations ++ duplicates ++ updates ++ complete
+  val cases: Seq[ParityCase] = aggregations ++ duplicates ++ updates
 }

@@ -99,11 +99,8 @@ private[streamjoin] object ParityRuns {
   private val sinks = Seq(
     inner("a table").copy(write = Table, byBatch = false),
     inner("memory").copy(write = Memory, byBatch = false),
-    left("memory").copy(write = Memory),
-    inner("parquet").copy(write = new Files("parquet"), byBatch = false),
     left("parquet").copy(write = new Files("parquet")),
     inner("parquet by partitions").copy(write = new Files("parquet", "id"), byBatch = false),
-    inner("JSON by two columns").copy(write = new Files("json", "id", "v"), byBatch = false),
     inner("foreach").copy(write = EachRow, byBatch = false),
     inner("foreachBatch that joins").copy(write = twice),
     inner("foreachBatch that counts").copy(write = unseen),
@@ -132,20 +129,23 @@ private[streamjoin] object ParityRuns {
       .set(RocksDb, Changelog, "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"),
     inner("join state format 3").set(RocksDb, "spark.sql.streaming.join.stateFormatVersion" -> "3"),
     inner("compressed state").set("spark.sql.streaming.stateStore.compression.codec" -> "zstd"),
-    inner("one partition").set("spark.sql.shuffle.partitions" -> "1"),
-    inner("five partitions").set("spark.sql.shuffle.partitions" -> "5"),
-    inner("generated code").set("spark.sql.codegen.wholeStage" -> "true"),
     inner("no generated code").set("spark.sql.codegen.factoryMode" -> "NO_CODEGEN"),
-    inner("adaptive").set("spark.sql.adaptive.enabled" -> "true"),
+    inner("other settings of the planner").set(
+      "spark.sql.adaptive.enabled" -> "true",
+      "spark.sql.codegen.wholeStage" -> "true",
+      "spark.sql.shuffle.partitions" -> "5",
+      "spark.sql.autoBroadcastJoinThreshold" -> "-1",
+      "spark.sql.cbo.enabled" -> "true",
+      "spark.sql.cbo.joinReorder.enabled" -> "true",
+      "spark.sql.crossJoin.enabled" -> "false",
+      "spark.sql.datetime.java8API.enabled" -> "true",
+      "spark.sql.streaming.unsupportedOperationCheck" -> "false"
+    ),
     inner("no batches without data").set("spark.sql.streaming.noDataMicroBatches.enabled" -> "false"),
     inner("one stateful operator").set("spark.sql.streaming.statefulOperator.allowMultiple" -> "false"),
     frame("one stateful operator, dropDuplicates above") { in =>
       in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.t").dropDuplicates("id", "t")
     }.set("spark.sql.streaming.statefulOperator.allowMultiple" -> "false").whole,
-    inner("no check of operations").set("spark.sql.streaming.unsupportedOperationCheck" -> "false"),
-    inner("no broadcasts").set("spark.sql.autoBroadcastJoinThreshold" -> "-1"),
-    inner("costs").set("spark.sql.cbo.enabled" -> "true", "spark.sql.cbo.joinReorder.enabled" -> "true"),
-    inner("no crossed joins").set("spark.sql.crossJoin.enabled" -> "false"),
     inner("without rules of the optimizer").set(
       "spark.sql.optimizer.excludedRules" -> Seq(
         "ColumnPruning",
@@ -158,7 +158,6 @@ private[streamjoin] object ParityRuns {
     ),
     sql("legacy intervals", s"SELECT o.id, o.v, d.v AS w FROM o JOIN d ON $Both")
       .set("spark.sql.legacy.interval.enabled" -> "true"),
-    inner("Java 8 times").set("spark.sql.datetime.java8API.enabled" -> "true"),
     left("enabled=false").set("spark.streamjoin.enabled" -> "false").sparks,
     inner("enabled=false, in update mode").set("spark.streamjoin.enabled" -> "false").sparks.update
   )
@@ -169,7 +168,6 @@ private[streamjoin] object ParityRuns {
 
   private val restarts = Seq(
     inner("stopped in the middle").restarted()(),
-    left("stopped in the middle").restarted()(),
     frame("stopped in the middle, full outer") { in =>
       val (o, d) =
         (in.o.where("id IS NOT NULL AND t IS NOT NULL"), in.d.where("id IS NOT NULL AND t IS NOT NULL"))
@@ -190,16 +188,14 @@ private[streamjoin] object ParityRuns {
     ),
     left("RocksDB after").restarted()(RocksDb),
     left("RocksDB before").restarted(RocksDb)(),
-    inner("another zone after").restarted("spark.sql.session.timeZone" -> "UTC")(
-      "spark.sql.session.timeZone" -> "America/New_York"
+    inner("other settings after").restarted()(
+      "spark.sql.session.timeZone" -> "America/New_York",
+      "spark.sql.ansi.enabled" -> "false",
+      "spark.sql.caseSensitive" -> "true",
+      "spark.streamjoin.lateRows" -> "keep"
     ),
-    inner("ANSI off after").restarted("spark.sql.ansi.enabled" -> "true")(
-      "spark.sql.ansi.enabled" -> "false"
-    ),
-    inner("case sensitive after").restarted()("spark.sql.caseSensitive" -> "true"),
     inner("the policy max after").restarted()("spark.sql.streaming.multipleWatermarkPolicy" -> "max"),
     left("generated code after").restarted()("spark.sql.codegen.wholeStage" -> "true"),
-    inner("late rows kept after").restarted()("spark.streamjoin.lateRows" -> "keep"),
     left("little memory after").restarted()("spark.streamjoin.indexMemory" -> "1k"),
     inner("unbounded=spark after").restarted()("spark.streamjoin.unbounded" -> "spark"),
     inner("unbounded=spark before").restarted("spark.streamjoin.unbounded" -> "spark")(),
