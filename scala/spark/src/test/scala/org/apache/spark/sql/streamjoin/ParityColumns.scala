@@ -100,7 +100,7 @@ private[streamjoin] object ParityColumns {
         .where("t IS NOT NULL")
         .join(in.d, expr(Both) && !even(col("d.v")), "left_outer")
         .select("o.id", "o.v", "d.v")
-    }.whole,
+    }.early,
     frame("a UDF that is not deterministic, in filters") { in =>
       val o = in.o.where(even.asNondeterministic()(col("v")))
       o.join(in.d, expr(Both))

@@ -36,8 +36,8 @@ private[streamjoin] object ParityTimes {
     bound("unix_micros(d.t) - unix_micros(o.t) BETWEEN 0 AND 600000000"),
     bound("CAST(d.t AS BIGINT) - CAST(o.t AS BIGINT) BETWEEN 0 AND 600"),
     bound("CAST(d.t AS BIGINT) > CAST(o.t AS BIGINT) AND CAST(d.t AS BIGINT) < CAST(o.t AS BIGINT) + 600"),
-    padded(seconds(t => s"CAST($t AS BIGINT)")),
-    padded(seconds(t => s"CAST($t AS DOUBLE)")),
+    padded(seconds(t => s"CAST($t AS BIGINT)")).early,
+    padded(seconds(t => s"CAST($t AS DOUBLE)")).early,
     bound("abs(unix_timestamp(d.t) - unix_timestamp(o.t)) <= 600").either,
     bound("timestampdiff(MINUTE, o.t, d.t) BETWEEN 0 AND 10").either,
     bound("to_date(d.t) = to_date(o.t)").either,
@@ -178,7 +178,7 @@ private[streamjoin] object ParityTimes {
         .where("t IS NOT NULL")
         .join(in.marked("short").as("d"), expr(Both), "left_outer")
         .select("o.id", "o.v", "d.v")
-    }.whole,
+    }.early,
     frame("an input without times at first, left outer") { in =>
       in.o
         .where("t IS NOT NULL")
@@ -231,7 +231,7 @@ private[streamjoin] object ParityTimes {
       def half(kind: String, name: String) =
         in.marked("mixed", columns = typed).where(s"type = '$kind' AND t IS NOT NULL").as(name)
       half("order", "o").join(half("delivery", "d"), expr(Later), "left_outer").select("o.id", "o.v", "d.v")
-    }.whole,
+    }.early,
     frame("a mixed topic, split by the condition") { in =>
       val o = in.marked("mixed", columns = typed).as("o")
       o.join(

@@ -29,6 +29,8 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
     .config("spark.log.level", "OFF")
     .config("spark.sql.streaming.pollingDelay", "1ms")
     .config("spark.sql.codegen.wholeStage", false)
+    // Isolated, each query has a class loader of its own and loads all classes of its tasks again.
+    .config("spark.sql.artifact.isolation.enabled", false)
     // Maintenance of the state stores would only compete with the tiny batches.
     .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
     .getOrCreate()
