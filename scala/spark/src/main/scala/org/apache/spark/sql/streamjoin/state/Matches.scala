@@ -58,10 +58,10 @@ private[streamjoin] object Reach {
  * The pairs of a row that came in this batch with a row of the other input, that have the same key and times within
  * reach. Each pair comes once.
  *
- * The fresh segments go by blocks that fit into half of the budget, in the order of their times; for each block, segment by
- * segment of the other input that it reaches, and for each of these all of the block. So a fresh segment is read back at
- * most once, a segment of the other input at most once for each block, and its index stays in the processor's caches
- * while it is probed.
+ * The fresh segments go by blocks that fit into half of the budget, in the order of their times;
+ * for each block, segment by segment of the other input that it reaches, and for each of these all
+ * of the block. So a fresh segment is read back at most once, a segment of the other input at most
+ * once for each block, and its index stays in the processor's caches while it is probed.
  */
 final private[streamjoin] class Matches(
     own: Buffer,
@@ -184,7 +184,11 @@ final private[streamjoin] class Matches(
     if (memory.exceeded) probing.foreach(done => own.unload(done.segment, store))
     val block = mutable.LinkedHashMap.empty[Segment, Probing]
     var bytes = 0L
-    while (freshAt < fresh.length && (block.isEmpty || bytes + Probing.bytes(fresh(freshAt)) <= memory.allowance / 2)) {
+    while (
+      freshAt < fresh.length && (block.isEmpty || bytes + Probing.bytes(
+        fresh(freshAt)
+      ) <= memory.allowance / 2)
+    ) {
       val segment = fresh(freshAt)
       own.load(segment, store)
       block(segment) = new Probing(segment, reach)

@@ -107,34 +107,37 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
   }
 
   /**
-   * Reads every segment that there is something made for, one after the other, in no particular order. Rows that need not be
-   * looked at are put into memory only if the one who takes the segment loads it.
+   * Reads every segment that there is something made for, one after the other, in no particular
+   * order. Rows that need not be looked at are put into memory only if the one who takes the
+   * segment loads it.
    */
-  def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment, () => Unit) => Unit): Unit = readable {
-    val all = store.iterator()
-    try
-      all.foreach { pair =>
-        val (side, bucket, number) = (pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3))
-        pair.key.getInt(0) match {
-          case HeaderKind | MarksKind =>
-          case SegmentKind =>
-            if (!Side.both.exists(_.index == side)) throw new Unreadable(s"a segment of side $side")
-            make(side, bucket).foreach { segment =>
-              segment.number = number
-              segment.isStored = true
-              val rows = SegmentFormat.copyOf(pair.value)
-              val marks = get(keyOf(MarksKind, side, bucket, number))
-              segment.marksInStore = marks.isDefined
-              val count = check(side, segment, rows, marks.orNull)
-              if (segment.describe(rows, marks.orNull)) segment.unload() else segment.load(rows, marks.orNull)
-              counted(segment, count)
-              take(side, segment, () => if (!segment.isLoaded) segment.load(rows, marks.orNull))
-            }
-          case other => throw new Unreadable(s"a value of kind $other")
+  def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment, () => Unit) => Unit): Unit =
+    readable {
+      val all = store.iterator()
+      try
+        all.foreach { pair =>
+          val (side, bucket, number) = (pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3))
+          pair.key.getInt(0) match {
+            case HeaderKind | MarksKind =>
+            case SegmentKind =>
+              if (!Side.both.exists(_.index == side)) throw new Unreadable(s"a segment of side $side")
+              make(side, bucket).foreach { segment =>
+                segment.number = number
+                segment.isStored = true
+                val rows = SegmentFormat.copyOf(pair.value)
+                val marks = get(keyOf(MarksKind, side, bucket, number))
+                segment.marksInStore = marks.isDefined
+                val count = check(side, segment, rows, marks.orNull)
+                if (segment.describe(rows, marks.orNull)) segment.unload()
+                else segment.load(rows, marks.orNull)
+                counted(segment, count)
+                take(side, segment, () => if (!segment.isLoaded) segment.load(rows, marks.orNull))
+              }
+            case other => throw new Unreadable(s"a value of kind $other")
+          }
         }
-      }
-    finally all.close()
-  }
+      finally all.close()
+    }
 
   private def readable[T](read: => T): T =
     try read

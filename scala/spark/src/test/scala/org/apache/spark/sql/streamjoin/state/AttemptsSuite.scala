@@ -39,7 +39,12 @@ class AttemptsSuite extends StateTest {
   }
 
   /** One seed's batches, each done by several attempts. */
-  final private class Batches(seed: Int, provider: StateStoreProvider, rowsOfMany: Option[Int], width: Option[Long] = None) {
+  final private class Batches(
+      seed: Int,
+      provider: StateStoreProvider,
+      rowsOfMany: Option[Int],
+      width: Option[Long] = None
+  ) {
     private val random = new Random(seed)
     private val traits = new JoinStateTraits(random)
     import traits._

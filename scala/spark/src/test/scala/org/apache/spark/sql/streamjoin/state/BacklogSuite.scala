@@ -10,7 +10,10 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStorePro
 
 import streamjoin.core.{Left, Right, Side}
 
-/** A batch that is many times the budget: what it finds and leaves is right, and takes neither its memory nor ever more reads. */
+/**
+ * A batch that is many times the budget: what it finds and leaves is right, and takes neither its
+ * memory nor ever more reads.
+ */
 class BacklogSuite extends StateTest {
   import TestRows.{number, simple}
 
@@ -43,7 +46,10 @@ class BacklogSuite extends StateTest {
 
   private val Budget = 8 * MiB
 
-  /** What is waited for on both sides, what is made of it, and the segments at work with their indexes. */
+  /**
+   * What is waited for on both sides, what is made of it, and the segments at work with their
+   * indexes.
+   */
   private val OverBudget = 44 * MiB
 
   for {
@@ -110,7 +116,11 @@ class BacklogSuite extends StateTest {
       val kept = rowsOf(JoinState.readOnly(committed, Seq(rows.layout, rows.layout), Budget), committed)
       val expected = all.values.flatten.filter(_.times.head >= Span / 10)
       assert(kept.map(row => number(row.row)).sorted == expected.map(_.number).toSeq.sorted)
-      assert(kept.filter(_.matched).map(row => number(row.row)).toSet == matched.intersect(expected.map(_.number).toSet))
+      assert(
+        kept.filter(_.matched).map(row => number(row.row)).toSet == matched.intersect(
+          expected.map(_.number).toSet
+        )
+      )
     }
   }
 }

@@ -29,9 +29,10 @@ class IndexCacheSuite extends StateTest {
       assert(second.reused)
       second.append(Left, rows(simple(2, 1, 2)))
       val (segments, used) = (index.buffer(Left).segments.size, index.memory.used)
-      Seq[JoinState => Any](_.rows(Left), _.lowest(Left, 0), _.size, _.commit(), _.handOver()).foreach { look =>
-        intercept[AssertionError](look(first))
-        assert(index.buffer(Left).segments.size == segments && index.memory.used == used)
+      Seq[JoinState => Any](_.rows(Left), _.lowest(Left, 0), _.size, _.commit(), _.handOver()).foreach {
+        look =>
+          intercept[AssertionError](look(first))
+          assert(index.buffer(Left).segments.size == segments && index.memory.used == used)
       }
       assert(second.rows(Left) == 2)
       second.commit()

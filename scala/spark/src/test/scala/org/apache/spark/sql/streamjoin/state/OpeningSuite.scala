@@ -7,7 +7,10 @@ import org.apache.spark.unsafe.Platform
 
 import streamjoin.core.{Left, Right}
 
-/** A version is opened by what its segments say of themselves; their rows are looked at where that does not tell. */
+/**
+ * A version is opened by what its segments say of themselves; their rows are looked at where that
+ * does not tell.
+ */
 class OpeningSuite extends StateTest {
   import TestRows.{number, simple}
 
@@ -19,7 +22,10 @@ class OpeningSuite extends StateTest {
   private def key(kind: Int, side: Int, bucket: Long): UnsafeRow =
     keyOf(InternalRow(kind, side, bucket, 0L)).copy()
 
-  /** Writes the times of all rows of a segment anew, by which those who look at them are told apart from others. */
+  /**
+   * Writes the times of all rows of a segment anew, by which those who look at them are told apart
+   * from others.
+   */
   private def laterBy(store: StateStore, bucket: Long, by: Long): Unit = {
     val at = key(1, 0, bucket)
     val value = SegmentFormat.copyOf(store.get(at))
@@ -33,7 +39,13 @@ class OpeningSuite extends StateTest {
     SegmentFormat.writeHeader(value, 0, bucket, 0, segment.rows, rows.layout.fields)
     val size = SegmentFormat.size(value)
     val bytes = new Array[Byte](size)
-    Platform.copyMemory(value, Platform.BYTE_ARRAY_OFFSET + 16L, bytes, Platform.BYTE_ARRAY_OFFSET, size.toLong)
+    Platform.copyMemory(
+      value,
+      Platform.BYTE_ARRAY_OFFSET + 16L,
+      bytes,
+      Platform.BYTE_ARRAY_OFFSET,
+      size.toLong
+    )
     store.put(at, valueOf(InternalRow(bytes)))
   }
 
@@ -44,39 +56,46 @@ class OpeningSuite extends StateTest {
     state
   }
 
-  for (budget <- Seq(1L, Long.MaxValue)) test(s"only rows of which some have left are looked at, budget $budget") {
-    withProvider() { provider =>
-      val first = filled(provider)
-      first.commit()
-      val second = on(provider.getStore(1, None), rows, cached = Some(first.handOver()))
-      Seq(12L, 22L).foreach(i => second.append(Right, rows(simple(100 + i, i, i))))
-      val matches = second.matches(Right, anyTime)
-      while (matches.next())
-        if (number(matches.otherRow) == 12) matches.removeOther()
-        else if (number(matches.otherRow) == 22) matches.markOther()
-      // Of the first bucket some have expired; of the second one is removed, and one of the third is matched.
-      evict(second, Left, unmatched = false, 5L)
-      second.commit()
-      val store = provider.getStore(2, None)
-      (0L until 4L).foreach(laterBy(store, _, by = 1000))
-      val state = on(store, rows, budget = budget)
-      val buckets = state.committedIndex.buffer(Left).segments.map(s => s.bucket -> s).toMap
-      val looked = buckets.filter(_._2.lowest(0) >= 1000).keySet
-      // To be kept in memory, the marks of a segment have to be put beside its rows.
-      assert(looked == (if (budget == 1) Set(0L, 1L) else Set(0L, 1L, 2L)))
-      if (budget == 1) assert(state.size.index == 0) else assert(state.size.unloaded == 0)
-      store.abort()
+  for (budget <- Seq(1L, Long.MaxValue))
+    test(s"only rows of which some have left are looked at, budget $budget") {
+      withProvider() { provider =>
+        val first = filled(provider)
+        first.commit()
+        val second = on(provider.getStore(1, None), rows, cached = Some(first.handOver()))
+        Seq(12L, 22L).foreach(i => second.append(Right, rows(simple(100 + i, i, i))))
+        val matches = second.matches(Right, anyTime)
+        while (matches.next())
+          if (number(matches.otherRow) == 12) matches.removeOther()
+          else if (number(matches.otherRow) == 22) matches.markOther()
+        // Of the first bucket some have expired; of the second one is removed, and one of the third
+        // is matched.
+        evict(second, Left, unmatched = false, 5L)
+        second.commit()
+        val store = provider.getStore(2, None)
+        (0L until 4L).foreach(laterBy(store, _, by = 1000))
+        val state = on(store, rows, budget = budget)
+        val buckets = state.committedIndex.buffer(Left).segments.map(s => s.bucket -> s).toMap
+        val looked = buckets.filter(_._2.lowest(0) >= 1000).keySet
+        // To be kept in memory, the marks of a segment have to be put beside its rows.
+        assert(looked == (if (budget == 1) Set(0L, 1L) else Set(0L, 1L, 2L)))
+        if (budget == 1) assert(state.size.index == 0) else assert(state.size.unloaded == 0)
+        store.abort()
+      }
     }
-  }
 
   test("what segments say of themselves is what their rows say") {
     withProvider() { provider =>
       filled(provider).commit()
       reading(provider, 1) { store =>
-        val (open, loaded) = (JoinState.readOnly(store, layouts, 1), JoinState.readOnly(store, layouts, Long.MaxValue))
-        def figures(index: JoinIndex) = index.buffer(Left).segments.map { s =>
-          (s.bucket, s.rows, s.live, s.liveBytes, s.payload, s.size, s.lowest(0), s.highest(0))
-        }.toSeq
+        val (open, loaded) =
+          (JoinState.readOnly(store, layouts, 1), JoinState.readOnly(store, layouts, Long.MaxValue))
+        def figures(index: JoinIndex) = index
+          .buffer(Left)
+          .segments
+          .map { s =>
+            (s.bucket, s.rows, s.live, s.liveBytes, s.payload, s.size, s.lowest(0), s.highest(0))
+          }
+          .toSeq
         assert(figures(open) == figures(loaded))
         assert(figures(open).map(f => (f._7, f._8)) == Seq(0L -> 9L, 10L -> 19L, 20L -> 29L, 30L -> 39L))
         assert(open.memory.used == 0)
@@ -85,21 +104,23 @@ class OpeningSuite extends StateTest {
   }
 
   test("what has the most time left is in memory after opening, in whatever order it is read") {
-    for (store <- Seq(defaultStore, rocksDb)) withProvider(store, operator = store.length.toLong) { provider =>
-      val first = filled(provider)
-      first.commit()
-      val half = first.size.stored / 2 + 100
-      reading(provider, 1) { store =>
-        val index = JoinState.readOnly(store, layouts, half)
-        val (in, out) = index.buffer(Left).segments.toSeq.partition(_.isLoaded)
-        assert(in.map(_.bucket) == Seq(2L, 3L) && out.map(_.bucket) == Seq(0L, 1L))
-      }
+    for (store <- Seq(defaultStore, rocksDb)) withProvider(store, operator = store.length.toLong) {
+      provider =>
+        val first = filled(provider)
+        first.commit()
+        val half = first.size.stored / 2 + 100
+        reading(provider, 1) { store =>
+          val index = JoinState.readOnly(store, layouts, half)
+          val (in, out) = index.buffer(Left).segments.toSeq.partition(_.isLoaded)
+          assert(in.map(_.bucket) == Seq(2L, 3L) && out.map(_.bucket) == Seq(0L, 1L))
+        }
     }
   }
 
   test("marks are written without a look at the rows, as often as there are some") {
     val memory = new IndexMemory(Long.MaxValue)
-    val (segment, places) = segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, i, i)).copy()))
+    val (segment, places) =
+      segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, i, i)).copy()))
     def expected(matched: Set[Int], gone: Set[Int]): Seq[Int] =
       (0 until 100).map(i => (if (matched(i)) 1 else 0) | (if (gone(i)) 2 else 0))
     def written: Seq[Int] = (0 until 100).map(SegmentFormat.marks(segment.marksImage, _))
