@@ -66,14 +66,13 @@ object BacklogHeap {
   /** The most bytes that were in use after a collection so far. */
   private def watchHeap(): AtomicLong = {
     val most = new AtomicLong
-    ManagementFactory.getGarbageCollectorMXBeans.asScala.foreach { case collector: NotificationEmitter =>
-      val listener: NotificationListener = (event, _) =>
-        event.getUserData match {
-          case data: CompositeData =>
-            val after = GarbageCollectionNotificationInfo.from(data).getGcInfo.getMemoryUsageAfterGc
-            most.accumulateAndGet(after.values.asScala.map(_.getUsed).sum, math.max(_, _)): Unit
-        }
-      collector.addNotificationListener(listener, null, null)
+    val listener: NotificationListener = (event, _) => {
+      val info = GarbageCollectionNotificationInfo.from(event.getUserData.asInstanceOf[CompositeData])
+      val used = info.getGcInfo.getMemoryUsageAfterGc.values.asScala.map(_.getUsed).sum
+      most.accumulateAndGet(used, (one, other) => math.max(one, other)): Unit
+    }
+    ManagementFactory.getGarbageCollectorMXBeans.asScala.foreach { collector =>
+      collector.asInstanceOf[NotificationEmitter].addNotificationListener(listener, null, null)
     }
     most
   }
@@ -83,6 +82,7 @@ object BacklogHeap {
    * out of order.
    */
   private def work(provider: StateStoreProvider, budget: Long, count: Int): Unit = {
+    val heap = watchHeap()
     val state =
       new JoinState(provider.getStore(0, None), Seq(layout, layout), Seq(Width, Width), budget, None)
     var peak = 0L
