@@ -4,12 +4,12 @@ import java.lang.management.ManagementFactory
 import java.nio.file.Files
 import java.util.UUID
 import java.util.concurrent.atomic.AtomicLong
-import javax.management.openmbean.CompositeData
-import javax.management.{NotificationEmitter, NotificationListener}
 
 import scala.jdk.CollectionConverters._
 
 import com.sun.management.GarbageCollectionNotificationInfo
+import javax.management.openmbean.CompositeData
+import javax.management.{NotificationEmitter, NotificationListener}
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.network.util.JavaUtils
