@@ -7,7 +7,10 @@ import org.apache.spark.sql.streamjoin.execution.TaskSpec
 
 import streamjoin.core.{Left, Right}
 
-/** A bucket is an eighth of the time for which rows are kept: as far as they can meet, and as long as the watermark waits. */
+/**
+ * A bucket is an eighth of the time for which rows are kept: as far as they can meet, and as long
+ * as the watermark waits.
+ */
 class BucketWidthSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 

@@ -134,15 +134,19 @@ private[streamjoin] object TaskSpec {
     }
   }
 
-  /** Of the watermarks in an input, in microseconds. A plan may have a copy of an exchange as a leaf. */
+  /**
+   * Of the watermarks in an input, in microseconds. A plan may have a copy of an exchange as a
+   * leaf.
+   */
   private def delays(plan: SparkPlan): Seq[BigInt] = plan.collect {
     case mark: EventTimeWatermarkExec => Seq(BigInt(mark.delayMs) * MICROS_PER_MILLIS)
     case reused: ReusedExchangeExec => delays(reused.child)
   }.flatten
 
   /**
-   * A part of the times of rows that are kept together: those that a row can meet, and as the watermark is behind by its delay,
-   * those of so much longer. Rows leave memory a bucket at a time.
+   * A part of the times of rows that are kept together: those that a row can meet, and as the
+   * watermark is behind by its delay, those of so much longer. Rows leave memory a bucket at a
+   * time.
    */
   private def bucketWidth(join: JoinPlan, side: Side, delay: BigInt): Long = {
     val key = bucketed(join, side)

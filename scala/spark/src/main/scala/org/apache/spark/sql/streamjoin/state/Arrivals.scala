@@ -59,7 +59,9 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
     end = 0
   }
 
-  /** Shows what there is, page by page, each as long as what is in it; then it is no longer here. */
+  /**
+   * Shows what there is, page by page, each as long as what is in it; then it is no longer here.
+   */
   def giveUp(take: Array[Byte] => Unit): Unit = {
     if (page != null) ends += end
     pages.indices.foreach(number => take(Arrays.copyOf(pages(number), ends(number))))

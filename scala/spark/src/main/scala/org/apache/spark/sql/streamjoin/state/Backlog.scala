@@ -6,13 +6,14 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * The rows of one bucket that came in one batch, where they are too many to be put in order at once. They are cut into parts
- * that are not: by their times, and rows of nearly one time by a hash. Where the cuts are follows from the rows together,
- * and each part goes into segments in an order that follows from its rows: so it does not matter in which segments they were
- * before.
+ * The rows of one bucket that came in one batch, where they are too many to be put in order at
+ * once. They are cut into parts that are not: by their times, and rows of nearly one time by a
+ * hash. Where the cuts are follows from the rows together, and each part goes into segments in an
+ * order that follows from its rows: so it does not matter in which segments they were before.
  *
- * In this order: all rows are [[weigh]]ed, the parts are [[cut]], all rows are [[scatter]]ed, and where memory is short the
- * parts are left to the store; part by part they are drained. A row is read from the store three times at most.
+ * In this order: all rows are [[weigh]]ed, the parts are [[cut]], all rows are [[scatter]]ed, and
+ * where memory is short the parts are left to the store; part by part they are drained. A row is
+ * read from the store three times at most.
  *
  * @param canSpill
  *   parts may be left to the store
@@ -69,7 +70,10 @@ final private[state] class Backlog(
   private var held = 0L
   private var spilled = 0L
 
-  /** What has to be there before it is worth leaving to the store: every part has a page that it fills. */
+  /**
+   * What has to be there before it is worth leaving to the store: every part has a page that it
+   * fills.
+   */
   private def worthSpilling: Long = math.max(PartBytes, 2L * parts.size * IndexMemory.PageBytes)
 
   def scatter(segment: Segment): Unit = segment.foreachLive { (_, place) =>

@@ -176,8 +176,8 @@ final private[streamjoin] class Buffer(
   }
 
   /**
-   * The rows of the batch that are still there into segments as if they had waited for one another, bucket by bucket: at once,
-   * or where they are too many in parts.
+   * The rows of the batch that are still there into segments as if they had waited for one another,
+   * bucket by bucket: at once, or where they are too many in parts.
    */
   private def arriveAtOnce(store: SegmentStore, shrink: () => Unit): Unit = {
     val before = freshSegments.toSeq.groupBy(_.bucket)
@@ -245,11 +245,26 @@ final private[streamjoin] class Buffer(
   private def replace(old: Seq[Segment], store: SegmentStore): Unit = {
     val bucket = buckets.get(old.head.bucket)
     old.foreach(load(_, store))
-    val merged = Segment.merged(old, memory)
-    merged.evictedBelow = evictedBelow
-    bucket.append(merged)
+    val whole = merged(old)
+    whole.evictedBelow = evictedBelow
+    bucket.append(whole)
     old.foreach(drop(_, store))
-    if (memory.exceeded) unload(merged, store)
+    if (memory.exceeded) unload(whole, store)
+  }
+
+  /** The rows of several segments that are still there, with their marks, as one segment. */
+  private def merged(segments: Seq[Segment]): Segment = {
+    val bytes = SegmentFormat.RowsAt + segments.map(_.liveBytes).sum.toInt
+    val into = new Segment(layout, segments.head.bucket, memory, bytes)
+    val row = new UnsafeRow(layout.fields)
+    segments.foreach { from =>
+      from.foreachLive { (_, place) =>
+        from.point(row, place)
+        val to = into.append(row)
+        if (from.isMatched(place)) into.mark(to, Segment.Matched)
+      }
+    }
+    into
   }
 
   // A version is read.

@@ -3,8 +3,9 @@ package org.apache.spark.sql.streamjoin.state
 import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 /**
- * The bytes that the indexes of many tasks hold in memory together, those between batches included. Every index that was
- * begun is [[IndexMemory.close]]d when it is dropped, whatever happened to its task: what is not would count for ever.
+ * The bytes that the indexes of many tasks hold in memory together, those between batches included.
+ * Every index that was begun is [[IndexMemory.close]]d when it is dropped, whatever happened to its
+ * task: what is not would count for ever.
  */
 final private[streamjoin] class ExecutorMemory {
   private val bytes = new AtomicLong

@@ -35,8 +35,9 @@ private[streamjoin] object IndexCache {
   }
 
   /**
-   * Drops the indexes of stores that Spark has unloaded; and those that hold more than their share of too much memory and have
-   * not been used for a while, for only the tasks of an index can make it smaller.
+   * Drops the indexes of stores that Spark has unloaded; and those that hold more than their share
+   * of too much memory and have not been used for a while, for only the tasks of an index can make
+   * it smaller.
    */
   def sweep(
       isLoaded: StateStoreProviderId => Boolean = StateStore.isLoaded,

@@ -3,8 +3,9 @@ package org.apache.spark.sql.streamjoin.state
 import scala.collection.mutable
 
 /**
- * The bytes that the index of one task holds in memory, and the most that it should hold: by itself, and where all indexes of
- * the executor together hold more than they should, its fair share.
+ * The bytes that the index of one task holds in memory, and the most that it should hold: by
+ * itself, and where all indexes of the executor together hold more than they should, its fair
+ * share.
  *
  * The budget is kept between steps, not within them: a step needs the rows that have just come, or the two segments that
  * it compares, in memory.
@@ -13,7 +14,8 @@ final private[streamjoin] class IndexMemory(
     val budget: Long,
     executor: ExecutorMemory.Limit = ExecutorMemory.unlimited
 ) {
-  // Volatile, and changed under the lock: a task that is cancelled may still be at work when its index is closed.
+  // Volatile, and changed under the lock: a task that is cancelled may still be at work when its
+  // index is closed.
   @volatile private var bytes = 0L
   private var closed = false
   executor.memory.begin()

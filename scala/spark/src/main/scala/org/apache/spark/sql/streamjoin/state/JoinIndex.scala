@@ -5,7 +5,8 @@ import java.util.{PriorityQueue, UUID}
 import streamjoin.core.Side
 
 /**
- * The rows of both inputs as one version of the state has them, in memory: a cache of what is in the store.
+ * The rows of both inputs as one version of the state has them, in memory: a cache of what is in
+ * the store.
  *
  * @param memory
  *   what they hold, but for a side that another task keeps
@@ -38,8 +39,8 @@ final private[streamjoin] class JoinIndex(
   private[state] def close(): Unit = memories.foreach(_.close())
 
   /**
-   * Unloads segments until the budget is met: of both sides, those first that have the least time left to be probed in, that
-   * is, until they are evicted.
+   * Unloads segments until the budget is met: of both sides, those first that have the least time
+   * left to be probed in, that is, until they are evicted.
    *
    * @param inUse
    *   which stay in memory

@@ -135,8 +135,9 @@ final private[streamjoin] class JoinState(
   private[state] def committedIndex: JoinIndex = index
 
   /**
-   * The index, for the next batch, once this one is committed. This is the last that can be asked for: the index may be in the
-   * hands of another task by then, and even to count its rows would change it.
+   * The index, for the next batch, once this one is committed. This is the last that can be asked
+   * for: the index may be in the hands of another task by then, and even to count its rows would
+   * change it.
    */
   def handOver(): JoinIndex = {
     val index = this.index
@@ -162,9 +163,10 @@ private[streamjoin] object JoinState {
   final case class Size(index: Long, payload: Long, stored: Long, segments: Long, unloaded: Long)
 
   /**
-   * A side whose rows come to every task and are kept by one. Each task has them in memory, at the version of its own rows:
-   * one token is for both. They are in no store of this task's that they could be left to, so they have a limit of their own,
-   * and leave the budget to the rows of the other side.
+   * A side whose rows come to every task and are kept by one. Each task has them in memory, at the
+   * version of its own rows: one token is for both. They are in no store of this task's that they
+   * could be left to, so they have a limit of their own, and leave the budget to the rows of the
+   * other side.
    *
    * @param cap
    *   bytes, beyond which the task fails

@@ -58,10 +58,10 @@ private[streamjoin] object Reach {
  * The pairs of a row that came in this batch with a row of the other input, that have the same key and times within
  * reach. Each pair comes once.
  *
- * The fresh segments go by blocks that fit into half of the budget, in the order of their times; for each block, segment by
- * segment of the other input that it reaches, and for each of these all of the block. So a fresh segment is read back at
- * most once, a segment of the other input at most once for each block, and its index stays in the processor's caches
- * while it is probed.
+ * The fresh segments go by blocks that fit into half of the budget, in the order of their times;
+ * for each block, segment by segment of the other input that it reaches, and for each of these all
+ * of the block. So a fresh segment is read back at most once, a segment of the other input at most
+ * once for each block, and its index stays in the processor's caches while it is probed.
  */
 final private[streamjoin] class Matches(
     own: Buffer,

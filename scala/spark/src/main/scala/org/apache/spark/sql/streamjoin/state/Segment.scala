@@ -44,7 +44,7 @@ final private[streamjoin] class Segment(
   private val highestTimes = Array.fill(layout.expiring.length)(Long.MinValue)
   private var lowestIsOld = false
 
-  /** The marks apart, as they are written; made when they are first needed. Two bits a row, which are not counted. */
+  /** The marks apart as they are written, two bits a row, once they are needed; not counted. */
   private var marksApart: Array[Byte] = _
 
   private var keyHashes: Array[Int] = _
@@ -287,8 +287,6 @@ final private[streamjoin] class Segment(
       image = null
     }
 
-  // Its form in the store.
-
   /** The rows as they are written; the array is this segment's own. */
   private[state] def sealedImage(side: Int): Array[Byte] = {
     assert(hasSummary && end == full, "a segment has all the rows it was made for")
@@ -310,8 +308,8 @@ final private[streamjoin] class Segment(
   }
 
   /**
-   * Takes the figures of rows that were read from the store and checked, but not the rows, if nothing has to be looked up in
-   * them: none is gone, and none has expired since.
+   * Takes the figures of rows that were read from the store and checked, but not the rows, if
+   * nothing has to be looked up in them: none is gone, and none has expired since.
    */
   private[state] def describe(rows: Array[Byte], marks: Array[Byte]): Boolean = {
     val summary = SegmentFormat.readSummary(rows, layout.expiring.length).filter { all =>
@@ -397,19 +395,4 @@ private[streamjoin] object Segment {
   private[state] def sizeOf(row: Int): Int = RowHeader + row
 
   private def offset(place: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + SegmentFormat.ValueAt + place
-
-  /** The rows of several segments that are still there, with their marks, as one segment. */
-  private[state] def merged(segments: Seq[Segment], memory: IndexMemory): Segment = {
-    val bytes = SegmentFormat.RowsAt + segments.map(_.liveBytes).sum.toInt
-    val into = new Segment(segments.head.layout, segments.head.bucket, memory, bytes)
-    val row = new UnsafeRow(into.layout.fields)
-    segments.foreach { from =>
-      from.foreachLive { (_, place) =>
-        from.point(row, place)
-        val to = into.append(row)
-        if (from.isMatched(place)) into.mark(to, Matched)
-      }
-    }
-    into
-  }
 }

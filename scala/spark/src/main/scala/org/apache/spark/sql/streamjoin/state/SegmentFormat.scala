@@ -20,8 +20,9 @@ import org.apache.spark.unsafe.Platform
  *   header    magic  format  crc  bytes | token  sides | per side: width of a bucket  segments  marks  rows  limits  limit ...
  * }}}
  *
- * With the marks of a row is its number in the segment. What follows the rows is about those that are there, and enough to
- * open a segment that none has left. Format 2 has neither, and its checksum does not cover the format's number.
+ * With the marks of a row is its number in the segment. What follows the rows is about those that
+ * are there, and enough to open a segment that none has left. Format 2 has neither, and its
+ * checksum does not cover the format's number.
  */
 private[streamjoin] object SegmentFormat {
 

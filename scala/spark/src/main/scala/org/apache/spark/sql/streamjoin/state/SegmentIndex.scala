@@ -8,8 +8,9 @@ import java.util.Arrays
  * eight below 4 MiB, which leaves room for a part of the hash: rows of other keys are told apart without a look at
  * them, for that look is what a probe would wait for.
  *
- * Most rows that probe have no partner in a given segment, and a bucket may have many segments. A blocked Bloom filter, two
- * bytes a row, says so for 99 of 100, and fits into a nearer cache than the slots do.
+ * Most rows that probe have no partner in a given segment, and a bucket may have many segments. A
+ * blocked Bloom filter, two bytes a row, says so for 99 of 100, and fits into a nearer cache than
+ * the slots do.
  *
  * The rows of a crowded slot, that is, of a key with many rows, are in the order of their times, so that a probe finds
  * its range by halving and touches no row outside of it. Times are compared by `time >> shift`, which is exact unless a

@@ -107,8 +107,9 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
   }
 
   /**
-   * Reads every segment that there is something made for, one after the other, in no particular order. Rows that need not be
-   * looked at are put into memory only if the one who takes the segment loads it.
+   * Reads every segment that there is something made for, one after the other, in no particular
+   * order. Rows that need not be looked at are put into memory only if the one who takes the
+   * segment loads it.
    */
   def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment, () => Unit) => Unit): Unit =
     readable {

@@ -1,11 +1,15 @@
 package org.apache.spark.sql.streamjoin.state
 
-import java.lang.management.{ManagementFactory, MemoryType}
+import java.lang.management.ManagementFactory
 import java.nio.file.Files
 import java.util.UUID
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 
+import com.sun.management.GarbageCollectionNotificationInfo
+import javax.management.openmbean.CompositeData
+import javax.management.{NotificationEmitter, NotificationListener}
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.network.util.JavaUtils
@@ -18,9 +22,10 @@ import org.apache.spark.sql.types._
 import streamjoin.core.{Left, Side}
 
 /**
- * Not a test, but a measurement: a backlog of a gigabyte in one batch of one task, both sides together, with RocksDB and
- * little memory. Prints what the index held at most, what of the heap was still in use after a collection at most, and the
- * time of each step. It runs by one command, with a heap that would not hold the rows:
+ * Not a test, but a measurement: a backlog of a gigabyte in one batch of one task, both sides
+ * together, with RocksDB and little memory. Prints what the index held at most, what of the heap
+ * was still in use after a collection at most, and the time of each step. It runs by one command,
+ * with a heap that would not hold the rows:
  * {{{
  *   sbt 'set spark / Test / javaOptions += "-Xmx700m"' \
  *     "spark/Test/runMain org.apache.spark.sql.streamjoin.state.BacklogHeap 64 1024"
@@ -58,8 +63,29 @@ object BacklogHeap {
     sys.exit(0)
   }
 
-  /** Two hours of rows; every row has a partner minutes away, and comes up to a quarter of an hour out of order. */
+  /** The most bytes that were in use after a collection so far. */
+  private def watchHeap(): AtomicLong = {
+    val most = new AtomicLong
+    val listener: NotificationListener = (event, _) => {
+      val info = GarbageCollectionNotificationInfo.from(event.getUserData.asInstanceOf[CompositeData])
+      val used = info.getGcInfo.getMemoryUsageAfterGc.values.asScala.map(_.getUsed).sum
+      most.accumulateAndGet(used, (one, other) => math.max(one, other)): Unit
+    }
+    ManagementFactory.getGarbageCollectorMXBeans.asScala.foreach { collector =>
+      collector.asInstanceOf[NotificationEmitter].addNotificationListener(listener, null, null)
+    }
+    most
+  }
+
+  /**
+   * Two hours of rows; every row has a partner minutes away, and comes up to a quarter of an hour
+   * out of order.
+   */
   private def work(provider: StateStoreProvider, budget: Long, count: Int): Unit = {
+<<<<<<< HEAD
+=======
+    val heap = watchHeap()
+>>>>>>> state
     val state =
       new JoinState(provider.getStore(0, None), Seq(layout, layout), Seq(Width, Width), budget, None)
     var peak = 0L
@@ -99,9 +125,13 @@ object BacklogHeap {
     println(
       s"${size.segments} segments, ${size.stored >> 20} MiB, ${size.unloaded} unloaded; index ${size.index >> 20} MiB"
     )
+<<<<<<< HEAD
     val after = ManagementFactory.getMemoryPoolMXBeans.asScala
       .filter(pool => pool.getType == MemoryType.HEAP && pool.getName.contains("Old"))
       .map(pool => s"${pool.getName}: at most ${pool.getPeakUsage.getUsed >> 20} MiB")
     println(after.mkString("; "))
+=======
+    println(s"heap after a collection at most ${heap.get >> 20} MiB")
+>>>>>>> state
   }
 }

@@ -10,7 +10,10 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStorePro
 
 import streamjoin.core.{Left, Right, Side}
 
-/** A batch that is many times the budget: what it finds and leaves is right, and takes neither its memory nor ever more reads. */
+/**
+ * A batch that is many times the budget: what it finds and leaves is right, and takes neither its
+ * memory nor ever more reads.
+ */
 class BacklogSuite extends StateTest {
   import TestRows.{number, simple}
 
@@ -43,7 +46,10 @@ class BacklogSuite extends StateTest {
 
   private val Budget = 8 * MiB
 
-  /** What is waited for on both sides, what is made of it, and the segments at work with their indexes. */
+  /**
+   * What is waited for on both sides, what is made of it, and the segments at work with their
+   * indexes.
+   */
   private val OverBudget = 44 * MiB
 
   for {

@@ -7,7 +7,9 @@ import org.apache.spark.sql.streamjoin.StreamJoinRuntimeException
 
 import streamjoin.core.{Left, Right}
 
-/** What the indexes of an executor hold together: all that are there count, and none that is gone. */
+/**
+ * What the indexes of an executor hold together: all that are there count, and none that is gone.
+ */
 class ExecutorMemorySuite extends StateTest {
   import TestRows.simple
 
@@ -186,7 +188,8 @@ class ExecutorMemorySuite extends StateTest {
   test("the rows with the least time left are unloaded first, of whichever side") {
     withProvider() { provider =>
       val first = open(provider, 0, new ExecutorMemory)
-      // Of the left side rows leave below 1000, of the right side below 0: rows of one time have more time left there.
+      // Of the left side rows leave below 1000, of the right side below 0: rows of one time have
+      // more time left there.
       (1000L until 1100L).foreach(i => first.append(Left, rows(simple(i, i, i, 1000))))
       (0L until 100L).foreach(i => first.append(Right, rows(simple(i, i, i, 1000))))
       evict(first, Left, unmatched = false, 1000L)
@@ -238,7 +241,8 @@ class ExecutorMemorySuite extends StateTest {
         assert(error.getMessage.contains("bytes of the right input"))
         small.abort()
 
-        // Left rows take 60 kB, and as much while they wait: they stay in memory beside 300 kB of the others.
+        // Left rows take 60 kB, and as much while they wait: they stay in memory beside 300 kB of
+        // the others.
         val state = task(0, 2000000)
         assert(work(state) == 7 * 300)
         assert(state.size.unloaded == 0 && state.size.segments > 5)

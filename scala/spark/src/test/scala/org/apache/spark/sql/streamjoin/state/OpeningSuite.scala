@@ -7,7 +7,10 @@ import org.apache.spark.unsafe.Platform
 
 import streamjoin.core.{Left, Right}
 
-/** A version is opened by what its segments say of themselves; their rows are looked at where that does not tell. */
+/**
+ * A version is opened by what its segments say of themselves; their rows are looked at where that
+ * does not tell.
+ */
 class OpeningSuite extends StateTest {
   import TestRows.{number, simple}
 
@@ -19,7 +22,10 @@ class OpeningSuite extends StateTest {
   private def key(kind: Int, side: Int, bucket: Long): UnsafeRow =
     keyOf(InternalRow(kind, side, bucket, 0L)).copy()
 
-  /** Writes the times of all rows of a segment anew, by which those who look at them are told apart from others. */
+  /**
+   * Writes the times of all rows of a segment anew, by which those who look at them are told apart
+   * from others.
+   */
   private def laterBy(store: StateStore, bucket: Long, by: Long): Unit = {
     val at = key(1, 0, bucket)
     val value = SegmentFormat.copyOf(store.get(at))
@@ -61,7 +67,8 @@ class OpeningSuite extends StateTest {
         while (matches.next())
           if (number(matches.otherRow) == 12) matches.removeOther()
           else if (number(matches.otherRow) == 22) matches.markOther()
-        // Of the first bucket some have expired; of the second one is removed, and one of the third is matched.
+        // Of the first bucket some have expired; of the second one is removed, and one of the third
+        // is matched.
         evict(second, Left, unmatched = false, 5L)
         second.commit()
         val store = provider.getStore(2, None)
