@@ -217,7 +217,10 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
     if (each.byBatch) same(without.rows, withIt.rows)
     else if (each.earlier) {
       assert(without.rows.flatten.diff(withIt.rows.flatten).isEmpty, "rows of Spark's are missing")
-      assert(withIt.rows.flatten.diff(without.rows.flatten).forall(_.endsWith(" -")), "more than unmatched rows")
+      assert(
+        withIt.rows.flatten.diff(without.rows.flatten).forall(_.endsWith(" -")),
+        "more than unmatched rows"
+      )
     } else same(Seq(without.rows.flatten.sorted), Seq(withIt.rows.flatten.sorted))
   }
 

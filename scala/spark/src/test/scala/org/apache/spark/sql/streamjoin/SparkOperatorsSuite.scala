@@ -230,7 +230,9 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a single watermark for Spark's operators: refused above a join whose rows come later, else as in Spark") {
+  test(
+    "a single watermark for Spark's operators: refused above a join whose rows come later, else as in Spark"
+  ) {
     withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
       def query(how: String): Streams => DataFrame =
         streams => hourly(how)(streams).groupBy(window(col("o.t"), "10 minutes")).agg(count("*").as("n"))

@@ -48,6 +48,8 @@ import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
  *   Spark's own watermark of this batch, in milliseconds
  * @param hadoopConf
  *   for the state stores; sent to the executors once in a run
+ * @param tasks
+ *   by the number of the join, those that are known in this run
  */
 final private[streamjoin] class BatchBinding(
     val batch: Long,
@@ -58,6 +60,7 @@ final private[streamjoin] class BatchBinding(
     val hadoopConf: Broadcast[SerializableConfiguration],
     watermarkLog: KeyedWatermarkLog,
     joinLog: JoinLog,
+    tasks: mutable.Map[Int, Int],
     execution: IncrementalExecution
 ) extends Logging {
   import BatchBinding._
@@ -74,8 +77,6 @@ final private[streamjoin] class BatchBinding(
     if (join.routing == Routing.OneTask) 1
     else joinLog.tasks(join.ordinal).getOrElse(firstPartitions(join.routing))
   )
-
-  private val tasks = mutable.Map.empty[Int, Int]
 
   /** Rows that go to every task go to no more than can run at once. */
   private def firstPartitions(routing: Routing): Int = routing match {
@@ -163,6 +164,7 @@ final private[streamjoin] class BatchBinding(
       hadoopConf,
       watermarkLog,
       joinLog,
+      tasks,
       execution
     )
   }
@@ -283,6 +285,7 @@ private[streamjoin] object BatchBinding {
       SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
       log,
       joinLog,
+      mutable.Map.empty,
       execution
     )
   }

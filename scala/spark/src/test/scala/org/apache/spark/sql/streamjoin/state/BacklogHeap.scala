@@ -82,10 +82,7 @@ object BacklogHeap {
    * out of order.
    */
   private def work(provider: StateStoreProvider, budget: Long, count: Int): Unit = {
-<<<<<<< HEAD
-=======
     val heap = watchHeap()
->>>>>>> state
     val state =
       new JoinState(provider.getStore(0, None), Seq(layout, layout), Seq(Width, Width), budget, None)
     var peak = 0L
@@ -125,13 +122,6 @@ object BacklogHeap {
     println(
       s"${size.segments} segments, ${size.stored >> 20} MiB, ${size.unloaded} unloaded; index ${size.index >> 20} MiB"
     )
-<<<<<<< HEAD
-    val after = ManagementFactory.getMemoryPoolMXBeans.asScala
-      .filter(pool => pool.getType == MemoryType.HEAP && pool.getName.contains("Old"))
-      .map(pool => s"${pool.getName}: at most ${pool.getPeakUsage.getUsed >> 20} MiB")
-    println(after.mkString("; "))
-=======
     println(s"heap after a collection at most ${heap.get >> 20} MiB")
->>>>>>> state
   }
 }
