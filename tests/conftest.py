@@ -34,6 +34,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture
+def watermark_before_filter(spark: SparkSession) -> Iterator[None]:
+    """Rows that the query filters after ``withWatermark`` move the watermark too."""
+    spark.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
+    yield
+    spark.conf.unset("spark.streamjoin.watermarkBeforeFilter")
+
+
 def run(command: list[str], expect: int = 0, timeout: float = 600, **environment: str) -> str:
     """Run a command with a clean Spark environment; return its standard output, and on a surprise show all of it."""
     clean = {

@@ -135,6 +135,7 @@ def _random_side(name: str, chance: random.Random, seed: int) -> Side:
     return Side(name, delay, files, late)
 
 
+@pytest.mark.usefixtures("watermark_before_filter")
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
 def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     trace = random_trace(seed)

@@ -97,6 +97,7 @@ def check(trace: Trace, step: Step, progress: list[dict[str, Any]], outputs: dic
         assert kept == step.state, trace.at(step.line, f"expected {step.state} rows in state; seen {kept}")
 
 
+@pytest.mark.usefixtures("watermark_before_filter")
 @pytest.mark.parametrize("trace", ALL, ids=[trace.name for trace in ALL])
 def test_trace(spark: SparkSession, trace: Trace, tmp_path: Path) -> None:
     query = TraceQuery(spark, trace, tmp_path)

@@ -32,7 +32,8 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
   import PrepareStreamingQuery._
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case write: WriteToStreamStatement if StreamJoins.areIn(write.inputQuery) && StreamJoinConf.enabled =>
+    case write: WriteToStreamStatement
+        if StreamJoins.areIn(write.inputQuery) && !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
       StreamJoinConf.checkNames()
       val query = numbered(visible(write.inputQuery))
       checkMarks(query)
@@ -49,6 +50,9 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
 }
 
 private[streamjoin] object PrepareStreamingQuery {
+
+  /** The batch of the analyzer runs until nothing changes any more. */
+  private def isPrepared(query: LogicalPlan): Boolean = query.exists(_.isInstanceOf[HiddenJoin])
 
   /** The query in the form in which it is optimized and run. */
   def visible(query: LogicalPlan): LogicalPlan =

@@ -21,9 +21,8 @@ import org.apache.spark.sql.streamjoin.watermark.WatermarkLineage
 /** The joins of a query as they will be, found by optimizing a copy of it. */
 private[streamjoin] object StreamJoins {
 
-  /** There are some in a query, as the user wrote it or hidden. */
+  /** There are some in a query, in sight. */
   def areIn(query: LogicalPlan): Boolean = query.exists {
-    case _: HiddenJoin => true
     case join: Join => RecognizeJoin.isStreamJoin(join)
     case _ => false
   }

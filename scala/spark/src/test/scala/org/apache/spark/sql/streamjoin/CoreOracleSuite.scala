@@ -13,6 +13,13 @@ import streamjoin.core._
  */
 class CoreOracleSuite extends AnyFunSuite with SparkTest {
 
+  /** Rows that a filter removes after `withWatermark` say how far a watermark is. */
+  override protected def beforeAll(): Unit = {
+    super.beforeAll()
+    spark.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
+  }
+
+
   private val seeds = SparkTest.seeds(default = 36)
 
   // The year 2024, the beginning of 1970 in the midst of the rows, and the first and the last days that Spark's dates have.

@@ -218,7 +218,7 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
     else if (each.earlier) {
       assert(without.rows.flatten.diff(withIt.rows.flatten).isEmpty, "rows of Spark's are missing")
       assert(
-        withIt.rows.flatten.diff(without.rows.flatten).forall(_.endsWith(" -")),
+        withIt.rows.flatten.diff(without.rows.flatten).forall(_.endsWith(" -)")),
         "more than unmatched rows"
       )
     } else same(Seq(without.rows.flatten.sorted), Seq(withIt.rows.flatten.sorted))

@@ -72,6 +72,8 @@ class TraceSuite extends AnyFunSuite with SparkTest {
   private def run(trace: Trace, mode: Mode): Option[String] = {
     // With settings of its own, as several run at a time.
     val session = spark.newSession()
+    // Rows that a filter removes after `withWatermark` say how far a watermark is.
+    session.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
     val cap = trace.cap.map("spark.streamjoin.maxAccumulatedRecords" -> _.toString)
     (mode.conf ++ cap).foreach { case (key, value) => session.conf.set(key, value) }
     val query = new TraceQuery(session, trace, newFolder(trace.name), keyed = mode.keyed)

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Join, LogicalPlan, SubqueryAlias}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, IntervalJoin, JoinPlan}
+import org.apache.spark.sql.streamjoin.plans.{IntervalJoin, JoinPlan}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
 
 import streamjoin.core.{Left => LeftSide, Right => RightSide, Side}
@@ -40,7 +40,7 @@ private[streamjoin] object InputName {
         case mark: EventTimeWatermark =>
           Seq(mark -> outer.map(alias => InputName(Some(alias), inner.getOrElse(alias))))
         case SubqueryAlias(name, child) => marks(child, outer.orElse(Some(name.name)), Some(name.name))
-        case _: Join | _: HiddenJoin => plan.children.flatMap(marks(_, None, None))
+        case _: Join => plan.children.flatMap(marks(_, None, None))
         case other => other.children.flatMap(marks(_, outer, inner))
       }
     val named = marks(analyzed, None, None)
