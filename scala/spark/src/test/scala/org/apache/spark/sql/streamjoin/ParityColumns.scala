@@ -97,7 +97,7 @@ private[streamjoin] object ParityColumns {
     }.whole,
     frame("a UDF that removes the last row of the other input") { in =>
       in.o
-        .where("t IS NOT NULL")
+        .where("id IS NOT NULL AND t IS NOT NULL")
         .join(in.d, expr(Both) && !even(col("d.v")), "left_outer")
         .select("o.id", "o.v", "d.v")
     }.whole,
