@@ -27,14 +27,19 @@ class ParitySuite extends AnyFunSuite with ParityTest {
     assert(plain.sparkContext.getConf.get("spark.sql.extensions").isEmpty)
   }
 
-  private val all =
-    ParityShapes.cases ++ ParityColumns.cases ++ ParityTimes.cases ++ ParityAggregations.cases ++ ParityOperators.cases ++ ParityRuns.cases
-
   testAll[ParityCase](
-    all.filter(_.name.matches(".*(UDF that rem|mixed|corrupt).*")),
+    Seq(
+      ParityShapes.cases,
+      ParityColumns.cases,
+      ParityTimes.cases,
+      ParityAggregations.cases,
+      ParityOperators.cases,
+      ParityRuns.cases
+    ).flatten,
     _.name
   )(compare)
 
-  for ((name, settings) <- ParityTables.settings)
-    test(s"joins of tables $name")(compareTables(ParityTables.queries, settings))
+  testAll[(String, Seq[(String, String)])](ParityTables.settings, "joins of tables " + _._1) {
+    case (_, settings) => compareTables(ParityTables.queries, settings)
+  }
 }
