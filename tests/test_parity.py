@@ -100,6 +100,8 @@ def left_join(inputs: Inputs) -> DataFrame:
 
 
 Query = Callable[[Inputs], DataFrame]
+# Their unmatched rows may come in another batch, for Spark has one watermark for all inputs.
+UNMATCHED = {"a UDF above a left join"}
 QUERIES: dict[str, Query] = {
     "a UDF in select, filters and the condition": lambda i: (
         i.o.where(even("v") | ~even("v"))
@@ -107,8 +109,10 @@ QUERIES: dict[str, Query] = {
         .where(even("d.v"))
         .select(plus("o.v", "d.v").alias("p"))
     ),
-    "a UDF as key": lambda i: i.o.join(i.d, (lower("o.id") == lower("d.id")) & F.expr(BOUND)).select(
-        "o.id", F.col("d.id").alias("i")
+    "a UDF as key": lambda i: (
+        i.o.where("id IS NOT NULL")
+        .join(i.d, (lower("o.id") == lower("d.id")) & F.expr(BOUND))
+        .select("o.id", F.col("d.id").alias("i"))
     ),
     "a UDF above a left join": left_join,
     "mapInPandas below": lambda i: (
@@ -233,6 +237,9 @@ def test_the_extension_changes_no_row(name: str, both: tuple[Answers, Answers]) 
     without, with_it = (answers[name] for answers in both)
     assert not isinstance(without, str), f"wrong query, plain Spark does not run it: {without}"
     assert without
+    assert not isinstance(with_it, str), with_it
+    if name in UNMATCHED:
+        without, with_it = (sorted(row for batch in batches for row in batch) for batches in (without, with_it))
     assert with_it == without
 
 

@@ -97,10 +97,10 @@ private[streamjoin] object ParityColumns {
     }.whole,
     frame("a UDF that removes the last row of the other input") { in =>
       in.o
-        .where("t IS NOT NULL")
+        .where("id IS NOT NULL AND t IS NOT NULL")
         .join(in.d, expr(Both) && !even(col("d.v")), "left_outer")
         .select("o.id", "o.v", "d.v")
-    }.early,
+    }.whole,
     frame("a UDF that is not deterministic, in filters") { in =>
       val o = in.o.where(even.asNondeterministic()(col("v")))
       o.join(in.d, expr(Both))

@@ -48,9 +48,11 @@ private[streamjoin] object ParityInputs {
     val corrupt = Event("a", Some(LocalDateTime.parse("2099-01-01T00:00:00")), -1)
     named ++ Map(
       // One topic of two kinds, whose clocks are days apart.
-      "mixed" -> named("o").zip(ahead).map { case (some, others) => some ++ others },
+      "mixed" -> longer(named("o").zip(ahead).map { case (some, others) => some ++ others }),
       // A row that a filter removes.
-      "corrupt" -> named("o").zipWithIndex.map { case (some, at) => if (at == 0) some :+ corrupt else some },
+      "corrupt" -> longer(
+        named("o").zipWithIndex.map { case (some, at) => if (at == 0) some :+ corrupt else some }
+      ),
       // One file, and no more.
       "short" -> named("d").take(1),
       // Nothing, and then the rows.
@@ -59,6 +61,13 @@ private[streamjoin] object ParityInputs {
       "autumn" -> named("o").map(_.map(moved)),
       "autumn2" -> named("d").map(_.map(moved))
     )
+  }
+
+  /** The second file in two: a row is late for the watermark of two batches before, which the first file sets. */
+  private def longer(files: Seq[Seq[Event]]): Seq[Seq[Event]] = {
+    val second = files(1).sortBy(event => (event.kind, event.t))
+    val (earlier, later) = second.zipWithIndex.partition(_._2 % (RowsOfFile + 4) < RowsOfFile / 2)
+    Seq(files.head, earlier.map(_._1), later.map(_._1)) ++ files.drop(2)
   }
 
   private def moved(event: Event): Event = event.copy(t = event.t.map(_.plusDays(148).minusHours(11)))
@@ -74,7 +83,7 @@ private[streamjoin] object ParityInputs {
     }
 
   private def last(name: String): Seq[Event] =
-    Seq("end", s"end-$name").map(id => Event(id, Some(Start.plusDays(2)), 6))
+    Seq("end", s"end-$name").map(id => Event(id, Some(Start.plusDays(20)), 6))
 
   private def json(event: Event): String = {
     def text(value: String) = if (value == null) "null" else s"\"$value\""

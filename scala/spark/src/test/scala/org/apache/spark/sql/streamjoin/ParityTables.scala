@@ -26,11 +26,12 @@ private[streamjoin] object ParityTables {
 
   val settings: Seq[(String, Seq[(String, String)])] = Seq(
     "as it comes" -> Nil,
-    "with enabled=false" -> Seq("spark.streamjoin.enabled" -> "false"),
     "with enabled=off, which is no boolean" -> Seq("spark.streamjoin.enabled" -> "off"),
-    "with unbounded=spark and a setting that there is not" ->
-      Seq("spark.streamjoin.unbounded" -> "spark", "spark.streamjoin.nothing" -> "1"),
-    "adaptive, without broadcasts" ->
-      Seq("spark.sql.adaptive.enabled" -> "true", "spark.sql.autoBroadcastJoinThreshold" -> "-1")
+    "with other settings, and one that there is not" -> Seq(
+      "spark.streamjoin.unbounded" -> "spark",
+      "spark.streamjoin.nothing" -> "1",
+      "spark.sql.adaptive.enabled" -> "true",
+      "spark.sql.autoBroadcastJoinThreshold" -> "-1"
+    )
   )
 }

@@ -24,7 +24,6 @@ final private[streamjoin] case class ParityCase(
     query: ParityInputs => DataFrame,
     joins: ParityCase.Joins = ParityCase.Ours,
     byBatch: Boolean = true,
-    earlier: Boolean = false,
     mayBeEmpty: Boolean = false,
     mode: String = "append",
     trigger: Option[Trigger] = None,
@@ -34,11 +33,6 @@ final private[streamjoin] case class ParityCase(
 
   /** Rows of the whole run are compared, whatever batch they come in. */
   def whole: ParityCase = copy(byBatch = false)
-
-  /**
-   * At the end Spark still holds unmatched rows, as its one watermark is behind that of their columns; here they have come out.
-   */
-  def early: ParityCase = copy(byBatch = false, earlier = true)
   def update: ParityCase = copy(mode = "update")
   def refused(condition: String): ParityCase = copy(joins = ParityCase.Refused(condition))
   def sparks: ParityCase = copy(joins = ParityCase.Sparks)
@@ -215,13 +209,7 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
     }
     assert(asExpected, s"its joins: ${withIt.plan}")
     if (each.byBatch) same(without.rows, withIt.rows)
-    else if (each.earlier) {
-      assert(without.rows.flatten.diff(withIt.rows.flatten).isEmpty, "rows of Spark's are missing")
-      assert(
-        withIt.rows.flatten.diff(without.rows.flatten).forall(_.endsWith(" -)")),
-        "more than unmatched rows"
-      )
-    } else same(Seq(without.rows.flatten.sorted), Seq(withIt.rows.flatten.sorted))
+    else same(Seq(without.rows.flatten.sorted), Seq(withIt.rows.flatten.sorted))
   }
 
   /** Queries on tables, in one session each. */
