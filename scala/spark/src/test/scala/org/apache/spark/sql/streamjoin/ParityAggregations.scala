@@ -8,19 +8,9 @@ import ParityCase.{frame, sql}
 
 /** Aggregations and deduplication below and above a join, and output modes other than append. */
 private[streamjoin] object ParityAggregations {
-  private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
-  private val Both = s"o.id = d.id AND $Bound"
+  import ParityPairs.{Both, padded, pairs}
+
   private val third = "p.id = e.id AND e.t BETWEEN p.t AND p.t + INTERVAL 10 MINUTES"
-
-  private def pairs(in: ParityInputs) =
-    in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.t", "o.v", "d.v AS w").as("p")
-
-  private def padded(in: ParityInputs) =
-    in.o
-      .where("t IS NOT NULL")
-      .join(in.d, expr(Both), "left_outer")
-      .selectExpr("o.id", "o.t", "o.v", "d.v AS w")
-      .as("p")
 
   private val aggregations = Seq(
     frame("counts of windows above")(in =>

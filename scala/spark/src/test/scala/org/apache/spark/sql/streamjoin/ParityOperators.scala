@@ -8,18 +8,7 @@ import ParityCase.{frame, sql}
 
 /** Other operators below, above and beside a join. */
 private[streamjoin] object ParityOperators {
-  private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
-  private val Both = s"o.id = d.id AND $Bound"
-
-  private def pairs(in: ParityInputs) =
-    in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.t", "o.v", "d.v AS w").as("p")
-
-  private def padded(in: ParityInputs) =
-    in.o
-      .where("t IS NOT NULL")
-      .join(in.d, expr(Both), "left_outer")
-      .selectExpr("o.id", "o.t", "o.v", "d.v AS w")
-      .as("p")
+  import ParityPairs.{Both, padded, pairs}
 
   private val tables = Seq(
     sql(
