@@ -12,7 +12,12 @@ import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /** What has to stay as it is for the state of a join to go on meaning the same, as text. */
-final private[streamjoin] case class JoinDescription(properties: Map[String, String])
+final private[streamjoin] case class JoinDescription(properties: Map[String, String]) {
+
+  /** As it is recorded, once it is known with how many tasks the join begins. */
+  def withTasks(tasks: Int): JoinDescription =
+    JoinDescription(properties + (JoinDescription.Tasks -> tasks.toString))
+}
 
 private[streamjoin] object JoinDescription {
   val Type = "the join type"
@@ -29,7 +34,7 @@ private[streamjoin] object JoinDescription {
   /** What has to be as it was. The number of tasks is not the query's to say: it is read from the record. */
   val Same: Seq[String] = Written ++ Seq(LeftRows, RightRows)
 
-  def of(join: IntervalJoin, tasks: Int): JoinDescription = {
+  def of(join: IntervalJoin): JoinDescription = {
     val equalities = join.leftKeys.zip(join.rightKeys).map { case (l, r) => EqualTo(l, r) }
     JoinDescription(
       Map(
@@ -37,8 +42,7 @@ private[streamjoin] object JoinDescription {
         Equality -> text(join.left.output, join.right.output, PredicateParts.all(equalities)),
         Condition -> join.plan.written,
         LeftRows -> rows(join.left.output),
-        RightRows -> rows(join.right.output),
-        Tasks -> tasks.toString
+        RightRows -> rows(join.right.output)
       )
     )
   }
@@ -84,7 +88,7 @@ final private[streamjoin] class JoinLog(session: SparkSession, checkpoint: Path)
   /** The properties of a join that are named have to be as they were when it was recorded, if it was. */
   def verify(join: IntervalJoin, names: Seq[String]): Unit =
     get(join.plan.ordinal.toLong).foreach { recorded =>
-      val now = JoinDescription.of(join, tasks = 0)
+      val now = JoinDescription.of(join)
       names
         .map(name => (name, recorded.properties.getOrElse(name, "nothing"), now.properties(name)))
         .foreach { case (name, was, is) => if (was != is) throw changed(checkpoint, name, was, is) }
@@ -92,7 +96,7 @@ final private[streamjoin] class JoinLog(session: SparkSession, checkpoint: Path)
 
   /** Before the first batch of a run. */
   def verifyOrRecord(join: IntervalJoin, tasks: Int): Unit =
-    if (!add(join.plan.ordinal.toLong, JoinDescription.of(join, tasks))) verify(join, JoinDescription.Same)
+    if (!add(join.plan.ordinal.toLong, JoinDescription.of(join).withTasks(tasks))) verify(join, JoinDescription.Same)
 }
 
 private[streamjoin] object JoinLog {

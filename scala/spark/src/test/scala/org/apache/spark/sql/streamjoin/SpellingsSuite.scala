@@ -10,36 +10,8 @@ import org.apache.spark.sql.{Column, DataFrame}
 import streamjoin.core.{Left, Right, Side}
 
 /** Every way to write a time bound: what it is in microseconds, and that the join is ours. */
-class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyChecks {
+class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenPropertyChecks {
   import JoinTest._
-
-  private val Second = MICROS_PER_SECOND
-  private val Minute = MICROS_PER_MINUTE
-  private val Hour = MICROS_PER_HOUR
-  private val Day = MICROS_PER_DAY
-
-  private lazy val streams = newStreams()
-  private def orders: DataFrame = streams.marked("o")
-  private def deliveries: DataFrame = streams.marked("d")
-
-  /** What the one join of a query keeps: `out >= in - this`, by side. */
-  private def kept(frame: DataFrame): Map[Side, Long] = {
-    val found = joins(frame)
-    assert(found.size == 1)
-    val join = found.head
-    Side.both.map(side => side -> join.plan.found.filter(_.side == side).map(_.postpone).min).toMap
-  }
-
-  private def check(frame: DataFrame, left: Long, right: Long): Unit =
-    assert(kept(frame) == Map(Left -> left, Right -> right)): Unit
-
-  /** The condition beside an equality of the keys; orders are kept for `left`, deliveries for `right`. */
-  private def on(condition: String, left: Long, right: Long): Unit =
-    withClue(s"$condition: ") {
-      check(orders.join(deliveries, expr(s"o.id = d.id AND $condition")), left, right)
-      // Given after the join, it is the same.
-      check(orders.join(deliveries, expr("o.id = d.id")).where(condition), left, right)
-    }
 
   test("every comparison, in either direction") {
     val table = Table[String, Long, Long](
@@ -118,80 +90,6 @@ class SpellingsSuite extends AnyFunSuite with JoinTest with TableDrivenPropertyC
     val byExpression = col("o.id") === col("d.id") && col("d.t") >= col("o.t") &&
       col("d.t") <= col("o.t") + expr("INTERVAL 3 HOURS")
     check(orders.join(deliveries, byExpression), 3 * Hour, 0)
-  }
-
-  test("times as numbers: seconds, milliseconds, microseconds") {
-    // A number is the time rounded: each of the two may be up to a second lower than its time.
-    val rounding = Second - 1
-    for (
-      second <- Seq("CAST(%s AS BIGINT)", "unix_seconds(%s)", "CAST(CAST(%s AS BIGINT) AS DECIMAL(20, 0))")
-    ) {
-      val (o, d) = (second.format("o.t"), second.format("d.t"))
-      val more = if (second.contains("DECIMAL")) 2 * (Second + 32) else 0L
-      def on(condition: String, left: Long, right: Long): Unit = {
-        val found = kept(orders.join(deliveries, expr(s"o.id = d.id AND $condition")))
-        assert(found(Left) - left >= 0 && found(Left) - left <= 2 * more, condition)
-        assert(found(Right) - right >= 0 && found(Right) - right <= 2 * more, condition)
-      }
-      on(s"$d BETWEEN $o AND $o + 5", 5 * Second + rounding, rounding)
-      on(s"$d BETWEEN $o - 3 AND $o", rounding, 3 * Second + rounding)
-      on(s"$d >= $o AND $d < $o + 5", 5 * Second + rounding - 1, rounding)
-      on(s"$d - $o BETWEEN 0 AND 5", 5 * Second + rounding, rounding)
-    }
-    on("unix_micros(d.t) - unix_micros(o.t) BETWEEN -7 AND 5", 5, 7)
-    on("unix_millis(d.t) BETWEEN unix_millis(o.t) AND unix_millis(o.t) + 5", 5999, 999)
-    on(
-      "unix_timestamp(d.t) BETWEEN unix_timestamp(o.t) AND unix_timestamp(o.t) + 5",
-      5 * Second + 2 * rounding,
-      2 * rounding
-    )
-    on(
-      "to_unix_timestamp(d.t) BETWEEN to_unix_timestamp(o.t) AND 5 + to_unix_timestamp(o.t)",
-      5 * Second + 2 * rounding,
-      2 * rounding
-    )
-    val exact = kept(
-      orders.join(
-        deliveries,
-        expr(
-          "o.id = d.id AND CAST(d.t AS DOUBLE) BETWEEN CAST(o.t AS DOUBLE) - 0.5 AND CAST(o.t AS DOUBLE) + 1.5"
-        )
-      )
-    )
-    assert(exact(Left) >= 1500000 && exact(Left) < 1501000 && exact(Right) >= 500000 && exact(Right) < 501000)
-  }
-
-  test("numbers that are no bound") {
-    for (
-      condition <- Seq(
-        "CAST(d.t AS BIGINT) BETWEEN unix_millis(o.t) AND unix_millis(o.t) + 5",
-        "CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) AND CAST(o.t AS BIGINT) + o.v",
-        "CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) AND CAST(o.t AS BIGINT) * 2",
-        "o.v BETWEEN d.v AND d.v + 5"
-      )
-    ) {
-      val refused = refusal(orders.join(deliveries, expr(s"o.id = d.id AND $condition")))
-      assert(Set("STREAMJOIN_BOUND_NOT_CONSTANT", "STREAMJOIN_UNBOUNDED")(refused.getCondition), condition)
-    }
-  }
-
-  test("bounds on seconds are kept to the rounding") {
-    running(
-      job(
-        hourly(
-          "left_outer",
-          "o.id = d.id AND CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) AND CAST(o.t AS BIGINT) + 5"
-        )(
-          _
-        ).selectExpr("o.v", "d.v")
-      )
-    ) { job =>
-      job.feed(o("a", "10:00:00", 1), d("z", "10:00:00"))
-      // The order may still meet a delivery of the sixth second.
-      job.feed(d("z", "10:00:05.999"), o("z", "10:00:00"))
-      assert(job.feed(d("a", "10:00:05.999999", 2)) == Seq("1 2"))
-      assert(job.feed(d("a", "10:00:06", 3)).forall(!_.startsWith("1")))
-    }
   }
 
   test("BETWEEN of more than a column") {

@@ -82,8 +82,9 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
   private def spansTime(expression: Expression, side: AttributeSet): Boolean =
     expression.references.exists(column => WatermarkLineage.isTime(column) && side.contains(column))
 
-  private def why(conjunct: Expression, greater: Expression, less: Expression): Option[NotConstant] =
-    Seq(LinearTime.ofBoth(greater, less)).flatMap { case (more, fewer) => Seq(more, fewer) }.collectFirst {
+  private def why(conjunct: Expression, greater: Expression, less: Expression): Option[NotConstant] = {
+    val (more, fewer) = LinearTime.ofBoth(greater, less)
+    Seq(more, fewer).collectFirst {
       case Left(LinearTime.Months(part)) =>
         NotConstant(
           conjunct,
@@ -97,6 +98,7 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
           "1 HOUR"
         )
     }
+  }
 
   private def months(part: Expression): Option[Int] = part.collectFirst {
     case Literal(months: Int, _: YearMonthIntervalType) => math.abs(months)
