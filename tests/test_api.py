@@ -398,8 +398,13 @@ def inputs(spark: SparkSession, left_time: str, right_time: str) -> tuple[DataFr
 
 def by_hand(how: str, within: int) -> list[tuple[Any, ...]]:
     """Return the join on the id within some seconds, the id once: (id, left time, item, right time, van)."""
+    return between(how, -within, within)
+
+
+def between(how: str, low: int, high: int) -> list[tuple[Any, ...]]:
+    """Return the same where ``right time - left time`` is between two numbers of seconds."""
     pairs = [
-        (o, d) for o in ORDERS for d in DELIVERIES if o[0] is not None and o[0] == d[0] and abs(o[1] - d[1]) <= within
+        (o, d) for o in ORDERS for d in DELIVERIES if o[0] is not None and o[0] == d[0] and low <= d[1] - o[1] <= high
     ]
     met_left, met_right = {o for o, _ in pairs}, {d for _, d in pairs}
     if how == "left_semi":
@@ -432,6 +437,15 @@ def test_join_on_a_name_within(spark: SparkSession, how: Any, times: tuple[str, 
     assert joined.columns == left.join(right, "id", how).columns
     assert rows_of(joined) == in_order(by_hand(how, 6))
     assert rows_of(sj.join(left, right, ["ID"], how, within=timedelta(seconds=5))) == in_order(by_hand(how, 5))
+
+
+@pytest.mark.parametrize("how", TYPES)
+@pytest.mark.parametrize("times", [("ordered", "delivered"), ("time", "time")])
+def test_join_within_two_limits(spark: SparkSession, how: Any, times: tuple[str, str]) -> None:
+    left, right = inputs(spark, *times)
+    for low, high in ((0, 6), (-6, 0), (-6, -1), (1, 5), (5, 5)):
+        joined = sj.join(left, right, "id", how, within=(f"{low} seconds", timedelta(seconds=high)))
+        assert rows_of(joined) == in_order(between(how, low, high)), (low, high)
 
 
 @pytest.mark.parametrize("how", TYPES)
@@ -510,7 +524,7 @@ def test_the_event_time_as_a_key(spark: SparkSession) -> None:
 def test_every_spelling_of_the_join_types(spark: SparkSession, how: Any) -> None:
     left, right = inputs(spark, "time", "time")
     for within in ("1s", None):
-        assert sj.join(left, right, "id", how, within).columns == left.join(right, "id", how).columns
+        assert sj.join(left, right, "id", how, within=within).columns == left.join(right, "id", how).columns
 
 
 def test_without_within_it_is_sparks_join(spark: SparkSession) -> None:
@@ -533,6 +547,9 @@ def test_what_join_refuses(spark: SparkSession, tmp_path: Path) -> None:
         ("STREAMJOIN_JOIN_KEYS", "Write a name", lambda: sj.join(left, right, [7])),  # type: ignore[list-item]
         ("STREAMJOIN_JOIN_KEYS", "its columns are id, delivered, van", lambda: sj.join(left, right, "item")),
         ("STREAMJOIN_WITHIN", "say it in days", lambda: sj.join(left, right, "id", within="1 month")),
+        ("STREAMJOIN_WITHIN", "it is negative", lambda: sj.join(left, right, "id", within="-1 second")),
+        ("STREAMJOIN_WITHIN", "1 limits, not two", lambda: sj.join(left, right, "id", within=("1s",))),  # type: ignore[arg-type]
+        ("STREAMJOIN_WITHIN", "above its upper one", lambda: sj.join(left, right, "id", within=("1s", "0s"))),
         (
             "STREAMJOIN_EVENT_TIME",
             'left = left.withWatermark("ordered", "10 seconds")',
@@ -581,7 +598,7 @@ def test_bounds_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     orders, deliveries = stream(spark, tmp_path / "o", "ordered"), stream(spark, tmp_path / "d", "delivered")
     shown = sj.bounds(sj.join(orders, deliveries, "id", "left_outer", within="1 hour"))
     assert not shown.isStreaming
-    assert shown.columns == ["join", "side", "column", "bound", "keeps", "conjunct", "origin"]
+    assert shown.columns == ["join", "side", "input", "column", "bound", "keeps", "conjunct", "origin"]
     rows = {row.side: row for row in shown.collect()}
     assert {side: row.column for side, row in rows.items()} == {"left": "ordered", "right": "delivered"}
     assert all("1 hour" in row.keeps for row in rows.values()), rows

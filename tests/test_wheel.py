@@ -94,7 +94,7 @@ def test_a_job_under_spark_submit(wheel: Path, tmp_path: Path) -> None:
     submit = [str(bin_folder / "spark-submit"), "--jars", jar, str(job), str(tmp_path)]
     plan = run(submit, PYSPARK_PYTHON=python)
 
-    assert "StreamJoin" in plan
+    assert "StreamIntervalJoin" in plan
     assert "StreamingSymmetricHashJoin" not in plan
     out = [json.loads(line) for file in (tmp_path / "out").glob("*.json") for line in file.read_text().splitlines()]
     # Order 3 is in state still: its hour has not passed.
