@@ -103,7 +103,7 @@ def test_configure_reads_the_properties_file_instead_of_the_defaults(python: Run
 
 
 def test_configure_uses_a_streamjoin_jar_that_is_given(python: Run) -> None:
-    given = f"hdfs://cluster/jars/streamjoin_2.13-{sj.__version__}.jar"
+    given = f"hdfs://cluster/jars/streamjoin-spark4.2_2.13-{sj.__version__}.jar"
     options, jars = configured(python, {"spark.jars": given})
     assert jars == options["spark.jars"] == given
 
@@ -201,7 +201,7 @@ def test_a_session_with_the_jar_and_without_the_extension(python: Run) -> None:
 
 
 def test_a_jar_that_this_spark_cannot_link(python: Run, tmp_path: Path) -> None:
-    jar = tmp_path / f"streamjoin_2.13-{sj.__version__}.jar"
+    jar = tmp_path / f"streamjoin-spark4.2_2.13-{sj.__version__}.jar"
     with ZipFile(jar, "w") as archive:
         archive.writestr("org/apache/spark/sql/streamjoin/PythonApi$.class", b"not a class")
     out = python(
@@ -236,9 +236,9 @@ def test_the_session_of_the_tests_passes(spark: SparkSession) -> None:
 def test_what_the_jar_says_of_itself() -> None:
     assert packaged_jar.built(jar_path()) == Built(sj.__version__, "4.2.0")
     assert version_in_name(str(jar_path())) == sj.__version__
-    assert version_in_name("file:///x/streamjoin_2.13-0.2.0-SNAPSHOT.jar") == "0.2.0-SNAPSHOT"
-    assert version_in_name("/x/io.github.streamjoin_streamjoin_2.13-0.2.0.jar") == "0.2.0"
-    assert version_in_name("/streamjoin_2.13-0.2.0.jar/other.jar") is None
+    assert version_in_name("file:///x/streamjoin-spark4.2_2.13-0.2.0-SNAPSHOT.jar") == "0.2.0-SNAPSHOT"
+    assert version_in_name("/x/io.github.streamjoin_streamjoin-spark4.2_2.13-0.2.0.jar") == "0.2.0"
+    assert version_in_name("/streamjoin-spark4.2_2.13-0.2.0.jar/other.jar") is None
 
 
 def test_another_version_of_the_jar() -> None:
@@ -249,7 +249,7 @@ def test_another_version_of_the_jar() -> None:
 
 def test_a_given_jar_of_another_version(python: Run) -> None:
     out = python(
-        PROGRAM + "refusal(lambda: sj.configure(new().config('spark.jars', '/x/streamjoin_2.13-0.0.9.jar')))\n"
+        PROGRAM + "refusal(lambda: sj.configure(new().config('spark.jars', '/x/streamjoin-spark4.2_2.13-0.0.9.jar')))\n"
     )
     assert out.split() == ["STREAMJOIN_JAR_VERSION"]
 
