@@ -8,9 +8,9 @@ BENCH_FLAGS ?=
 
 VENV := .venv/bin
 TOOLS := $(CURDIR)/.tools
-ASSEMBLY := scala/spark/target/scala-2.13/streamjoin_2.13-$(VERSION).jar
+ASSEMBLY := scala/spark/target/scala-2.13/streamjoin-spark4.2_2.13-$(VERSION).jar
 JARS := python/src/streamjoin/jars
-JAR := $(JARS)/streamjoin_2.13-$(VERSION).jar
+JAR := $(JARS)/streamjoin-spark4.2_2.13-$(VERSION).jar
 JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -type f -print) build.sbt VERSION
 
 SBT := java -Xmx2g -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \

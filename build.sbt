@@ -1,6 +1,7 @@
 import scala.io.Source
 
 val sparkVersion = "4.2.0"
+val sparkLine = sparkVersion.split('.').take(2).mkString(".")
 val streamjoinVersion = {
   val source = Source.fromFile("VERSION")
   try source.mkString.trim
@@ -60,7 +61,9 @@ lazy val core = (project in file("scala/core")).settings(
 lazy val spark = (project in file("scala/spark"))
   .dependsOn(core % "compile->compile;test->test")
   .settings(
-    name := "streamjoin",
+    // As Maven has it: one artifact for each line of Spark.
+    name := s"streamjoin-spark$sparkLine",
+    moduleName := name.value,
     libraryDependencies ++= Seq(
       "org.apache.spark" %% "spark-sql" % sparkVersion % Provided
     ) ++ tests,
@@ -74,7 +77,7 @@ lazy val spark = (project in file("scala/spark"))
       Seq(file)
     }.taskValue,
     // One jar with our own classes only: what Spark has, Spark provides.
-    assembly / assemblyJarName := s"streamjoin_2.13-${version.value}.jar",
+    assembly / assemblyJarName := s"${moduleName.value}_${scalaBinaryVersion.value}-${version.value}.jar",
     assemblyPackageScala / assembleArtifact := false,
     assembly / test := {}
   )

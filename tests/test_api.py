@@ -103,7 +103,7 @@ def test_configure_reads_the_properties_file_instead_of_the_defaults(python: Run
 
 
 def test_configure_uses_a_streamjoin_jar_that_is_given(python: Run) -> None:
-    given = f"hdfs://cluster/jars/streamjoin_2.13-{sj.__version__}.jar"
+    given = f"hdfs://cluster/jars/streamjoin-spark4.2_2.13-{sj.__version__}.jar"
     options, jars = configured(python, {"spark.jars": given})
     assert jars == options["spark.jars"] == given
 
@@ -201,7 +201,7 @@ def test_a_session_with_the_jar_and_without_the_extension(python: Run) -> None:
 
 
 def test_a_jar_that_this_spark_cannot_link(python: Run, tmp_path: Path) -> None:
-    jar = tmp_path / f"streamjoin_2.13-{sj.__version__}.jar"
+    jar = tmp_path / f"streamjoin-spark4.2_2.13-{sj.__version__}.jar"
     with ZipFile(jar, "w") as archive:
         archive.writestr("org/apache/spark/sql/streamjoin/PythonApi$.class", b"not a class")
     out = python(
@@ -236,9 +236,9 @@ def test_the_session_of_the_tests_passes(spark: SparkSession) -> None:
 def test_what_the_jar_says_of_itself() -> None:
     assert packaged_jar.built(jar_path()) == Built(sj.__version__, "4.2.0")
     assert version_in_name(str(jar_path())) == sj.__version__
-    assert version_in_name("file:///x/streamjoin_2.13-0.2.0-SNAPSHOT.jar") == "0.2.0-SNAPSHOT"
-    assert version_in_name("/x/io.github.streamjoin_streamjoin_2.13-0.2.0.jar") == "0.2.0"
-    assert version_in_name("/streamjoin_2.13-0.2.0.jar/other.jar") is None
+    assert version_in_name("file:///x/streamjoin-spark4.2_2.13-0.2.0-SNAPSHOT.jar") == "0.2.0-SNAPSHOT"
+    assert version_in_name("/x/io.github.streamjoin_streamjoin-spark4.2_2.13-0.2.0.jar") == "0.2.0"
+    assert version_in_name("/streamjoin-spark4.2_2.13-0.2.0.jar/other.jar") is None
 
 
 def test_another_version_of_the_jar() -> None:
@@ -249,7 +249,7 @@ def test_another_version_of_the_jar() -> None:
 
 def test_a_given_jar_of_another_version(python: Run) -> None:
     out = python(
-        PROGRAM + "refusal(lambda: sj.configure(new().config('spark.jars', '/x/streamjoin_2.13-0.0.9.jar')))\n"
+        PROGRAM + "refusal(lambda: sj.configure(new().config('spark.jars', '/x/streamjoin-spark4.2_2.13-0.0.9.jar')))\n"
     )
     assert out.split() == ["STREAMJOIN_JAR_VERSION"]
 
@@ -398,8 +398,13 @@ def inputs(spark: SparkSession, left_time: str, right_time: str) -> tuple[DataFr
 
 def by_hand(how: str, within: int) -> list[tuple[Any, ...]]:
     """Return the join on the id within some seconds, the id once: (id, left time, item, right time, van)."""
+    return between(how, -within, within)
+
+
+def between(how: str, low: int, high: int) -> list[tuple[Any, ...]]:
+    """Return the same where ``right time - left time`` is between two numbers of seconds."""
     pairs = [
-        (o, d) for o in ORDERS for d in DELIVERIES if o[0] is not None and o[0] == d[0] and abs(o[1] - d[1]) <= within
+        (o, d) for o in ORDERS for d in DELIVERIES if o[0] is not None and o[0] == d[0] and low <= d[1] - o[1] <= high
     ]
     met_left, met_right = {o for o, _ in pairs}, {d for _, d in pairs}
     if how == "left_semi":
@@ -432,6 +437,15 @@ def test_join_on_a_name_within(spark: SparkSession, how: Any, times: tuple[str, 
     assert joined.columns == left.join(right, "id", how).columns
     assert rows_of(joined) == in_order(by_hand(how, 6))
     assert rows_of(sj.join(left, right, ["ID"], how, within=timedelta(seconds=5))) == in_order(by_hand(how, 5))
+
+
+@pytest.mark.parametrize("how", TYPES)
+@pytest.mark.parametrize("times", [("ordered", "delivered"), ("time", "time")])
+def test_join_within_two_limits(spark: SparkSession, how: Any, times: tuple[str, str]) -> None:
+    left, right = inputs(spark, *times)
+    for low, high in ((0, 6), (-6, 0), (-6, -1), (1, 5), (5, 5)):
+        joined = sj.join(left, right, "id", how, within=(f"{low} seconds", timedelta(seconds=high)))
+        assert rows_of(joined) == in_order(between(how, low, high)), (low, high)
 
 
 @pytest.mark.parametrize("how", TYPES)
@@ -510,7 +524,7 @@ def test_the_event_time_as_a_key(spark: SparkSession) -> None:
 def test_every_spelling_of_the_join_types(spark: SparkSession, how: Any) -> None:
     left, right = inputs(spark, "time", "time")
     for within in ("1s", None):
-        assert sj.join(left, right, "id", how, within).columns == left.join(right, "id", how).columns
+        assert sj.join(left, right, "id", how, within=within).columns == left.join(right, "id", how).columns
 
 
 def test_without_within_it_is_sparks_join(spark: SparkSession) -> None:
@@ -533,6 +547,9 @@ def test_what_join_refuses(spark: SparkSession, tmp_path: Path) -> None:
         ("STREAMJOIN_JOIN_KEYS", "Write a name", lambda: sj.join(left, right, [7])),  # type: ignore[list-item]
         ("STREAMJOIN_JOIN_KEYS", "its columns are id, delivered, van", lambda: sj.join(left, right, "item")),
         ("STREAMJOIN_WITHIN", "say it in days", lambda: sj.join(left, right, "id", within="1 month")),
+        ("STREAMJOIN_WITHIN", "it is negative", lambda: sj.join(left, right, "id", within="-1 second")),
+        ("STREAMJOIN_WITHIN", "1 limits, not two", lambda: sj.join(left, right, "id", within=("1s",))),  # type: ignore[arg-type]
+        ("STREAMJOIN_WITHIN", "above its upper one", lambda: sj.join(left, right, "id", within=("1s", "0s"))),
         (
             "STREAMJOIN_EVENT_TIME",
             'left = left.withWatermark("ordered", "10 seconds")',
@@ -581,7 +598,7 @@ def test_bounds_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     orders, deliveries = stream(spark, tmp_path / "o", "ordered"), stream(spark, tmp_path / "d", "delivered")
     shown = sj.bounds(sj.join(orders, deliveries, "id", "left_outer", within="1 hour"))
     assert not shown.isStreaming
-    assert shown.columns == ["join", "side", "column", "bound", "keeps", "conjunct", "origin"]
+    assert shown.columns == ["join", "side", "input", "column", "bound", "keeps", "conjunct", "origin"]
     rows = {row.side: row for row in shown.collect()}
     assert {side: row.column for side, row in rows.items()} == {"left": "ordered", "right": "delivered"}
     assert all("1 hour" in row.keeps for row in rows.values()), rows

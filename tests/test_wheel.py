@@ -64,7 +64,7 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = archive.read(f"streamjoin-{sj.__version__}.dist-info/METADATA").decode().splitlines()
-    assert f"streamjoin/jars/streamjoin_2.13-{sj.__version__}.jar" in names
+    assert f"streamjoin/jars/streamjoin-spark4.2_2.13-{sj.__version__}.jar" in names
     assert "streamjoin/py.typed" in names
     assert f"Version: {(ROOT / 'VERSION').read_text().strip()}" in metadata
     needs = [line for line in metadata if line.startswith("Requires-Dist: ")]
@@ -94,7 +94,7 @@ def test_a_job_under_spark_submit(wheel: Path, tmp_path: Path) -> None:
     submit = [str(bin_folder / "spark-submit"), "--jars", jar, str(job), str(tmp_path)]
     plan = run(submit, PYSPARK_PYTHON=python)
 
-    assert "StreamJoin" in plan
+    assert "StreamIntervalJoin" in plan
     assert "StreamingSymmetricHashJoin" not in plan
     out = [json.loads(line) for file in (tmp_path / "out").glob("*.json") for line in file.read_text().splitlines()]
     # Order 3 is in state still: its hour has not passed.

@@ -21,8 +21,8 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
             committed batch.
 
     Returns:
-        A DataFrame with the columns ``batch`` (its number), ``join`` (as in :func:`streamjoin.bounds`), ``side``,
-        ``input`` (its name), ``column`` (the event-time column by which the row is late), ``watermark`` (that the
+        A DataFrame with the columns ``batch`` (its number), ``join``, ``side`` and ``input`` (as in
+        :func:`streamjoin.bounds`), ``column`` (the event-time column by which the row is late), ``watermark`` (that the
         column had, a timestamp) and ``row`` (the columns of it that the query uses, as JSON for
         ``from_json``; times in UTC).
 

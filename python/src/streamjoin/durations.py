@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from fractions import Fraction
+from typing import TypeAlias
 
 from streamjoin.errors import StreamJoinError
 
@@ -28,20 +29,27 @@ _MICROSECONDS = {
 _VARYING = {"month", "mon", "quarter", "year", "y"}
 _PART = re.compile(r"([+-]?)\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)[\s,]*")
 _LONGEST = 2**63 - 1  # Spark keeps a day-time interval as microseconds in a signed 64-bit number.
-_EXAMPLES = 'Write for example "5 seconds", "1 hour 30 minutes", "10m" or timedelta(minutes=10).'
+_EXAMPLES = (
+    'Write for example "5 seconds", "1 hour 30 minutes", "10m" or timedelta(minutes=10), or the two limits of '
+    '"right time - left time", such as ("0 seconds", "1 hour").'
+)
+
+Within: TypeAlias = str | timedelta | tuple[str | timedelta, str | timedelta]
+"""What ``within=`` takes."""
 
 
-def microseconds(duration: str | timedelta) -> int:
+def microseconds(duration: str | timedelta, *, signed: bool = False) -> int:
     """Return the length of a duration in whole microseconds.
 
     Args:
         duration: Text of numbers and units (week, day, hour, minute, second, millisecond, microsecond,
             in the plural or short: ``w d h m s ms us``), with or without a leading ``INTERVAL``; or a
             ``timedelta``.
+        signed: Take negative durations too.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WITHIN`` if it is no duration, is negative, is not a whole number of
-            microseconds, is longer than a Spark interval can be, or has months or years in it.
+        StreamJoinError: ``STREAMJOIN_WITHIN`` if it is no duration, is negative and ``signed`` is not given, is
+            not a whole number of microseconds, is longer than a Spark interval can be, or has months or years in it.
 
     Example:
         >>> microseconds("1 hour 30 minutes") // 1_000_000
@@ -53,13 +61,39 @@ def microseconds(duration: str | timedelta) -> int:
         total = _parse(duration)
     else:
         raise _refused(duration, f"it is a {type(duration).__name__}, which has no unit")
-    if total < 0:
+    if total < 0 and not signed:
         raise _refused(duration, "it is negative, and the distance of two times never is")
     if total.denominator != 1:
         raise _refused(duration, "it is not a whole number of microseconds")
-    if total > _LONGEST:
+    if abs(total) > _LONGEST:
         raise _refused(duration, "it is longer than a Spark interval can be")
     return int(total)
+
+
+def limits(within: Within) -> tuple[int, int]:
+    """Return the least and the greatest difference of two times, in whole microseconds.
+
+    Args:
+        within: A duration, for differences of at most that in either direction; or the two limits, of which either
+            may be negative.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WITHIN``, as for :func:`microseconds`; or if the limits are not two, or the
+            lower one is above the upper one.
+
+    Example:
+        >>> limits("5 seconds"), limits(("0 seconds", "1 hour"))
+        ((-5000000, 5000000), (0, 3600000000))
+    """
+    if not isinstance(within, tuple):
+        length = microseconds(within)
+        return -length, length
+    if len(within) != 2:
+        raise _refused(within, f"it has {len(within)} limits, not two")
+    low, high = (microseconds(limit, signed=True) for limit in within)
+    if low > high:
+        raise _refused(within, "its lower limit is above its upper one, so no two times would match")
+    return low, high
 
 
 def interval_sql(length: int) -> str:

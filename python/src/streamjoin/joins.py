@@ -1,16 +1,15 @@
 """``join``: a join of two streams whose time bounds are written for you. DataFrame API only."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import reduce
-from typing import Literal, cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import TimestampType
 
-from streamjoin.durations import interval_sql, microseconds
+from streamjoin.durations import Within, interval_sql, limits
 from streamjoin.errors import StreamJoinError
 from streamjoin.jvm import check, expect, is_connect
 
@@ -35,6 +34,9 @@ JoinType = Literal[
 ]
 """The six join types, in all of Spark's spellings."""
 
+Span: TypeAlias = tuple[int, int]
+"""The least and the greatest ``right.time - left.time``, in microseconds."""
+
 _WATERMARK = "spark.watermarkDelayMs"  # Spark marks an event-time column with it (EventTimeWatermark.delayKey).
 _LEFT_TIME = "__streamjoin_left_time"
 _RIGHT_TIME = "__streamjoin_right_time"
@@ -45,7 +47,8 @@ def join(
     right: DataFrame,
     on: str | Column | Sequence[str] | Sequence[Column],
     how: JoinType = "inner",
-    within: str | timedelta | None = None,
+    *,
+    within: Within | None = None,
 ) -> DataFrame:
     """Join two streams, with the distance of their event times bounded by ``within``.
 
@@ -56,10 +59,11 @@ def join(
         on: A condition, the name of a column that both have, or a list of either; ``F.lit(True)`` to join on time
             alone.
         how: The join type.
-        within: If given, ``|left.time - right.time| <= within`` is added to the condition, both ends
+        within: If given, ``|right.time - left.time| <= within`` is added to the condition, both ends
             included, ``time`` being the event-time column of each side. Text such as ``"1 hour 30 minutes"`` or
-            a ``timedelta``. From a day up, days are calendar days of the session's time zone, as in all of
-            Spark's interval arithmetic.
+            a ``timedelta``. A pair of them has the two limits of ``right.time - left.time``, both included:
+            ``("0 seconds", "1 hour")`` for what comes up to an hour later on the right, and a limit may be negative.
+            From a day up, days are calendar days of the session's time zone, as in all of Spark's interval arithmetic.
 
     Returns:
         What ``left.join(right, on, how)`` returns. With names in ``on``, these columns come first and once:
@@ -72,20 +76,20 @@ def join(
             streams of a classic session any of :func:`streamjoin.check`.
 
     Example:
-        >>> join(orders, deliveries, "order_id", "left_outer", within="1 hour")  # doctest: +SKIP
+        >>> join(orders, deliveries, "order_id", "left_outer", within=("0 seconds", "1 hour"))  # doctest: +SKIP
     """
     for side in (left, right):
         expect(DataFrame, side, "sj.join", "two DataFrames")
     _check_type(how)
-    length = None if within is None else microseconds(within)
+    span = None if within is None else limits(within)
     if not is_connect(left) and left.isStreaming and right.isStreaming:
         check(left.sparkSession)
     names, condition = _keys(left, right, on)
-    if length is None:
+    if span is None:
         return left.join(right, names or condition, how)
     if names:
-        return _join_on_names(left, right, names, how, length)
-    return _join_within(left, right, cast(Column, condition), _times(left, right), how, length)
+        return _join_on_names(left, right, names, how, span)
+    return _join_within(left, right, cast(Column, condition), _times(left, right), how, span)
 
 
 def _check_type(how: str) -> None:
@@ -158,7 +162,7 @@ def _event_time(df: DataFrame, side: str) -> str:
     )
 
 
-def _join_on_names(left: DataFrame, right: DataFrame, names: list[str], how: JoinType, length: int) -> DataFrame:
+def _join_on_names(left: DataFrame, right: DataFrame, names: list[str], how: JoinType, span: Span) -> DataFrame:
     """Join as Spark does on names (``USING``), with the bounds inside the condition.
 
     Spark takes either names or a condition. So the keys of one side are renamed for the condition, which also
@@ -175,7 +179,7 @@ def _join_on_names(left: DataFrame, right: DataFrame, names: list[str], how: Joi
         right, right_time = right.withColumnsRenamed(renamed), renamed.get(right_time, right_time)
     pairs = [(F.col(_quoted(key)), F.col(copy)) for key, copy in zip(keys, renamed.values(), strict=True)]
     condition = reduce(Column.__and__, [key == copy for key, copy in pairs])
-    joined = _join_within(left, right, condition, (left_time, right_time), how, length)
+    joined = _join_within(left, right, condition, (left_time, right_time), how, span)
 
     if how in ("full", "outer", "fullouter", "full_outer"):
         first = [F.coalesce(*pair).alias(key) for key, pair in zip(keys, pairs, strict=True)]
@@ -186,27 +190,32 @@ def _join_on_names(left: DataFrame, right: DataFrame, names: list[str], how: Joi
 
 
 def _join_within(
-    left: DataFrame, right: DataFrame, condition: Column, times: tuple[str, str], how: JoinType, length: int
+    left: DataFrame, right: DataFrame, condition: Column, times: tuple[str, str], how: JoinType, span: Span
 ) -> DataFrame:
     """Join with the bounds on the two time columns, named so that Spark cannot mistake one for the other."""
     left_time, right_time = map(_quoted, times)
     columns = left.columns + right.columns
     if all(sum(_same(time, column) for column in columns) == 1 for time in times):
-        bound = _bound(F.col(left_time), F.col(right_time), length)
+        bound = _bound(F.col(left_time), F.col(right_time), span)
         return left.join(right, condition & bound, how)
     if _told_apart(left, right, left_time, right_time):
-        return left.join(right, condition & _bound(left[left_time], right[right_time], length), how)
+        return left.join(right, condition & _bound(left[left_time], right[right_time], span), how)
     # Both come from one stream. An alias for a side would hide the aliases that the caller gave it, so the two
     # times get names of their own for the condition, and every other column stays as it was.
     left_copy = left.withColumn(_LEFT_TIME, left[left_time])
     right_copy = right.withColumn(_RIGHT_TIME, right[right_time])
-    bound = _bound(F.col(_LEFT_TIME), F.col(_RIGHT_TIME), length)
+    bound = _bound(F.col(_LEFT_TIME), F.col(_RIGHT_TIME), span)
     return left_copy.join(right_copy, condition & bound, how).drop(_LEFT_TIME, _RIGHT_TIME)
 
 
-def _bound(left_time: Column, right_time: Column, length: int) -> Column:
-    distance = F.expr(interval_sql(length))
-    return (right_time >= left_time - distance) & (left_time >= right_time - distance)
+def _bound(left_time: Column, right_time: Column, span: Span) -> Column:
+    low, high = span
+    return (right_time >= _later(left_time, low)) & (left_time >= _later(right_time, -high))
+
+
+def _later(time: Column, micros: int) -> Column:
+    distance = F.expr(interval_sql(abs(micros)))
+    return time + distance if micros > 0 else time - distance
 
 
 def _told_apart(left: DataFrame, right: DataFrame, left_time: str, right_time: str) -> bool:

@@ -9,7 +9,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.version import __version__
 
 _FOLDER = Path(__file__).parent / "jars"
-_NAME = re.compile(r"(?:^|[/\\_])streamjoin_2\.\d+-(?P<version>[^/\\]+)\.jar$")
+_NAME = re.compile(r"(?:^|[/\\_])streamjoin-spark\d+\.\d+_2\.\d+-(?P<version>[^/\\]+)\.jar$")
 
 
 class Built(NamedTuple):
@@ -25,7 +25,7 @@ def jar_path() -> Path:
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING`` if the package carries none.
     """
-    jar = next(iter(sorted(_FOLDER.glob("streamjoin_*.jar"))), None) if _FOLDER.is_dir() else None
+    jar = next(iter(sorted(_FOLDER.glob("streamjoin-spark*.jar"))), None) if _FOLDER.is_dir() else None
     if jar is None:
         raise StreamJoinError(
             "STREAMJOIN_JAR_MISSING",

@@ -15,10 +15,10 @@ def bounds(df: DataFrame) -> DataFrame:
 
     Returns:
         A batch DataFrame, a row for each join, input and bound: ``join`` (its number, from the inputs up),
-        ``side``, ``column`` (the event-time column), ``bound`` (as text), ``keeps`` (how long rows stay in
+        ``side`` (``left`` or ``right``), ``input`` (its name), ``column`` (the event-time column), ``bound`` (as text), ``keeps`` (how long rows stay in
         state), ``conjunct`` (the condition that it comes from) and ``origin`` (where that stands: ``this
         join``, or the joins and filters below that it was derived from). An event-time column that has no bound
-        in a join keeps nothing there; its row says what gives it its watermark behind the join. Joins that Spark runs
+        in a join keeps nothing there; its row says what gives it its watermark in the output. Joins that Spark runs
         (with a table, or handed over by a setting) are not listed. ``show(truncate=False)`` shows all of the text.
 
     Raises:

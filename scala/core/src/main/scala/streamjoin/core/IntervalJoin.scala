@@ -97,11 +97,19 @@ final class IntervalJoin[A](
 
   /** A row comes. */
   def onRow(side: Side, row: A): Seq[Output[A]] =
-    onBatch(if (side == Left) Seq(row) else Nil, if (side == Right) Seq(row) else Nil, watermark, received)
+    onBatch(
+      if (side == Side.Left) Seq(row) else Nil,
+      if (side == Side.Right) Seq(row) else Nil,
+      watermark,
+      received
+    )
 
   /** The watermark of a key comes: rows expire, then the watermarks of the output move. */
   def onWatermark(key: Int, value: Long): Seq[Output[A]] = {
-    require(bounds.keys(Left)(key) || bounds.keys(Right)(key), s"no watermark key $key in this join")
+    require(
+      bounds.keys(Side.Left)(key) || bounds.keys(Side.Right)(key),
+      s"no watermark key $key in this join"
+    )
     val before = allKeys.map(outputWatermark)
     val expired = onBatch(Nil, Nil, watermark, Map(key -> value))
     val moved = allKeys.zip(before).collect {
@@ -126,8 +134,8 @@ final class IntervalJoin[A](
       eviction: Map[Int, Long]
   ): Seq[Output[A]] = {
     val out = Seq.newBuilder[Output[A]]
-    left.foreach(row => take(Left, row, late, out += _))
-    right.foreach(row => take(Right, row, late, out += _))
+    left.foreach(row => take(Side.Left, row, late, out += _))
+    right.foreach(row => take(Side.Right, row, late, out += _))
     eviction.foreach { case (key, value) => received += key -> math.max(value, watermark(key)) }
     Side.both.foreach(side => evict(side, out += _))
     out.result()
@@ -151,11 +159,13 @@ final class IntervalJoin[A](
     val leaving = mutable.Set.empty[Buffered]
     others.iterator
       .takeWhile(_ => !(entry.matched && joinType.leavesOnMatch(side)))
-      .filter(other => if (side == Left) condition(entry.row, other.row) else condition(other.row, entry.row))
+      .filter(other =>
+        if (side == Side.Left) condition(entry.row, other.row) else condition(other.row, entry.row)
+      )
       .foreach { other =>
-        val (left, right) = if (side == Left) (entry, other) else (other, entry)
+        val (left, right) = if (side == Side.Left) (entry, other) else (other, entry)
         if (joinType.emitsPairs) emit(Joined(left.row, right.row))
-        else if (joinType.emitsFirstMatch) emit(Alone(Left, left.row))
+        else if (joinType.emitsFirstMatch) emit(Alone(Side.Left, left.row))
         entry.matched = true
         other.matched = true
         if (joinType.leavesOnMatch(side.other)) leaving += other
@@ -165,7 +175,7 @@ final class IntervalJoin[A](
 
   private def evict(side: Side, emit: Output[A] => Unit): Unit = {
     val keys = bounds.bounded(side).toSet
-    val limit = keys.iterator.map(key => key -> bounds.state(key, watermark)).toMap
+    val limit = keys.iterator.map(key => key -> bounds.evictionLimit(key, watermark)).toMap
     buffers(side).filterInPlace { entry =>
       val expired = isBelow(side, entry.row, keys, limit)
       if (expired && !entry.matched && joinType.pads(side)) emit(Alone(side, entry.row))

@@ -5,15 +5,15 @@ sealed abstract class Side(val name: String, val index: Int) {
   def other: Side
 }
 
-case object Left extends Side("left", 0) {
-  override def other: Side = Right
-}
-
-case object Right extends Side("right", 1) {
-  override def other: Side = Left
-}
-
 object Side {
+  case object Left extends Side("left", 0) {
+    override def other: Side = Right
+  }
+
+  case object Right extends Side("right", 1) {
+    override def other: Side = Left
+  }
+
   val both: Seq[Side] = Seq(Left, Right)
 }
 
@@ -35,7 +35,7 @@ sealed abstract class JoinType(val name: String, val preserved: Set[Side], val f
   def pads(side: Side): Boolean = preserved(side)
 
   /** A row of this side leaves the buffer as soon as it has met somebody. */
-  def leavesOnMatch(side: Side): Boolean = filtered.isDefined && side == Left
+  def leavesOnMatch(side: Side): Boolean = filtered.isDefined && side == Side.Left
 
   /** Pairs come out joined. */
   def emitsPairs: Boolean = filtered.isEmpty
@@ -46,11 +46,11 @@ sealed abstract class JoinType(val name: String, val preserved: Set[Side], val f
 
 object JoinType {
   case object Inner extends JoinType("inner", Set.empty, None)
-  case object LeftOuter extends JoinType("left_outer", Set(Left), None)
-  case object RightOuter extends JoinType("right_outer", Set(Right), None)
-  case object FullOuter extends JoinType("full_outer", Set(Left, Right), None)
+  case object LeftOuter extends JoinType("left_outer", Set(Side.Left), None)
+  case object RightOuter extends JoinType("right_outer", Set(Side.Right), None)
+  case object FullOuter extends JoinType("full_outer", Set(Side.Left, Side.Right), None)
   case object LeftSemi extends JoinType("left_semi", Set.empty, Some(true))
-  case object LeftAnti extends JoinType("left_anti", Set(Left), Some(false))
+  case object LeftAnti extends JoinType("left_anti", Set(Side.Left), Some(false))
 
   val all: Seq[JoinType] = Seq(Inner, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti)
 

@@ -50,7 +50,7 @@ object Watermark {
  * @param constraints
  *   bounds between two keys of the same input that hold for every one of its rows in which both are there (a join
  *   below made them), with all that follows from several of them: nothing does through a key that may be null. They give
- *   a watermark state to a key that has no bound in this join; they never expire a row.
+ *   an eviction limit to a key that has no bound in this join; they never expire a row.
  * @throws UnboundedJoin
  *   when no bound keeps one of the inputs: its buffer would grow for ever
  */
@@ -79,7 +79,7 @@ final class TimeBounds(
       s"a constraint ties two keys of one input, seen $bound with left $left and right $right"
     )
   }
-  Seq(Left -> left, Right -> right).foreach { case (side, keys) =>
+  Seq(Side.Left -> left, Side.Right -> right).foreach { case (side, keys) =>
     if (!tightest.exists(bound => keys(bound.out))) throw new UnboundedJoin(side)
   }
 
@@ -94,16 +94,16 @@ final class TimeBounds(
     tightest.map(_.out).distinct.filter(keys(side)).sorted
 
   /** The watermark keys of a side. */
-  def keys(side: Side): Set[Int] = if (side == Left) left else right
+  def keys(side: Side): Set[Int] = if (side == Side.Left) left else right
 
   /**
-   * The watermark state of a key: the largest `watermark(in) - postpone` over the bounds that keep it, undefined
+   * The eviction limit of a key: the largest `watermark(in) - postpone` over the bounds that keep it, undefined
    * when there is none. A row with a lower time is expired.
    *
    * @param watermark
    *   the watermark received for each key
    */
-  def state(key: Int, watermark: Int => Long): Long =
+  def evictionLimit(key: Int, watermark: Int => Long): Long =
     tightest.iterator
       .filter(_.out == key)
       .map(bound => bound.lowest(watermark(bound.in)))
@@ -112,23 +112,23 @@ final class TimeBounds(
 
   /**
    * The watermark of a key in the output: no later output row has a lower time. The smaller of the watermark
-   * received and the watermark state, which depends on watermarks alone and is therefore the same in every
-   * task and after every restart. A key without a bound of its own takes its state from the constraints of
+   * received and the eviction limit, which depends on watermarks alone and is therefore the same in every
+   * task and after every restart. A key without a bound of its own takes its limit from the constraints of
    * its input's rows; where none reaches it, the result is undefined.
    */
   def output(key: Int, watermark: Int => Long): Long =
-    math.min(watermark(key), if (expires(key)) state(key, watermark) else constrained(key, watermark))
+    math.min(watermark(key), if (expires(key)) evictionLimit(key, watermark) else constrained(key, watermark))
 
   /** A bound of this join keeps rows by this key. */
   def expires(key: Int): Boolean = tightest.exists(_.out == key)
 
-  /** The constraints that give a watermark state to a key that has no bound of its own. */
+  /** The constraints that give an eviction limit to a key that has no bound of its own. */
   def reaching(key: Int): Seq[TimeBound] =
     if (expires(key)) Nil else constraint.filter(bound => bound.out == key && expires(bound.in))
 
   private def constrained(key: Int, watermark: Int => Long): Long =
     reaching(key).iterator
-      .map(bound => bound.lowest(state(bound.in, watermark)))
+      .map(bound => bound.lowest(evictionLimit(bound.in, watermark)))
       .maxOption
       .getOrElse(Watermark.Undefined)
 }

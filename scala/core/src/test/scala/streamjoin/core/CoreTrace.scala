@@ -5,8 +5,8 @@ object CoreTrace {
 
   def bounds(trace: Trace): TimeBounds =
     new TimeBounds(
-      keys(trace, Left),
-      keys(trace, Right),
+      keys(trace, Side.Left),
+      keys(trace, Side.Right),
       trace.on.filter(_.columns.map(_.side).distinct.size == 2).flatMap(_.asBounds(trace.key)),
       trace.constraints.flatMap(_.asBounds(trace.key))
     )
@@ -17,7 +17,8 @@ object CoreTrace {
       trace.joinType,
       bounds(trace),
       Side.both.map(side => side -> input(trace, side)).toMap,
-      (left, right) => trace.on.forall(_.holds(c => (if (c.side == Left) left else right).values(c.name))),
+      (left, right) =>
+        trace.on.forall(_.holds(c => (if (c.side == Side.Left) left else right).values(c.name))),
       trace.cap.getOrElse(Long.MaxValue),
       restored
     )
@@ -52,7 +53,7 @@ object CoreTrace {
         case WatermarkComes(column, value) => processor.onWatermark(trace.keys.indexOf(column), value)
         case RowComes(row) if group.size == 1 => processor.onRow(row.side, row)
         case _ =>
-          val (left, right) = rows.partition(_.side == Left)
+          val (left, right) = rows.partition(_.side == Side.Left)
           processor.onBatch(left, right, processor.watermark, Map.empty)
       }
       trace
@@ -90,5 +91,5 @@ object CoreTrace {
     )
   }
 
-  private def padded(side: Side, row: TraceRow): String = if (side == Left) s"$row+-" else s"-+$row"
+  private def padded(side: Side, row: TraceRow): String = if (side == Side.Left) s"$row+-" else s"-+$row"
 }

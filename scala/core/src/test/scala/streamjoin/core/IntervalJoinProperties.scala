@@ -90,7 +90,7 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       Side.both.flatMap(processor.buffered).filter(join.isConsistent).foreach { row =>
         val partner = join.lowestPartner(row, processor.watermark)
         val out = join.processor(state).onRow(partner.side, partner)
-        val pair = if (row.side == Left) Joined(row, partner) else Joined(partner, row)
+        val pair = if (row.side == Side.Left) Joined(row, partner) else Joined(partner, row)
         assert(out.contains(pair), s"with $row in the buffer of $join, $partner should have met it")
       }
       succeed
@@ -126,7 +126,7 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       val outputs = cuts.zip(cuts.tail).flatMap { case (from, until) =>
         // Rows of this batch may lie below the watermark that evicts after it, as in Spark; later ones do not.
         val next = watermarksOver(join, rows.drop(until), last, random)
-        val (left, right) = rows.slice(from, until).partition(_.side == Left)
+        val (left, right) = rows.slice(from, until).partition(_.side == Side.Left)
         val out = processor.onBatch(left, right, last.getOrElse(_, Watermark.Undefined), next)
         last = next
         out

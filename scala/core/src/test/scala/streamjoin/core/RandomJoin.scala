@@ -30,7 +30,7 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
 
   val keys: Map[Side, Seq[Int]] = {
     val left = 1 + random.nextInt(2)
-    Map(Left -> (0 until left), Right -> (left to left + random.nextInt(2)))
+    Map(Side.Left -> (0 until left), Side.Right -> (left to left + random.nextInt(2)))
   }
 
   val constraints: Seq[TimeBound] = Side.both.map(keys).collect {
@@ -41,8 +41,8 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
   private val ids = 1 + random.nextInt(2)
 
   val bounds: TimeBounds = new TimeBounds(
-    keys(Left).toSet,
-    keys(Right).toSet,
+    keys(Side.Left).toSet,
+    keys(Side.Right).toSet,
     Side.both.map(bound) ++ Seq.fill(random.nextInt(3))(bound(pick(Side.both))),
     constraints
   )
@@ -53,7 +53,7 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
   private def pick[T](from: Seq[T]): T = from(random.nextInt(from.size))
 
   override def toString: String =
-    s"${joinType.name} ${keys(Left).mkString(",")} with ${keys(Right).mkString(",")}, ${bounds.tightest.mkString(", ")}" +
+    s"${joinType.name} ${keys(Side.Left).mkString(",")} with ${keys(Side.Right).mkString(",")}, ${bounds.tightest.mkString(", ")}" +
       constraints.mkString(", where ", ", ", "") + (if (residual) ", left.v < right.v" else "")
 
   def processor(restored: JoinState[RandomRow] = JoinState()): IntervalJoin[RandomRow] = {
@@ -63,7 +63,7 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
 
   /** The condition as SQL has it. */
   def holds(left: RandomRow, right: RandomRow): Boolean = {
-    def time(key: Int) = if (keys(Left).contains(key)) left.times(key) else right.times(key)
+    def time(key: Int) = if (keys(Side.Left).contains(key)) left.times(key) else right.times(key)
     left.ok && right.ok && left.id.exists(right.id.contains) && (!residual || left.v < right.v) &&
     bounds.tightest.forall { bound =>
       time(bound.out).zip(time(bound.in)).exists { case (out, in) => out >= in - bound.postpone }
@@ -72,21 +72,24 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
 
   /** The answer of a batch join: a nested loop. */
   def answer(rows: Seq[RandomRow]): Seq[Output[RandomRow]] = {
-    val (left, right) = rows.partition(_.side == Left)
+    val (left, right) = rows.partition(_.side == Side.Left)
     val pairs = for (l <- left; r <- right if holds(l, r)) yield Output.Joined(l, r)
     val lonely =
-      Map[Side, Seq[RandomRow]](Left -> left.diff(pairs.map(_.left)), Right -> right.diff(pairs.map(_.right)))
+      Map[Side, Seq[RandomRow]](
+        Side.Left -> left.diff(pairs.map(_.left)),
+        Side.Right -> right.diff(pairs.map(_.right))
+      )
     def alone(side: Side): Seq[Output[RandomRow]] =
       lonely(side)
         .filterNot(row => pairs.exists(p => p.left == row || p.right == row))
         .map(Output.Alone(side, _))
     joinType match {
       case JoinType.Inner => pairs
-      case JoinType.LeftOuter => pairs ++ alone(Left)
-      case JoinType.RightOuter => pairs ++ alone(Right)
-      case JoinType.FullOuter => pairs ++ alone(Left) ++ alone(Right)
-      case JoinType.LeftSemi => pairs.map(_.left).distinct.map(Output.Alone(Left, _))
-      case JoinType.LeftAnti => alone(Left)
+      case JoinType.LeftOuter => pairs ++ alone(Side.Left)
+      case JoinType.RightOuter => pairs ++ alone(Side.Right)
+      case JoinType.FullOuter => pairs ++ alone(Side.Left) ++ alone(Side.Right)
+      case JoinType.LeftSemi => pairs.map(_.left).distinct.map(Output.Alone(Side.Left, _))
+      case JoinType.LeftAnti => alone(Side.Left)
     }
   }
 
@@ -108,7 +111,14 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
       val lowest = math.max(from, watermark(key))
       key -> Option(if (lowest == Watermark.Undefined) to else lowest)
     }
-    RandomRow(row.side.other, -1, row.id, ok = true, if (row.side == Left) row.v + 1 else row.v - 1, times)
+    RandomRow(
+      row.side.other,
+      -1,
+      row.id,
+      ok = true,
+      if (row.side == Side.Left) row.v + 1 else row.v - 1,
+      times
+    )
   }
 
   /** For each key of the other side the times, from and to, that the bounds leave for a partner of this row. */
@@ -122,7 +132,7 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
   /** Rows and watermarks in any order: ties, nulls, disorder, late rows, inputs that run apart. */
   def events(): Seq[Event] = {
     val reached = scala.collection.mutable.Map.empty[Int, Long].withDefaultValue(0L)
-    val all = keys(Left) ++ keys(Right)
+    val all = keys(Side.Left) ++ keys(Side.Right)
     Seq.tabulate(10 + random.nextInt(40)) { label =>
       if (random.nextInt(4) == 0) {
         val key = pick(all)

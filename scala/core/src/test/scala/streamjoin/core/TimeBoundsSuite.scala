@@ -22,8 +22,8 @@ class TimeBoundsSuite extends AnyFunSuite {
   test("postpone map, with an entry for every key") {
     assert(simple.postponeMap == Map(0 -> Seq(1 -> 1L), 1 -> Seq(0 -> 4L)))
     assert(chain.postponeMap == Map(0 -> Nil, 1 -> Seq(2 -> 1L), 2 -> Seq(1 -> 4L)))
-    assert(chain.bounded(Left) == Seq(1) && chain.bounded(Right) == Seq(2))
-    assert(chain.keys(Left) == Set(0, 1) && chain.keys(Right) == Set(2))
+    assert(chain.bounded(Side.Left) == Seq(1) && chain.bounded(Side.Right) == Seq(2))
+    assert(chain.keys(Side.Left) == Set(0, 1) && chain.keys(Side.Right) == Set(2))
   }
 
   test("of several bounds on a pair of keys the smallest postpone time counts, pair by pair") {
@@ -34,9 +34,9 @@ class TimeBoundsSuite extends AnyFunSuite {
 
   test("an input without a bound is refused by name") {
     Seq(
-      Seq(TimeBound(1, 0, 1)) -> Left,
-      Seq(TimeBound(0, 1, 4)) -> Right,
-      Nil -> Left
+      Seq(TimeBound(1, 0, 1)) -> Side.Left,
+      Seq(TimeBound(0, 1, 4)) -> Side.Right,
+      Nil -> Side.Left
     ).foreach { case (bounds, side) =>
       val error = intercept[UnboundedJoin](new TimeBounds(Set(0), Set(1), bounds))
       assert(error.side == side)
@@ -49,7 +49,7 @@ class TimeBoundsSuite extends AnyFunSuite {
     val error = intercept[UnboundedJoin] {
       new TimeBounds(Set(0, 1), Set(2), Seq(TimeBound(2, 1, 1)), Seq(TimeBound(0, 1, 3)))
     }
-    assert(error.side == Left)
+    assert(error.side == Side.Left)
   }
 
   test("bounds tie the two inputs, constraints two keys of one input, a key has one input") {
@@ -67,15 +67,15 @@ class TimeBoundsSuite extends AnyFunSuite {
   }
 
   test("watermark state: the watermark of the other side, postponed; the largest of several") {
-    assert(simple.state(0, watermarks(1 -> 10)) == 6)
-    assert(simple.state(1, watermarks(0 -> 10)) == 9)
-    assert(simple.state(0, watermarks(0 -> 10)) == Undefined)
+    assert(simple.evictionLimit(0, watermarks(1 -> 10)) == 6)
+    assert(simple.evictionLimit(1, watermarks(0 -> 10)) == 9)
+    assert(simple.evictionLimit(0, watermarks(0 -> 10)) == Undefined)
     val two =
       new TimeBounds(Set(0), Set(1, 2), Seq(TimeBound(0, 1, 4), TimeBound(0, 2, 1), TimeBound(1, 0, 0)))
-    assert(two.state(0, watermarks(1 -> 10, 2 -> 6)) == 6)
-    assert(two.state(0, watermarks(1 -> 10, 2 -> 8)) == 7)
-    assert(two.state(0, watermarks(2 -> 8)) == 7)
-    assert(two.state(2, watermarks(0 -> 8, 1 -> 8)) == Undefined, "no bound keeps key 2")
+    assert(two.evictionLimit(0, watermarks(1 -> 10, 2 -> 6)) == 6)
+    assert(two.evictionLimit(0, watermarks(1 -> 10, 2 -> 8)) == 7)
+    assert(two.evictionLimit(0, watermarks(2 -> 8)) == 7)
+    assert(two.evictionLimit(2, watermarks(0 -> 8, 1 -> 8)) == Undefined, "no bound keeps key 2")
   }
 
   test("output watermark: the smaller of the received one and the state") {

@@ -106,7 +106,7 @@ final private class TraceParser(name: String, lines: Vector[String]) {
       line.fail(s"a term is a number or left.column or right.column, with + n or - n; seen `$other`")
   }
 
-  private def sideNamed(name: String): Side = if (name == "left") Left else Right
+  private def sideNamed(name: String): Side = if (name == "left") Side.Left else Side.Right
 
   /** Each step takes the output lines that follow it. */
   private def steps: Vector[Step] = {
@@ -166,12 +166,12 @@ final private class TraceParser(name: String, lines: Vector[String]) {
 
   private def expectation(line: Line): Expected = {
     line.words match {
-      case List("expect", Output(left, null)) => known(line, Left, left)
+      case List("expect", Output(left, null)) => known(line, Side.Left, left)
       case List("expect", Output("-", "-")) => line.fail("a padded row has one real side")
       case List("expect", Output(left, right)) =>
-        if (left != "-") known(line, Left, left)
-        if (right != "-") known(line, Right, right)
-      case List("late", label) => if (!labels(Left).contains(label)) known(line, Right, label)
+        if (left != "-") known(line, Side.Left, left)
+        if (right != "-") known(line, Side.Right, right)
+      case List("late", label) => if (!labels(Side.Left).contains(label)) known(line, Side.Right, label)
       case List("emit", column, value) => timeColumn(line, column); number(line, value)
       case _ =>
         line.fail("after a step comes `expect a+x`, `late a`, `emit side.column value` or `state a b | x y`")
@@ -181,7 +181,7 @@ final private class TraceParser(name: String, lines: Vector[String]) {
 
   private def state(line: Line): Buffers = line.text.stripPrefix("state").split("\\|", -1).toList match {
     case List(left, right) =>
-      val found = Seq(Left -> left, Right -> right).map { case (side, text) =>
+      val found = Seq(Side.Left -> left, Side.Right -> right).map { case (side, text) =>
         side -> text.trim.split("\\s+").toSeq.filter(_.nonEmpty).map(known(line, side, _))
       }
       Buffers(line.number, found.toMap)

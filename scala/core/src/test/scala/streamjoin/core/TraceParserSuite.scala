@@ -35,9 +35,9 @@ class TraceParserSuite extends AnyFunSuite {
   test("directives") {
     val trace = parsed(story)
     assert(trace.joinType == JoinType.LeftOuter)
-    assert(trace.keys == Seq(Column(Left, "time"), Column(Right, "time")))
+    assert(trace.keys == Seq(Column(Side.Left, "time"), Column(Side.Right, "time")))
     assert(trace.cap.contains(5L) && trace.fails.isEmpty && trace.runsOn("core"))
-    assert(trace.columns(Left) == Seq("time", "id"))
+    assert(trace.columns(Side.Left) == Seq("time", "id"))
     assert(CoreTrace.bounds(trace).tightest == Seq(TimeBound(0, 1, 6), TimeBound(1, 0, 0)))
   }
 
@@ -45,12 +45,16 @@ class TraceParserSuite extends AnyFunSuite {
     val steps = parsed(story).steps
     assert(steps.map(_.line) == Seq(10, 11, 14, 17))
     val (a, x, watermark, restart) = (steps(0), steps(1), steps(2), steps(3))
-    assert(a.action == RowComes(TraceRow(Left, "a", Map("id" -> Some(1L), "time" -> Some(-3L)))))
+    assert(a.action == RowComes(TraceRow(Side.Left, "a", Map("id" -> Some(1L), "time" -> Some(-3L)))))
     assert(x.expected.map(_.text) == Seq("expect a+x"))
-    assert(x.state.map(_.labels) == Some(Map(Left -> Seq("a"), Right -> Seq("x"))))
-    assert(watermark.action == WatermarkComes(Column(Right, "time"), 9))
+    assert(x.state.map(_.labels) == Some(Map(Side.Left -> Seq("a"), Side.Right -> Seq("x"))))
+    assert(watermark.action == WatermarkComes(Column(Side.Right, "time"), 9))
     assert(watermark.expected.map(_.kind) == Seq("expect", "emit"))
-    assert(restart.action == Restart && restart.state.map(_.labels) == Some(Map(Left -> Nil, Right -> Nil)))
+    assert(
+      restart.action == Restart && restart.state.map(_.labels) == Some(
+        Map(Side.Left -> Nil, Side.Right -> Nil)
+      )
+    )
   }
 
   test("rows between watermarks are taken together") {

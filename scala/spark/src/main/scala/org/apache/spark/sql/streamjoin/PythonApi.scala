@@ -9,8 +9,11 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.{StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.analysis.{InputName, JoinNames}
-import org.apache.spark.sql.streamjoin.execution.LateRows
+import org.apache.spark.sql.streamjoin.analysis.InputName
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.operators.LateRows
+import org.apache.spark.sql.streamjoin.operators.interval.{IntervalJoin, JoinNames}
+import org.apache.spark.sql.streamjoin.rules.{OptimizedQuery, PrepareStreamingQuery, RecognizeJoins}
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
@@ -69,13 +72,13 @@ object PythonApi {
   }
 
   private val BoundsSchema: StructType =
-    Seq("side", "column", "bound", "keeps", "conjunct", "origin").foldLeft(
+    Seq("side", "input", "column", "bound", "keeps", "conjunct", "origin").foldLeft(
       new StructType().add("join", IntegerType, nullable = false)
     )(_.add(_, StringType, nullable = false))
 
   /**
    * The time bounds of every join of two streams in a DataFrame, a row each: the number of the join, from the inputs up, the
-   * input whose rows the bound keeps, its event-time column, the bound, what it keeps, the conjunct that it came from and
+   * side whose rows the bound keeps, what the user calls that input, its event-time column, the bound, what it keeps, the conjunct that it came from and
    * where that stands. An event-time column without a bound in a join has a row that says what gives it its watermark.
    *
    * @throws org.apache.spark.sql.AnalysisException
@@ -85,12 +88,13 @@ object PythonApi {
     val plan = PrepareStreamingQuery.visible(df.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed)
     val inputs = InputName.of(plan)
     val rows = for {
-      join <- StreamJoins.of(plan, df.sparkSession)
+      join <- OptimizedQuery.nodes(plan, df.sparkSession).collect { case join: IntervalJoin => join }
       names = JoinNames.of(join.plan, join.times, join.left.output, join.right.output, inputs)
       words <- names.bounds(join.plan, join.times)
     } yield Row(
       join.plan.ordinal + 1,
-      words.side,
+      words.side.name,
+      words.input,
       words.column,
       words.bound,
       words.keeps,

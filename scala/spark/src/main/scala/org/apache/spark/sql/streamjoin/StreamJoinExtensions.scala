@@ -1,7 +1,14 @@
 package org.apache.spark.sql.streamjoin
 
-import org.apache.spark.sql.streamjoin.execution.StreamJoinStrategy
-import org.apache.spark.sql.streamjoin.files.UseLocalFiles
+import org.apache.spark.sql.streamjoin.rules.{
+  CheckCheckpoint,
+  PrepareStreamingQuery,
+  PushFilters,
+  RecognizeJoins,
+  RestoreJoins,
+  StreamJoinStrategy,
+  UseLocalFiles
+}
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**

@@ -3,9 +3,9 @@ package org.apache.spark.sql.streamjoin
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.execution.TaskSpec
+import org.apache.spark.sql.streamjoin.operators.interval.TaskSpec
 
-import streamjoin.core.{Left, Right}
+import streamjoin.core.Side
 
 /**
  * A bucket is an eighth of the time for which rows are kept: as far as they can meet, and as long
@@ -25,7 +25,7 @@ class BucketWidthSuite extends AnyFunSuite with JoinTest {
       job.feed(o("a", "10:00", 1), d("a", "10:00", 2))
       val none = job.joins.head.join.watermarks.map(_ => Long.MinValue)
       val spec = TaskSpec.of(job.joins.head, none, none)
-      Seq(Left, Right).map(spec.sides(_).bucketWidth)
+      Seq(Side.Left, Side.Right).map(spec.sides(_).bucketWidth)
     }
   }
 

@@ -146,7 +146,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
         val second = joins(1).join
         assert((0 until 3).map(second.bounds.expires) == Seq(false, true, true))
         assert(second.bounds.reaching(0).map(bound => (bound.in, bound.postpone)) == Seq((1, 3600000000L)))
-        assert(second.answers.forall(_.isDefined))
+        assert(second.outputWatermarksForSpark.forall(_.isDefined))
       }
     }
 
@@ -324,17 +324,17 @@ class ChainSuite extends AnyFunSuite with JoinTest {
   test("bounds() of a chain: every join, and where a derived bound came from") {
     val rows = PythonApi
       .bounds(chain("left_outer", "inner")(newStreams()))
-      .select("join", "side", "column", "bound", "keeps", "origin")
+      .select("join", "side", "input", "column", "bound", "keeps", "origin")
       .collect()
       .map(text(_: Row))
       .toSeq
     assert(
       rows == Seq(
-        "1 o t d.t <= o.t + 1 hour o kept 1 hour this join",
-        "1 d t o.t <= d.t d kept 0 seconds this join",
-        "2 o with d t r.t <= d.t + 30 minutes o with d kept 30 minutes this join",
-        "2 r t d.t <= r.t r kept 0 seconds this join",
-        "2 o with d t d.t <= o.t + 1 hour o.t is held back with d.t join 1"
+        "1 left o t d.t <= o.t + 1 hour o kept 1 hour this join",
+        "1 right d t o.t <= d.t d kept 0 seconds this join",
+        "2 left o with d t r.t <= d.t + 30 minutes o with d kept 30 minutes this join",
+        "2 right r t d.t <= r.t r kept 0 seconds this join",
+        "2 left o with d t d.t <= o.t + 1 hour o.t is held back with d.t join 1"
       )
     )
   }

@@ -66,14 +66,14 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
   }
 
   private val changes = Seq[(String, String, Streams => DataFrame)](
-    ("another bound", "the condition", picked(condition = s"$Hourly AND d.t <= o.t + INTERVAL 59 MINUTES")),
-    ("a tighter bound", "the condition", picked(condition = Hourly.replace("1 HOUR", "30 MINUTES"))),
-    ("another conjunct", "the condition", picked(condition = s"$Hourly AND o.v < d.v")),
-    ("another key", "the equality", picked(condition = Hourly.replace("o.id = d.id", "o.v = d.v"))),
-    ("one key more", "the equality", picked(condition = s"$Hourly AND o.v = d.v")),
-    ("an inner join", "the join type", picked("inner")),
-    ("a full outer join", "the join type", picked("full_outer")),
-    ("a semi join", "the join type", streams => hourly("left_semi")(streams).selectExpr("v AS a", "v AS b"))
+    ("another bound", "condition", picked(condition = s"$Hourly AND d.t <= o.t + INTERVAL 59 MINUTES")),
+    ("a tighter bound", "condition", picked(condition = Hourly.replace("1 HOUR", "30 MINUTES"))),
+    ("another conjunct", "condition", picked(condition = s"$Hourly AND o.v < d.v")),
+    ("another key", "equality", picked(condition = Hourly.replace("o.id = d.id", "o.v = d.v"))),
+    ("one key more", "equality", picked(condition = s"$Hourly AND o.v = d.v")),
+    ("an inner join", "join_type", picked("inner")),
+    ("a full outer join", "join_type", picked("full_outer")),
+    ("a semi join", "join_type", streams => hourly("left_semi")(streams).selectExpr("v AS a", "v AS b"))
   )
 
   for ((name, what, query) <- changes) test(s"$name is refused") {
@@ -93,11 +93,11 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
 
   test("a second join is refused, and one taken away") {
     val old = begun(picked("inner"))
-    assert(refused(old, chained).getMessageParameters.get("what") == "the number of joins")
+    assert(refused(old, chained).getMessageParameters.get("what") == "number_of_operators")
     val two = begun(chained)
     val error = refused(two, picked("inner"))
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
-    assert(error.getMessageParameters.get("what") == "the number of joins")
+    assert(error.getMessageParameters.get("what") == "number_of_operators")
   }
 
   test("a first batch that was never committed binds nobody") {
@@ -131,7 +131,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     old.stop()
     val error = refused(old, picked())
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
-    assert(error.getMessageParameters.get("what") == "the number of joins")
+    assert(error.getMessageParameters.get("what") == "number_of_operators")
   }
 
   test("what does not matter may change") {

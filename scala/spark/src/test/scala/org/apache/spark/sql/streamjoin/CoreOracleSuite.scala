@@ -83,7 +83,7 @@ final private class Oracle(random: RandomTrace) {
       )
       story ++= punctuation.map { case (column, value) => s"  watermark $column $value" }
       agree(actual.id == batch, s"batch $batch")
-      val (left, right) = coming.filter(reachesJoin).partition(_.side == Left)
+      val (left, right) = coming.filter(reachesJoin).partition(_.side == Side.Left)
       val outputs = core.onBatch(left, right, previous.getOrElse(_, Watermark.Undefined), current)
       val (late, expected) = outputs.map(CoreTrace.shown(trace)).partition(_.startsWith("late"))
       agree(

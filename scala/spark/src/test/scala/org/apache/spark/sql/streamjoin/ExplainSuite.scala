@@ -24,7 +24,7 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
       for (mode <- Seq("simple", "extended", "formatted", "codegen", "cost")) {
         val text = printed(frame.explain(mode))
         if (mode != "codegen") {
-          assert(text.contains("StreamJoin"), s"$how, $mode")
+          assert(text.contains("StreamIntervalJoin"), s"$how, $mode")
           assert(!text.contains("Exception"), s"$how, $mode: $text")
         }
       }
@@ -38,8 +38,8 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
 
   test("PythonApi.bounds: a row each, in words") {
     val bounds = PythonApi.bounds(hourly("left_outer")(newStreams()))
-    val rows = bounds.select("side", "column", "bound", "keeps").collect().map(text(_: Row)).toSeq
-    assert(rows == Seq("o t d.t <= o.t + 1 hour o kept 1 hour", "d t o.t <= d.t d kept 0 seconds"))
+    val rows = bounds.select("side", "input", "column", "bound", "keeps").collect().map(text(_: Row)).toSeq
+    assert(rows == Seq("left o t d.t <= o.t + 1 hour o kept 1 hour", "right d t o.t <= d.t d kept 0 seconds"))
     assert(bounds.select("conjunct").collect().forall(_.getString(0).contains("o.t")))
     val none = PythonApi.bounds(newStreams().marked("o"))
     assert(none.collect().isEmpty && none.columns.toSeq == bounds.columns.toSeq)

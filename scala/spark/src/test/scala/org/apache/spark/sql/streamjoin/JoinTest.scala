@@ -19,8 +19,8 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 }
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
-import org.apache.spark.sql.streamjoin.execution.IntervalJoinExec
-import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.streamjoin.operators.interval.{IntervalJoin, IntervalJoinExec}
+import org.apache.spark.sql.streamjoin.rules.{OptimizedQuery, PrepareStreamingQuery}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders, Row}
 
@@ -61,10 +61,12 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
   }
 
   /** The joins of a query that would run here, not in Spark. */
-  protected def joins(frame: DataFrame): Seq[IntervalJoin] = StreamJoins.of(
-    PrepareStreamingQuery.visible(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
-    spark
-  )
+  protected def joins(frame: DataFrame): Seq[IntervalJoin] = OptimizedQuery
+    .nodes(
+      PrepareStreamingQuery.visible(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
+      spark
+    )
+    .collect { case join: IntervalJoin => join }
 
   /** The streams of a job, each made when it is first asked for. */
   protected def newStreams(schema: String = Events): Streams = new Streams(spark, schema)

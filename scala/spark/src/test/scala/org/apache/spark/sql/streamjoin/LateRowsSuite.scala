@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.functions.{col, expr}
-import org.apache.spark.sql.streamjoin.execution.LateRows
+import org.apache.spark.sql.streamjoin.operators.LateRows
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 

@@ -8,7 +8,8 @@ import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.SimpleMode
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.functions.{expr, max}
-import org.apache.spark.sql.streamjoin.plans.IntervalJoin
+import org.apache.spark.sql.streamjoin.operators.OperatorLog
+import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
 import org.apache.spark.sql.{DataFrame, Row}
 
@@ -23,7 +24,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
   }.size
 
   private def ourFiles(job: Job): Seq[String] =
-    Seq(KeyedWatermarkLog.Directory, JoinLog.Directory).filter(name =>
+    Seq(KeyedWatermarkLog.Directory, OperatorLog.Directory).filter(name =>
       Files.exists(Path.of(job.checkpoint, name))
     )
 
@@ -120,7 +121,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       )
     ) {
       val plan = frame.asInstanceOf[ClassicDataset[Row]].queryExecution.explainString(SimpleMode)
-      assert(plan.contains("StreamJoin refused: [STREAMJOIN_UNBOUNDED]"))
+      assert(plan.contains("StreamIntervalJoin refused: [STREAMJOIN_UNBOUNDED]"))
     }
   }
 

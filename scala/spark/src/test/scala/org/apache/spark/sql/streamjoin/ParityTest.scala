@@ -14,8 +14,8 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.{DataStreamWriter, StreamingQuery, Trigger}
-import org.apache.spark.sql.streamjoin.execution.IntervalJoinExec
 import org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager
+import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoinExec
 import org.apache.spark.sql.{DataFrame, Row}
 
 /** A query that is run with the extension off and on, as data. */

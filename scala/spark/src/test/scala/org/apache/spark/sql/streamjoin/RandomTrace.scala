@@ -51,7 +51,8 @@ final class RandomTrace(
   private def signs(bound: String): String = bound.replace("+ -", "- ").replace("- -", "+ ")
 
   private val ids = 1 + random.nextInt(4)
-  private val now = scala.collection.mutable.Map[Side, Long](Left -> 0L, Right -> random.between(-5L, 6L))
+  private val now =
+    scala.collection.mutable.Map[Side, Long](Side.Left -> 0L, Side.Right -> random.between(-5L, 6L))
 
   val batches: Seq[RandomBatch] = Seq.tabulate(7) { number =>
     val sides = if (sometimes) Seq(Side.both(random.nextInt(2))) else Side.both

@@ -3,11 +3,10 @@ package org.apache.spark.sql.streamjoin
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.prop.TableDrivenPropertyChecks
 
-import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{Column, DataFrame}
 
-import streamjoin.core.{Left, Right, Side}
+import streamjoin.core.Side
 
 /** Every way to write a time bound: what it is in microseconds, and that the join is ours. */
 class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenPropertyChecks {
@@ -383,7 +382,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     def day(zone: String): Map[Side, Long] = withConf("spark.sql.session.timeZone" -> zone) {
       kept(newStreams().marked("o").join(newStreams().marked("d"), expr(daily)))
     }
-    def expected(left: Long): Map[Side, Long] = Map(Left -> left, Right -> 0L)
+    def expected(left: Long): Map[Side, Long] = Map(Side.Left -> left, Side.Right -> 0L)
     assert(day("UTC") == expected(Day))
     assert(day("+02:00") == expected(Day))
     for (zone <- Seq("Europe/Berlin", "America/New_York"))

@@ -1,13 +1,15 @@
 package org.apache.spark.sql.streamjoin
 
+import org.scalatest.funsuite.AnyFunSuite
+
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.functions._
 
-import streamjoin.core.{Left, Right, Side}
+import streamjoin.core.Side
 
 /** What a time bound comes to, however it is written. */
-trait SpellingsTest extends JoinTest {
+trait SpellingsTest extends JoinTest { self: AnyFunSuite =>
   protected val Second = MICROS_PER_SECOND
   protected val Minute = MICROS_PER_MINUTE
   protected val Hour = MICROS_PER_HOUR
@@ -26,7 +28,7 @@ trait SpellingsTest extends JoinTest {
   }
 
   protected def check(frame: DataFrame, left: Long, right: Long): Unit =
-    assert(kept(frame) == Map(Left -> left, Right -> right)): Unit
+    assert(kept(frame) == Map(Side.Left -> left, Side.Right -> right)): Unit
 
   /** The condition beside an equality of the keys; orders are kept for `left`, deliveries for `right`. */
   protected def on(condition: String, left: Long, right: Long): Unit =

@@ -15,7 +15,7 @@ import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 
-import streamjoin.core.{Conjunct, Left, Right, Side, Term, Trace, TraceRow}
+import streamjoin.core.{Conjunct, Side, Term, Trace, TraceRow}
 
 /** What one batch did: the lines that a trace would expect of it, rows dropped as late, rows in state. */
 final case class BatchSeen(
@@ -154,7 +154,10 @@ final class TraceQuery(
 
   def joined: DataFrame = {
     val condition = (trace.on.map(sql) ++ Option.when(needsKey)("l.k = r.k")).mkString(" AND ")
-    input(Left).as("l").join(input(Right).as("r"), expr(condition), trace.joinType.name).select(label)
+    input(Side.Left)
+      .as("l")
+      .join(input(Side.Right).as("r"), expr(condition), trace.joinType.name)
+      .select(label)
   }
 
   private def input(side: Side): DataFrame = {
@@ -172,7 +175,7 @@ final class TraceQuery(
     val unit: Long => String =
       if (conjunct.columns.exists(trace.isTime)) n => s"INTERVAL $n SECONDS" else _.toString
     def of(term: Term): String = term.column.fold(term.offset.toString) { column =>
-      val name = s"${if (column.side == Left) "l" else "r"}.${column.name}"
+      val name = s"${if (column.side == Side.Left) "l" else "r"}.${column.name}"
       if (term.offset == 0) name
       else if (term.offset > 0) s"$name + ${unit(term.offset)}"
       else s"$name - ${unit(-term.offset)}"

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-import streamjoin.core.{Left, Right}
+import streamjoin.core.Side
 
 /**
  * The state engine alone, in microseconds for 10,000 rows beside 100,000 or 1,000,000 rows in state: orders of eight byte
@@ -47,7 +47,7 @@ class JoinStateBenchmark {
   def fill(): Unit = {
     store = new MapStore
     state = open(None)
-    (0 until rowsInState).foreach(i => state.append(Left, row(i, time(i))))
+    (0 until rowsInState).foreach(i => state.append(Side.Left, row(i, time(i))))
     state.commit()
     state = open(Some(state.committedIndex))
   }
@@ -61,28 +61,28 @@ class JoinStateBenchmark {
   /** The rows of a batch are appended and written. */
   @Benchmark
   def insert(): Long = {
-    orders.foreach(state.append(Left, _))
+    orders.foreach(state.append(Side.Left, _))
     state.commit()
     state = open(Some(state.committedIndex))
-    state.rows(Left)
+    state.rows(Side.Left)
   }
 
   /** Each row of a batch finds its one partner among the rows in state, an hour of them. */
   @Benchmark
   def probe(): Long = {
-    deliveries.foreach(state.append(Right, _))
-    val matches = state.matches(Right, Reach(Seq(0 -> Hour), Seq(0 -> 0L)))
+    deliveries.foreach(state.append(Side.Right, _))
+    val matches = state.matches(Side.Right, Reach(Seq(0 -> Hour), Seq(0 -> 0L)))
     var found = 0L
     while (matches.next()) found += matches.otherRow.getLong(3)
     // Out again, so that the next call finds the same state.
-    state.expired(Right, Array(Long.MaxValue), unmatched = false).next()
+    state.expired(Side.Right, Array(Long.MaxValue), unmatched = false).next()
     found
   }
 
   /** A batch that evicts nothing. */
   @Benchmark
   def evictNothing(): Long = {
-    val expired = state.expired(Left, Array(time(0)), unmatched = true)
+    val expired = state.expired(Side.Left, Array(time(0)), unmatched = true)
     expired.next()
     expired.evicted
   }
@@ -91,7 +91,7 @@ class JoinStateBenchmark {
   @Benchmark
   def rebuild(): Long = {
     val again = open(None)
-    again.committedIndex.buffer(Left).segments.map(_.index.refs.length.toLong).sum
+    again.committedIndex.buffer(Side.Left).segments.map(_.index.refs.length.toLong).sum
   }
 }
 
@@ -114,7 +114,7 @@ class EvictBenchmark {
   def fill(): Unit = {
     state = new JoinState(new MapStore, Seq(Layout, Layout), Seq(Width, Width), Long.MaxValue, None)
     (0 until rowsInState).foreach { i =>
-      state.append(Left, Rows(InternalRow(i.toLong, time(i), UTF8String.fromString("customer"), 0L)))
+      state.append(Side.Left, Rows(InternalRow(i.toLong, time(i), UTF8String.fromString("customer"), 0L)))
     }
     state.commit()
   }
@@ -128,7 +128,7 @@ class EvictBenchmark {
   def evictAndShowAll(): Long = evict(unmatched = true)
 
   private def evict(unmatched: Boolean): Long = {
-    val expired = state.expired(Left, Array(Long.MaxValue), unmatched)
+    val expired = state.expired(Side.Left, Array(Long.MaxValue), unmatched)
     while (expired.next()) {}
     expired.evicted
   }

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, 
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.plans.Barrier
 
-import streamjoin.core.{JoinType, Left, Right, Side}
+import streamjoin.core.{JoinType, Side}
 
 /**
  * A join whose condition is never true (`AND 1 = 0`), as what is left of it: rows of a preserved side come
@@ -14,7 +14,7 @@ import streamjoin.core.{JoinType, Left, Right, Side}
 private[streamjoin] object NeverTrue {
 
   def unapply(plan: LogicalPlan): Option[LogicalPlan] = plan match {
-    case join: Join if RecognizeJoin.isStreamJoin(join) =>
+    case join: Join if StreamJoinType.isStreamJoin(join) =>
       val never = join.condition.exists(isNever) || join.children.exists(hasNoRows)
       Option.when(never)(rows(join))
     case _ => None
@@ -33,7 +33,7 @@ private[streamjoin] object NeverTrue {
     case _ => false
   }
 
-  private def rows(join: Join): LogicalPlan = RecognizeJoin.typeOf(join.joinType).get match {
+  private def rows(join: Join): LogicalPlan = StreamJoinType.of(join.joinType).get match {
     case JoinType.LeftAnti => join.left
     case joinType =>
       Side.both.filter(joinType.pads) match {
@@ -41,10 +41,10 @@ private[streamjoin] object NeverTrue {
         case Seq(side) => padded(join, side)
         case _ =>
           // The columns of a union are those of its first branch.
-          val second = padded(join, Right)
+          val second = padded(join, Side.Right)
           Union(
             Seq(
-              padded(join, Left),
+              padded(join, Side.Left),
               Project(second.output.map(column => Alias(column, column.name)()), second)
             )
           )
@@ -56,9 +56,9 @@ private[streamjoin] object NeverTrue {
       if (own) attribute
       else Alias(Literal(null, attribute.dataType), attribute.name)(attribute.exprId, attribute.qualifier)
     Project(
-      join.left.output.map(column(_, own = side == Left)) ++ join.right.output
-        .map(column(_, own = side == Right)),
-      if (side == Left) join.left else join.right
+      join.left.output.map(column(_, own = side == Side.Left)) ++ join.right.output
+        .map(column(_, own = side == Side.Right)),
+      if (side == Side.Left) join.left else join.right
     )
   }
 }

@@ -2,7 +2,6 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan, Project, Window}
-import org.apache.spark.sql.streamjoin.plans.IntervalJoin
 import org.apache.spark.sql.types.MetadataBuilder
 
 /**
@@ -13,21 +12,20 @@ import org.apache.spark.sql.types.MetadataBuilder
 private[streamjoin] object SharedColumns {
   private val Apart = "streamjoin.apart"
 
-  def keepApart(join: IntervalJoin): IntervalJoin =
-    if (columns(join.left).exists(columns(join.right)))
-      join.copy(left = marked(join.left), right = marked(join.right))
-    else join
+  def keepApart(left: LogicalPlan, right: LogicalPlan): (LogicalPlan, LogicalPlan) =
+    if (columns(left).exists(columns(right))) (withLastingAliases(left), withLastingAliases(right))
+    else (left, right)
 
   private def columns(plan: LogicalPlan) = plan.collectLeaves().flatMap(_.output).map(_.exprId).toSet
 
-  private def marked(plan: LogicalPlan): LogicalPlan = plan.transform {
-    case project: Project => project.copy(projectList = project.projectList.map(marked))
+  private def withLastingAliases(plan: LogicalPlan): LogicalPlan = plan.transform {
+    case project: Project => project.copy(projectList = project.projectList.map(lasting))
     case aggregate: Aggregate =>
-      aggregate.copy(aggregateExpressions = aggregate.aggregateExpressions.map(marked))
-    case window: Window => window.copy(windowExpressions = window.windowExpressions.map(marked))
+      aggregate.copy(aggregateExpressions = aggregate.aggregateExpressions.map(lasting))
+    case window: Window => window.copy(windowExpressions = window.windowExpressions.map(lasting))
   }
 
-  private def marked(expression: NamedExpression): NamedExpression = expression match {
+  private def lasting(expression: NamedExpression): NamedExpression = expression match {
     case alias @ Alias(column: Attribute, name) if name == column.name =>
       val metadata = new MetadataBuilder().withMetadata(alias.metadata).putBoolean(Apart, true).build()
       Alias(column, name)(alias.exprId, alias.qualifier, Some(metadata), alias.nonInheritableMetadataKeys)

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Filter, LogicalPlan}
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.plans.WatermarkBarrier
-import org.apache.spark.sql.streamjoin.{AnalyzedPlan, StreamJoinConf}
 
 /**
  * Which rows move a watermark: those that are left once Spark has pushed filters below it

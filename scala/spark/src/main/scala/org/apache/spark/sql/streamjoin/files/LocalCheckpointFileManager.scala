@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.local.LocalFs
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.StreamJoinConf
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 
 /**
  * The files of checkpoints: [[NioFiles]] where they lie on a local disk, Spark's own choice

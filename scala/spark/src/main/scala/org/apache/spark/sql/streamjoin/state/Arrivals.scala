@@ -30,6 +30,9 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
 
   def isEmpty: Boolean = pages.isEmpty
 
+  /** How many rows wait. */
+  def count: Int = rows
+
   /** Of the rows, with what is before each. */
   def bytes: Long = taken
 
@@ -38,15 +41,15 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
 
   private def needs(row: UnsafeRow): Int = Header + row.getSizeInBytes
 
-  /** Keeps a copy of the row, with its marks. */
-  def append(row: UnsafeRow, marks: Int = 0): Unit = {
+  /** Keeps a copy of the row, with its flags. */
+  def append(row: UnsafeRow, flags: Int = 0): Unit = {
     if (page == null || end + needs(row) > page.length) turn(needs(row))
     val length = row.getSizeInBytes
     val at = Platform.BYTE_ARRAY_OFFSET.toLong + end
     row.writeToMemory(page, at + Header)
     Platform.putLong(page, at, Buffer.bucketOf(layout.expiryTime(page, at + Header, 0), bucketWidth))
     Platform.putInt(page, at + LengthAt, length)
-    Platform.putInt(page, at + MarksAt, marks)
+    Platform.putInt(page, at + FlagsAt, flags)
     end += Header + length
     taken += Header + length
     rows += 1
@@ -109,8 +112,8 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
       val length = lengthOf(ref)
       if (!bucket.hasRoomFor(length)) made += bucket.next()
       val place = bucket.segment.append(pages(pageOf(ref)), rowOf(ref), length)
-      val marks = Platform.getInt(pages(pageOf(ref)), at(ref) + MarksAt)
-      if (marks != 0) bucket.segment.mark(place, marks)
+      val flags = Platform.getInt(pages(pageOf(ref)), at(ref) + FlagsAt)
+      if (flags != 0) bucket.segment.flag(place, flags)
     }
     clear()
     made.toSeq
@@ -171,7 +174,7 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
   }
 
   private lazy val byBytes: Ordering[Long] = (one: Long, other: Long) => {
-    def from(ref: Long) = placeOf(ref) + MarksAt
+    def from(ref: Long) = placeOf(ref) + FlagsAt
     def until(ref: Long) = placeOf(ref) + Header + lengthOf(ref)
     Arrays.compare(
       pages(pageOf(one)),
@@ -209,9 +212,9 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
 
 private object Arrivals {
 
-  /** Before each row its bucket, its length and its marks; rows begin at multiples of eight. */
+  /** Before each row its bucket, its length and its flags; rows begin at multiples of eight. */
   private val LengthAt = 8
-  private val MarksAt = 12
+  private val FlagsAt = 12
   private val Header = 16
 
   /** Of 31 bits that rows are ordered by, those of the time; the others are of the hash. */

@@ -78,7 +78,7 @@ final private[state] class Backlog(
 
   def scatter(segment: Segment): Unit = segment.foreachLive { (_, place) =>
     segment.point(row, place)
-    partOf(segment, place).add(row, segment.marks(place))
+    partOf(segment, place).add(row, segment.flags(place))
     if (canSpill && memory.exceeded && held >= worthSpilling) parts.foreach(_.spill())
   }
 
@@ -99,9 +99,9 @@ final private[state] class Backlog(
     private val rows = new Arrivals(layout, bucketWidth, memory)
     private val inStore = mutable.ArrayBuffer.empty[Long]
 
-    def add(row: UnsafeRow, marks: Int): Unit = {
+    def add(row: UnsafeRow, flags: Int): Unit = {
       val before = rows.bytes
-      rows.append(row, marks)
+      rows.append(row, flags)
       held += rows.bytes - before
     }
 

@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * }}}
  *
  * A bucket is left as a whole when its last row has expired; rows that expire before the last of their bucket are
- * marked. It knows keys, times and rows, not joins.
+ * flagged. It knows keys, times and rows, not joins.
  *
  * @param side
  *   the number of this input in the store
@@ -51,11 +51,11 @@ final private[streamjoin] class Buffer(
   /** The segments of the rows that were appended in this batch. */
   def fresh: collection.Set[Segment] = freshSegments
 
-  def rows: Long = segments.map(_.live.toLong).sum
+  def rows: Long = segments.map(_.live.toLong).sum + arrivals.count
 
-  /** The lowest time at a position among the rows; exact once rows that left are settled. */
+  /** The lowest time at a position among the rows, once they are settled. */
   def lowest(at: Int): Option[Long] = {
-    settle()
+    assert(arrivals.isEmpty, s"${arrivals.count} rows are not in segments yet: settle() comes first")
     segments.filter(_.live > 0).map(_.lowest(at)).minOption
   }
 
@@ -72,8 +72,6 @@ final private[streamjoin] class Buffer(
         .filter(segment => segment.live > 0 && segment.lowest(0) <= to && segment.highest(0) >= from)
         .toArray
 
-  private def settle(): Unit = segments.foreach(_.settle())
-
   // Rows come.
 
   /** Keeps a copy of the row. It is not found before [[arrive]]. */
@@ -87,6 +85,12 @@ final private[streamjoin] class Buffer(
 
   /** The rows that were appended are put into segments. */
   private[state] def arrive(): Unit = if (!arrivals.isEmpty) arrivals.drain().foreach(take)
+
+  /** All rows are in segments, and each segment knows the times of the rows that have not left. */
+  private[state] def settle(): Unit = {
+    arrive()
+    segments.foreach(_.settle())
+  }
 
   private def take(segment: Segment): Unit = {
     segment.isFresh = true
@@ -140,7 +144,7 @@ final private[streamjoin] class Buffer(
   private def write(segment: Segment, store: SegmentStore): Unit =
     if (!isDurable) ()
     else if (!segment.isStored) store.write(side, segment)
-    else if (segment.marksChanged) store.writeMarks(side, segment)
+    else if (segment.flagsChanged) store.writeFlags(side, segment)
 
   /**
    * Everything that has changed goes to the store. What is read from it then, segment by segment and row by row, follows from
@@ -148,7 +152,6 @@ final private[streamjoin] class Buffer(
    * there was, or from whether the index was at hand. Another attempt at the batch has written the same.
    */
   private[state] def write(store: SegmentStore, shrink: () => Unit): Unit = {
-    arrive()
     settle()
     // Before any of them counts as a neighbour: where another attempt dropped it whole, it is no longer there.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
@@ -160,7 +163,7 @@ final private[streamjoin] class Buffer(
       if (segment.isSparse) replace(Seq(segment), store)
     }
     segments.foreach { segment =>
-      if (segment.isFresh && (segment.marksInStore || segment.isStored && segment.marksChanged)) {
+      if (segment.isFresh && (segment.flagsInStore || segment.isStored && segment.flagsChanged)) {
         load(segment, store)
         if (isDurable) store.write(side, segment)
       }
@@ -216,7 +219,7 @@ final private[streamjoin] class Buffer(
     val row = new UnsafeRow(layout.fields)
     segment.foreachLive { (_, place) =>
       segment.point(row, place)
-      into.append(row, segment.marks(place))
+      into.append(row, segment.flags(place))
     }
   }
 
@@ -252,7 +255,7 @@ final private[streamjoin] class Buffer(
     if (memory.exceeded) unload(whole, store)
   }
 
-  /** The rows of several segments that are still there, with their marks, as one segment. */
+  /** The rows of several segments that are still there, with their flags, as one segment. */
   private def merged(segments: Seq[Segment]): Segment = {
     val bytes = SegmentFormat.RowsAt + segments.map(_.liveBytes).sum.toInt
     val into = new Segment(layout, segments.head.bucket, memory, bytes)
@@ -261,7 +264,7 @@ final private[streamjoin] class Buffer(
       from.foreachLive { (_, place) =>
         from.point(row, place)
         val to = into.append(row)
-        if (from.isMatched(place)) into.mark(to, Segment.Matched)
+        if (from.isMatched(place)) into.flag(to, Segment.Matched)
       }
     }
     into

@@ -3,16 +3,16 @@ package org.apache.spark.sql.streamjoin.state
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Evicts the rows of a buffer that have a time below its limit, and shows those that never matched if they are asked for.
+ * Evicts the rows of a buffer that have a time below its eviction limit, and shows those that never matched if they are asked for.
  *
  * A segment all of whose rows have expired leaves as a whole, and is not even looked at where no rows are asked for.
  *
- * @param below
- *   the limits by expiring time, in microseconds; they never go back
+ * @param evictionLimits
+ *   by expiring time, in microseconds; they never go back
  */
 final private[streamjoin] class Expired(
     buffer: Buffer,
-    below: Array[Long],
+    evictionLimits: Array[Long],
     unmatched: Boolean,
     memory: IndexMemory,
     store: SegmentStore
@@ -21,7 +21,7 @@ final private[streamjoin] class Expired(
   /** A row that never matched; overwritten by [[next]]. */
   val row: UnsafeRow = new UnsafeRow(buffer.layout.fields)
 
-  private val limits = below.zip(buffer.limits).map { case (now, before) => math.max(now, before) }
+  private val limits = evictionLimits.zip(buffer.limits).map { case (now, before) => math.max(now, before) }
   private val segments: Array[Segment] = buffer.segments.filter(mayExpire).toArray
   private var at = -1
   private var segment: Segment = _

@@ -4,7 +4,7 @@ import java.util.UUID
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore}
-import org.apache.spark.sql.streamjoin.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 import streamjoin.core.Side
 
@@ -78,27 +78,31 @@ final private[streamjoin] class JoinState(
     }
   }
 
-  private def buffer(side: Side): Buffer = {
+  /** The rows that were appended to a side can be found. */
+  private def arrived(side: Side): Buffer = {
     val buffer = index.buffer(side)
     buffer.arrive()
     buffer
   }
 
+  /** What was appended and what has left is taken into account by [[lowest]]. A commit does so, too. */
+  private[state] def settle(): Unit = index.all.foreach(_.settle())
+
   /** The pairs of the rows that were appended to a side in this batch with those of the other side. */
   def matches(side: Side, reach: Reach): Matches =
-    new Matches(buffer(side), buffer(side.other), reach, index, segments)
+    new Matches(arrived(side), arrived(side.other), reach, index, segments)
 
   /** Evicts rows of a side; shows those that never matched, if they are asked for. */
-  def expired(side: Side, below: Array[Long], unmatched: Boolean): Expired =
-    new Expired(buffer(side), below, unmatched, memory, segments)
+  def expired(side: Side, evictionLimits: Array[Long], unmatched: Boolean): Expired =
+    new Expired(arrived(side), evictionLimits, unmatched, memory, segments)
 
-  def rows(side: Side): Long = buffer(side).rows
+  def rows(side: Side): Long = index.buffer(side).rows
 
   /** Another task keeps the rows of this side; here they are to be looked at. */
   def isGuest(side: Side): Boolean = !index.buffer(side).isDurable
 
-  /** The lowest time among the rows of a side, by expiring time. */
-  def lowest(side: Side, at: Int): Option[Long] = buffer(side).lowest(at)
+  /** The lowest time among the rows of a side, by expiring time, once they are committed. */
+  def lowest(side: Side, at: Int): Option[Long] = index.buffer(side).lowest(at)
 
   /** What is held, for the progress. */
   def size: JoinState.Size = {
@@ -189,14 +193,14 @@ private[streamjoin] object JoinState {
 
   private def header(buffer: Buffer): SegmentFormat.SideHeader = {
     val all = contents(buffer)
-    if (buffer.isDurable) all else all.copy(segments = 0, marked = 0, rows = 0)
+    if (buffer.isDurable) all else all.copy(segments = 0, flagged = 0, rows = 0)
   }
 
   private def contents(buffer: Buffer): SegmentFormat.SideHeader =
     SegmentFormat.SideHeader(
       buffer.bucketWidth,
       segments = buffer.segments.size.toLong,
-      marked = buffer.segments.count(_.marksInStore).toLong,
+      flagged = buffer.segments.count(_.flagsInStore).toLong,
       rows = buffer.segments.map(_.rows.toLong).sum,
       buffer.limits.toSeq
     )
@@ -265,13 +269,13 @@ private[streamjoin] object JoinState {
       segments: SegmentStore
   ): Unit = {
     val found = contents(buffer)
-    val expected = header.getOrElse(found.copy(segments = 0, marked = 0, rows = 0))
+    val expected = header.getOrElse(found.copy(segments = 0, flagged = 0, rows = 0))
     if (found.segments != expected.segments || found.rows != expected.rows)
       segments.fail(
         s"${found.segments} segments with ${found.rows} rows in place of ${expected.segments} with ${expected.rows}"
       )
-    if (found.marked != expected.marked)
-      segments.fail(s"marks of ${found.marked} segments in place of ${expected.marked}")
+    if (found.flagged != expected.flagged)
+      segments.fail(s"flags of ${found.flagged} segments in place of ${expected.flagged}")
   }
 
   /**

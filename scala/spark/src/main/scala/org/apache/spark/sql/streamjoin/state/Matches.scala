@@ -202,8 +202,8 @@ final private[streamjoin] class Matches(
     probing.nonEmpty
   }
 
-  def markOwn(): Unit = a.segment.markMatched(a.places(row))
-  def markOther(): Unit = b.markMatched(otherPlace)
+  def flagOwn(): Unit = a.segment.flagMatched(a.places(row))
+  def flagOther(): Unit = b.flagMatched(otherPlace)
 
   /** The row of this batch leaves; it meets no further row. */
   def removeOwn(): Unit = {

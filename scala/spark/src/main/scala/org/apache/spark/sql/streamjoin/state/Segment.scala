@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.Platform
 /**
  * Rows of one input whose times lie in one bucket, packed one behind the other; in memory as in the state store.
  *
- * It is filled when it is made; from then on only the marks of rows change: matched, and gone (expired, or removed).
+ * It is filled when it is made; from then on only the flags of rows change: matched, and gone (expired, or removed).
  * A row is known by its place in the segment, which stays. The rows may be in the store only ([[unload]]); what is known
  * about them as a whole stays here.
  *
@@ -37,15 +37,15 @@ final private[streamjoin] class Segment(
   private var rowCount = 0
   private var liveCount = 0
   private var removedCount = 0
-  private var markedCount = 0
+  private var flaggedCount = 0
   private var rowBytes = 0L
   private var liveSize = 0L
   private val lowestTimes = Array.fill(layout.expiring.length)(Long.MaxValue)
   private val highestTimes = Array.fill(layout.expiring.length)(Long.MinValue)
   private var lowestIsOld = false
 
-  /** The marks apart as they are written, two bits a row, once they are needed; not counted. */
-  private var marksApart: Array[Byte] = _
+  /** The flags apart as they are written, two bits a row, once they are needed; not counted. */
+  private var flagsApart: Array[Byte] = _
 
   private var keyHashes: Array[Int] = _
   private var segmentIndex: SegmentIndex = _
@@ -57,11 +57,11 @@ final private[streamjoin] class Segment(
   /** The store has it, under its number. */
   private[state] var isStored: Boolean = false
 
-  /** The store has marks apart from the rows. */
-  private[state] var marksInStore: Boolean = false
+  /** The store has flags apart from the rows. */
+  private[state] var flagsInStore: Boolean = false
 
-  /** Marks have changed since the store was told. */
-  private[state] var marksChanged: Boolean = false
+  /** Flags have changed since the store was told. */
+  private[state] var flagsChanged: Boolean = false
 
   /** Its rows came in the batch at hand. */
   private[state] var isFresh: Boolean = false
@@ -76,14 +76,14 @@ final private[streamjoin] class Segment(
   /** It was read from the store of another task, and is in none of this one's. */
   private[state] def forgetStore(): Unit = {
     isStored = false
-    marksInStore = false
-    marksChanged = false
+    flagsInStore = false
+    flagsChanged = false
   }
 
   /** Bytes of the rows alone, as Spark has them. */
   def payload: Long = rowBytes
 
-  /** Bytes in the store, without the marks apart. */
+  /** Bytes in the store, without the flags apart. */
   def size: Int = full + (if (hasSummary) summarySize else 0)
 
   /** It was made in this format, or read in it. */
@@ -173,35 +173,35 @@ final private[streamjoin] class Segment(
     }
   }
 
-  // Marks.
+  // Flags.
 
-  def isMatched(place: Int): Boolean = (marks(place) & Matched) != 0
-  def isGone(place: Int): Boolean = (marks(place) & Gone) != 0
+  def isMatched(place: Int): Boolean = (flags(place) & Matched) != 0
+  def isGone(place: Int): Boolean = (flags(place) & Gone) != 0
 
-  private def markedNumber(place: Int): Int = Platform.getInt(image, offset(place) + 4)
-  private[state] def marks(place: Int): Int = markedNumber(place) & AllMarks
+  private def flaggedNumber(place: Int): Int = Platform.getInt(image, offset(place) + 4)
+  private[state] def flags(place: Int): Int = flaggedNumber(place) & AllFlags
 
   /** Which row it is. */
-  private def rowAt(place: Int): Int = markedNumber(place) >>> MarkBits
+  private def rowAt(place: Int): Int = flaggedNumber(place) >>> MarkBits
 
-  private[state] def mark(place: Int, bits: Int): Unit = {
-    if (marks(place) == 0) markedCount += 1
-    Platform.putInt(image, offset(place) + 4, markedNumber(place) | bits)
+  private[state] def flag(place: Int, bits: Int): Unit = {
+    if (flags(place) == 0) flaggedCount += 1
+    Platform.putInt(image, offset(place) + 4, flaggedNumber(place) | bits)
   }
 
-  /** A mark that the store has to be told. */
-  private def markForStore(place: Int, bit: Int): Unit = {
-    mark(place, bit)
-    if (marksApart != null) SegmentFormat.setMarks(marksApart, rowAt(place), bit)
-    marksChanged = true
+  /** A flag that the store has to be told. */
+  private def flagForStore(place: Int, bit: Int): Unit = {
+    flag(place, bit)
+    if (flagsApart != null) SegmentFormat.setFlags(flagsApart, rowAt(place), bit)
+    flagsChanged = true
   }
 
-  def markMatched(place: Int): Unit = if (!isMatched(place)) markForStore(place, Matched)
+  def flagMatched(place: Int): Unit = if (!isMatched(place)) flagForStore(place, Matched)
 
   /** The row leaves before its time. */
   def remove(place: Int): Unit =
     if (!isGone(place)) {
-      markForStore(place, Gone)
+      flagForStore(place, Gone)
       leave(place)
       removedCount += 1
       removedSinceIndexed += 1
@@ -211,7 +211,7 @@ final private[streamjoin] class Segment(
 
   /** The row leaves because its time has come; that follows from [[evictedBelow]], and is not written down. */
   def expire(place: Int): Unit = {
-    mark(place, Gone)
+    flag(place, Gone)
     leave(place)
   }
 
@@ -282,7 +282,7 @@ final private[streamjoin] class Segment(
     if (isLoaded) {
       dropIndex()
       keyHashes = null
-      marksApart = null
+      flagsApart = null
       memory.add(-image.length)
       image = null
     }
@@ -291,29 +291,29 @@ final private[streamjoin] class Segment(
   private[state] def sealedImage(side: Int): Array[Byte] = {
     assert(hasSummary && end == full, "a segment has all the rows it was made for")
     val summary =
-      SegmentFormat.Summary(rowBytes, rowCount - liveCount, markedCount, lowestTimes, highestTimes)
+      SegmentFormat.Summary(rowBytes, rowCount - liveCount, flaggedCount, lowestTimes, highestTimes)
     SegmentFormat.writeSummary(image, end, summary)
     SegmentFormat.writeHeader(image, side, bucket, number, rowCount, layout.fields)
     image
   }
 
-  /** The marks of all rows, two bits each; the array is this segment's own. */
-  private[state] def marksImage: Array[Byte] = {
-    if (marksApart == null) {
-      marksApart = SegmentFormat.newValue(SegmentFormat.marksSize(rowCount))
-      if (markedCount > 0) foreachPlace((i, place) => SegmentFormat.setMarks(marksApart, i, marks(place)))
+  /** The flags of all rows, two bits each; the array is this segment's own. */
+  private[state] def flagsImage: Array[Byte] = {
+    if (flagsApart == null) {
+      flagsApart = SegmentFormat.newValue(SegmentFormat.flagsSize(rowCount))
+      if (flaggedCount > 0) foreachPlace((i, place) => SegmentFormat.setFlags(flagsApart, i, flags(place)))
     }
-    SegmentFormat.writeMarksHeader(marksApart, rowCount)
-    marksApart
+    SegmentFormat.writeFlagsHeader(flagsApart, rowCount)
+    flagsApart
   }
 
   /**
    * Takes the figures of rows that were read from the store and checked, but not the rows, if
    * nothing has to be looked up in them: none is gone, and none has expired since.
    */
-  private[state] def describe(rows: Array[Byte], marks: Array[Byte]): Boolean = {
+  private[state] def describe(rows: Array[Byte], flags: Array[Byte]): Boolean = {
     val summary = SegmentFormat.readSummary(rows, layout.expiring.length).filter { all =>
-      all.gone == 0 && (marks == null || !SegmentFormat.hasGone(marks)) &&
+      all.gone == 0 && (flags == null || !SegmentFormat.hasGone(flags)) &&
       (evictedBelow == null || evictedBelow.indices.forall(i => all.lowest(i) >= evictedBelow(i)))
     }
     summary.foreach { all =>
@@ -321,7 +321,7 @@ final private[streamjoin] class Segment(
       // As they can be there, whatever the header says.
       rowCount = ((end - first - all.payload) / RowHeader).toInt
       liveCount = rowCount
-      markedCount = all.marked
+      flaggedCount = all.flagged
       rowBytes = all.payload
       liveSize = end.toLong - first
       all.lowest.copyToArray(lowestTimes)
@@ -337,7 +337,7 @@ final private[streamjoin] class Segment(
     rowCount = 0
     liveCount = 0
     removedCount = 0
-    markedCount = 0
+    flaggedCount = 0
     rowBytes = 0
     liveSize = 0
     lowestIsOld = false
@@ -345,14 +345,14 @@ final private[streamjoin] class Segment(
     Arrays.fill(highestTimes, Long.MinValue)
   }
 
-  /** Takes rows, and marks apart if there are any, that were read from the store and checked. */
-  private[state] def load(rows: Array[Byte], marks: Array[Byte]): Unit = {
+  /** Takes rows, and flags apart if there are any, that were read from the store and checked. */
+  private[state] def load(rows: Array[Byte], flags: Array[Byte]): Unit = {
     assert(!isLoaded || rowCount == 0, "a segment is read into an empty one")
     if (isLoaded) memory.add(-image.length)
     image = rows
     memory.add(image.length)
-    marksApart = marks
-    if (marks != null || !describe(rows, null)) look(rows)
+    flagsApart = flags
+    if (flags != null || !describe(rows, null)) look(rows)
   }
 
   /** Row by row. */
@@ -362,11 +362,11 @@ final private[streamjoin] class Segment(
     while (place < end) {
       val length = Platform.getInt(image, offset(place))
       // Format 2 has no numbers.
-      val inPlace = marks(place) | (if (marksApart == null) 0 else SegmentFormat.marks(marksApart, rowCount))
+      val inPlace = flags(place) | (if (flagsApart == null) 0 else SegmentFormat.flags(flagsApart, rowCount))
       Platform.putInt(image, offset(place) + 4, rowCount << MarkBits)
-      if (inPlace != 0) mark(place, inPlace)
+      if (inPlace != 0) flag(place, inPlace)
       if (evictedBelow != null && isExpired(place, evictedBelow)) {
-        mark(place, Gone)
+        flag(place, Gone)
         rowCount += 1
         rowBytes += length
       } else if (isGone(place)) {
@@ -384,12 +384,12 @@ private[streamjoin] object Segment {
   /** Larger ones are cut: a store reads and writes a value as a whole. */
   val MaxBytes: Int = 4 << 20
 
-  /** Before each row its length and its marks. */
+  /** Before each row its length and its flags. */
   private[state] val RowHeader = 8
   private[state] val Matched = 1
   private[state] val Gone = 2
   private val MarkBits = 2
-  private val AllMarks = Matched | Gone
+  private val AllFlags = Matched | Gone
 
   /** What a row of so many bytes adds to a segment. */
   private[state] def sizeOf(row: Int): Int = RowHeader + row

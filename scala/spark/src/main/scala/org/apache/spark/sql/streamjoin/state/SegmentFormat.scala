@@ -14,13 +14,13 @@ import org.apache.spark.unsafe.Platform
  * store is given the array as it is. The offsets below count from the string's own beginning.
  *
  * {{{
- *   segment   magic  format  crc  bytes | bucket  number  side  rows  fields  0 | length  marks  row | length  marks  row ...
- *                                       | bytes of the rows  gone  marked | by expiring time: lowest  highest
- *   marks     magic  format  crc  bytes | rows  0 | two bits a row
- *   header    magic  format  crc  bytes | token  sides | per side: width of a bucket  segments  marks  rows  limits  limit ...
+ *   segment   magic  format  crc  bytes | bucket  number  side  rows  fields  0 | length  flags  row | length  flags  row ...
+ *                                       | bytes of the rows  gone  flagged | by expiring time: lowest  highest
+ *   flags     magic  format  crc  bytes | rows  0 | two bits a row
+ *   header    magic  format  crc  bytes | token  sides | per side: width of a bucket  segments  flags  rows  limits  limit ...
  * }}}
  *
- * With the marks of a row is its number in the segment. What follows the rows is about those that
+ * With the flags of a row is its number in the segment. What follows the rows is about those that
  * are there, and enough to open a segment that none has left. Format 2 has neither, and its
  * checksum does not cover the format's number.
  */
@@ -33,7 +33,7 @@ private[streamjoin] object SegmentFormat {
   val OldestVersion = 2
 
   private val SegmentMagic = 0x534a5347
-  private val MarksMagic = 0x534a4d4b
+  private val FlagsMagic = 0x534a4d4b
   private val HeaderMagic = 0x534a4844
   private val PageMagic = 0x534a5047
 
@@ -55,7 +55,7 @@ private[streamjoin] object SegmentFormat {
   /** Where the rows of a segment begin. */
   val RowsAt = 48
 
-  private val MarksRowCountAt = 16
+  private val FlagsRowCountAt = 16
   private val BitsAt = 24
 
   /** What was found in place of a value that is expected. */
@@ -116,19 +116,19 @@ private[streamjoin] object SegmentFormat {
   // Segments.
 
   private val GoneAt = 8
-  private val MarkedAt = 12
+  private val FlaggedAt = 12
   private val TimesAt = 16
 
   /** Of what follows the rows. */
   def summarySize(times: Int): Int = TimesAt + 16 * times
 
   /** What is known of the rows of a segment without a look at them. */
-  final case class Summary(payload: Long, gone: Int, marked: Int, lowest: Array[Long], highest: Array[Long])
+  final case class Summary(payload: Long, gone: Int, flagged: Int, lowest: Array[Long], highest: Array[Long])
 
   def writeSummary(bytes: Array[Byte], rowsEnd: Int, summary: Summary): Unit = {
     Platform.putLong(bytes, at(rowsEnd), summary.payload)
     Platform.putInt(bytes, at(rowsEnd + GoneAt), summary.gone)
-    Platform.putInt(bytes, at(rowsEnd + MarkedAt), summary.marked)
+    Platform.putInt(bytes, at(rowsEnd + FlaggedAt), summary.flagged)
     summary.lowest.indices.foreach { i =>
       Platform.putLong(bytes, at(rowsEnd + TimesAt + 16 * i), summary.lowest(i))
       Platform.putLong(bytes, at(rowsEnd + TimesAt + 16 * i + 8), summary.highest(i))
@@ -149,7 +149,7 @@ private[streamjoin] object SegmentFormat {
         Summary(
           long(bytes, from),
           int(bytes, from + GoneAt),
-          int(bytes, from + MarkedAt),
+          int(bytes, from + FlaggedAt),
           Array.tabulate(times)(time(_, 0)),
           Array.tabulate(times)(time(_, 8))
         )
@@ -192,19 +192,19 @@ private[streamjoin] object SegmentFormat {
     java.util.Arrays.copyOfRange(bytes, ValueAt + BodyAt, ValueAt + size(bytes))
   }
 
-  // Marks.
+  // Flags.
 
-  def marksSize(rows: Int): Int = BitsAt + (rows + 3) / 4
+  def flagsSize(rows: Int): Int = BitsAt + (rows + 3) / 4
 
-  def writeMarksHeader(bytes: Array[Byte], rows: Int): Unit = {
-    Platform.putInt(bytes, at(MarksRowCountAt), rows)
-    close(bytes, MarksMagic)
+  def writeFlagsHeader(bytes: Array[Byte], rows: Int): Unit = {
+    Platform.putInt(bytes, at(FlagsRowCountAt), rows)
+    close(bytes, FlagsMagic)
   }
 
-  def setMarks(bytes: Array[Byte], row: Int, marks: Int): Unit =
-    bytes(marksAt(row)) = (bytes(marksAt(row)) | (marks << (2 * (row % 4)))).toByte
+  def setFlags(bytes: Array[Byte], row: Int, flags: Int): Unit =
+    bytes(flagsAt(row)) = (bytes(flagsAt(row)) | (flags << (2 * (row % 4)))).toByte
 
-  def marks(bytes: Array[Byte], row: Int): Int = (bytes(marksAt(row)) >>> (2 * (row % 4))) & 3
+  def flags(bytes: Array[Byte], row: Int): Int = (bytes(flagsAt(row)) >>> (2 * (row % 4))) & 3
 
   /** Some of the rows are gone. */
   def hasGone(bytes: Array[Byte]): Boolean = {
@@ -214,21 +214,21 @@ private[streamjoin] object SegmentFormat {
     at < end
   }
 
-  private def marksAt(row: Int): Int = ValueAt + BitsAt + row / 4
+  private def flagsAt(row: Int): Int = ValueAt + BitsAt + row / 4
 
-  def checkMarks(bytes: Array[Byte], rows: Int): Unit = {
-    open(bytes, MarksMagic, "marks")
-    if (int(bytes, MarksRowCountAt) != rows)
-      throw new Unreadable(s"marks of ${int(bytes, MarksRowCountAt)} rows for a segment of $rows")
+  def checkFlags(bytes: Array[Byte], rows: Int): Unit = {
+    open(bytes, FlagsMagic, "flags")
+    if (int(bytes, FlagsRowCountAt) != rows)
+      throw new Unreadable(s"flags of ${int(bytes, FlagsRowCountAt)} rows for a segment of $rows")
   }
 
   // The header of a version.
 
-  /** What a version has of one side; `marked` is how many of its segments have marks apart. */
+  /** What a version has of one side; `flagged` is how many of its segments have flags apart. */
   final case class SideHeader(
       bucketWidth: Long,
       segments: Long,
-      marked: Long,
+      flagged: Long,
       rows: Long,
       evictedBelow: Seq[Long]
   )
@@ -244,7 +244,7 @@ private[streamjoin] object SegmentFormat {
           Seq(
             side.bucketWidth,
             side.segments,
-            side.marked,
+            side.flagged,
             side.rows,
             side.evictedBelow.size.toLong
           ) ++ side.evictedBelow
@@ -261,8 +261,8 @@ private[streamjoin] object SegmentFormat {
     val longs = Iterator.range(BodyAt, size(bytes), 8).map(long(bytes, _))
     val token = new UUID(longs.next(), longs.next())
     val sides = Seq.fill(longs.next().toInt) {
-      val (width, segments, marked, rows) = (longs.next(), longs.next(), longs.next(), longs.next())
-      SideHeader(width, segments, marked, rows, Seq.fill(longs.next().toInt)(longs.next()))
+      val (width, segments, flagged, rows) = (longs.next(), longs.next(), longs.next(), longs.next())
+      SideHeader(width, segments, flagged, rows, Seq.fill(longs.next().toInt)(longs.next()))
     }
     VersionHeader(token, sides)
   }

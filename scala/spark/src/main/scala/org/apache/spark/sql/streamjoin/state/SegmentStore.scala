@@ -2,13 +2,13 @@ package org.apache.spark.sql.streamjoin.state
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore}
-import org.apache.spark.sql.streamjoin.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types._
 
 import streamjoin.core.Side
 
 /**
- * The values of a state store by what they are: a header, segments, and the marks of segments that changed after they were
+ * The values of a state store by what they are: a header, segments, and the flags of segments that changed after they were
  * written. Uses `get`, `put`, `remove` and `iterator`, so that any provider will do.
  */
 final private[state] class SegmentStore(val store: ReadStateStore) {
@@ -47,21 +47,21 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     val image = segment.sealedImage(side)
     put(keyOf(SegmentKind, side, segment.bucket, segment.number), image)
     segment.isStored = true
-    if (segment.marksInStore) writable.remove(keyOf(MarksKind, side, segment.bucket, segment.number))
-    segment.marksInStore = false
-    segment.marksChanged = false
+    if (segment.flagsInStore) writable.remove(keyOf(FlagsKind, side, segment.bucket, segment.number))
+    segment.flagsInStore = false
+    segment.flagsChanged = false
   }
 
-  def writeMarks(side: Int, segment: Segment): Unit = {
-    put(keyOf(MarksKind, side, segment.bucket, segment.number), segment.marksImage)
-    segment.marksInStore = true
-    segment.marksChanged = false
+  def writeFlags(side: Int, segment: Segment): Unit = {
+    put(keyOf(FlagsKind, side, segment.bucket, segment.number), segment.flagsImage)
+    segment.flagsInStore = true
+    segment.flagsChanged = false
   }
 
   def remove(side: Int, segment: Segment): Unit =
     if (segment.isStored) {
       writable.remove(keyOf(SegmentKind, side, segment.bucket, segment.number))
-      if (segment.marksInStore) writable.remove(keyOf(MarksKind, side, segment.bucket, segment.number))
+      if (segment.flagsInStore) writable.remove(keyOf(FlagsKind, side, segment.bucket, segment.number))
     }
 
   /** Reads the rows of a segment that has been unloaded. */
@@ -72,23 +72,23 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
       )
     val rows =
       get(keyOf(SegmentKind, side, segment.bucket, segment.number)).getOrElse(missing("rows"))
-    val marks =
-      if (segment.marksInStore)
-        get(keyOf(MarksKind, side, segment.bucket, segment.number)).getOrElse(missing("marks"))
+    val flags =
+      if (segment.flagsInStore)
+        get(keyOf(FlagsKind, side, segment.bucket, segment.number)).getOrElse(missing("flags"))
       else null
-    load(side, segment, rows, marks)
+    load(side, segment, rows, flags)
   }
 
-  private def check(side: Int, segment: Segment, rows: Array[Byte], marks: Array[Byte]): Int = {
+  private def check(side: Int, segment: Segment, rows: Array[Byte], flags: Array[Byte]): Int = {
     val count =
       SegmentFormat.checkSegment(rows, side, segment.bucket, segment.number, segment.layout.fields)
-    if (marks != null) SegmentFormat.checkMarks(marks, count)
+    if (flags != null) SegmentFormat.checkFlags(flags, count)
     count
   }
 
-  private def load(side: Int, segment: Segment, rows: Array[Byte], marks: Array[Byte]): Unit = {
-    val count = check(side, segment, rows, marks)
-    segment.load(rows, marks)
+  private def load(side: Int, segment: Segment, rows: Array[Byte], flags: Array[Byte]): Unit = {
+    val count = check(side, segment, rows, flags)
+    segment.load(rows, flags)
     counted(segment, count)
   }
 
@@ -118,20 +118,20 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
         all.foreach { pair =>
           val (side, bucket, number) = (pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3))
           pair.key.getInt(0) match {
-            case HeaderKind | MarksKind =>
+            case HeaderKind | FlagsKind =>
             case SegmentKind =>
               if (!Side.both.exists(_.index == side)) throw new Unreadable(s"a segment of side $side")
               make(side, bucket).foreach { segment =>
                 segment.number = number
                 segment.isStored = true
                 val rows = SegmentFormat.copyOf(pair.value)
-                val marks = get(keyOf(MarksKind, side, bucket, number))
-                segment.marksInStore = marks.isDefined
-                val count = check(side, segment, rows, marks.orNull)
-                if (segment.describe(rows, marks.orNull)) segment.unload()
-                else segment.load(rows, marks.orNull)
+                val flags = get(keyOf(FlagsKind, side, bucket, number))
+                segment.flagsInStore = flags.isDefined
+                val count = check(side, segment, rows, flags.orNull)
+                if (segment.describe(rows, flags.orNull)) segment.unload()
+                else segment.load(rows, flags.orNull)
                 counted(segment, count)
-                take(side, segment, () => if (!segment.isLoaded) segment.load(rows, marks.orNull))
+                take(side, segment, () => if (!segment.isLoaded) segment.load(rows, flags.orNull))
               }
             case other => throw new Unreadable(s"a value of kind $other")
           }
@@ -166,6 +166,6 @@ private[streamjoin] object SegmentStore {
 
   private val HeaderKind = 0
   private val SegmentKind = 1
-  private val MarksKind = 2
+  private val FlagsKind = 2
   private val PageKind = 3
 }

@@ -66,15 +66,15 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /**
-   * As Spark's operators are told it, in whole milliseconds.
+   * As Spark's operators are given it, in whole milliseconds.
    *
-   * @param behind
+   * @param lag
    *   by how many microseconds it has to be below the watermark at least
    */
-  final case class Told(column: ColumnWatermark, behind: Long) extends ColumnWatermark {
+  final case class ForSpark(column: ColumnWatermark, lag: Long) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = column.value(of) match {
       case Watermark.Undefined => Watermark.Undefined
-      case micros => millisToMicros(microsToMillis(micros - behind))
+      case micros => millisToMicros(microsToMillis(micros - lag))
     }
     override def newest(of: Origin => Option[Long]): Option[Long] = column.newest(of)
   }
@@ -86,8 +86,8 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /**
-   * A column behind an operator of Spark's that keeps state. Such operators wait for the slowest of what they are told
-   * from below, by Spark's watermark or by a join of ours. They wait for nothing before Spark's watermark is there, for
+   * A column of the output of a stateful operator of Spark's. Such an operator goes by the smallest watermark that it is
+   * given from below, which is Spark's own or that of an operator of ours. They wait for nothing before Spark's watermark is there, for
    * only then does Spark ask (`PropagateWatermarkSimulator`).
    */
   final case class Propagated(from: Seq[ColumnWatermark]) extends ColumnWatermark {
@@ -98,32 +98,32 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /**
-   * A column behind a join of ours.
+   * The output watermark of a column of an operator of ours.
    *
    * @param columns
-   *   by watermark key of the join
+   *   by watermark key of the operator
    * @param key
    *   the column among them
-   * @param join
-   *   the number of the join
+   * @param ordinal
+   *   of the operator
    */
   // No case class: a column of a long chain is reached in very many ways, which nobody should compare, hash or print.
-  final class Joined(
+  final class Output(
       val columns: IndexedSeq[ColumnWatermark],
       bounds: TimeBounds,
       val key: Int,
-      val join: Int
+      val ordinal: Int
   ) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long =
-      of.behind(join, key)(bounds.output(key, columns(_).value(of)))
+      of.output(ordinal, key)(bounds.output(key, columns(_).value(of)))
     override def newest(of: Origin => Option[Long]): Option[Long] = columns(key).newest(of)
   }
 
-  /** The nearest joins of ours that a watermark comes from. */
-  def joins(watermark: ColumnWatermark): Seq[Joined] = watermark match {
-    case join: Joined => Seq(join)
-    case Shifted(_, column) => joins(column)
-    case Smallest(branches) => branches.flatMap(joins)
+  /** The output watermarks of the nearest operators of ours that a watermark comes from. */
+  def outputs(watermark: ColumnWatermark): Seq[Output] = watermark match {
+    case output: Output => Seq(output)
+    case Shifted(_, column) => outputs(column)
+    case Smallest(branches) => branches.flatMap(outputs)
     case _ => Nil
   }
 
@@ -142,12 +142,12 @@ private[streamjoin] object ColumnWatermark {
 final private[streamjoin] class WatermarkValues(val keyed: Origin => Long, val spark: Long) {
   private val known = mutable.Map.empty[(Int, Int), Long]
 
-  /** The watermark of a key behind a join, worked out once. */
-  def behind(join: Int, key: Int)(value: => Long): Long = known.get((join, key)) match {
+  /** The output watermark of a key of an operator of ours, worked out once. */
+  def output(ordinal: Int, key: Int)(value: => Long): Long = known.get((ordinal, key)) match {
     case Some(before) => before
     case None =>
       val now = value
-      known((join, key)) = now
+      known((ordinal, key)) = now
       now
   }
 }

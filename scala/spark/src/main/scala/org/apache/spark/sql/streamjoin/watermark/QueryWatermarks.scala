@@ -5,7 +5,6 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStats, EventTimeWatermarkExec}
-import org.apache.spark.sql.streamjoin.execution.NewestTimeExec
 
 import streamjoin.core.Watermark
 

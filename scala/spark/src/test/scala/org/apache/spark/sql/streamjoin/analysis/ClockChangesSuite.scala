@@ -5,6 +5,8 @@ import java.time.{Duration, Instant, ZoneId, ZoneOffset}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.prop.TableDrivenPropertyChecks
 
+import org.apache.spark.sql.streamjoin.time.ClockChanges
+
 class ClockChangesSuite extends AnyFunSuite with TableDrivenPropertyChecks {
   private val Hour = Duration.ofHours(1).toMillis * 1000
   private val Day = 24 * Hour

@@ -5,6 +5,7 @@ import org.scalatest.prop.TableDrivenPropertyChecks
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
+import org.apache.spark.sql.streamjoin.time.LinearTime
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 

@@ -8,7 +8,7 @@ import scala.util.Random
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider
 
-import streamjoin.core.{Left, Right, Side}
+import streamjoin.core.Side
 
 /**
  * Whatever differs between two attempts at a task, they leave the same in the store: the order in which the rows come, how
@@ -17,8 +17,8 @@ import streamjoin.core.{Left, Right, Side}
  */
 class AttemptsSuite extends StateTest {
 
-  /** What is in the store, as far as it is read again: rows in their places, with their marks. */
-  private case class Stored(side: Int, bucket: Long, number: Long, marksApart: Boolean, rows: Seq[StoredRow])
+  /** What is in the store, as far as it is read again: rows in their places, with their flags. */
+  private case class Stored(side: Int, bucket: Long, number: Long, flagsApart: Boolean, rows: Seq[StoredRow])
   private case class StoredRow(bytes: ByteBuffer, matched: Boolean, gone: Boolean)
 
   private def stored(provider: StateStoreProvider, version: Long, layouts: Seq[RowLayout]): Seq[Stored] = {
@@ -32,7 +32,7 @@ class AttemptsSuite extends StateTest {
             segment.point(row, place)
             rows += StoredRow(ByteBuffer.wrap(row.getBytes), segment.isMatched(place), segment.isGone(place))
           }
-          Stored(buffer.side, segment.bucket, segment.number, segment.marksInStore, rows.result())
+          Stored(buffer.side, segment.bucket, segment.number, segment.flagsInStore, rows.result())
         }
       }
     finally store.abort()
@@ -109,13 +109,13 @@ class AttemptsSuite extends StateTest {
         val matches = state.matches(side, reaches(side))
         while (matches.next()) {
           val (own, other) = (TestRows.number(matches.ownRow), TestRows.number(matches.otherRow))
-          // As in a semi join: some rows of the left side leave when they meet somebody, which marks nobody.
-          if (side == Left && leaves(own)) matches.removeOwn()
-          else if (side == Right && leaves(other)) matches.removeOther()
+          // As in a semi join: some rows of the left side leave when they meet somebody, which flags nobody.
+          if (side == Side.Left && leaves(own)) matches.removeOwn()
+          else if (side == Side.Right && leaves(other)) matches.removeOther()
           else {
             val what = fate(side, own, other)
-            if (what.markOwn) matches.markOwn()
-            if (what.markOther) matches.markOther()
+            if (what.flagOwn) matches.flagOwn()
+            if (what.flagOther) matches.flagOther()
           }
         }
       }
@@ -143,12 +143,12 @@ class AttemptsSuite extends StateTest {
       ): Seq[Stored] = {
         val state = on(provider.getStore(at, None), rows, width = 100L, cached = index)
         times.foreach { time =>
-          state.append(Left, rows(TestRows.simple(time, key = time, time)))
+          state.append(Side.Left, rows(TestRows.simple(time, key = time, time)))
         }
-        if (meets) state.append(Right, rows(TestRows.simple(99, key = 50, time = 50)))
-        val matches = state.matches(Right, anyTime)
+        if (meets) state.append(Side.Right, rows(TestRows.simple(99, key = 50, time = 50)))
+        val matches = state.matches(Side.Right, anyTime)
         while (matches.next()) matches.removeOther()
-        val expired = state.expired(Left, Array(below), unmatched = true)
+        val expired = state.expired(Side.Left, Array(below), unmatched = true)
         while (expired.next()) {}
         state.commit()
         cached = Some(state.committedIndex)

@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
-import streamjoin.core.{Left, Side}
+import streamjoin.core.Side
 
 /**
  * Not a test, but a measurement: a backlog of a gigabyte in one batch of one task, both sides
@@ -106,7 +106,10 @@ object BacklogHeap {
       }
       timed(s"${side.name} meets") {
         val matches =
-          state.matches(side, if (side == Left) Reach(Nil, Seq(0 -> Hour)) else Reach(Seq(0 -> Hour), Nil))
+          state.matches(
+            side,
+            if (side == Side.Left) Reach(Nil, Seq(0 -> Hour)) else Reach(Seq(0 -> Hour), Nil)
+          )
         var found = 0L
         while (matches.next()) {
           found += 1

@@ -8,7 +8,7 @@ import scala.util.Random
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
 
-import streamjoin.core.{Left, Right, Side}
+import streamjoin.core.Side
 
 /**
  * A batch that is many times the budget: what it finds and leaves is right, and takes neither its
@@ -78,7 +78,7 @@ class BacklogSuite extends StateTest {
     }
     index = state.committedIndex
     val pairs = for {
-      (_, same) <- (all(Left) ++ all(Right)).groupBy(_.key).toSeq
+      (_, same) <- (all(Side.Left) ++ all(Side.Right)).groupBy(_.key).toSeq
       left <- same if left.number % 2 == 0
       right <- same if right.number % 2 == 1 && math.abs(left.times.head - right.times.head) <= Span / 2
     } yield left.number -> right.number
@@ -92,14 +92,14 @@ class BacklogSuite extends StateTest {
       val matches = state.matches(side, near)
       while (matches.next()) {
         found += number(matches.otherRow) -> number(matches.ownRow)
-        if (number(matches.ownRow) % 3 == 0) matches.markOwn()
-        if (number(matches.otherRow) % 5 == 0) matches.markOther()
+        if (number(matches.ownRow) % 3 == 0) matches.flagOwn()
+        if (number(matches.otherRow) % 5 == 0) matches.flagOther()
         look()
       }
     }
     assert(found.sorted == pairs.sorted && found.size > 700)
     // A segment of the left side once for each block of the right.
-    val blocks = 1 + all(Right).size * (100L << 10) / (Budget / 4)
+    val blocks = 1 + all(Side.Right).size * (100L << 10) / (Budget / 4)
     assert(reads.values.max <= blocks, "reads of a value while rows meet")
     reads.clear()
 
@@ -112,7 +112,7 @@ class BacklogSuite extends StateTest {
 
     val matched = (pairs.map(_._2).filter(_ % 3 == 0) ++ pairs.map(_._1).filter(_ % 5 == 0)).toSet
     reading(provider, 1) { committed =>
-      assert(kinds(committed).keySet == Set(0, 1), "no marks apart, and no parts")
+      assert(kinds(committed).keySet == Set(0, 1), "no flags apart, and no parts")
       val kept = rowsOf(JoinState.readOnly(committed, Seq(rows.layout, rows.layout), Budget), committed)
       val expected = all.values.flatten.filter(_.times.head >= Span / 10)
       assert(kept.map(row => number(row.row)).sorted == expected.map(_.number).toSeq.sorted)

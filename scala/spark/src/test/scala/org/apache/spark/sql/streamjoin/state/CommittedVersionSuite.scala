@@ -12,10 +12,10 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.JoinTest
-import org.apache.spark.sql.streamjoin.execution.BatchBinding
+import org.apache.spark.sql.streamjoin.operators.BatchBinding
 import org.apache.spark.sql.types._
 
-import streamjoin.core.{Left, Right, Side}
+import streamjoin.core.Side
 
 /** A version that a query has committed, read by others while the query goes on. */
 class CommittedVersionSuite extends AnyFunSuite with JoinTest {
@@ -100,7 +100,7 @@ object CommittedVersionSuite {
   }
 
   private def all(index: JoinIndex): Seq[String] = for {
-    side <- Seq(Left, Right)
+    side <- Seq(Side.Left, Side.Right)
     segment <- index.buffer(side).segments.toSeq
     text <- {
       val row = new UnsafeRow(schema.size)

@@ -3,9 +3,9 @@ package org.apache.spark.sql.streamjoin.state
 import java.util.UUID
 
 import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProvider, StateStoreProviderId}
-import org.apache.spark.sql.streamjoin.StreamJoinRuntimeException
+import org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
 
-import streamjoin.core.{Left, Right}
+import streamjoin.core.Side
 
 /**
  * What the indexes of an executor hold together: all that are there count, and none that is gone.
@@ -33,7 +33,7 @@ class ExecutorMemorySuite extends StateTest {
   )
 
   private def fill(state: JoinState, from: Long, count: Int, wide: Int = 1000): Unit =
-    (from until from + count).foreach(i => state.append(Left, rows(simple(i, i % 7, i, wide))))
+    (from until from + count).foreach(i => state.append(Side.Left, rows(simple(i, i % 7, i, wide))))
 
   private def committed(state: JoinState): JoinIndex = {
     state.commit()
@@ -190,19 +190,19 @@ class ExecutorMemorySuite extends StateTest {
       val first = open(provider, 0, new ExecutorMemory)
       // Of the left side rows leave below 1000, of the right side below 0: rows of one time have
       // more time left there.
-      (1000L until 1100L).foreach(i => first.append(Left, rows(simple(i, i, i, 1000))))
-      (0L until 100L).foreach(i => first.append(Right, rows(simple(i, i, i, 1000))))
-      evict(first, Left, unmatched = false, 1000L)
-      evict(first, Right, unmatched = false, 0L)
+      (1000L until 1100L).foreach(i => first.append(Side.Left, rows(simple(i, i, i, 1000))))
+      (0L until 100L).foreach(i => first.append(Side.Right, rows(simple(i, i, i, 1000))))
+      evict(first, Side.Left, unmatched = false, 1000L)
+      evict(first, Side.Right, unmatched = false, 0L)
       first.commit()
       val half = first.size.stored / 2
       first.close()
       def remaining(state: JoinState, below: Map[streamjoin.core.Side, Long]): Seq[(Long, Boolean)] =
-        Seq(Left, Right).flatMap { side =>
+        Seq(Side.Left, Side.Right).flatMap { side =>
           state.committedIndex.buffer(side).segments.map(s => (s.highest(0) - below(side), s.isLoaded))
         }
       val opened = new JoinState(provider.getStore(1, None), layouts, Seq(1L, 1L), half, None)
-      val now = remaining(opened, Map(Left -> 1000L, Right -> 0L))
+      val now = remaining(opened, Map(Side.Left -> 1000L, Side.Right -> 0L))
       val (loaded, unloaded) = now.partition(_._2)
       assert(loaded.size >= 8 && unloaded.size >= 8)
       assert(unloaded.map(_._1).max <= loaded.map(_._1).min)
@@ -214,7 +214,7 @@ class ExecutorMemorySuite extends StateTest {
     withProvider(partition = 0) { keeper =>
       def kept(count: Int): JoinState = {
         val state = on(keeper.getStore(0, None), rows)
-        (0 until count).foreach(i => state.append(Right, rows(simple(i, 1, i, 1000))))
+        (0 until count).foreach(i => state.append(Side.Right, rows(simple(i, 1, i, 1000))))
         state
       }
       kept(300).commit()
@@ -225,12 +225,12 @@ class ExecutorMemorySuite extends StateTest {
           Seq(10L, 10L),
           250000,
           None,
-          Some(JoinState.Guest(Right, cap, read => reading(keeper, version)(read)))
+          Some(JoinState.Guest(Side.Right, cap, read => reading(keeper, version)(read)))
         )
         def work(state: JoinState): Int = {
           fill(state, 0, 50)
-          (0 until 300).foreach(i => state.append(Right, rows(simple(i, 1, i, 1000))))
-          val found = pairs(state, Right, anyTime).size
+          (0 until 300).foreach(i => state.append(Side.Right, rows(simple(i, 1, i, 1000))))
+          val found = pairs(state, Side.Right, anyTime).size
           state.commit()
           found
         }
@@ -241,7 +241,7 @@ class ExecutorMemorySuite extends StateTest {
         assert(error.getMessage.contains("bytes of the right input"))
         small.abort()
 
-        // Left rows take 60 kB, and as much while they wait: they stay in memory beside 300 kB of
+        // Side.Left rows take 60 kB, and as much while they wait: they stay in memory beside 300 kB of
         // the others.
         val state = task(0, 2000000)
         assert(work(state) == 7 * 300)

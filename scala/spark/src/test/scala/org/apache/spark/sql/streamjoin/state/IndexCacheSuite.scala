@@ -4,7 +4,7 @@ import java.util.UUID
 
 import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProviderId}
 
-import streamjoin.core.Left
+import streamjoin.core.Side
 
 /** The index goes from one task to the next; no two ever have it at once. */
 class IndexCacheSuite extends StateTest {
@@ -19,7 +19,7 @@ class IndexCacheSuite extends StateTest {
     withProvider() { provider =>
       val id = newId()
       val first = on(provider.getStore(0, None), rows)
-      first.append(Left, rows(simple(1, 1, 1)))
+      first.append(Side.Left, rows(simple(1, 1, 1)))
       first.commit()
       val index = first.handOver()
       IndexCache.put(id, index)
@@ -27,14 +27,14 @@ class IndexCacheSuite extends StateTest {
       // As soon as it is there, the next task takes it, and has rows that wait to be put in.
       val second = on(provider.getStore(1, None), rows, cached = IndexCache.take(id))
       assert(second.reused)
-      second.append(Left, rows(simple(2, 1, 2)))
-      val (segments, used) = (index.buffer(Left).segments.size, index.memory.used)
-      Seq[JoinState => Any](_.rows(Left), _.lowest(Left, 0), _.size, _.commit(), _.handOver()).foreach {
-        look =>
+      second.append(Side.Left, rows(simple(2, 1, 2)))
+      val (segments, used) = (index.buffer(Side.Left).segments.size, index.memory.used)
+      Seq[JoinState => Any](_.rows(Side.Left), _.lowest(Side.Left, 0), _.size, _.commit(), _.handOver())
+        .foreach { look =>
           intercept[AssertionError](look(first))
-          assert(index.buffer(Left).segments.size == segments && index.memory.used == used)
-      }
-      assert(second.rows(Left) == 2)
+          assert(index.buffer(Side.Left).segments.size == segments && index.memory.used == used)
+        }
+      assert(second.rows(Side.Left) == 2)
       second.commit()
     }
   }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.state
 
 import scala.util.Random
 
-import streamjoin.core.{Left, Right, Side}
+import streamjoin.core.Side
 
 /** The memory that an index says it holds is what it holds; a budget is kept, and all is given back. */
 class IndexMemorySuite extends StateTest {
@@ -24,13 +24,13 @@ class IndexMemorySuite extends StateTest {
       }
       val matches = state.matches(side, Reach(Seq(0 -> Width), Seq(0 -> Width)))
       while (matches.next()) {
-        if (random.nextInt(3) == 0) matches.markOther()
+        if (random.nextInt(3) == 0) matches.flagOther()
         if (random.nextInt(20) == 0) matches.removeOther()
         each
       }
     }
     Side.both.foreach { side =>
-      val expired = state.expired(side, Array(now), unmatched = side == Left)
+      val expired = state.expired(side, Array(now), unmatched = side == Side.Left)
       while (expired.next()) each
     }
   }
@@ -89,9 +89,9 @@ class IndexMemorySuite extends StateTest {
     budgets.foreach { budget =>
       withProvider(operator = budget) { provider =>
         val state = on(provider.getStore(0, None), rows, Width, budget)
-        (0L until 1000L).foreach(i => state.append(Left, rows(simple(i, i, 7))))
+        (0L until 1000L).foreach(i => state.append(Side.Left, rows(simple(i, i, 7))))
         state.commit()
-        assert(state.size.index <= budget && state.rows(Left) == 1000)
+        assert(state.size.index <= budget && state.rows(Side.Left) == 1000)
       }
     }
   }
@@ -116,7 +116,7 @@ class IndexMemorySuite extends StateTest {
   test("an index that is read only is within the budget, and is read back as it is needed") {
     withProvider() { provider =>
       val first = on(provider.getStore(0, None), rows, Width)
-      (0L until 1000L).foreach(i => first.append(Right, rows(simple(i, i, i))))
+      (0L until 1000L).foreach(i => first.append(Side.Right, rows(simple(i, i, i))))
       first.commit()
       budgets.foreach { budget =>
         reading(provider, 1) { store =>
@@ -125,7 +125,7 @@ class IndexMemorySuite extends StateTest {
           val before = index.memory.used
           assert(rowsOf(index, store).map(found => TestRows.number(found.row)).sorted == (0L until 1000L))
           assert(index.memory.used == before)
-          assert(index.buffer(Right).rows == 1000 && index.buffer(Left).rows == 0)
+          assert(index.buffer(Side.Right).rows == 1000 && index.buffer(Side.Left).rows == 0)
         }
       }
     }

@@ -1,11 +1,11 @@
 package org.apache.spark.sql.streamjoin.state
 
-import streamjoin.core.{Left, Right, Side}
+import streamjoin.core.Side
 
 /** What a row may be told when it meets another; decided by the numbers of the two, so that the order is of no account. */
 final private[state] case class Fate(
-    markOwn: Boolean,
-    markOther: Boolean,
+    flagOwn: Boolean,
+    flagOther: Boolean,
     removeOwn: Boolean,
     removeOther: Boolean
 )
@@ -38,14 +38,14 @@ final private[state] case class JoinStateModel(
   }
 
   def met(own: Long, other: Long, fate: Fate): JoinStateModel = {
-    val marked =
-      Seq(own -> fate.markOwn, other -> fate.markOther).collect { case (number, true) =>
+    val flagged =
+      Seq(own -> fate.flagOwn, other -> fate.flagOther).collect { case (number, true) =>
         number -> rows(number).copy(matched = true)
       }
     val removed = Seq(own -> fate.removeOwn, other -> fate.removeOther).collect { case (number, true) =>
       number
     }
-    copy(rows = rows ++ marked -- removed)
+    copy(rows = rows ++ flagged -- removed)
   }
 
   /** The rows that leave when the limits move on, and what is left; limits do not move back. */
@@ -64,7 +64,7 @@ private[state] object JoinStateModel {
   def empty(expiring: Map[Side, Seq[Int]]): JoinStateModel =
     JoinStateModel(
       Map.empty,
-      Seq(Left, Right).map(s => s -> expiring(s).map(_ => Long.MinValue)).toMap,
+      Seq(Side.Left, Side.Right).map(s => s -> expiring(s).map(_ => Long.MinValue)).toMap,
       expiring
     )
 

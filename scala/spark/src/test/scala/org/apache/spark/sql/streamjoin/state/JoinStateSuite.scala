@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.state
 import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStoreProvider}
 import org.apache.spark.sql.types._
 
-import streamjoin.core.{Left, Right}
+import streamjoin.core.Side
 
 /**
  * Random work on the state of a task, and the same on a plain map: what is found, what leaves and what is there after a
@@ -34,10 +34,10 @@ class JoinStateSuite extends StateTest {
     withProvider() { provider =>
       val two = new TestRows(Seq(LongType), Seq(0, 1))
       val state = on(provider.getStore(0, None), two)
-      state.append(Left, two(simple(1, 1, 1)))
-      assert(evict(state, Left, unmatched = true, 5, Long.MinValue) == Seq(1))
-      assert(evict(state, Left, unmatched = true, 5, 5).isEmpty)
-      assert(state.rows(Left) == 0)
+      state.append(Side.Left, two(simple(1, 1, 1)))
+      assert(evict(state, Side.Left, unmatched = true, 5, Long.MinValue) == Seq(1))
+      assert(evict(state, Side.Left, unmatched = true, 5, 5).isEmpty)
+      assert(state.rows(Side.Left) == 0)
       state.commit()
     }
   }
@@ -45,9 +45,9 @@ class JoinStateSuite extends StateTest {
   test("the limit is not below itself") {
     withProvider() { provider =>
       val state = on(provider.getStore(0, None), rows)
-      state.append(Right, rows(simple(1, 1, 5)))
-      assert(evict(state, Right, unmatched = true, 5).isEmpty)
-      assert(evict(state, Right, unmatched = true, 6) == Seq(1))
+      state.append(Side.Right, rows(simple(1, 1, 5)))
+      assert(evict(state, Side.Right, unmatched = true, 5).isEmpty)
+      assert(evict(state, Side.Right, unmatched = true, 6) == Seq(1))
       state.abort()
     }
   }
@@ -55,15 +55,15 @@ class JoinStateSuite extends StateTest {
   test("a row that is below the limit when it comes is kept until the batch has seen it all") {
     withProvider() { provider =>
       val first = on(provider.getStore(0, None), rows, budget = 1)
-      first.append(Left, rows(simple(1, 1, 100)))
-      evict(first, Left, unmatched = true, 50)
+      first.append(Side.Left, rows(simple(1, 1, 100)))
+      evict(first, Side.Left, unmatched = true, 50)
       first.commit()
       val second = on(provider.getStore(1, None), rows, budget = 1)
-      second.append(Left, rows(simple(2, 1, 7)))
-      second.append(Left, rows(simple(3, 1, 77)))
-      second.append(Right, rows(simple(4, 1, 0)))
-      assert(pairs(second, Right, anyTime) == Seq(4L -> 1L, 4L -> 2L, 4L -> 3L))
-      assert(evict(second, Left, unmatched = true, 50) == Seq(2))
+      second.append(Side.Left, rows(simple(2, 1, 7)))
+      second.append(Side.Left, rows(simple(3, 1, 77)))
+      second.append(Side.Right, rows(simple(4, 1, 0)))
+      assert(pairs(second, Side.Right, anyTime) == Seq(4L -> 1L, 4L -> 2L, 4L -> 3L))
+      assert(evict(second, Side.Left, unmatched = true, 50) == Seq(2))
       second.abort()
     }
   }
@@ -72,11 +72,11 @@ class JoinStateSuite extends StateTest {
     withProvider() { provider =>
       val state = on(provider.getStore(0, None), rows, width = 1L << 40)
       val times = Seq(Long.MinValue, Long.MinValue + 1, -1L, 0L, 1L, Long.MaxValue - 1, Long.MaxValue)
-      times.zipWithIndex.foreach { case (time, i) => state.append(Left, rows(simple(i, 1, time))) }
-      state.append(Right, rows(simple(10, 1, Long.MaxValue)))
-      state.append(Right, rows(simple(11, 1, Long.MinValue)))
+      times.zipWithIndex.foreach { case (time, i) => state.append(Side.Left, rows(simple(i, 1, time))) }
+      state.append(Side.Right, rows(simple(10, 1, Long.MaxValue)))
+      state.append(Side.Right, rows(simple(11, 1, Long.MinValue)))
       def met(reach: Reach): Map[Long, Seq[Long]] =
-        pairs(state, Right, reach).groupMap(_._1)(_._2)
+        pairs(state, Side.Right, reach).groupMap(_._1)(_._2)
       // To the left row from right.time - constant on, and up to right.time + constant.
       assert(met(Reach(Seq(0 -> -1L), Nil)) == Map(10L -> Seq(6L), 11L -> Seq(1L, 2L, 3L, 4L, 5L, 6L)))
       assert(met(Reach(Seq(0 -> 1L), Nil)) == Map(10L -> Seq(5L, 6L), 11L -> Seq(0L, 1L, 2L, 3L, 4L, 5L, 6L)))
@@ -95,9 +95,9 @@ class JoinStateSuite extends StateTest {
       val larger = Segment.MaxBytes + 1000
       val state = on(provider.getStore(0, None), rows, budget = 1 << 20)
       Seq(10, larger, 20, larger, 30).zipWithIndex.foreach { case (bytes, i) =>
-        state.append(Left, rows(simple(i, 1, 0, bytes)))
+        state.append(Side.Left, rows(simple(i, 1, 0, bytes)))
       }
-      assert(evict(state, Left, unmatched = true, -100).isEmpty)
+      assert(evict(state, Side.Left, unmatched = true, -100).isEmpty)
       state.commit()
       assert(state.size.stored > 2L * larger)
 
@@ -108,9 +108,9 @@ class JoinStateSuite extends StateTest {
         val row = simple(number(found.row), 1, 0, found.row.getBinary(4).length)
         assert(found.row == rows(row))
       }
-      again.append(Right, rows(simple(9, 1, 0)))
-      assert(pairs(again, Right, anyTime) == (0L to 4L).map(9L -> _))
-      assert(evict(again, Left, unmatched = true, 1) == (0L to 4L))
+      again.append(Side.Right, rows(simple(9, 1, 0)))
+      assert(pairs(again, Side.Right, anyTime) == (0L to 4L).map(9L -> _))
+      assert(evict(again, Side.Left, unmatched = true, 1) == (0L to 4L))
       again.commit()
       assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "the header and the one on the right")
     }
@@ -119,16 +119,16 @@ class JoinStateSuite extends StateTest {
   test("rows that would take too much memory while they wait are put into segments in between") {
     withProvider() { provider =>
       val state = on(provider.getStore(0, None), rows)
-      val buffer = state.committedIndex.buffer(Left)
+      val buffer = state.committedIndex.buffer(Side.Left)
       val wide = 30000
       val segments = (1L to 1200L).map { i =>
-        state.append(Left, rows(simple(i, i, 10 * i, wide)))
+        state.append(Side.Left, rows(simple(i, i, 10 * i, wide)))
         buffer.segments.size
       }
       assert(segments.take(500).forall(_ == 0) && segments.last > 0)
-      assert(buffer.rows < 1200 && state.rows(Left) == 1200)
-      (1L to 1200L by 100).foreach(i => state.append(Right, rows(simple(i, i, 10 * i))))
-      assert(pairs(state, Right, anyTime).size == 12)
+      assert(buffer.segments.map(_.live).sum < 1200 && state.rows(Side.Left) == 1200)
+      (1L to 1200L by 100).foreach(i => state.append(Side.Right, rows(simple(i, i, 10 * i))))
+      assert(pairs(state, Side.Right, anyTime).size == 12)
       state.commit()
       val next = provider.getStore(1, None)
       assert(numbers(on(next, rows), next).distinct.size == 1200)
@@ -140,9 +140,9 @@ class JoinStateSuite extends StateTest {
     withProvider() { provider =>
       val state = on(provider.getStore(0, None), rows)
       val wide = 300000
-      (1L to 40L).foreach(i => state.append(Left, rows(simple(i, i, 0, wide))))
+      (1L to 40L).foreach(i => state.append(Side.Left, rows(simple(i, i, 0, wide))))
       state.commit()
-      val segments = state.committedIndex.buffer(Left).segments.toSeq
+      val segments = state.committedIndex.buffer(Side.Left).segments.toSeq
       assert(segments.forall(_.size <= Segment.MaxBytes))
       assert(segments.size == 4, "13 rows fit into one")
       val next = provider.getStore(1, None)
@@ -154,14 +154,14 @@ class JoinStateSuite extends StateTest {
   for (store <- Seq(defaultStore, rocksDb)) test(s"an index is used only where it equals the store, $store") {
     withProvider(store) { provider =>
       val first = on(provider.getStore(0, None), rows)
-      first.append(Left, rows(simple(1, 1, 1)))
+      first.append(Side.Left, rows(simple(1, 1, 1)))
       first.commit()
       val index = first.committedIndex
 
       val second = on(provider.getStore(1, None), rows, cached = Some(index))
       assert(second.reused)
       assert(second.committedIndex eq index)
-      second.append(Left, rows(simple(2, 1, 2)))
+      second.append(Side.Left, rows(simple(2, 1, 2)))
       second.abort()
 
       // The index holds what was offered up.
@@ -169,7 +169,7 @@ class JoinStateSuite extends StateTest {
       val third = on(offered, rows, cached = Some(index))
       assert(!third.reused)
       assert(numbers(third, offered) == Seq(1))
-      third.append(Left, rows(simple(3, 1, 3)))
+      third.append(Side.Left, rows(simple(3, 1, 3)))
       third.commit()
 
       // The batch is done again from the older version, as after a failure before the commit log.
@@ -177,7 +177,7 @@ class JoinStateSuite extends StateTest {
       val again = on(older, rows, cached = Some(third.committedIndex))
       assert(!again.reused)
       assert(numbers(again, older) == Seq(1))
-      again.append(Left, rows(simple(4, 1, 4)))
+      again.append(Side.Left, rows(simple(4, 1, 4)))
       again.commit()
 
       // Two attempts of one batch have the same version, and not the same index.
@@ -193,14 +193,14 @@ class JoinStateSuite extends StateTest {
     test(s"a committed version is read by others while the owner goes on, $store") {
       def commit(provider: StateStoreProvider, version: Long): Unit = {
         val state = on(provider.getStore(version, None), rows)
-        (0L to 9L).foreach(i => state.append(Left, rows(simple(10 * version + i, i, 10 * version + i))))
-        evict(state, Left, unmatched = false, 10 * version - 15)
+        (0L to 9L).foreach(i => state.append(Side.Left, rows(simple(10 * version + i, i, 10 * version + i))))
+        evict(state, Side.Left, unmatched = false, 10 * version - 15)
         state.commit()
       }
       withProvider(store) { owner =>
         (0L to 3L).foreach(commit(owner, _))
         val working = on(owner.getStore(4, None), rows)
-        working.append(Left, rows(simple(99, 1, 40)))
+        working.append(Side.Left, rows(simple(99, 1, 40)))
         withProvider(store) { reader =>
           val layouts = Seq(rows.layout, rows.layout)
           // Versions in any order; one that holds all it has read, and one that holds none of it.
@@ -214,7 +214,11 @@ class JoinStateSuite extends StateTest {
               s"version $version"
             )
             if (budget == 1) assert(index.memory.used == 0)
-            assert(index.buffer(Left).bucketWidth == 10 && index.buffer(Left).rows == 10 * version - first)
+            assert(
+              index
+                .buffer(Side.Left)
+                .bucketWidth == 10 && index.buffer(Side.Left).rows == 10 * version - first
+            )
             opened.release()
           }
         }

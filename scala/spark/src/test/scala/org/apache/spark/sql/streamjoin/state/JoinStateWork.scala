@@ -8,7 +8,7 @@ import org.scalatest.Assertions
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
 import org.apache.spark.sql.types._
 
-import streamjoin.core.{Right, Side}
+import streamjoin.core.Side
 
 /** What all of a seed's batches have in common: keys, times, sizes, reaches, all random. */
 final private[state] class JoinStateTraits(random: Random) {
@@ -65,14 +65,14 @@ final private[state] class JoinStateTraits(random: Random) {
   def budget(): Long =
     if (isWide) one(1L, 3000000L, Long.MaxValue) else one(1L, 4000L, 12000L, 60000L, Long.MaxValue)
 
-  // What happens to pairs: nothing; marks, as outer joins make; removals, as semi joins make; anything.
-  private val (marks, removals) = one((false, false), (true, false), (true, true), (true, true))
+  // What happens to pairs: nothing; flags, as outer joins make; removals, as semi joins make; anything.
+  private val (flags, removals) = one((false, false), (true, false), (true, true), (true, true))
   private val salt = random.nextInt()
   def fate(side: Side, own: Long, other: Long): Fate = {
     val bits = new Random(salt ^ (own * 31 + other) * 0x9e3779b97f4a7c15L ^ side.index).nextInt(256)
     Fate(
-      markOwn = marks && (bits & 3) == 0,
-      markOther = marks && (bits & 12) == 0,
+      flagOwn = flags && (bits & 3) == 0,
+      flagOther = flags && (bits & 12) == 0,
       removeOwn = removals && (bits & 48) == 0,
       removeOther = removals && (bits & 192) == 0
     )
@@ -87,7 +87,9 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
   import traits._
 
   private val rows: Map[Side, TestRows] =
-    Side.both.map(side => side -> new TestRows(keyTypes, expiring(side), timesFirst = side == Right)).toMap
+    Side.both
+      .map(side => side -> new TestRows(keyTypes, expiring(side), timesFirst = side == Side.Right))
+      .toMap
 
   private var version = 0L
   private val committed = mutable.Map(0L -> JoinStateModel.empty(expiring))
@@ -160,8 +162,8 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
       assert(matches.ownRow == rows(side)(model.rows(own).row))
       assert(matches.otherRow == rows(side.other)(model.rows(other).row))
       val what = fate(side, own, other)
-      if (what.markOwn) matches.markOwn()
-      if (what.markOther) matches.markOther()
+      if (what.flagOwn) matches.flagOwn()
+      if (what.flagOther) matches.flagOther()
       if (what.removeOwn) matches.removeOwn()
       if (what.removeOther) matches.removeOther()
       model = model.met(own, other, what)
@@ -190,9 +192,13 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
     model = after
   }
 
-  private def compare(state: JoinState): Unit = Side.both.foreach { side =>
-    assert(state.rows(side) == model.of(side).size, side)
-    expiring(side).indices.foreach(at => assert(state.lowest(side, at) == model.lowest(side, at), side))
+  private def compare(state: JoinState): Unit = {
+    Side.both.foreach(side => assert(state.rows(side) == model.of(side).size, side))
+    state.settle()
+    Side.both.foreach { side =>
+      assert(state.rows(side) == model.of(side).size, side)
+      expiring(side).indices.foreach(at => assert(state.lowest(side, at) == model.lowest(side, at), side))
+    }
   }
 
   private def compareRows(state: JoinState, store: StateStore): Unit = {
@@ -217,7 +223,7 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
 
 private[state] object JoinStateWork {
 
-  /** What is looked at besides the state itself: a store's values by kind; an index's rows by number, and their marks. */
+  /** What is looked at besides the state itself: a store's values by kind; an index's rows by number, and their flags. */
   final case class Views(
       kinds: StateStore => Map[Int, Int],
       rows: (JoinIndex, StateStore) => Seq[(Long, Boolean)]

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
 import org.apache.spark.unsafe.Platform
 
-import streamjoin.core.{Left, Right}
+import streamjoin.core.Side
 
 /**
  * A version is opened by what its segments say of themselves; their rows are looked at where that
@@ -49,10 +49,10 @@ class OpeningSuite extends StateTest {
     store.put(at, valueOf(InternalRow(bytes)))
   }
 
-  /** Left rows 0 to 39, ten a bucket. */
+  /** Side.Left rows 0 to 39, ten a bucket. */
   private def filled(provider: StateStoreProvider): JoinState = {
     val state = on(provider.getStore(0, None), rows)
-    (0L until 40L).foreach(i => state.append(Left, rows(simple(i, i, i))))
+    (0L until 40L).foreach(i => state.append(Side.Left, rows(simple(i, i, i))))
     state
   }
 
@@ -62,21 +62,21 @@ class OpeningSuite extends StateTest {
         val first = filled(provider)
         first.commit()
         val second = on(provider.getStore(1, None), rows, cached = Some(first.handOver()))
-        Seq(12L, 22L).foreach(i => second.append(Right, rows(simple(100 + i, i, i))))
-        val matches = second.matches(Right, anyTime)
+        Seq(12L, 22L).foreach(i => second.append(Side.Right, rows(simple(100 + i, i, i))))
+        val matches = second.matches(Side.Right, anyTime)
         while (matches.next())
           if (number(matches.otherRow) == 12) matches.removeOther()
-          else if (number(matches.otherRow) == 22) matches.markOther()
+          else if (number(matches.otherRow) == 22) matches.flagOther()
         // Of the first bucket some have expired; of the second one is removed, and one of the third
         // is matched.
-        evict(second, Left, unmatched = false, 5L)
+        evict(second, Side.Left, unmatched = false, 5L)
         second.commit()
         val store = provider.getStore(2, None)
         (0L until 4L).foreach(laterBy(store, _, by = 1000))
         val state = on(store, rows, budget = budget)
-        val buckets = state.committedIndex.buffer(Left).segments.map(s => s.bucket -> s).toMap
+        val buckets = state.committedIndex.buffer(Side.Left).segments.map(s => s.bucket -> s).toMap
         val looked = buckets.filter(_._2.lowest(0) >= 1000).keySet
-        // To be kept in memory, the marks of a segment have to be put beside its rows.
+        // To be kept in memory, the flags of a segment have to be put beside its rows.
         assert(looked == (if (budget == 1) Set(0L, 1L) else Set(0L, 1L, 2L)))
         if (budget == 1) assert(state.size.index == 0) else assert(state.size.unloaded == 0)
         store.abort()
@@ -90,7 +90,7 @@ class OpeningSuite extends StateTest {
         val (open, loaded) =
           (JoinState.readOnly(store, layouts, 1), JoinState.readOnly(store, layouts, Long.MaxValue))
         def figures(index: JoinIndex) = index
-          .buffer(Left)
+          .buffer(Side.Left)
           .segments
           .map { s =>
             (s.bucket, s.rows, s.live, s.liveBytes, s.payload, s.size, s.lowest(0), s.highest(0))
@@ -111,32 +111,32 @@ class OpeningSuite extends StateTest {
         val half = first.size.stored / 2 + 100
         reading(provider, 1) { store =>
           val index = JoinState.readOnly(store, layouts, half)
-          val (in, out) = index.buffer(Left).segments.toSeq.partition(_.isLoaded)
+          val (in, out) = index.buffer(Side.Left).segments.toSeq.partition(_.isLoaded)
           assert(in.map(_.bucket) == Seq(2L, 3L) && out.map(_.bucket) == Seq(0L, 1L))
         }
     }
   }
 
-  test("marks are written without a look at the rows, as often as there are some") {
+  test("flags are written without a look at the rows, as often as there are some") {
     val memory = new IndexMemory(Long.MaxValue)
     val (segment, places) =
       segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, i, i)).copy()))
     def expected(matched: Set[Int], gone: Set[Int]): Seq[Int] =
       (0 until 100).map(i => (if (matched(i)) 1 else 0) | (if (gone(i)) 2 else 0))
-    def written: Seq[Int] = (0 until 100).map(SegmentFormat.marks(segment.marksImage, _))
-    segment.markMatched(places(3))
+    def written: Seq[Int] = (0 until 100).map(SegmentFormat.flags(segment.flagsImage, _))
+    segment.flagMatched(places(3))
     assert(written == expected(Set(3), Set.empty))
-    val kept = segment.marksImage
-    segment.markMatched(places(99))
+    val kept = segment.flagsImage
+    segment.flagMatched(places(99))
     segment.remove(places(50))
     segment.remove(places(3))
     assert(written == expected(Set(3, 99), Set(50, 3)))
-    assert(segment.marksImage eq kept, "made once")
+    assert(segment.flagsImage eq kept, "made once")
     // Those that expire are not among them: that follows from the limits.
     segment.expire(places(7))
     assert(written == expected(Set(3, 99), Set(50, 3)))
     val again = new Segment(rows.layout, 0, memory)
     again.load(segment.sealedImage(0).clone(), null)
-    assert((0 until 100).map(SegmentFormat.marks(again.marksImage, _)) == expected(Set(3, 99), Set(50, 3, 7)))
+    assert((0 until 100).map(SegmentFormat.flags(again.flagsImage, _)) == expected(Set(3, 99), Set(50, 3, 7)))
   }
 }

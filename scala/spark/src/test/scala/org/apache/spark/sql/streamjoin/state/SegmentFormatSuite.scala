@@ -3,10 +3,10 @@ package org.apache.spark.sql.streamjoin.state
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore, StateStoreProvider}
-import org.apache.spark.sql.streamjoin.StreamJoinRuntimeException
+import org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
 import org.apache.spark.sql.types.{LongType, StringType}
 
-import streamjoin.core.{Left, Right}
+import streamjoin.core.Side
 
 /**
  * Values in the store that are not what was written there: a clear error that names the store and its version, when the
@@ -19,23 +19,23 @@ class SegmentFormatSuite extends StateTest {
   private val Partition = 3
   private val Header = 0
   private val Rows = 1
-  private val Marks = 2
+  private val Flags = 2
 
   /**
    * Version 2 of a store: on the left, two buckets with ten rows and one with three; on the right, one of two rows, which
-   * have met rows of all three and marked some.
+   * have met rows of all three and flagged some.
    */
   private def prepared[T](store: String = defaultStore)(body: StateStoreProvider => T): T =
     withProvider(store, partition = Partition) { provider =>
       val first = on(provider.getStore(0, None), rows)
-      (0L until 23L).foreach(i => first.append(Left, rows(simple(i, i % 2, i))))
+      (0L until 23L).foreach(i => first.append(Side.Left, rows(simple(i, i % 2, i))))
       first.commit()
       val second = on(provider.getStore(1, None), rows)
-      (0L until 2L).foreach(i => second.append(Right, rows(simple(100 + i, i, 5))))
-      val matches = second.matches(Right, anyTime)
-      while (matches.next()) if (TestRows.number(matches.otherRow) % 3 == 0) matches.markOther()
+      (0L until 2L).foreach(i => second.append(Side.Right, rows(simple(100 + i, i, 5))))
+      val matches = second.matches(Side.Right, anyTime)
+      while (matches.next()) if (TestRows.number(matches.otherRow) % 3 == 0) matches.flagOther()
       second.commit()
-      assert(reading(provider, 2)(kinds) == Map(Header -> 1, Rows -> 4, Marks -> 3))
+      assert(reading(provider, 2)(kinds) == Map(Header -> 1, Rows -> 4, Flags -> 3))
       body(provider)
     }
 
@@ -43,7 +43,7 @@ class SegmentFormatSuite extends StateTest {
 
   private case class At(kind: Int, side: Int, bucket: Long, number: Long)
   private val LeftRows = At(Rows, 0, 0, 0)
-  private val LeftMarks = At(Marks, 0, 0, 0)
+  private val LeftFlags = At(Flags, 0, 0, 0)
 
   private val keyOf = UnsafeProjection.create(SegmentStore.KeySchema)
   private val valueOf = UnsafeProjection.create(SegmentStore.ValueSchema)
@@ -104,10 +104,10 @@ class SegmentFormatSuite extends StateTest {
       } finally store.abort()
     }
     opened { state =>
-      state.append(Right, rows(simple(200, 0, 0)))
-      pairs(state, Right, anyTime)
+      state.append(Side.Right, rows(simple(200, 0, 0)))
+      pairs(state, Side.Right, anyTime)
     }
-    opened(evict(_, Left, unmatched = true, 3L))
+    opened(evict(_, Side.Left, unmatched = true, 3L))
   }
 
   private val tampered: Seq[(String, String, Array[Byte] => Array[Byte])] = Seq(
@@ -124,11 +124,11 @@ class SegmentFormatSuite extends StateTest {
   )
 
   for ((name, found, to) <- tampered) {
-    for ((what, at) <- Seq("rows" -> LeftRows, "marks" -> LeftMarks, "header" -> At(Header, 0, 0, 0)))
+    for ((what, at) <- Seq("rows" -> LeftRows, "flags" -> LeftFlags, "header" -> At(Header, 0, 0, 0)))
       test(s"$what with $name are refused when a version is opened") {
         prepared()(refusedWhenOpened(_, found)(change(_, at)(to)))
       }
-    for ((what, at) <- Seq("rows" -> LeftRows, "marks" -> LeftMarks))
+    for ((what, at) <- Seq("rows" -> LeftRows, "flags" -> LeftFlags))
       test(s"$what with $name are refused when they are read back") {
         prepared()(refusedWhenReadBack(_, found)(change(_, at)(to)))
       }
@@ -164,13 +164,13 @@ class SegmentFormatSuite extends StateTest {
           checked(intercept[StreamJoinRuntimeException](JoinState.readOnly(store, layouts, 1)), 2, "")
         )
       }
-      Seq(LeftRows, LeftMarks, At(Header, 0, 0, 0)).foreach { at =>
+      Seq(LeftRows, LeftFlags, At(Header, 0, 0, 0)).foreach { at =>
         val whole = get(store, at)
         (0 until 8 * whole.length).foreach(bit => refused(at, flipped(whole, bit), s"bit $bit"))
         whole.indices.foreach(length => refused(at, whole.take(length), s"cut to $length"))
         put(store, at, whole)
       }
-      assert(JoinState.readOnly(store, layouts, 1).buffer(Left).rows == 23)
+      assert(JoinState.readOnly(store, layouts, 1).buffer(Side.Left).rows == 23)
       store.abort()
     }
   }
@@ -194,39 +194,39 @@ class SegmentFormatSuite extends StateTest {
       prepared()(refusedWhenReadBack(_, found)(store => put(store, LeftRows, get(store, at))))
     }
 
-  test("marks in place of rows, and rows in place of marks, are refused") {
+  test("flags in place of rows, and rows in place of flags, are refused") {
     prepared() { provider =>
       refusedWhenReadBack(provider, "a segment of another program") { store =>
-        put(store, LeftRows, get(store, LeftMarks))
+        put(store, LeftRows, get(store, LeftFlags))
       }
-      refusedWhenReadBack(provider, "marks of another program") { store =>
-        put(store, LeftMarks, get(store, LeftRows))
+      refusedWhenReadBack(provider, "flags of another program") { store =>
+        put(store, LeftFlags, get(store, LeftRows))
       }
-      refusedWhenOpened(provider, "marks of another program") { store =>
-        put(store, LeftMarks, get(store, LeftRows))
+      refusedWhenOpened(provider, "flags of another program") { store =>
+        put(store, LeftFlags, get(store, LeftRows))
       }
     }
   }
 
-  test("marks of a segment with more or fewer rows are refused") {
+  test("flags of a segment with more or fewer rows are refused") {
     prepared() { provider =>
-      val other = At(Marks, 0, 2, 0)
-      refusedWhenReadBack(provider, "marks of 3 rows for a segment of 10")(s =>
-        put(s, LeftMarks, get(s, other))
+      val other = At(Flags, 0, 2, 0)
+      refusedWhenReadBack(provider, "flags of 3 rows for a segment of 10")(s =>
+        put(s, LeftFlags, get(s, other))
       )
-      refusedWhenOpened(provider, "marks of 10 rows for a segment of 3")(s =>
-        put(s, other, get(s, LeftMarks))
+      refusedWhenOpened(provider, "flags of 10 rows for a segment of 3")(s =>
+        put(s, other, get(s, LeftFlags))
       )
     }
   }
 
-  test("marks that are missing are refused when they are read back") {
-    prepared()(refusedWhenReadBack(_, "no marks of segment 0 of bucket 0, side 0")(_.remove(key(LeftMarks))))
+  test("flags that are missing are refused when they are read back") {
+    prepared()(refusedWhenReadBack(_, "no flags of segment 0 of bucket 0, side 0")(_.remove(key(LeftFlags))))
   }
 
-  test("marks that are missing are refused when a version is opened") {
+  test("flags that are missing are refused when a version is opened") {
     // Otherwise rows that have met somebody would come out once more, by themselves.
-    prepared()(refusedWhenOpened(_, "marks")(_.remove(key(LeftMarks))))
+    prepared()(refusedWhenOpened(_, "flags")(_.remove(key(LeftFlags))))
   }
 
   test("a header that is missing is refused") {

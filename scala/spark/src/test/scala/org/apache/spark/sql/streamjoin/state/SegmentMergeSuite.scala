@@ -4,7 +4,7 @@ import scala.util.Random
 
 import org.apache.spark.sql.execution.streaming.state.{StateStoreProvider, UnsafeRowPair}
 
-import streamjoin.core.{Left, Right}
+import streamjoin.core.Side
 
 /**
  * What many small batches leave in the store: a number of segments that follows the buckets, not the batches; and of
@@ -18,7 +18,7 @@ class SegmentMergeSuite extends StateTest {
 
   /** So many as the size of a bucket can be halved, and four. */
   private def most(state: JoinState): Long =
-    Seq(Left, Right)
+    Seq(Side.Left, Side.Right)
       .map(state.committedIndex.buffer)
       .flatMap(_.segments.toSeq.groupBy(_.bucket).values)
       .map { bucket =>
@@ -42,11 +42,11 @@ class SegmentMergeSuite extends StateTest {
         on(provider.getStore(batch.toLong, None), rows, Width, budget, cached.filter(_ => keepIndex(batch)))
       (0 until perBatch).foreach { i =>
         val row = simple(batch * perBatch + i, random.nextInt(50), random.nextLong(buckets * Width))
-        state.append(if (i % 4 == 0) Right else Left, rows(row))
+        state.append(if (i % 4 == 0) Side.Right else Side.Left, rows(row))
       }
-      pairs(state, Left, Reach(Seq(0 -> 1L), Seq(0 -> 1L)))
-      pairs(state, Right, Reach(Seq(0 -> 1L), Seq(0 -> 1L)))
-      Seq(Left, Right).foreach(evict(state, _, unmatched = false, Long.MinValue))
+      pairs(state, Side.Left, Reach(Seq(0 -> 1L), Seq(0 -> 1L)))
+      pairs(state, Side.Right, Reach(Seq(0 -> 1L), Seq(0 -> 1L)))
+      Seq(Side.Left, Side.Right).foreach(evict(state, _, unmatched = false, Long.MinValue))
       state.commit()
       cached = Some(state.committedIndex)
       check(batch, state, provider)
@@ -57,7 +57,7 @@ class SegmentMergeSuite extends StateTest {
     val segments = state.size.segments
     assert(segments <= most(state), s"segments after batch $batch")
     if (batch % 20 == 19)
-      assert(reading(provider, batch + 1L)(kinds) == onlyHeader + (1 -> segments.toInt), "no marks")
+      assert(reading(provider, batch + 1L)(kinds) == onlyHeader + (1 -> segments.toInt), "no flags")
   }
 
   test("the number of segments follows the buckets, not the batches") {
@@ -90,10 +90,10 @@ class SegmentMergeSuite extends StateTest {
       val (count, each) = (256, 10)
       (0 until count).foreach { batch =>
         val state = on(provider.getStore(batch.toLong, None), rows, Width, cached = cached)
-        (0 until each).foreach(i => state.append(Left, rows(simple(batch * each + i, i, i))))
+        (0 until each).foreach(i => state.append(Side.Left, rows(simple(batch * each + i, i, i))))
         state.commit()
         cached = Some(state.committedIndex)
-        val now = state.committedIndex.buffer(Left).segments.toSeq
+        val now = state.committedIndex.buffer(Side.Left).segments.toSeq
         written += now.filterNot(segment => seen(segment.bucket -> segment.number)).map(_.rows.toLong).sum
         seen = now.map(segment => segment.bucket -> segment.number).toSet
       }
@@ -107,16 +107,16 @@ class SegmentMergeSuite extends StateTest {
         withProvider(operator = budget, partition = if (unmatched) 1 else 0) { provider =>
           val first = on(provider.getStore(0, None), rows, Width, budget)
           (0L until 500L).foreach { i =>
-            first.append(if (i % 2 == 0) Left else Right, rows(simple(i, i / 2 % 20, i)))
+            first.append(if (i % 2 == 0) Side.Left else Side.Right, rows(simple(i, i / 2 % 20, i)))
           }
-          val matches = first.matches(Left, anyTime)
-          while (matches.next()) matches.markOwn()
-          Seq(Left, Right).foreach(evict(first, _, unmatched, 50L))
+          val matches = first.matches(Side.Left, anyTime)
+          while (matches.next()) matches.flagOwn()
+          Seq(Side.Left, Side.Right).foreach(evict(first, _, unmatched, 50L))
           first.commit()
 
           val second = on(provider.getStore(1, None), rows, Width, budget)
-          assert(second.rows(Left) + second.rows(Right) == 450)
-          Seq(Left, Right).foreach(evict(second, _, unmatched, 500L))
+          assert(second.rows(Side.Left) + second.rows(Side.Right) == 450)
+          Seq(Side.Left, Side.Right).foreach(evict(second, _, unmatched, 500L))
           second.commit()
           assert(second.size == JoinState.Size(0, 0, 0, 0, 0), s"budget $budget")
           assert(reading(provider, 2)(kinds) == onlyHeader, s"budget $budget")
@@ -138,14 +138,14 @@ class SegmentMergeSuite extends StateTest {
     Seq(1L, Long.MaxValue).foreach { budget =>
       withProvider(operator = budget) { provider =>
         val first = on(provider.getStore(0, None), rows, Width, budget)
-        (0L until 1000L).foreach(i => first.append(Left, rows(simple(i, i % 20, i))))
+        (0L until 1000L).foreach(i => first.append(Side.Left, rows(simple(i, i % 20, i))))
         first.commit()
         val before = values(provider, 1)
         assert(before.keySet.map(_._2) == (0L to 9L).toSet)
         // Two buckets whole, and half of a third, whose rows leave by the limit in the header.
         val second = on(provider.getStore(1, None), rows, Width, budget)
-        assert(evict(second, Left, unmatched = false, 250L).isEmpty)
-        assert(second.rows(Left) == 750 && second.lowest(Left, 0).contains(250L))
+        assert(evict(second, Side.Left, unmatched = false, 250L).isEmpty)
+        assert(second.rows(Side.Left) == 750 && second.lowest(Side.Left, 0).contains(250L))
         second.commit()
         assert(values(provider, 2) == before.filter { case ((_, bucket, _, _), _) => bucket >= 2 })
       }
@@ -155,7 +155,7 @@ class SegmentMergeSuite extends StateTest {
   test("a bucket that has expired is not looked at, if no rows are asked for") {
     withProvider() { provider =>
       val first = on(provider.getStore(0, None), rows, Width)
-      (0L until 300L).foreach(i => first.append(Left, rows(simple(i, i % 20, i))))
+      (0L until 300L).foreach(i => first.append(Side.Left, rows(simple(i, i % 20, i))))
       first.commit()
       val store = provider.getStore(1, None)
       val state = on(store, rows, Width, budget = 1)
@@ -163,7 +163,7 @@ class SegmentMergeSuite extends StateTest {
       // What is not there could not be read.
       val keys = store.iterator().map(_.key.copy()).toSeq
       keys.filter(key => key.getInt(0) == 1 && key.getLong(2) < 2).foreach(store.remove(_))
-      val expired = state.expired(Left, Array(200L), unmatched = false)
+      val expired = state.expired(Side.Left, Array(200L), unmatched = false)
       assert(!expired.next() && expired.evicted == 200)
       state.commit()
       assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1))
@@ -176,36 +176,36 @@ class SegmentMergeSuite extends StateTest {
     ) {
       withProvider() { provider =>
         val first = on(provider.getStore(0, None), rows, Width, budget)
-        (0L until 100L).foreach(i => first.append(Left, rows(simple(i, i, i))))
+        (0L until 100L).foreach(i => first.append(Side.Left, rows(simple(i, i, i))))
         first.commit()
         // As a semi join has it: each row meets its own, and leaves.
         val second = on(provider.getStore(1, None), rows, Width, budget)
-        (0L until 60L).foreach(i => second.append(Right, rows(simple(1000 + i, i, i))))
-        val matches = second.matches(Right, anyTime)
+        (0L until 60L).foreach(i => second.append(Side.Right, rows(simple(1000 + i, i, i))))
+        val matches = second.matches(Side.Right, anyTime)
         while (matches.next()) matches.removeOther()
-        evict(second, Right, unmatched = false, 100L)
+        evict(second, Side.Right, unmatched = false, 100L)
         second.commit()
-        assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "no marks apart")
-        assert(second.committedIndex.buffer(Left).segments.map(_.rows).toSeq == Seq(40))
+        assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "no flags apart")
+        assert(second.committedIndex.buffer(Side.Left).segments.map(_.rows).toSeq == Seq(40))
 
-        // Fewer than are left: marks apart, which cost less.
+        // Fewer than are left: flags apart, which cost less.
         val third = on(provider.getStore(2, None), rows, Width, budget)
-        third.append(Right, rows(simple(2000, 99, 0)))
-        val few = third.matches(Right, anyTime)
+        third.append(Side.Right, rows(simple(2000, 99, 0)))
+        val few = third.matches(Side.Right, anyTime)
         while (few.next()) few.removeOther()
-        evict(third, Right, unmatched = false, 200L)
+        evict(third, Side.Right, unmatched = false, 200L)
         third.commit()
         assert(reading(provider, 3)(kinds) == Map(0 -> 1, 1 -> 1, 2 -> 1))
-        assert(third.rows(Left) == 39)
+        assert(third.rows(Side.Left) == 39)
         val fourth = on(provider.getStore(3, None), rows, Width, budget)
-        assert(fourth.rows(Left) == 39)
-        evict(fourth, Left, unmatched = false, 200L)
+        assert(fourth.rows(Side.Left) == 39)
+        evict(fourth, Side.Left, unmatched = false, 200L)
         fourth.commit()
-        assert(reading(provider, 4)(kinds) == onlyHeader, "marks leave with their segment")
+        assert(reading(provider, 4)(kinds) == onlyHeader, "flags leave with their segment")
       }
     }
 
-  test("random batches leave as many values as there are segments and marks") {
+  test("random batches leave as many values as there are segments and flags") {
     seeds(default = 20) { seed =>
       withProvider(operator = seed) { provider =>
         val random = new Random(seed)
@@ -213,21 +213,21 @@ class SegmentMergeSuite extends StateTest {
         var cached: Option[JoinIndex] = None
         (0 until 15).foreach { batch =>
           val state = on(provider.getStore(batch.toLong, None), rows, Width, budget, cached)
-          Seq(Left, Right).foreach { side =>
+          Seq(Side.Left, Side.Right).foreach { side =>
             (0 until random.nextInt(40)).foreach { i =>
               state.append(side, rows(simple(i, random.nextInt(9), batch * 30 + random.nextInt(200))))
             }
             val matches = state.matches(side, anyTime)
             while (matches.next()) {
-              if (random.nextInt(4) == 0) matches.markOther()
+              if (random.nextInt(4) == 0) matches.flagOther()
               if (random.nextInt(9) == 0) matches.removeOther()
             }
           }
-          Seq(Left, Right).foreach(evict(state, _, unmatched = random.nextBoolean(), batch * 30L))
+          Seq(Side.Left, Side.Right).foreach(evict(state, _, unmatched = random.nextBoolean(), batch * 30L))
           state.commit()
           cached = Option.when(random.nextBoolean())(state.committedIndex)
-          val all = Seq(Left, Right).map(state.committedIndex.buffer).flatMap(_.segments)
-          val expected = Map(0 -> 1, 1 -> all.size, 2 -> all.count(_.marksInStore)).filter(_._2 > 0)
+          val all = Seq(Side.Left, Side.Right).map(state.committedIndex.buffer).flatMap(_.segments)
+          val expected = Map(0 -> 1, 1 -> all.size, 2 -> all.count(_.flagsInStore)).filter(_._2 > 0)
           assert(reading(provider, batch + 1L)(kinds) == expected, s"batch $batch, budget $budget")
           assert(all.forall(_.live > 0), s"batch $batch: what is empty is not kept")
         }

@@ -1,0 +1,85 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SessionWindow}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.plans.{Refused, StatefulNode}
+import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+
+/**
+ * A stateful operator of Spark's above operators of ours: tells these which columns it awaits, so that another column,
+ * whose watermark is lower, does not hold it up.
+ */
+private[streamjoin] object AwaitedColumns {
+
+  /** A row at the watermark may still come. Spark is given one microsecond less, so that it is not late there. */
+  val Lag = 1L
+
+  def apply(operator: LogicalPlan, lineage: WatermarkLineage): LogicalPlan = {
+    val found = for {
+      column <- awaited(operator)
+      child <- operator.children
+      watermark <- lineage.of(column, child).toSeq
+      output <- ColumnWatermark.outputs(watermark)
+    } yield (output, if (endsLater(column)) 0L else Lag)
+    val lags = found.groupMap(_._1.ordinal) { case (output, lag) => output.key -> lag }
+    refusal(operator, found.map(_._1)) match {
+      case Some(refusal) => Refused(operator.nodeName, operator.output, operator.children, refusal)
+      case None if lags.isEmpty => operator
+      case None => operator.mapChildren(tell(_, lags.transform((_, keys) => largest(keys))))
+    }
+  }
+
+  private def refusal(
+      operator: LogicalPlan,
+      awaited: Seq[ColumnWatermark.Output]
+  ): Option[AnalysisException] =
+    awaited
+      .flatMap(UndefinedWatermark.of(_, operator))
+      .headOption
+      .map(_.refused(s"The ${operator.nodeName} of Spark's above a join of two streams"))
+      .orElse(
+        Option.when(awaited.nonEmpty && goesByOneWatermark && operator.exists(emitsOnEviction))(
+          StreamJoinErrors.analysis("STREAMJOIN_SINGLE_WATERMARK", "operator" -> operator.nodeName)
+        )
+      )
+
+  private def goesByOneWatermark: Boolean = !SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE)
+
+  /** Spark's one watermark may have passed a row by the time it is emitted. */
+  private def emitsOnEviction(plan: LogicalPlan): Boolean = plan match {
+    case node: StatefulNode => node.emitsOnEviction
+    case _ => false
+  }
+
+  private def largest(lags: Iterable[(Int, Long)]): Map[Int, Long] = lags.groupMapReduce(_._1)(_._2)(math.max)
+
+  /** A window ends after each row in it. A session goes on with a row that comes just where it ends. */
+  private def endsLater(column: Attribute): Boolean =
+    EventTime.isWindow(column) && !column.metadata.contains(SessionWindow.marker)
+
+  /** The event-time columns whose watermark an operator awaits. */
+  private def awaited(operator: LogicalPlan): Seq[Attribute] =
+    (operator match {
+      case aggregate: Aggregate => aggregate.groupingExpressions.flatMap(_.references)
+      // Deduplication, whatever its keys are, looks for late rows by any of its columns.
+      case other if isDeduplication(other) || WatermarkLineage.isStateful(other) =>
+        other.children.flatMap(_.output)
+      case _ => Nil
+    }).filter(EventTime.isMarked)
+
+  private def isDeduplication(operator: LogicalPlan): Boolean = operator match {
+    case _: Deduplicate | _: DeduplicateWithinWatermark => true
+    case _ => false
+  }
+
+  /** Tells the nearest operators of ours below. Deduplication passes rows on as they come. */
+  private def tell(plan: LogicalPlan, lags: Map[Int, Map[Int, Long]]): LogicalPlan = plan match {
+    case node: StatefulNode => node.awaiting(lags.getOrElse(node.ordinal, Map.empty))
+    case stateful if WatermarkLineage.isStateful(stateful) => stateful
+    case other => other.mapChildren(tell(_, lags))
+  }
+}

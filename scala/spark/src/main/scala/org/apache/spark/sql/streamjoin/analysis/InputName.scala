@@ -1,0 +1,42 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Join, LogicalPlan, SubqueryAlias}
+import org.apache.spark.sql.streamjoin.watermark.Origin
+
+/**
+ * What the user calls an input.
+ *
+ * @param alias
+ *   as the condition has it: `o`; none where columns stand by their names alone
+ * @param table
+ *   the name behind the alias, where there is one: `orders`
+ */
+final private[streamjoin] case class InputName(alias: Option[String], table: String)
+
+private[streamjoin] object InputName {
+
+  /**
+   * The names around each mark of an analyzed query, below the join. Where the optimizer puts a source's columns in the
+   * place of the query's, their qualifiers are gone, so the names are read here.
+   */
+  def of(analyzed: LogicalPlan): Map[Origin, InputName] = {
+    def marks(
+        plan: LogicalPlan,
+        outer: Option[String],
+        inner: Option[String]
+    ): Seq[(EventTimeWatermark, Option[InputName])] =
+      plan match {
+        case mark: EventTimeWatermark =>
+          Seq(mark -> outer.map(alias => InputName(Some(alias), inner.getOrElse(alias))))
+        case SubqueryAlias(name, child) => marks(child, outer.orElse(Some(name.name)), Some(name.name))
+        case _: Join => plan.children.flatMap(marks(_, None, None))
+        case other => other.children.flatMap(marks(_, outer, inner))
+      }
+    val named = marks(analyzed, None, None)
+    Origin
+      .number(named.map(_._1.nodeId))
+      .zip(named)
+      .collect { case (origin, (_, Some(name))) => origin -> name }
+      .toMap
+  }
+}

@@ -1,0 +1,100 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import java.time.temporal.ChronoUnit.MICROS
+import java.time.{Duration, Instant, LocalDate}
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.streamjoin.time.BatchTime
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * A condition as text, for checkpoints: the same in every run of a query and with every version of Spark that gives it the
+ * same expressions. Neither the numbers of columns nor the time of a batch is in it, and no text that Spark makes.
+ *
+ *   - a column is `left.name` or `right.name`, after the input that it comes from;
+ *   - conjuncts and alternatives are sorted, and so are both sides of an equality; `a > b` is written `b < a`;
+ *   - functions stand by their names, and literals by their values.
+ */
+final private[streamjoin] class NormalForm(left: Seq[Attribute], right: Seq[Attribute]) {
+  private val names: Map[ExprId, String] =
+    NormalForm.columns("left", left) ++ NormalForm.columns("right", right)
+
+  def apply(condition: Expression): String = text(condition)
+
+  private def text(expression: Expression): String = expression match {
+    case column: Attribute => names.getOrElse(column.exprId, NormalForm.lasting(column.name))
+    case literal: Literal => NormalForm.literal(literal)
+    case Alias(child, _) => text(child)
+    case And(_, _) => all(expression, " AND ") { case And(l, r) => Seq(l, r) }
+    case Or(_, _) => all(expression, " OR ") { case Or(l, r) => Seq(l, r) }
+    case GreaterThan(l, r) => infix(r, "<", l)
+    case GreaterThanOrEqual(l, r) => infix(r, "<=", l)
+    case EqualTo(l, r) => Seq(l, r).map(text).sorted.mkString("(", " = ", ")")
+    case EqualNullSafe(l, r) => Seq(l, r).map(text).sorted.mkString("(", " <=> ", ")")
+    case TimestampAddInterval(time, interval, _) => infix(time, "+", interval)
+    case operator: BinaryOperator => infix(operator.left, operator.symbol, operator.right)
+    case cast: Cast => s"cast(${text(cast.child)} as ${cast.dataType.catalogString})"
+    case InSet(child, values) =>
+      s"in(${text(child)}, ${values.map(String.valueOf).toSeq.sorted.mkString(", ")})"
+    case time: BatchTime => s"current_batch_time(${time.dataType.catalogString})"
+    case time: CurrentBatchTimestamp => s"current_batch_time(${time.dataType.catalogString})"
+    case other => (other.children.map(text) ++ settings(other)).mkString(s"${name(other)}(", ", ", ")")
+  }
+
+  private def infix(left: Expression, symbol: String, right: Expression): String =
+    s"(${text(left)} $symbol ${text(right)})"
+
+  private def all(expression: Expression, separator: String)(
+      parts: PartialFunction[Expression, Seq[Expression]]
+  ): String = {
+    def flat(part: Expression): Seq[Expression] = parts.lift(part).fold(Seq(part))(_.flatMap(flat))
+    flat(expression).map(text).sorted.mkString("(", separator, ")")
+  }
+
+  private def name(expression: Expression): String = expression match {
+    case function: UserDefinedExpression => function.name
+    case other => other.prettyName
+  }
+
+  /** What a function has besides its arguments, such as the character that escapes others in a pattern. */
+  private def settings(expression: Expression): Seq[String] = expression.productIterator.collect {
+    case number: Int => number.toString
+    case number: Long => number.toString
+    case character: Char => NormalForm.quoted(character.toString)
+    case text: String => NormalForm.quoted(text)
+    case dataType: DataType => dataType.catalogString
+  }.toSeq
+}
+
+private[streamjoin] object NormalForm {
+
+  /** `RewriteWithExpression` numbers its columns over all queries of the application. */
+  def lasting(name: String): String = name.replaceAll("_common_expr_\\d+", "_common_expr")
+
+  /** The second column of one name has a number. */
+  private def columns(side: String, output: Seq[Attribute]): Map[ExprId, String] =
+    output
+      .distinctBy(_.exprId)
+      .groupBy(column => lasting(column.name))
+      .toSeq
+      .flatMap { case (name, alike) =>
+        alike.zipWithIndex.map { case (column, at) =>
+          column.exprId -> (if (at == 0) s"$side.$name" else s"$side.$name#${at + 1}")
+        }
+      }
+      .toMap
+
+  private def literal(literal: Literal): String = (literal.value, literal.dataType) match {
+    case (null, _) => "null"
+    case (value: UTF8String, _) => quoted(value.toString)
+    case (micros: Long, _: DayTimeIntervalType) => s"interval ${Duration.of(micros, MICROS)}"
+    case (micros: Long, TimestampType) => s"timestamp ${Instant.EPOCH.plus(micros, MICROS)}"
+    case (days: Int, DateType) => s"date ${LocalDate.ofEpochDay(days.toLong)}"
+    case (bytes: Array[Byte], _) => bytes.map(byte => f"$byte%02x").mkString("0x", "", "")
+    case (value, IntegerType | BooleanType) => value.toString
+    case (value, dataType) => s"$value ${dataType.catalogString}"
+  }
+
+  private def quoted(text: String): String = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+}

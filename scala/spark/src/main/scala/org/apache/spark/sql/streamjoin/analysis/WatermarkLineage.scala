@@ -1,0 +1,137 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import java.util.UUID
+
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.streamjoin.plans.StatefulNode
+import org.apache.spark.sql.streamjoin.time.{EventTime, LastInstant, LinearTime}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
+import org.apache.spark.sql.types.TimestampType
+
+/**
+ * Follows a column of an optimized plan down to the watermark that it carries. Pure: plans in, data out.
+ *
+ * @param origins
+ *   the marks of the whole query, by node and column
+ */
+final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Origin]) {
+  import ColumnWatermark._
+  import WatermarkLineage._
+
+  /**
+   * The watermark of a column of `plan`'s output, or none where it carries none. That of a window counts for the last
+   * instant in it.
+   */
+  def of(column: Attribute, plan: LogicalPlan): Option[ColumnWatermark] = plan match {
+    case mark: EventTimeWatermark =>
+      // A second mark takes the first one off (EventTimeWatermark.updateEventTimeColumn).
+      // Spark takes a mark on a window, and reads no times from it.
+      if (mark.eventTime.exprId == column.exprId && column.dataType == TimestampType)
+        origins.get((mark.nodeId, column.exprId)).map(Marked)
+      else None
+
+    case Project(list, child) =>
+      list.find(_.exprId == column.exprId).flatMap {
+        case attribute: Attribute => of(attribute, child)
+        case alias: Alias if EventTime.isWindow(column) => ofWindow(alias, child)
+        case Alias(LastInstant(window), _) => of(window, child)
+        case alias: Alias => ofSum(alias.child, child)
+        case _ => None
+      }
+
+    case Expand(projections, output, child) if EventTime.isWindow(column) =>
+      // Sliding windows: one projection for each window that a row is in.
+      val at = output.indexWhere(_.exprId == column.exprId)
+      if (at < 0) None
+      else
+        projections.head(at) match {
+          case attribute: Attribute => of(attribute, child)
+          case window => marks(window, child).headOption
+        }
+
+    case union: Union =>
+      val at = union.output.indexWhere(_.exprId == column.exprId)
+      val branches = union.children.map(child => of(child.output(at), child))
+      if (branches.forall(_.isDefined)) Some(Smallest(branches.flatten)) else None
+
+    case node: StatefulNode => node.outputWatermark(column)
+
+    // How far back its rows reach depends on its own state.
+    case join: Join if isStateful(join) => None
+
+    case stateful if isStateful(stateful) =>
+      if (EventTime.isMarked(column) || isLastInstant(column, stateful))
+        Some(Propagated(stateful.children.flatMap(givenToSpark)))
+      else None
+
+    case other =>
+      other.children.find(_.output.exists(_.exprId == column.exprId)).flatMap(of(column, _))
+  }
+
+  /** The watermarks that a stateful operator of Spark's is given from below (`PropagateWatermarkSimulator`). */
+  private def givenToSpark(plan: LogicalPlan): Seq[ColumnWatermark] = plan match {
+    case node: StatefulNode => node.outputWatermarksForSpark
+    case _: EventTimeWatermark => Seq(SparkWide)
+    case join: Join if isStateful(join) => Seq(Unknown)
+    case stateful if isStateful(stateful) => Seq(Propagated(stateful.children.flatMap(givenToSpark)))
+    case other => other.children.flatMap(givenToSpark)
+  }
+
+  /** Of a window that an aggregate groups by: Spark marks the column, but not in every branch of a union. */
+  private def isLastInstant(column: Attribute, stateful: LogicalPlan): Boolean = stateful match {
+    case aggregate: Aggregate =>
+      aggregate.aggregateExpressions.exists {
+        case alias @ Alias(LastInstant(window), _) =>
+          alias.exprId == column.exprId && EventTime.isMarked(window)
+        case _ => false
+      }
+    case _ => false
+  }
+
+  private def ofSum(expression: Expression, child: LogicalPlan): Option[ColumnWatermark] =
+    LinearTime
+      .of(expression)
+      .toOption
+      .collect { case LinearTime(Seq(base), Seq(), constant, below, _) =>
+        of(base, child)
+          .map(watermark => if (constant == below) watermark else Shifted(constant - below, watermark))
+      }
+      .flatten
+
+  /** `TimeWindowing` gives a window the metadata of its time column; the marked column under it is the one. */
+  private def ofWindow(alias: Alias, child: LogicalPlan): Option[ColumnWatermark] =
+    if (EventTime.isMarked(alias.toAttribute)) marks(alias.child, child).headOption else None
+
+  private def marks(expression: Expression, child: LogicalPlan): Seq[ColumnWatermark] =
+    expression.references.toSeq.filter(EventTime.isTime).flatMap(of(_, child))
+}
+
+private[streamjoin] object WatermarkLineage {
+
+  /** For the columns of an optimized plan, the whole of it. */
+  def within(query: LogicalPlan): WatermarkLineage = {
+    val marks = query.collect { case mark: EventTimeWatermark => mark }
+    new WatermarkLineage(
+      marks
+        .zip(Origin.number(marks.map(_.nodeId)))
+        .map { case (mark, origin) => (mark.nodeId, mark.eventTime.exprId) -> origin }
+        .toMap
+    )
+  }
+
+  /** Operators of Spark's that hold rows back by its own watermark. Deduplication passes rows on as they come. */
+  def isStateful(plan: LogicalPlan): Boolean = plan.isStreaming && (plan match {
+    case _: Aggregate | _: FlatMapGroupsWithState | _: TransformWithState => true
+    case _: FlatMapGroupsInPandasWithState | _: TransformWithStateInPySpark => true
+    case join: Join => join.left.isStreaming && join.right.isStreaming
+    case _ => false
+  })
+
+  /** The mark that a second one above would take off: on the same rows, with no operator of state between. */
+  def markBelow(plan: LogicalPlan): Option[EventTimeWatermark] = plan match {
+    case mark: EventTimeWatermark => Some(mark)
+    case stateful if isStateful(stateful) => None
+    case other => other.children.flatMap(markBelow).headOption
+  }
+}

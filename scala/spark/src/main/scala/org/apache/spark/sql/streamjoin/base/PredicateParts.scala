@@ -1,0 +1,10 @@
+package org.apache.spark.sql.streamjoin.base
+
+import org.apache.spark.sql.catalyst.expressions.{And, Expression, PredicateHelper}
+
+/** A condition as its conjuncts, and back. */
+private[streamjoin] object PredicateParts extends PredicateHelper {
+  def conjuncts(condition: Expression): Seq[Expression] = splitConjunctivePredicates(condition)
+
+  def all(conjuncts: Seq[Expression]): Option[Expression] = conjuncts.reduceLeftOption(And(_, _))
+}

@@ -1,0 +1,144 @@
+package org.apache.spark.sql.streamjoin.base
+
+import java.util.Locale
+import java.util.concurrent.TimeUnit
+
+import org.apache.spark.internal.config.{ConfigEntry, OptionalConfigEntry}
+import org.apache.spark.network.util.ByteUnit
+import org.apache.spark.sql.internal.SQLConf
+
+/** The settings under `spark.streamjoin.*`; `docs/reference.md` lists them, and a test compares the two. */
+private[streamjoin] object StreamJoinConf {
+
+  val Enabled: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.streamjoin.enabled")
+    .doc("Run joins of two streams on streamjoin. When false, all of them are left to Spark.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val Refuse = "refuse"
+  val Spark = "spark"
+
+  val Unbounded: ConfigEntry[String] = SQLConf
+    .buildConf("spark.streamjoin.unbounded")
+    .doc("What to do with a join that streamjoin refuses: refuse it, or hand it to Spark's own operator.")
+    .version("0.1.0")
+    .stringConf
+    .checkValues(Set(Refuse, Spark))
+    .createWithDefault(Refuse)
+
+  val WatermarkBeforeFilter: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.streamjoin.watermarkBeforeFilter")
+    .doc(
+      "A watermark sees the rows as withWatermark does, before filters that are written after it. When false, " +
+        "it stands where Spark has it: filters on other columns go below it."
+    )
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(false)
+
+  val MaxAccumulatedRecords: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.maxAccumulatedRecords")
+    .doc(
+      "A task whose buffers reach this number of rows, both sides together, fails the query before it commits."
+    )
+    .version("0.1.0")
+    .longConf
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefault(Long.MaxValue)
+
+  val IndexMemory: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.indexMemory")
+    .doc(
+      "How much memory a task's index of its rows may take. What is beyond it is left to the state store, and read " +
+        "back where a probe needs it."
+    )
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("512m")
+
+  val ExecutorIndexMemory: OptionalConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.executorIndexMemory")
+    .doc(
+      "How much memory the indexes of all tasks of an executor may take together, of all queries. While it is exceeded, an " +
+        "index that holds more than its fair share leaves rows to the state store. Without it, 40 % of the executor's heap."
+    )
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(_ > 0, "must be positive")
+    .createOptional
+
+  val BroadcastMemory: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.broadcastMemory")
+    .doc(
+      "How much memory the rows of a side that is sent to all tasks may take in each of them, for a join without an " +
+        "equality. A task that needs more fails the query before it commits."
+    )
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("512m")
+
+  val Count = "count"
+  val Keep = "keep"
+
+  val LateRows: ConfigEntry[String] = SQLConf
+    .buildConf("spark.streamjoin.lateRows")
+    .doc(
+      "What to do with rows that come late: count them, or keep them in the checkpoint for sj.late_rows as well."
+    )
+    .version("0.1.0")
+    .stringConf
+    .checkValues(Set(Count, Keep))
+    .createWithDefault(Count)
+
+  val LateRowsMaxAge: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.lateRows.maxAge")
+    .doc("How long late rows are kept.")
+    .version("0.1.0")
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("7d")
+
+  val LateRowsMaxBytes: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.lateRows.maxBytes")
+    .doc("How many bytes of late rows are kept; beyond them, the oldest go.")
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("1g")
+
+  val all: Seq[ConfigEntry[_]] = Seq(
+    Enabled,
+    Unbounded,
+    WatermarkBeforeFilter,
+    MaxAccumulatedRecords,
+    IndexMemory,
+    ExecutorIndexMemory,
+    BroadcastMemory,
+    LateRows,
+    LateRowsMaxAge,
+    LateRowsMaxBytes
+  )
+
+  /** A setting that does not exist would be ignored without a word. */
+  def checkNames(): Unit = {
+    val names = all.map(_.key)
+    SQLConf.get.getAllConfs.keys
+      .filter(_.toLowerCase(Locale.ROOT).startsWith("spark.streamjoin."))
+      .find(!names.contains(_))
+      .foreach { unknown =>
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_UNKNOWN_SETTING",
+          "setting" -> unknown,
+          "settings" -> names.mkString(", ")
+        )
+      }
+  }
+
+  def enabled: Boolean = SQLConf.get.getConf(Enabled)
+  def handsOver: Boolean = SQLConf.get.getConf(Unbounded) == Spark
+  def keepsLateRows: Boolean = SQLConf.get.getConf(LateRows) == Keep
+}

@@ -1,0 +1,68 @@
+package org.apache.spark.sql.streamjoin.base
+
+import java.util.{Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.ObjectMapper
+
+import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.AnalysisException
+
+/** The errors of streamjoin, as data: `streamjoin/error-conditions.json` has every message and SQLSTATE. */
+private[streamjoin] object StreamJoinErrors {
+
+  final case class Condition(name: String, template: String, sqlState: String) {
+    def message(parameters: Map[String, String]): String = {
+      val filled = parameters.foldLeft(template) { case (text, (key, value)) =>
+        text.replace(s"<$key>", value)
+      }
+      s"[$name] $filled SQLSTATE: $sqlState"
+    }
+  }
+
+  lazy val conditions: Map[String, Condition] = {
+    val in = getClass.getResourceAsStream("/streamjoin/error-conditions.json")
+    assert(in != null, "streamjoin/error-conditions.json is missing from the jar")
+    try
+      new ObjectMapper()
+        .readTree(in)
+        .properties()
+        .asScala
+        .map { entry =>
+          val template = entry.getValue.get("message").elements().asScala.map(_.asText).mkString("\n")
+          entry.getKey -> Condition(entry.getKey, template, entry.getValue.get("sqlState").asText)
+        }
+        .toMap
+    finally in.close()
+  }
+
+  /** Refused on the driver, before or while a query starts. */
+  def analysis(name: String, parameters: (String, String)*): AnalysisException = {
+    val condition = conditions(name)
+    val byName = parameters.toMap
+    new AnalysisException(
+      errorClass = name,
+      sqlState = condition.sqlState,
+      messageTemplate = condition.template,
+      messageParameters = byName,
+      cause = None,
+      message = Some(condition.message(byName))
+    )
+  }
+
+  /** Failed in a task. */
+  def runtime(name: String, parameters: (String, String)*): StreamJoinRuntimeException =
+    new StreamJoinRuntimeException(conditions(name), parameters.toMap)
+}
+
+/** A task of a join that cannot go on; what was committed before stays as it is. */
+final class StreamJoinRuntimeException private[streamjoin] (
+    condition: StreamJoinErrors.Condition,
+    parameters: Map[String, String]
+) extends RuntimeException(condition.message(parameters))
+    with SparkThrowable {
+  override def getCondition: String = condition.name
+  override def getSqlState: String = condition.sqlState
+  override def getMessageParameters: JMap[String, String] = parameters.asJava
+}

@@ -1,0 +1,318 @@
+package org.apache.spark.sql.streamjoin.operators
+
+import java.lang.ref.WeakReference
+import java.util.concurrent.CompletableFuture
+import java.util.{Collections, UUID, WeakHashMap}
+
+import scala.collection.mutable
+import scala.concurrent.duration.Duration
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.runtime.{
+  IncrementalExecution,
+  MicroBatchExecution,
+  MicroBatchExecutionContext,
+  MultipleWatermarkPolicy,
+  StreamExecution
+}
+import org.apache.spark.sql.internal.{SQLConf, SessionState}
+import org.apache.spark.sql.streamjoin.analysis.InputName
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.plans.StatefulNode
+import org.apache.spark.sql.streamjoin.watermark.{
+  KeyedWatermarkLog,
+  Origin,
+  QueryWatermarks,
+  WatermarkKeys,
+  WatermarkValues
+}
+import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
+
+/**
+ * The batch that is being planned, as our operators see it. This is the only file that knows how state and watermarks
+ * reach an operator: Spark fills in both for its own operators alone (`IncrementalExecution.StateOpIdRule`), but while
+ * it plans a batch the thread's local properties name the query, and the query leads to the batch.
+ *
+ * @param batch
+ *   the number of the batch
+ * @param late
+ *   the watermarks against which rows are late: those of the batch before, because an operator upstream still emits rows
+ *   down to them while it evicts in this batch
+ * @param eviction
+ *   the watermarks of this batch, applied after its rows
+ * @param sparkLate
+ *   Spark's own watermark of the batch before, in milliseconds
+ * @param sparkEviction
+ *   Spark's own watermark of this batch, in milliseconds
+ * @param hadoopConf
+ *   for the state stores; sent to the executors once in a run
+ * @param partitions
+ *   by the ordinal of the operator, those that are known in this run
+ */
+final private[streamjoin] class BatchBinding(
+    val batch: Long,
+    val late: QueryWatermarks,
+    val eviction: QueryWatermarks,
+    val sparkLate: Long,
+    val sparkEviction: Long,
+    val hadoopConf: Broadcast[SerializableConfiguration],
+    watermarkLog: KeyedWatermarkLog,
+    operatorLog: OperatorLog,
+    partitions: mutable.Map[Int, Int],
+    execution: IncrementalExecution
+) extends Logging {
+  import BatchBinding._
+
+  lazy val lateValues: WatermarkValues = late.values(sparkLate)
+  lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
+
+  /**
+   * The number of partitions of an operator, each with a state store of its own. It stays what it was in the first batch,
+   * for rows stay in the store of their partition.
+   *
+   * @param first
+   *   the number for a first batch, from that of Spark's own operators
+   */
+  def partitions(ordinal: Int, first: Int => Int): Int = partitions.getOrElseUpdate(
+    ordinal,
+    operatorLog.partitions(ordinal).getOrElse(first(execution.numStateStores))
+  )
+
+  /** Where the rows of an operator are. */
+  def stateInfo(ordinal: Int, partitions: Int): StatefulOperatorStateInfo = {
+    val operator = FirstOperatorId + ordinal
+    StatefulOperatorStateInfo(
+      execution.checkpointLocation,
+      execution.runId,
+      operator,
+      execution.currentBatchId,
+      partitions,
+      None,
+      execution.currentStateStoreCkptId.get(operator)
+    )
+  }
+
+  /**
+   * The watermarks of the batch for which Spark wants an operator's output watermark (`PropagateWatermarkSimulator`). It
+   * wants one for each batch: after the batch before it, to learn whether this one has to run; for the first batch of a run
+   * while that is planned, and then, where Spark had a watermark by then, before it that of the batch before.
+   */
+  def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
+    if (hasEnded) next.values(sparkWatermarkMs)
+    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) lateValues
+    else evictionValues
+
+  private val lateTaken = mutable.Set.empty[Int]
+
+  /** The folder of the late rows. */
+  def lateRows: Path = LateRows.folder(new Path(execution.checkpointLocation).getParent)
+
+  /** What the user calls the inputs. */
+  lazy val inputs: Map[Origin, InputName] = InputName.of(execution.analyzed)
+
+  /**
+   * The first step of an operator in a run: it has to be the one whose state is there, or it is recorded as the one whose
+   * state will be. The strategy takes this step when it plans an operator, because nothing else of ours runs before the
+   * first batch does.
+   */
+  def beginRun(node: StatefulNode, partitions: Int): Unit =
+    if (execution.isFirstBatch) {
+      val set = SQLConf.get.numShufflePartitions
+      operatorLog.verifyOrRecord(node, partitions)
+      if (batch > 0 && partitions != set)
+        logInfo(
+          s"Operator ${node.ordinal + 1} (${node.kind}) goes on with the $partitions partitions of its checkpoint, " +
+            s"not with the $set of spark.sql.shuffle.partitions"
+        )
+    }
+
+  /**
+   * The last step of a batch, once it has run: the watermarks of the next batch are worked out, and start to be written while
+   * Spark writes logs of its own. After a restart they are then as they would have been without one. Spark tells an operator
+   * that a batch is over by asking for its progress, and does so before it looks for the next batch; that is where
+   * this step is taken, once for all operators of the query.
+   */
+  def endBatch(): Unit = synchronized {
+    if (!hasEnded) {
+      val watermarks = eviction.after(execution.executedPlan)
+      ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, watermarks.entry)))
+    }
+  }
+
+  @volatile private var ended: Option[Ended] = None
+
+  private def hasEnded: Boolean = ended.isDefined
+
+  private def end: Ended =
+    ended.getOrElse(throw new IllegalStateException(s"batch $batch has not ended: endBatch() comes first"))
+
+  /** The watermarks of the next batch, once this one has ended; they are in the checkpoint. */
+  def next: QueryWatermarks = {
+    ThreadUtils.awaitResult(end.written, Duration.Inf)
+    end.watermarks
+  }
+
+  /** The newest event times that have come, this batch included, once it has ended. */
+  lazy val newest: Map[Origin, Long] = end.watermarks.newest(execution.executedPlan)
+
+  /** The binding of the batch after this one, for the same run. */
+  private def following(execution: IncrementalExecution): BatchBinding = {
+    if (batch % PurgeInterval == 0) purge(batch, watermarkLog, lateRows, hadoopConf.value.value)
+    val (sparkLate, sparkEviction) = sparkWatermarks(execution)
+    new BatchBinding(
+      batch + 1,
+      eviction,
+      next,
+      sparkLate,
+      sparkEviction,
+      hadoopConf,
+      watermarkLog,
+      operatorLog,
+      partitions,
+      execution
+    )
+  }
+}
+
+private[streamjoin] object BatchBinding {
+
+  /** What is known once a batch has ended. */
+  final private case class Ended(watermarks: QueryWatermarks, written: CompletableFuture[Void])
+
+  /** Spark numbers its own stateful operators from 0. */
+  val FirstOperatorId = 1000L
+
+  private val PurgeInterval = 10
+
+  /**
+   * The operators of a batch share one: its next watermarks are written once. It lives as long as a plan that holds it. One
+   * thread plans a batch.
+   */
+  private val bindings =
+    Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
+
+  /** The batch that this thread plans, or none where a plan is only being explained. */
+  def current(session: SparkSession): Option[BatchBinding] = planned(session).map {
+    case (context, execution) =>
+      Option(bindings.get(execution)).flatMap(known => Option(known.get)).getOrElse {
+        val made = bind(session, context, execution)
+        bindings.put(execution, new WeakReference(made))
+        made
+      }
+  }
+
+  /** The time of the batch that this thread plans, as it is in the offset log, in milliseconds. */
+  def currentTime(session: SparkSession): Option[Long] =
+    planned(session).map(_._2.offsetSeqMetadata.batchTimestampMs)
+
+  private def planned(session: SparkSession): Option[(MicroBatchExecutionContext, IncrementalExecution)] =
+    for {
+      id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
+      classic = session.asInstanceOf[ClassicSession]
+      query <- Option(classic.sharedState.activeStreamingQueries.get(UUID.fromString(id)))
+      latest <- query match {
+        case micro: MicroBatchExecution => Option(micro.getLatestExecutionContext())
+        case _ => None
+      }
+      context <- latest match {
+        case batch: MicroBatchExecutionContext => Some(batch)
+        case _ => None
+      }
+      execution <- Option(context.executionPlan)
+    } yield (context, execution)
+
+  // Asking the current execution for its executed plan would recurse: it is what is being made.
+  private def bind(
+      session: SparkSession,
+      context: MicroBatchExecutionContext,
+      execution: IncrementalExecution
+  ): BatchBinding =
+    previous(context)
+      .filter(_.batch == execution.currentBatchId - 1)
+      .map(_.following(execution))
+      .getOrElse(resumed(session, execution))
+
+  private def previous(
+      context: MicroBatchExecutionContext
+  ): Option[BatchBinding] =
+    for {
+      before <- context.previousContext
+      execution <- Option(before.executionPlan)
+      binding <- StreamingQueryPlanTraverseHelper
+        .collectFromUnfoldedPlan(execution.executedPlan) { case node: StatefulNodeExec => node.binding }
+        .flatten
+        .headOption
+    } yield binding
+
+  /** Removes what no batch needs any more. */
+  private def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
+    val conf = SQLConf.get
+    log.purge(batch - conf.minBatchesToRetain)
+    if (StreamJoinConf.keepsLateRows)
+      LateRows.purge(
+        lateRows,
+        hadoopConf,
+        conf.getConf(StreamJoinConf.LateRowsMaxAge),
+        conf.getConf(StreamJoinConf.LateRowsMaxBytes)
+      )
+  }
+
+  /** The first batch of a run: from the checkpoint. */
+  private def resumed(session: SparkSession, execution: IncrementalExecution): BatchBinding = {
+    val checkpoint = new Path(execution.checkpointLocation).getParent
+    val keys = WatermarkKeys.of(execution.analyzed)
+    val log = new KeyedWatermarkLog(session, checkpoint)
+    val operatorLog = new OperatorLog(session, checkpoint)
+    val batch = execution.currentBatchId
+    // What follows from a batch that is done again is found again; a first batch that was never committed binds nobody.
+    log.purgeAfter(if (batch == 0) -1 else batch)
+    if (batch == 0) operatorLog.purgeAfter(-1)
+    val (sparkLate, sparkEviction) = sparkWatermarks(execution)
+
+    val late =
+      if (batch == 0) QueryWatermarks.none(keys)
+      else QueryWatermarks(keys, log.readOfLast(batch - 1, keys).millis)
+    val eviction = log.read(batch, keys).map(entry => QueryWatermarks(keys, entry.millis)).getOrElse {
+      val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
+      val watermarks = floor.fold(late)(late.atLeast)
+      log.add(batch, watermarks.entry)
+      watermarks
+    }
+    val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
+    val folder = LateRows.folder(checkpoint)
+    if (StreamJoinConf.keepsLateRows) LateRows.prepare(folder, hadoopConf)
+    // A run may be shorter than the interval.
+    purge(batch, log, folder, hadoopConf)
+    new BatchBinding(
+      batch,
+      late,
+      eviction,
+      sparkLate,
+      sparkEviction,
+      SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
+      log,
+      operatorLog,
+      mutable.Map.empty,
+      execution
+    )
+  }
+
+  /** Spark's committed watermark is below that of every key under its `min` policy: each of its watermarks is one of ours. */
+  private def resumesFromSpark: Boolean =
+    SQLConf.get.getConf(
+      SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY
+    ) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME
+
+  private def sparkWatermarks(execution: IncrementalExecution): (Long, Long) = (
+    execution.prevOffsetSeqMetadata.map(_.batchWatermarkMs).getOrElse(0L),
+    execution.offsetSeqMetadata.batchWatermarkMs
+  )
+}

@@ -1,0 +1,96 @@
+package org.apache.spark.sql.streamjoin.operators
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, StatefulNode}
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+
+/**
+ * `<checkpoint>/stream-joins/<n>`: our operators of a query, by ordinal, each written before its first batch.
+ *
+ * @param checkpoint
+ *   the checkpoint's folder
+ */
+final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: Path)
+    extends JsonLog[OperatorRecord](session, checkpoint, OperatorLog.Directory) {
+  import OperatorLog._
+
+  override protected def version: Int = 2
+
+  override protected def toJson(entry: OperatorRecord, root: ObjectNode): Unit = {
+    root.put(KindKey, entry.kind).put(PartitionsKey, entry.partitions)
+    entry.properties.toSeq.sorted.foreach { case (name, value) => root.put(name, value) }
+  }
+
+  override protected def fromJson(root: JsonNode): OperatorRecord = {
+    val texts =
+      root.properties().asScala.filter(_.getKey != "version").map(e => e.getKey -> e.getValue.asText).toMap
+    OperatorRecord(
+      texts.getOrElse(KindKey, throw unreadable(s"it has no $KindKey")),
+      texts
+        .get(PartitionsKey)
+        .flatMap(_.toIntOption)
+        .getOrElse(throw unreadable(s"it has no $PartitionsKey")),
+      texts -- Seq(KindKey, PartitionsKey)
+    )
+  }
+
+  /** With how many partitions an operator has begun. */
+  def partitions(ordinal: Int): Option[Int] = get(ordinal.toLong).map(_.partitions)
+
+  /** What the query says of an operator has to be as it was when it was recorded, if it was. */
+  def verifyWritten(node: StatefulNode): Unit = verify(node, _.written)
+
+  /** Before the first batch of a run. */
+  def verifyOrRecord(node: StatefulNode, partitions: Int): Unit = {
+    val now = node.description
+    if (!add(node.ordinal.toLong, OperatorRecord(now.kind, partitions, now.all))) verify(node, _.all)
+  }
+
+  private def verify(node: StatefulNode, properties: OperatorDescription => Map[String, String]): Unit =
+    get(node.ordinal.toLong).foreach { recorded =>
+      val now = node.description
+      val before = recorded.properties + (KindKey -> recorded.kind)
+      (Seq(KindKey -> now.kind) ++ properties(now).toSeq.sorted).foreach { case (name, is) =>
+        val was = before.getOrElse(name, "nothing")
+        if (was != is) throw changed(checkpoint, name, was, is)
+      }
+    }
+}
+
+/**
+ * An operator as it is recorded.
+ *
+ * @param partitions
+ *   with how many it has begun; the number stays, for the rows stay in the store of their partition
+ */
+final private[streamjoin] case class OperatorRecord(
+    kind: String,
+    partitions: Int,
+    properties: Map[String, String]
+)
+
+private[streamjoin] object OperatorLog {
+  val Directory = "stream-joins"
+
+  private val KindKey = "kind"
+  private val PartitionsKey = "partitions"
+
+  /** What is compared where the numbers of operators differ. */
+  val Number = "number_of_operators"
+
+  /** The error for a property that is no longer what it was. */
+  def changed(checkpoint: Path, what: String, was: String, is: String): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_CHECKPOINT_CHANGED",
+      "checkpoint" -> checkpoint.toString,
+      "what" -> what,
+      "was" -> was,
+      "is" -> is
+    )
+}

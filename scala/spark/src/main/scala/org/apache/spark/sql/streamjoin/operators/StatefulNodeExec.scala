@@ -1,0 +1,237 @@
+package org.apache.spark.sql.streamjoin.operators
+
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streaming.StateOperatorProgress
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
+import org.apache.spark.sql.types.StructType
+
+import streamjoin.core.Watermark
+
+/**
+ * What all our operators that keep state have in common: the batch that they are bound to, the watermarks that they
+ * receive and emit, one state store for each partition, and their progress.
+ *
+ * Watermark keys number the event-time columns of the inputs, from the first input to the last.
+ */
+private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWriter {
+
+  /** Its place among our operators of the query, from the inputs up: the number of its state. */
+  def ordinal: Int
+
+  /** The batch, or none where the plan is only explained. */
+  def binding: Option[BatchBinding]
+
+  /** By watermark key. */
+  def watermarks: IndexedSeq[ColumnWatermark]
+
+  /** The smallest of these is what Spark's stateful operators above are given. */
+  protected def outputWatermarksForSpark: Seq[ColumnWatermark]
+
+  /**
+   * By watermark key: a row with a lower time is evicted.
+   *
+   * @param received
+   *   the watermarks by key, in microseconds
+   */
+  protected def evictionLimits(received: IndexedSeq[Long]): IndexedSeq[Long]
+
+  /**
+   * With how many partitions the operator begins.
+   *
+   * @param stores
+   *   the number for Spark's own operators
+   */
+  protected def firstPartitions(stores: Int): Int
+
+  /** Of the keys and the values in the state store. */
+  protected def storeSchema: (StructType, StructType)
+
+  /** Figures for the progress, in milliseconds, beside those that come from tasks. */
+  protected def progressFigures: Seq[(String, Long)]
+
+  // Partitions and watermarks.
+
+  override val stateInfo: Option[StatefulOperatorStateInfo] =
+    binding.map(batch => batch.stateInfo(ordinal, batch.partitions(ordinal, firstPartitions)))
+
+  final def numPartitions: Int =
+    stateInfo.map(_.numPartitions).getOrElse(firstPartitions(conf.numShufflePartitions))
+
+  /** By watermark key, in microseconds: a row with a lower time is late. */
+  final protected lazy val late: IndexedSeq[Long] = received(_.lateValues)
+
+  /** By watermark key, in microseconds: the watermarks that evict in this batch, after its rows. */
+  final protected lazy val eviction: IndexedSeq[Long] = received(_.evictionValues)
+
+  private def received(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
+    binding.fold(watermarks.map(_ => Watermark.Undefined)) { batch =>
+      val values = of(batch)
+      watermarks.map(_.value(values))
+    }
+
+  /** Spark passes its own watermark, which says less than what the operator knows. */
+  override def produceOutputWatermark(sparkWatermarkMs: Long): Option[Long] =
+    binding.map { batch =>
+      val values = batch.takeForOutputWatermark(ordinal, sparkWatermarkMs)
+      math.max(microsToMillis(outputWatermarksForSpark.map(_.value(values)).min), 0L)
+    }
+
+  /** When, and only when, the watermarks have moved far enough to evict a row. */
+  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
+    val values = batch.next.values(sparkWatermarkMs)
+    val limits = evictionLimits(watermarks.map(_.value(values)))
+    lowestTimes.value.exists { case (key, lowest) => lowest < limits(key) }
+  }
+
+  /** The lowest time that is kept, by watermark key, over all tasks. */
+  final protected val lowestTimes: LowestTimes = {
+    val accumulator = new LowestTimes
+    sparkContext.register(accumulator)
+    accumulator
+  }
+
+  // State stores.
+
+  override def validateAndMaybeEvolveStateSchema(
+      hadoopConf: Configuration,
+      batchId: Long,
+      stateSchemaVersion: Int
+  ): List[StateSchemaValidationResult] = {
+    val (keys, values) = storeSchema
+    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, keys, 0, values)
+    List(
+      StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
+        getStateInfo,
+        hadoopConf,
+        List(schema),
+        session.sessionState,
+        stateSchemaVersion
+      )
+    )
+  }
+
+  private lazy val storeConf = new StateStoreConf(storeSettings)
+
+  /** Of a store that is only read: what it would report to the driver would stay there for ever. */
+  private lazy val quietStoreConf = {
+    val quiet = storeSettings
+    quiet.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
+    new StateStoreConf(quiet)
+  }
+
+  /** RocksDB uploads a snapshot with every commit unless it may write changelogs. So it may, unless the user says otherwise. */
+  private def storeSettings: SQLConf = {
+    val settings = conf.clone()
+    // RocksDBConf, too, takes the name in any case.
+    if (!settings.getAllConfs.keys.exists(_.equalsIgnoreCase(StatefulNodeExec.Changelogs)))
+      settings.setConfString(StatefulNodeExec.Changelogs, "true")
+    settings
+  }
+
+  /** What tasks need and only the driver can make. */
+  final protected def makeOnDriver(): Unit = {
+    metrics: Unit
+    storeConf: Unit
+    quietStoreConf: Unit
+  }
+
+  final protected def storeId(partition: Int): StateStoreProviderId =
+    StateStoreProviderId(getStateInfo, partition, StateStoreId.DEFAULT_STORE_NAME)
+
+  /** The store of a task's partition, at the version that the batch starts from. What is not committed is given up. */
+  final protected def openStore(partition: Int, hadoopConf: Configuration): StateStore = {
+    val (info, (keys, values)) = (getStateInfo, storeSchema)
+    val store = StateStore.get(
+      storeId(partition),
+      keys,
+      values,
+      NoPrefixKeyStateEncoderSpec(keys),
+      info.storeVersion,
+      info.getStateStoreCkptId(partition).map(_.head),
+      None,
+      useColumnFamilies = false,
+      storeConf,
+      hadoopConf
+    )
+    // A task that ends before its output is used up has not committed.
+    TaskContext.get().addTaskCompletionListener[Unit](_ => if (!store.hasCommitted) store.abort())
+    store
+  }
+
+  /** Reads the store of another partition, at the version that the batch starts from. */
+  final protected def readStore(partition: Int, hadoopConf: Configuration)(
+      read: ReadStateStore => Unit
+  ): Unit = {
+    val (info, (keys, values)) = (getStateInfo, storeSchema)
+    val provider = StateStoreProvider.createAndInit(
+      // Not the one that the partition's own task is at work with, if that runs here: a store serves one task at a time.
+      storeId(partition).copy(queryRunId = UUID.randomUUID()),
+      keys,
+      values,
+      NoPrefixKeyStateEncoderSpec(keys),
+      useColumnFamilies = false,
+      quietStoreConf,
+      new Configuration(hadoopConf),
+      useMultipleValuesPerKey = false,
+      None
+    )
+    try {
+      val store = provider.getReadStore(info.storeVersion, info.getStateStoreCkptId(partition).map(_.head))
+      try read(store)
+      finally store.release()
+    } finally provider.close()
+  }
+
+  /**
+   * Reports a store that is committed.
+   *
+   * @param indexBytes
+   *   what the task keeps of it in memory besides
+   */
+  final protected def reportStore(store: StateStore, indexBytes: Long): Unit = {
+    val storeMetrics = store.metrics
+    longMetric("stateMemory") += storeMetrics.memoryUsedBytes + indexBytes
+    setStoreCustomMetrics(storeMetrics.customMetrics)
+    setStoreInstanceMetrics(storeMetrics.instanceMetrics)
+    setOperatorMetrics()
+    if (StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf)) {
+      val info = store.getStateStoreCheckpointInfo()
+      setStateStoreCheckpointInfo(
+        StatefulOpStateStoreCheckpointInfo(
+          info.partitionId,
+          info.batchVersion,
+          info.stateStoreCkptId.map(Array(_)),
+          info.baseStateStoreCkptId.map(Array(_))
+        )
+      )
+    }
+  }
+
+  // Progress.
+
+  override def getProgress(): StateOperatorProgress = {
+    // Spark asks for the progress once a batch is over (`ProgressReporter.finishTrigger`).
+    binding.foreach(_.endBatch())
+    val progress = super.getProgress()
+    progress.customMetrics.put(StatefulNodeExec.Number, ordinal + 1L)
+    for ((name, figure) <- progressFigures) progress.customMetrics.put(name, figure)
+    progress
+  }
+}
+
+private[streamjoin] object StatefulNodeExec {
+
+  /** In the progress: the number of the operator in the query, from 1. */
+  val Number = "join"
+
+  private val Changelogs = s"${RocksDBConf.ROCKSDB_SQL_CONF_NAME_PREFIX}.changelogCheckpointing.enabled"
+}

@@ -1,0 +1,102 @@
+package org.apache.spark.sql.streamjoin.operators.interval
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.streamjoin.analysis.RowConstraintsOf
+import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, StatefulNode}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
+
+import streamjoin.core.{JoinType, Side}
+
+/**
+ * The interval join, recognised and bounded.
+ *
+ * @param condition
+ *   what is left of the join condition for a pair of rows whose keys are equal: everything but the equalities
+ * @param times
+ *   the event-time columns by watermark key: expressions of the node, so that they stay in the inputs and follow when
+ *   a rule renames a column
+ */
+final private[streamjoin] case class IntervalJoin(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    condition: Option[Expression],
+    times: Seq[Attribute],
+    plan: JoinPlan
+) extends BinaryNode
+    with StatefulNode {
+
+  override def output: Seq[Attribute] = plan.output(left.output, right.output)
+
+  override def kind: String = IntervalJoin.Kind
+
+  override def ordinal: Int = plan.ordinal
+
+  override def typeName: String = plan.joinType.name
+
+  override def outputWatermark(column: Attribute): Option[ColumnWatermark] = {
+    val key = times.indexWhere(_.exprId == column.exprId)
+    if (key < 0) None else Some(plan.outputWatermark(key))
+  }
+
+  override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+
+  override def awaiting(lags: Map[Int, Long]): IntervalJoin = copy(plan = plan.awaiting(lags))
+
+  override def emitsOnEviction: Boolean = Side.both.exists(plan.joinType.pads)
+
+  /** As Spark's own joins: a joined row is final, a padded one need not be. */
+  override def runsInUpdateMode: Boolean =
+    plan.joinType == JoinType.Inner || plan.joinType == JoinType.LeftSemi
+
+  override def undefinedWatermark(key: Int, waiting: String): AnalysisException =
+    Refusals.undefinedWatermark(this, key, waiting)
+
+  override def description: OperatorDescription = JoinDescription.of(this)
+
+  /**
+   * Pairs satisfy the bounds of the join. A padded row has what its own side has, and nulls in all times of the other side,
+   * about which a constraint says nothing.
+   */
+  override lazy val rowConstraints: RowConstraints = {
+    val joinType = plan.joinType
+    val sides: Map[Side, (LogicalPlan, RowConstraints)] =
+      Map(Side.Left -> (left -> RowConstraintsOf(left)), Side.Right -> (right -> RowConstraintsOf(right)))
+    val own = plan.found.map { bound =>
+      val source = RowConstraint.Source(Some(plan.ordinal), bound.conjunct)
+      RowConstraint(bound.out.exprId, bound.in.exprId, bound.postpone, Seq(source))
+    }
+    val both = sides(Side.Left)._2 ++ sides(Side.Right)._2
+    val met = RowConstraints(RowConstraints.tightest(both.all ++ own), both.present)
+      .closed(own.flatMap(bound => Seq(bound.out, bound.in)).toSet)
+    val padded = Side.both.filter(joinType.pads)
+    val result =
+      if (padded.isEmpty) met
+      else {
+        def alone(constraint: RowConstraint): Boolean = padded.exists { side =>
+          val columns = sides(side)._1.outputSet.map(_.exprId).toSet
+          columns(constraint.out) && columns(constraint.in)
+        }
+        val kept = met.all.filterNot(alone) ++ padded.flatMap(sides(_)._2.all)
+        // Both sides padded: no column is there in every row.
+        RowConstraints(
+          RowConstraints.tightest(kept),
+          if (padded.size == 1) sides(padded.head)._2.present else Set.empty
+        )
+      }
+    result.within(outputSet)
+  }
+
+  /** Not what the rows of the batch say: rows of its state come out too, however small the batch is. */
+  override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): IntervalJoin =
+    copy(left = newLeft, right = newRight)
+}
+
+private[streamjoin] object IntervalJoin {
+  val Kind = "interval_join"
+}

@@ -1,0 +1,258 @@
+package org.apache.spark.sql.streamjoin.operators.interval
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, LateRows, LateRowsWriter, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinState, SegmentStore}
+import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+import org.apache.spark.sql.types.{MapType, StructType, VariantType}
+import org.apache.spark.util.CompletionIterator
+
+import streamjoin.core.{JoinType, Side}
+
+/**
+ * The interval join of two streams, with state bounded by the watermarks of its event-time columns.
+ *
+ * {{{
+ *   orders -- hash(order_id) --+                        +-- orders kept 1 hour --+
+ *                              +-- task: probe, emit ---+                        +-- state store
+ *   deliveries - hash(order_id)+                        +-- deliveries kept 0 s -+   (one per task)
+ * }}}
+ *
+ * State gets bounded by the time bounds in the condition. With `d.time BETWEEN o.time AND o.time + 1 hour`, a delivery
+ * of 12:00 can only belong to an order of 11:00 or later. Once the watermark of `d.time` has reached 12:00, no delivery
+ * before 12:00 is still to come, so orders before 11:00 can leave; the other way round, once that of `o.time` has reached
+ * 12:00, deliveries before 12:00 can leave. The two watermarks are each column's own: a stalled stream holds back the
+ * state of its partner, and nothing else in the query.
+ *
+ * @param join
+ *   what to do, in numbers
+ * @param binding
+ *   the batch, or none where the plan is only explained
+ */
+final private[streamjoin] case class IntervalJoinExec(
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    condition: Option[Expression],
+    times: Seq[Attribute],
+    join: JoinPlan,
+    @transient override val binding: Option[BatchBinding],
+    left: SparkPlan,
+    right: SparkPlan
+) extends BinaryExecNode
+    with StatefulNodeExec {
+
+  override def shortName: String = IntervalJoinExec.OperatorName
+
+  override def output: Seq[Attribute] = join.output(left.output, right.output)
+
+  override def ordinal: Int = join.ordinal
+
+  /** Rows that go to every task go to no more than can run at once. */
+  override protected def firstPartitions(stores: Int): Int = join.routing match {
+    case Routing.ByKey => stores
+    case _: Routing.Spread => math.min(stores, sparkContext.defaultParallelism)
+    case Routing.OneTask => 1
+  }
+
+  override def requiredChildDistribution: Seq[Distribution] = join.routing match {
+    case Routing.ByKey => Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))
+    case Routing.OneTask => Seq(AllTuples, AllTuples)
+    case Routing.Spread(broadcast) =>
+      Side.both.map { side =>
+        // The strategy has sent it to all tasks.
+        if (side == broadcast) UnspecifiedDistribution
+        else StatefulOpClusteredDistribution(spreadBy(plan(side).output), numPartitions)
+      }
+  }
+
+  private def plan(side: Side): SparkPlan = if (side == Side.Left) left else right
+
+  /** The whole row, as far as it has a hash: a row goes to the same task in every attempt. */
+  private def spreadBy(columns: Seq[Attribute]): Seq[Attribute] =
+    columns.filterNot(_.dataType.existsRecursively {
+      case _: MapType | VariantType => true
+      case _ => false
+    })
+
+  /** A padded row lies where its key was, which the keys of the other side do not say. */
+  override def outputPartitioning: Partitioning = (join.routing, join.joinType) match {
+    case (Routing.Spread(broadcast), _) => plan(broadcast.other).outputPartitioning
+    case (_, JoinType.Inner) =>
+      PartitioningCollection(Seq(left.outputPartitioning, right.outputPartitioning))
+    case (_, JoinType.LeftOuter | JoinType.LeftSemi | JoinType.LeftAnti) => left.outputPartitioning
+    case (_, JoinType.RightOuter) => right.outputPartitioning
+    case (_, JoinType.FullOuter) => UnknownPartitioning(left.outputPartitioning.numPartitions)
+  }
+
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): IntervalJoinExec =
+    copy(left = newLeft, right = newRight)
+
+  // Watermarks and state.
+
+  override def watermarks: IndexedSeq[ColumnWatermark] = join.watermarks
+
+  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = join.outputWatermarksForSpark
+
+  override protected def evictionLimits(received: IndexedSeq[Long]): IndexedSeq[Long] =
+    received.indices.map(key => join.bounds.evictionLimit(key, received))
+
+  override protected def storeSchema: (StructType, StructType) =
+    (SegmentStore.KeySchema, SegmentStore.ValueSchema)
+
+  // Execution.
+
+  override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
+    Metric.all.map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    makeOnDriver()
+    val spec = TaskSpec.of(this, late, evictionLimits(eviction))
+    val hadoopConf = binding.get.hadoopConf
+    left
+      .execute()
+      .stateStoreAwareZipPartitions(
+        right.execute(),
+        getStateInfo,
+        stateStoreNames,
+        session.sessionState.streamingQueryManager.stateStoreCoordinator
+      )((partition, leftRows, rightRows) =>
+        runTask(spec, hadoopConf.value.value, partition, leftRows, rightRows)
+      )
+  }
+
+  private def runTask(
+      spec: TaskSpec,
+      hadoopConf: Configuration,
+      partition: Int,
+      leftRows: Iterator[InternalRow],
+      rightRows: Iterator[InternalRow]
+  ): Iterator[InternalRow] = {
+    val begun = System.nanoTime()
+    val store = openStore(partition, hadoopConf)
+    val state = new JoinState(
+      store,
+      Side.both.map(spec.sides(_).layout),
+      Side.both.map(spec.sides(_).bucketWidth),
+      spec.indexMemory,
+      IndexCache.take(storeId(partition)),
+      spec
+        .guest(partition)
+        .map(JoinState.Guest(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, hadoopConf))),
+      ExecutorMemory.limit(spec.executorIndexMemory)
+    )
+    TaskContext.get().addTaskCompletionListener[Unit](_ => state.close())
+    longMetric(Metric.LoadTimeMs) += millisSince(begun)
+
+    val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
+    TaskContext.get().addTaskCompletionListener[Unit](_ => lateRows.foreach(_.abort()))
+
+    val updating = System.nanoTime()
+    val task = new JoinTask(spec, partition, state, taskMetrics, lateRows)
+    val numOutputRows = longMetric("numOutputRows")
+    val output = task.run(leftRows, rightRows).map { row =>
+      numOutputRows += 1
+      row
+    }
+    CompletionIterator[InternalRow, Iterator[InternalRow]](
+      output, {
+        task.finish()
+        longMetric("allUpdatesTimeMs") += millisSince(updating)
+        // Before the state: what is committed has its late rows.
+        lateRows.foreach(_.commit())
+        commit(store, partition, state)
+      }
+    )
+  }
+
+  private def commit(
+      store: StateStore,
+      partition: Int,
+      state: JoinState
+  ): Unit = {
+    longMetric("commitTimeMs") += timeTakenMs(state.commit())
+    Side.both.foreach { side =>
+      if (!state.isGuest(side)) {
+        longMetric("numTotalStateRows") += state.rows(side)
+        longMetric(Metric.rowsInState(side)) += state.rows(side)
+      }
+      join.bounds.bounded(side).zipWithIndex.foreach { case (key, at) =>
+        state.lowest(side, at).foreach(lowest => lowestTimes.add(key -> lowest))
+      }
+    }
+    val size = state.size
+    longMetric(Metric.IndexBytes) += size.index
+    longMetric(Metric.PayloadBytes) += size.payload
+    longMetric(Metric.SegmentBytes) += size.stored
+    longMetric(Metric.Segments) += size.segments
+    longMetric(Metric.SegmentsOnDisk) += size.unloaded
+    reportStore(store, size.index)
+    // Last of all: from here on the index may be another task's.
+    IndexCache.put(storeId(partition), state.handOver())
+  }
+
+  private def taskMetrics: TaskMetrics = TaskMetrics(
+    joined = longMetric(Metric.JoinedRows),
+    padded = longMetric(Metric.PaddedRows),
+    late = longMetric("numRowsDroppedByWatermark"),
+    lateBySide = Side.both.map(side => side -> longMetric(Metric.lateRows(side))).toMap,
+    evicted = longMetric(Metric.EvictedRows),
+    removed = longMetric("numRemovedStateRows"),
+    kept = longMetric("numUpdatedStateRows"),
+    timeMs = Side.both.map(side => side -> longMetric(Metric.timeMs(side))).toMap,
+    evictTimeMs = longMetric(Metric.EvictTimeMs),
+    removalsTimeMs = longMetric("allRemovalsTimeMs")
+  )
+
+  private def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
+
+  // The story: EXPLAIN and progress.
+
+  /**
+   * For each event-time column its watermark, once there is one, and how far that is behind the newest row of the column;
+   * and how far the column with the lowest watermark is behind the one with the highest.
+   */
+  override protected def progressFigures: Seq[(String, Long)] =
+    words.figures(origin => binding.flatMap(_.newest.get(origin)))
+
+  override def nodeName: String = "StreamIntervalJoin"
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${description.mkString(", ")}"
+
+  override def verboseStringWithOperatorId(): String =
+    s"$formattedNodeName\n${description.map(line => s"  $line").mkString("\n")}\n"
+
+  /** What is needed to keep late rows, where they are asked for. */
+  private[interval] def lateRows: Option[LateRows.Spec] =
+    binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
+      val inputs = Side.both.map { side =>
+        side -> LateRows.Input(names.name(side), join.keys(side).map(times), plan(side).output)
+      }
+      LateRows.Spec(batch.lateRows.toString, batch.batch, join.ordinal + 1, inputs.toMap)
+    }
+
+  @transient private lazy val names: JoinNames = binding match {
+    case Some(batch) => JoinNames.of(join, times, left.output, right.output, batch.inputs)
+    case None => JoinNames.qualified(left.output, right.output, leftKeys ++ rightKeys ++ condition)
+  }
+
+  @transient private lazy val words = new JoinWords(join, times, names, eviction)
+
+  private def description: Seq[String] = words.description(leftKeys, rightKeys, condition, numPartitions)
+}
+
+private[streamjoin] object IntervalJoinExec {
+
+  /** As in the progress. `EXPLAIN` has it with a capital letter, as Spark's operators have. */
+  val OperatorName = "streamIntervalJoin"
+}

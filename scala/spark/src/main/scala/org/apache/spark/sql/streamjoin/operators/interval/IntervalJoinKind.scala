@@ -1,0 +1,52 @@
+package org.apache.spark.sql.streamjoin.operators.interval
+
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, DirectShufflePartitionID, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThrough
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan}
+import org.apache.spark.sql.streamjoin.analysis.{Recognition, WatermarkLineage}
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind, StatefulNodeExec}
+import org.apache.spark.sql.types.IntegerType
+
+import streamjoin.core.Side
+
+/** The interval join: recognised by [[RecognizeIntervalJoin]], planned here. */
+private[streamjoin] object IntervalJoinKind extends OperatorKind {
+
+  override def isMine(operator: LogicalPlan): Boolean = RecognizeIntervalJoin.isMine(operator)
+
+  override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
+    RecognizeIntervalJoin.recognize(operator, ordinal, lineage)
+
+  override def plan(
+      node: LogicalPlan,
+      binding: Option[BatchBinding],
+      planLater: LogicalPlan => SparkPlan
+  ): Option[StatefulNodeExec] = node match {
+    case join: IntervalJoin =>
+      val exec = IntervalJoinExec(
+        join.leftKeys,
+        join.rightKeys,
+        join.condition,
+        join.times,
+        join.plan,
+        binding,
+        planLater(join.left),
+        planLater(join.right)
+      )
+      Some(join.plan.broadcast.fold(exec) {
+        case Side.Left => exec.copy(left = toEach(exec.left, exec.numPartitions))
+        case Side.Right => exec.copy(right = toEach(exec.right, exec.numPartitions))
+      })
+    case _ => None
+  }
+
+  /** Every row to each of the tasks, by a shuffle: nothing goes through the driver, and a retry reads what was shuffled. */
+  private def toEach(input: SparkPlan, tasks: Int): SparkPlan = {
+    val task = AttributeReference("task", IntegerType, nullable = false)()
+    val copies = ExpandExec((0 until tasks).map(input.output :+ Literal(_)), input.output :+ task, input)
+    val partitioning = ShufflePartitionIdPassThrough(DirectShufflePartitionID(task), tasks)
+    ProjectExec(input.output, ShuffleExchangeExec(partitioning, copies))
+  }
+}

@@ -1,0 +1,34 @@
+package org.apache.spark.sql.streamjoin.operators.interval
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.streamjoin.analysis.NormalForm
+import org.apache.spark.sql.streamjoin.plans.OperatorDescription
+
+/** What has to stay as it is for the state of an interval join to go on meaning the same. */
+private[streamjoin] object JoinDescription {
+  val JoinType = "join_type"
+  val Equality = "equality"
+  val Condition = "condition"
+  val LeftColumns = "left_columns"
+  val RightColumns = "right_columns"
+
+  def of(join: IntervalJoin): OperatorDescription = {
+    val form = new NormalForm(join.left.output, join.right.output)
+    // In their order, for it decides in which partition a row is.
+    val equality = join.leftKeys.zip(join.rightKeys).map { case (l, r) => s"${form(l)} = ${form(r)}" }
+    OperatorDescription(
+      join.kind,
+      Map(
+        JoinType -> join.plan.joinType.name,
+        Equality -> equality.mkString(", "),
+        Condition -> join.plan.condition
+      ),
+      Map(LeftColumns -> columns(join.left.output), RightColumns -> columns(join.right.output))
+    )
+  }
+
+  private def columns(output: Seq[Attribute]): String =
+    output
+      .map(column => s"${NormalForm.lasting(column.name)} ${column.dataType.catalogString}")
+      .mkString(", ")
+}

@@ -1,0 +1,170 @@
+package org.apache.spark.sql.streamjoin.operators.interval
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
+import org.apache.spark.sql.streamjoin.analysis.{
+  NormalForm,
+  Recognition,
+  Recognizer,
+  RowConstraintsOf,
+  SharedColumns,
+  StreamJoinType,
+  UndefinedWatermark,
+  WatermarkLineage
+}
+import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
+import org.apache.spark.sql.types.StringType
+
+import streamjoin.core.{Side, TimeBound, TimeBounds}
+
+/** An optimized join of two streams as an [[IntervalJoin]], or the error that says why it is none. */
+private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
+
+  override def isMine(operator: LogicalPlan): Boolean = operator match {
+    case join: Join => StreamJoinType.isStreamJoin(join)
+    case _ => false
+  }
+
+  override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
+    operator match {
+      case join: Join if isMine(join) =>
+        val candidate = new Candidate(join, lineage)
+        candidate.refusal.fold[Recognition](Recognition.Found(candidate.result(ordinal)))(
+          Recognition.Rejected
+        )
+      case _ => Recognition.NotMine
+    }
+
+  final private class Candidate(join: Join, lineage: WatermarkLineage) {
+    private val joinType = StreamJoinType.of(join.joinType).get
+    private val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
+    private val condition = new JoinCondition(join.left.outputSet, join.right.outputSet)
+
+    private val found: Seq[FoundBound] = conjuncts.flatMap(condition.bounds)
+
+    private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
+
+    /** Every event-time column of a side with its watermark. */
+    private val marked: Map[Side, Seq[(Attribute, ColumnWatermark)]] = Side.both.map { side =>
+      side -> plan(side).output
+        .filter(EventTime.isTime)
+        .distinctBy(_.exprId)
+        .flatMap(column => lineage.of(column, plan(side)).map(column -> _))
+    }.toMap
+
+    private val times: IndexedSeq[Attribute] = Side.both.flatMap(marked(_).map(_._1)).toIndexedSeq
+    private val keyOf: Map[ExprId, Int] = times.map(_.exprId).zipWithIndex.toMap
+
+    private val usable: Seq[FoundBound] =
+      found.filter(b => Seq(b.out, b.in).forall(c => keyOf.contains(c.exprId)))
+
+    private val watermarks: IndexedSeq[ColumnWatermark] = Side.both.flatMap(marked(_).map(_._2)).toIndexedSeq
+
+    /** A bound lets rows go only if the watermark that drives it moves. */
+    private def moves(bound: FoundBound): Boolean = watermarks(keyOf(bound.in.exprId)).isDefined
+
+    /** What holds between the event-time columns of one input. A row that is kept has the times that its bounds need. */
+    private def constraints: Seq[RowConstraint] = Side.both.flatMap { side =>
+      val needed = usable.flatMap(bound => Seq(bound.out, bound.in)).map(_.exprId).toSet
+      RowConstraintsOf(plan(side))
+        .closed(needed)
+        .all
+        .filter(constraint => Seq(constraint.out, constraint.in).forall(keyOf.contains))
+    }
+
+    /** The keys of either side, which are compared by their bytes, and what is left of the condition. */
+    private val (leftKeys, rightKeys, rest) = join match {
+      case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
+        val (byBytes, byValue) = leftKeys.zip(rightKeys).map(comparable).partition { case (left, right) =>
+          UnsafeRowUtils.isBinaryStable(left.dataType) && Seq(left, right).forall(isLasting)
+        }
+        val besides = byValue.map { case (left, right) => EqualTo(left, right) } ++ other
+        (byBytes.map(_._1), byBytes.map(_._2), PredicateParts.all(besides))
+      case _ => (Nil, Nil, join.condition)
+    }
+
+    /** It is the same in every batch: a stored key is that of the batch in which its row came. */
+    private def isLasting(key: Expression): Boolean = key.deterministic && !BatchTime.isIn(key)
+
+    /** Strings of a collation by their collation keys, which Spark puts in for columns only (RewriteCollationJoin). */
+    private def comparable(keys: (Expression, Expression)): (Expression, Expression) = keys match {
+      case (left, right)
+          if left.dataType.isInstanceOf[StringType] && !UnsafeRowUtils.isBinaryStable(left.dataType) =>
+        (CollationKey(left), CollationKey(right))
+      case other => other
+    }
+
+    def refusal: Option[AnalysisException] = {
+      val refusals =
+        new Refusals(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
+      val unbounded = Side.both.filterNot(side => usable.exists(bound => bound.side == side && moves(bound)))
+      unbounded.headOption
+        .map { side =>
+          val problems = conjuncts.flatMap(condition.problem)
+          lazy val inOr = problems.collectFirst {
+            case or: NoBound.InsideOr if or.bounds.exists(_.side == side) => or
+          }
+          lazy val varying = problems.collectFirst { case conjunct: NoBound.NotConstant => conjunct }
+          val standing = for {
+            bound <- usable.find(_.side == side)
+            where <- UndefinedWatermark.of(watermarks(keyOf(bound.in.exprId)), plan(side.other))
+          } yield refusals.undefinedWatermark(bound, where)
+          standing
+            .orElse(
+              (for {
+                bound <- found if bound.side == side
+                unmarked <- Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId))
+              } yield refusals.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)).headOption
+            )
+            .orElse(inOr.map(refusals.boundInOr(side, _, unbounded)))
+            .orElse(varying.map(refusals.notConstant(side, _, unbounded)))
+            .getOrElse(refusals.unbounded(side, unbounded))
+        }
+    }
+
+    def result(ordinal: Int): IntervalJoin = {
+      val known = constraints
+      val keys = Side.both.map(side => marked(side).map { case (column, _) => keyOf(column.exprId) }.toSet)
+      val (left, right) = SharedColumns.keepApart(join.left, join.right)
+      IntervalJoin(
+        left,
+        right,
+        leftKeys.map(NormalizeFloatingNumbers.normalize),
+        rightKeys.map(NormalizeFloatingNumbers.normalize),
+        rest,
+        times,
+        JoinPlan(
+          joinType,
+          Side.both.flatMap(side => marked(side).map(_ => side)).toIndexedSeq,
+          watermarks,
+          new TimeBounds(
+            keys.head,
+            keys(1),
+            usable.map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone)),
+            known.map(c => TimeBound(keyOf(c.out), keyOf(c.in), c.postpone))
+          ),
+          tightest,
+          rest.fold("true")(new NormalForm(join.left.output, join.right.output)(_)),
+          ordinal,
+          known,
+          Routing.of(joinType, equality = leftKeys.nonEmpty)
+        )
+      )
+    }
+
+    /** The bounds that count, each with the conjunct that it came from. */
+    private def tightest: Seq[FoundBound] =
+      usable
+        .groupBy(bound => (bound.out.exprId, bound.in.exprId))
+        .valuesIterator
+        .map(_.minBy(_.postpone))
+        .toSeq
+        .sortBy(bound => (bound.side.index, keyOf(bound.out.exprId), keyOf(bound.in.exprId)))
+  }
+}

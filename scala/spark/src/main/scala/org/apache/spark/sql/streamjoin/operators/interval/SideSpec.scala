@@ -1,0 +1,123 @@
+package org.apache.spark.sql.streamjoin.operators.interval
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.streamjoin.state.{Reach, RowLayout}
+import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.types.{LongType, TimestampType}
+
+import streamjoin.core.Side
+
+/**
+ * One side of the join, for the tasks: data, and the same for both.
+ *
+ * @param keys
+ *   of the equality
+ * @param times
+ *   the event-time columns, by position
+ * @param bounded
+ *   the positions of the columns that a time bound keeps
+ * @param needed
+ *   the positions of all columns in a bound, those first: with a null in one of them a row meets nobody
+ * @param only
+ *   what a row of this side has to satisfy by itself to meet anybody
+ * @param late
+ *   by position: below it a row is late
+ * @param evictionLimits
+ *   by bounded column: below it a row has expired
+ * @param reach
+ *   the times of the other side that a row can meet; it counts times as `needed` does
+ * @param bucketWidth
+ *   the span of a bucket of state, in microseconds
+ */
+final private[streamjoin] case class SideSpec(
+    side: Side,
+    output: Seq[Attribute],
+    keys: Seq[Expression],
+    times: Seq[Attribute],
+    bounded: Seq[Int],
+    needed: Seq[Int],
+    only: Option[Expression],
+    late: Seq[Long],
+    evictionLimits: Seq[Long],
+    reach: Reach,
+    bucketWidth: Long
+) {
+
+  /**
+   * Keys and times are fields of a stored row. A column is one as it is; what is computed is appended: a key that is an
+   * expression, and the last instant of a window, for which a window counts.
+   */
+  private val computed: Seq[Alias] = {
+    val keyColumns = keys.filterNot(_.isInstanceOf[Attribute]).map(key => Alias(key, "key")())
+    val timeColumns = needed.map(times).filter(EventTime.isWindow).map { window =>
+      val end = PreciseTimestampConversion(GetStructField(window, 1), TimestampType, LongType)
+      Alias(Subtract(end, Literal(1L)), "time")()
+    }
+    keyColumns ++ timeColumns
+  }
+
+  /** The columns of a stored row: those of the input, and then what is computed. */
+  val stored: Seq[Attribute] = output ++ computed.map(_.toAttribute)
+
+  /** The fields of the input are all that is stored. */
+  def isPlain: Boolean = computed.isEmpty
+
+  def projection: Option[UnsafeProjection] =
+    if (isPlain) None else Some(UnsafeProjection.create(output ++ computed, output))
+
+  private val keyFields: Array[Int] = {
+    val next = Iterator.from(output.size)
+    keys.map {
+      case column: Attribute => field(column)
+      case _ => next.next()
+    }.toArray
+  }
+
+  private val timeFields: Array[Int] = {
+    val next = Iterator.from(output.size + keys.count(!_.isInstanceOf[Attribute]))
+    needed
+      .map(times)
+      .map(time => if (EventTime.isWindow(time)) next.next() else field(time))
+      .toArray
+  }
+
+  private def field(column: Attribute): Int = output.indexWhere(_.exprId == column.exprId)
+
+  /** A row with a null in one of these fields meets nobody. */
+  def neverNull: Array[Int] = keyFields ++ timeFields
+
+  def layout: RowLayout =
+    new RowLayout(stored.map(_.dataType), keyFields, timeFields, bounded.map(needed.indexOf(_)).toArray)
+}
+
+/** Reads the rows of a side as they come: whether they are late, whether they can meet anybody. */
+final private[streamjoin] class SideReader(spec: SideSpec) {
+  private val only = spec.only.map(Predicate.create(_, spec.output))
+  private val ordinals = spec.times.map(time => spec.output.indexWhere(_.exprId == time.exprId)).toArray
+  private val windows = spec.times.map(EventTime.isWindow).toArray
+  private val lateBelow = spec.late.toArray
+  private val projection = spec.projection
+  private val neverNull = spec.neverNull
+
+  /** The position of the first event-time column by which a row is late, or -1. */
+  def lateAt(row: InternalRow): Int = {
+    var at = 0
+    while (at < ordinals.length && (row.isNullAt(ordinals(at)) || time(row, at) >= lateBelow(at))) at += 1
+    if (at < ordinals.length) at else -1
+  }
+
+  /** A window counts for the last instant in it. */
+  private def time(row: InternalRow, at: Int): Long =
+    if (windows(at)) row.getStruct(ordinals(at), 2).getLong(1) - 1 else row.getLong(ordinals(at))
+
+  /** The row as it is stored, overwritten by the next call; null if it can meet nobody. */
+  def meeting(row: InternalRow): UnsafeRow =
+    if (only.isDefined && !only.get.eval(row)) null
+    else {
+      val stored = if (projection.isDefined) projection.get(row) else row.asInstanceOf[UnsafeRow]
+      var at = 0
+      while (at < neverNull.length && !stored.isNullAt(neverNull(at))) at += 1
+      if (at < neverNull.length) null else stored
+    }
+}

@@ -1,0 +1,159 @@
+package org.apache.spark.sql.streamjoin.operators.interval
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.operators.LateRows
+import org.apache.spark.sql.streamjoin.state.Reach
+
+import streamjoin.core.{JoinType, Side, TimeBound}
+
+/**
+ * What each task of a batch does; it has all that is needed, in numbers.
+ *
+ * @param pair
+ *   what two rows that a probe finds have to satisfy besides
+ * @param indexMemory
+ *   in bytes
+ * @param executorIndexMemory
+ *   in bytes, if it is set
+ * @param broadcastMemory
+ *   in bytes
+ * @param broadcast
+ *   the side whose rows all come to every task
+ * @param lateRows
+ *   where late rows are kept, if they are
+ */
+final private[streamjoin] case class TaskSpec(
+    joinType: JoinType,
+    sides: Map[Side, SideSpec],
+    pair: Option[Expression],
+    output: Seq[Attribute],
+    maxAccumulatedRecords: Long,
+    indexMemory: Long,
+    executorIndexMemory: Option[Long],
+    broadcastMemory: Long,
+    broadcast: Option[Side],
+    lateRows: Option[LateRows.Spec]
+) {
+
+  /** The side whose rows a task looks at but does not keep: another one does. */
+  def guest(partition: Int): Option[Side] = broadcast.filter(_ => partition != TaskSpec.BroadcastKeeper)
+}
+
+private[streamjoin] object TaskSpec {
+
+  /** The task that keeps the broadcast side. */
+  val BroadcastKeeper = 0
+
+  /** More of them make a probe look into more buckets, fewer keep expired rows longer. */
+  private val BucketsPerSpan = 8
+  private val MinBucketMicros = 5000000L
+  private val MaxBucketMicros = 30L * 24 * 3600 * 1000000
+
+  /**
+   * @param late
+   *   by watermark key, in microseconds: below it a row is late
+   * @param evictionLimits
+   *   by watermark key, in microseconds: below it a row has expired
+   */
+  def of(exec: IntervalJoinExec, late: IndexedSeq[Long], evictionLimits: IndexedSeq[Long]): TaskSpec = {
+    val join = exec.join
+    val parts = new JoinCondition(exec.left.outputSet, exec.right.outputSet)
+    val bySide: Map[Option[Side], Seq[Expression]] = exec.condition.toSeq
+      .flatMap(PredicateParts.conjuncts)
+      .groupBy(conjunct => if (conjunct.deterministic) parts.sideOf(conjunct) else None)
+    val delay = Seq(exec.left, exec.right).flatMap(delays).maxOption.getOrElse(BigInt(0))
+    def side(side: Side, plan: SparkPlan, keys: Seq[Expression]): SideSpec = {
+      val watermarkKeys = join.keys(side)
+      val bounded = join.bounds.bounded(side).map(watermarkKeys.indexOf(_))
+      val inBounds = join.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
+      val needed =
+        bounded ++ watermarkKeys.indices.filter(at => inBounds(watermarkKeys(at)) && !bounded.contains(at))
+      SideSpec(
+        side,
+        plan.output,
+        keys,
+        watermarkKeys.map(exec.times),
+        bounded,
+        needed,
+        PredicateParts.all(bySide.getOrElse(Some(side), Nil)),
+        watermarkKeys.map(late),
+        bounded.map(at => evictionLimits(watermarkKeys(at))),
+        reach(join, side, needed.map(watermarkKeys)),
+        bucketWidth(join, side, delay)
+      )
+    }
+    val probed = Side.both.map(side => exec.times(bucketed(join, side)).exprId).toSet
+    TaskSpec(
+      join.joinType,
+      Map(
+        Side.Left -> side(Side.Left, exec.left, exec.leftKeys),
+        Side.Right -> side(Side.Right, exec.right, exec.rightKeys)
+      ),
+      PredicateParts.all(bySide.getOrElse(None, Nil).filterNot(isReach(parts, probed, _))),
+      exec.output,
+      exec.conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+      exec.conf.getConf(StreamJoinConf.IndexMemory),
+      exec.conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      exec.conf.getConf(StreamJoinConf.BroadcastMemory),
+      join.broadcast,
+      exec.lateRows
+    )
+  }
+
+  /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
+  private def bucketed(join: JoinPlan, side: Side): Int = join.bounds.bounded(side).head
+
+  /** The times of the other side that a row of this one can meet. */
+  private def reach(join: JoinPlan, side: Side, needed: Seq[Int]): Reach = {
+    val target = bucketed(join, side.other)
+    val bounds = join.bounds.tightest
+    Reach(
+      bounds.collect { case TimeBound(`target`, in, postpone) => needed.indexOf(in) -> postpone },
+      bounds.collect { case TimeBound(out, `target`, postpone) => needed.indexOf(out) -> postpone }
+    )
+  }
+
+  /**
+   * A conjunct that compares just those two times that a probe compares, exactly, need not be evaluated once more: every pair
+   * that a probe finds satisfies it.
+   *
+   * @param probed
+   *   those two columns
+   */
+  private def isReach(parts: JoinCondition, probed: Set[ExprId], conjunct: Expression): Boolean = {
+    val bounds = parts.bounds(conjunct)
+    val expected = conjunct match {
+      case _: EqualTo | _: EqualNullSafe => 2
+      case _ => 1
+    }
+    bounds.size == expected && bounds.forall { bound =>
+      bound.exact && Set(bound.out.exprId, bound.in.exprId) == probed
+    }
+  }
+
+  /**
+   * Of the watermarks in an input, in microseconds. A plan may have a copy of an exchange as a
+   * leaf.
+   */
+  private def delays(plan: SparkPlan): Seq[BigInt] = plan.collect {
+    case mark: EventTimeWatermarkExec => Seq(BigInt(mark.delayMs) * MICROS_PER_MILLIS)
+    case reused: ReusedExchangeExec => delays(reused.child)
+  }.flatten
+
+  /**
+   * A part of the times of rows that are kept together: those that a row can meet, and as the
+   * watermark is behind by its delay, those of so much longer. Rows leave memory a bucket at a
+   * time.
+   */
+  private def bucketWidth(join: JoinPlan, side: Side, delay: BigInt): Long = {
+    val key = bucketed(join, side)
+    val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
+    val kept = bounds.map(bound => BigInt(bound.postpone)).sum.abs + delay
+    (kept / BucketsPerSpan).min(MaxBucketMicros).max(MinBucketMicros).toLong
+  }
+}

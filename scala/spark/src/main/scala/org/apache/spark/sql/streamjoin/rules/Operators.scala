@@ -1,0 +1,34 @@
+package org.apache.spark.sql.streamjoin.rules
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.analysis.{Recognition, WatermarkLineage}
+import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoinKind
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.plans.StatefulNode
+
+/** All kinds of operators. The first that knows an operator for its own has it. */
+private[streamjoin] object Operators {
+  private val kinds: Seq[OperatorKind] = Seq(IntervalJoinKind)
+
+  /** There are operators in a query for us to run, or to refuse. */
+  def areIn(query: LogicalPlan): Boolean = query.exists(isOurs)
+
+  def isOurs(operator: LogicalPlan): Boolean = kinds.exists(_.isMine(operator))
+
+  def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
+    kinds.iterator
+      .map(_.recognize(operator, ordinal, lineage))
+      .find(_ != Recognition.NotMine)
+      .getOrElse(Recognition.NotMine)
+
+  def plan(
+      node: StatefulNode,
+      binding: Option[BatchBinding],
+      planLater: LogicalPlan => SparkPlan
+  ): StatefulNodeExec =
+    kinds.iterator
+      .flatMap(_.plan(node, binding, planLater))
+      .nextOption()
+      .getOrElse(throw new IllegalStateException(s"no kind of operator plans ${node.kind}"))
+}

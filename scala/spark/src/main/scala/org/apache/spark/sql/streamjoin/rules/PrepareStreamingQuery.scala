@@ -1,0 +1,150 @@
+package org.apache.spark.sql.streamjoin.rules
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+import org.apache.spark.sql.catalyst.expressions.{CommonExpressionDef, CommonExpressionRef, With}
+import org.apache.spark.sql.catalyst.optimizer.InlineCTE
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AnalysisHelper,
+  EventTimeWatermark,
+  Filter,
+  Join,
+  LogicalPlan
+}
+import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streaming.OutputMode
+import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineage, WatermarkPlacement}
+import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, StatefulNode}
+import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
+
+/**
+ * `start()`: refuses what cannot run, and prepares what can. It runs in the first batch of the analyzer that a plugin
+ * can reach ("Hints"), for `ResolveWriteToStream`, which runs Spark's checker of unsupported operations, comes right
+ * after it; so our errors come before Spark's.
+ */
+final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession) extends Rule[LogicalPlan] {
+  import PrepareStreamingQuery._
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case write: WriteToStreamStatement
+        if Operators.areIn(write.inputQuery) && !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
+      StreamJoinConf.checkNames()
+      val query = numbered(visible(write.inputQuery))
+      checkMarks(query)
+      val optimized = OptimizedQuery.of(query, session)
+      val nodes = OptimizedQuery.nodesIn(optimized)
+      if (nodes.isEmpty && Operators.areIn(optimized)) write
+      else {
+        checkOutputMode(write.outputMode, query, nodes)
+        checkStateStore()
+        write.copy(inputQuery = hidden(query, optimized))
+      }
+    case other => other
+  }
+}
+
+private[streamjoin] object PrepareStreamingQuery {
+
+  /** The batch of the analyzer runs until nothing changes any more. */
+  private def isPrepared(query: LogicalPlan): Boolean = query.exists(_.isInstanceOf[HiddenJoin])
+
+  /** The query in the form in which it is optimized and run. */
+  def visible(query: LogicalPlan): LogicalPlan =
+    keepJoins(WatermarkPlacement.keep(inlineTimes(BatchTime.of(inlineQueries(query)))))
+
+  /**
+   * The query with the joins that we run out of sight of Spark's checker. Those that are Spark's stay in its sight: they are
+   * still joins, of the same inputs, in the optimized query.
+   */
+  private def hidden(query: LogicalPlan, optimized: LogicalPlan): LogicalPlan = {
+    val sparks = optimized.collect {
+      case join: Join if StreamJoinType.isStreamJoin(join) => inputs(join)
+    }.toSet
+    AnalyzedPlan.rewrite(query) {
+      case join: Join if StreamJoinType.isStreamJoin(join) && !sparks(inputs(join)) =>
+        HiddenJoin(join.left, join.right, join.joinType, join.condition, join.hint)
+    }
+  }
+
+  private val LeafNumber = TreeNodeTag[Int]("streamjoin.leaf")
+
+  /** The query with a number at each of its leaves, which the optimizer leaves there. */
+  private def numbered(query: LogicalPlan): LogicalPlan = {
+    // A plan that stands in two places is two.
+    val own = query.clone()
+    own.collectLeaves().zipWithIndex.foreach { case (leaf, number) => leaf.setTagValue(LeafNumber, number) }
+    own.setAnalyzed()
+    own
+  }
+
+  /** What a join is known by: the leaves on either side. */
+  private def inputs(join: Join): Seq[Set[Int]] =
+    join.children.map(_.collectLeaves().flatMap(_.getTagValue(LeafNumber)).toSet)
+
+  /** Each reference to a common table expression is an input with watermarks of its own. */
+  private def inlineQueries(query: LogicalPlan): LogicalPlan =
+    AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
+
+  /** The query with its left semi and anti joins kept where they are. */
+  private def keepJoins(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
+    case join @ Join(left, _, LeftSemi | LeftAnti, _, _)
+        if StreamJoinType.isStreamJoin(join) && !left.isInstanceOf[JoinBarrier] =>
+      join.copy(left = JoinBarrier(left))
+  }
+
+  /**
+   * `d.t - INTERVAL 1 MINUTE BETWEEN ...` has Spark compute its middle once, in a column of its own below the join. That
+   * column would be kept in state, and named in place of the one that the user wrote.
+   */
+  private def inlineTimes(query: LogicalPlan): LogicalPlan =
+    AnalyzedPlan.rewrite(query) { case node @ (_: Filter | _: Join) =>
+      node.transformExpressions {
+        case With(child, definitions) if definitions.forall(isOfTime) =>
+          val byId = definitions.map(definition => definition.id -> definition.child).toMap
+          child.transform { case CommonExpressionRef(id, _, _) if byId.contains(id) => byId(id) }
+      }
+    }
+
+  private def isOfTime(definition: CommonExpressionDef): Boolean =
+    definition.child.deterministic && definition.child.references.exists(EventTime.isTime)
+
+  // What Spark's checker would say, did it see the joins.
+
+  private def checkOutputMode(mode: OutputMode, query: LogicalPlan, nodes: Seq[StatefulNode]): Unit =
+    if (mode != InternalOutputModes.Append) {
+      nodes.foreach { node =>
+        if (mode != InternalOutputModes.Update || !node.runsInUpdateMode)
+          throw StreamJoinErrors.analysis(
+            "STREAMJOIN_OUTPUT_MODE",
+            "type" -> node.typeName,
+            "mode" -> mode.toString.toLowerCase
+          )
+      }
+      // An aggregation below a join would hand on every change of a group.
+      UnsupportedOperationChecker.checkStreamingQueryGlobalWatermarkLimit(query, mode)
+    }
+
+  /** A second mark on an input that has one: Spark fails in its second batch. */
+  private def checkMarks(query: LogicalPlan): Unit = query.foreach {
+    case upper: EventTimeWatermark =>
+      WatermarkLineage.markBelow(upper.child).foreach { lower =>
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_TWO_WATERMARKS",
+          "first" -> lower.eventTime.name,
+          "second" -> upper.eventTime.name
+        )
+      }
+    case _ =>
+  }
+
+  private def checkStateStore(): Unit = {
+    val encoding = SQLConf.get.stateStoreEncodingFormat
+    if (encoding != "unsaferow")
+      throw StreamJoinErrors.analysis("STREAMJOIN_STATE_ENCODING", "encoding" -> encoding)
+  }
+}

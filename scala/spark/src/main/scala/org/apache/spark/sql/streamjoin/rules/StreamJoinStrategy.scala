@@ -1,0 +1,25 @@
+package org.apache.spark.sql.streamjoin.rules
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.streamjoin.operators.BatchBinding
+import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, StatefulNode}
+import org.apache.spark.sql.streamjoin.watermark.{NewestTime, NewestTimeExec}
+
+/** Plans our logical nodes. An operator that keeps state is bound to the batch that is being planned. */
+final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) extends SparkStrategy {
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case node: StatefulNode =>
+      val binding = BatchBinding.current(session)
+      val exec = Operators.plan(node, binding, input => planLater(NewestTime.noted(input)))
+      binding.foreach(_.beginRun(node, exec.numPartitions))
+      exec :: Nil
+    case refused: Refused =>
+      RefusedExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
+    case barrier: Barrier => planLater(barrier.child) :: Nil
+    case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
+    case _ => Nil
+  }
+}

@@ -1,0 +1,57 @@
+package org.apache.spark.sql.streamjoin.time
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
+import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
+import org.apache.spark.sql.types.DataType
+
+/**
+ * The time of a batch in a condition: `now()`, `current_timestamp()`, `current_date()`, `localtimestamp()`.
+ *
+ * Spark has two ways with them. `now()` is a literal with the time at which the batch is optimized: another
+ * one in the next run, so that a condition would not be the one whose state is there. The others are the
+ * time in the offset log, but not deterministic, and so not allowed in a join. This is the time in the
+ * offset log, for all of them; it becomes a literal once the joins are recognised.
+ */
+final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: Option[String])
+    extends LeafExpression
+    with Unevaluable {
+  override def nullable: Boolean = false
+
+  /** One text in all runs: the condition is part of what a checkpoint belongs to. */
+  override def prettyName: String = "current_batch_timestamp"
+
+  private def at(millis: Long): Literal = CurrentBatchTimestamp(millis, dataType, timeZoneId).toLiteral
+}
+
+private[streamjoin] object BatchTime {
+
+  /** The analyzed query with the time of the batch in its conditions. */
+  def of(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
+    case join: Join if join.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
+      join.transformExpressions { case CurrentTime(time) => time }
+    // Filters that Spark takes into a join, or pushes into its inputs.
+    case filter: Filter if filter.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
+      filter.transformExpressions { case now: Now => BatchTime(now.dataType, Some("UTC")) }
+    case other if other.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
+      other.transformExpressions { case _: Now => CurrentTimestamp() }
+  }
+
+  private object CurrentTime {
+    def unapply(expression: Expression): Option[BatchTime] = expression match {
+      case now @ (_: Now | _: CurrentTimestamp) => Some(BatchTime(now.dataType, Some("UTC")))
+      case now: LocalTimestamp => Some(BatchTime(now.dataType, now.timeZoneId))
+      case today: CurrentDate => Some(BatchTime(today.dataType, today.timeZoneId))
+      case _ => None
+    }
+  }
+
+  /** It differs from batch to batch. */
+  def isIn(expression: Expression): Boolean =
+    expression.exists(part => part.isInstanceOf[BatchTime] || part.isInstanceOf[CurrentBatchTimestamp])
+
+  /** The optimized query as it is at a time, in milliseconds. */
+  def in(plan: LogicalPlan, millis: Long): LogicalPlan =
+    plan.transformAllExpressions { case time: BatchTime => time.at(millis) }
+}

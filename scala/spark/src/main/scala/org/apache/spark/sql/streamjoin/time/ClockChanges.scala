@@ -1,0 +1,47 @@
+package org.apache.spark.sql.streamjoin.time
+
+import java.time.zone.ZoneOffsetTransition
+import java.time.{Instant, ZoneId}
+
+import scala.jdk.CollectionConverters._
+
+/**
+ * How far a zone's clocks can move while a duration passes. Spark adds days to a `TIMESTAMP` on the local clock
+ * (`DateTimeUtils.timestampAddDayTime`), and subtracts timestamps on it, so a "day" has 23 to 25 hours where the
+ * zone changes its clocks.
+ */
+private[streamjoin] object ClockChanges {
+  private val MicrosPerSecond = 1000000L
+
+  /** Rules repeat every year; this far they are looked at. */
+  private val Horizon: Instant = Instant.parse("2100-01-01T00:00:00Z")
+
+  /**
+   * The largest difference between the zone's offsets at two instants that lie at most `span` microseconds apart, in
+   * microseconds.
+   */
+  def largest(zone: ZoneId, span: Long): Long = {
+    val changes = transitions(zone)
+    val seconds = span / MicrosPerSecond + 1
+    val differences = for {
+      first <- changes.indices.iterator
+      last <- Iterator
+        .range(first, changes.size)
+        .takeWhile(i => changes(i).toEpochSecond - changes(first).toEpochSecond <= seconds)
+    } yield math.abs(
+      changes(last).getOffsetAfter.getTotalSeconds - changes(first).getOffsetBefore.getTotalSeconds
+    )
+    differences.maxOption.getOrElse(0) * MicrosPerSecond
+  }
+
+  private def transitions(zone: ZoneId): IndexedSeq[ZoneOffsetTransition] = {
+    val rules = zone.getRules
+    val past = rules.getTransitions.asScala.toIndexedSeq
+    val future = Iterator
+      .iterate(rules.nextTransition(past.lastOption.map(_.getInstant).getOrElse(Instant.EPOCH)))(change =>
+        rules.nextTransition(change.getInstant)
+      )
+      .takeWhile(change => change != null && change.getInstant.isBefore(Horizon))
+    past ++ future
+  }
+}

@@ -1,0 +1,107 @@
+package org.apache.spark.sql.streamjoin.time
+
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.util.DateTimeConstants._
+import org.apache.spark.sql.types._
+
+/**
+ * Event times as numbers: `CAST(t AS BIGINT)`, `CAST(t AS DOUBLE)`, `unix_timestamp(t)`, `unix_millis(t)` and their
+ * kin. A number counts in a unit, and is rounded to it; as a sum of times it is off by what the rounding
+ * takes.
+ */
+private[streamjoin] object NumericTime {
+  import LinearTime.{Result, Varies, Zero}
+
+  /**
+   * A double has 53 bits: seconds of the year 9999 are right to 32 microseconds. As much for each operation
+   * on it.
+   */
+  private val DoubleRounding = 32L
+
+  /** The unit in which both sides count, in microseconds; none where there is none, or more than one. */
+  def unit(one: Expression, other: Expression): Option[Long] =
+    Seq(one, other).flatMap(_.collect { case Counted(_, unit, _, _) => unit }).distinct match {
+      case Seq(unit) => Some(unit)
+      case _ => None
+    }
+
+  /** @param unit of the numbers, in microseconds */
+  def sum(expression: Expression, unit: Long): Result = expression match {
+    case Counted(time, `unit`, below, above) => LinearTime.of(time).map(_.widened(below, above))
+    case Alias(child, _) => sum(child, unit)
+    case KnownNotNull(child) => sum(child, unit)
+    case KnownNullable(child) => sum(child, unit)
+    case replaced: RuntimeReplaceable => sum(replaced.replacement, unit)
+    case foldable if foldable.foldable => constant(foldable, unit)
+    case Cast(child, to, _, _) if holds(child.dataType, to) => sum(child, unit).map(rounded(to, unit, _))
+    case Add(left, right, _) => both(left, right, unit)(_ + _).map(rounded(expression.dataType, unit, _))
+    case Subtract(left, right, _) => both(left, right, unit)(_ - _).map(rounded(expression.dataType, unit, _))
+    case UnaryMinus(child, _) => sum(child, unit).map(-_)
+    case CheckOverflow(child, to, _) => sum(child, unit).map(rounded(to, unit, _))
+    case _ => Left(Varies(expression))
+  }
+
+  private def both(left: Expression, right: Expression, unit: Long)(
+      f: (LinearTime, LinearTime) => LinearTime
+  ): Result =
+    for { l <- sum(left, unit); r <- sum(right, unit) } yield f(l, r)
+
+  private def constant(expression: Expression, unit: Long): Result = {
+    val micros = expression.eval() match {
+      case number: Decimal => Some(number.toBigDecimal * unit)
+      case number: Double if !number.isNaN && !number.isInfinity => Some(BigDecimal(number) * unit)
+      case number: Float if !number.isNaN && !number.isInfinity => Some(BigDecimal(number.toDouble) * unit)
+      case number: Number => Some(BigDecimal(number.longValue) * unit)
+      case _ => None
+    }
+    micros
+      .map(_.setScale(0, BigDecimal.RoundingMode.HALF_UP))
+      .filter(_.isValidLong)
+      .fold[Result](Left(Varies(expression))) { whole =>
+        // Less than a microsecond may be lost.
+        val lost = if (expression.dataType.isInstanceOf[IntegralType]) 0L else 1L
+        Right(Zero.copy(constant = whole.toLongExact).widened(lost, lost))
+      }
+  }
+
+  /** Every number of the one type has its place in the other. */
+  private def holds(from: DataType, to: DataType): Boolean = (from, to) match {
+    case (_: IntegralType, wide: IntegralType) => wide.defaultSize >= from.defaultSize
+    case (_: NumericType, DoubleType | _: DecimalType) => true
+    case _ => false
+  }
+
+  private def rounded(to: DataType, unit: Long, sum: LinearTime): LinearTime = to match {
+    case DoubleType => sum.widened(DoubleRounding, DoubleRounding)
+    case decimal: DecimalType =>
+      val rounding = DoubleRounding + math.ceil(unit * math.pow(10, -decimal.scale)).toLong
+      sum.widened(rounding, rounding)
+    case _ => sum
+  }
+
+  /** A time as a number: the time, the unit, and by how much the number may be below and above the time. */
+  private object Counted {
+    def unapply(expression: Expression): Option[(Expression, Long, Long, Long)] = expression match {
+      case Cast(time, to, _, _) if time.dataType == TimestampType =>
+        to match {
+          case LongType => Some((time, MICROS_PER_SECOND, MICROS_PER_SECOND - 1, 0L))
+          case DoubleType => Some((time, MICROS_PER_SECOND, DoubleRounding, DoubleRounding))
+          case decimal: DecimalType =>
+            val rounding =
+              DoubleRounding + math.ceil(MICROS_PER_SECOND * math.pow(10, -decimal.scale)).toLong
+            Some((time, MICROS_PER_SECOND, rounding, rounding))
+          case _ => None
+        }
+      case UnixSeconds(time) => Some((time, MICROS_PER_SECOND, MICROS_PER_SECOND - 1, 0L))
+      case UnixMillis(time) => Some((time, MICROS_PER_MILLIS, MICROS_PER_MILLIS - 1, 0L))
+      case UnixMicros(time) => Some((time, 1L, 0L, 0L))
+      // Towards zero, not down: before 1970 the number is above the time.
+      case UnixTimestamp(time, _, _, _) if time.dataType == TimestampType => Some(towardsZero(time))
+      case ToUnixTimestamp(time, _, _, _) if time.dataType == TimestampType => Some(towardsZero(time))
+      case _ => None
+    }
+
+    private def towardsZero(time: Expression) =
+      (time, MICROS_PER_SECOND, MICROS_PER_SECOND - 1, MICROS_PER_SECOND - 1)
+  }
+}

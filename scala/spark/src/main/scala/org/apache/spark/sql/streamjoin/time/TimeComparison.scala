@@ -1,0 +1,67 @@
+package org.apache.spark.sql.streamjoin.time
+
+import scala.util.Try
+
+import org.apache.spark.sql.catalyst.expressions._
+
+/**
+ * What a comparison says about two event times: `out >= in - postpone`. A window counts for the last instant in it.
+ *
+ * @param postpone
+ *   microseconds, widened where clocks change
+ * @param exact
+ *   it says just what its comparison says, and not less
+ */
+final private[streamjoin] case class TimeComparison(
+    out: Attribute,
+    in: Attribute,
+    postpone: Long,
+    exact: Boolean
+)
+
+private[streamjoin] object TimeComparison {
+
+  /** Those in a conjunct: none, one, or two for an equality. */
+  def in(conjunct: Expression): Seq[TimeComparison] =
+    pairs(conjunct).flatMap { case (greater, less, strict) => of(greater, less, strict, conjunct) }
+
+  /** A conjunct as `greater >= less`, or `>` when strict. */
+  def pairs(conjunct: Expression): Seq[(Expression, Expression, Boolean)] = conjunct match {
+    case GreaterThanOrEqual(l, r) => Seq((l, r, false))
+    case GreaterThan(l, r) => Seq((l, r, true))
+    case LessThanOrEqual(l, r) => Seq((r, l, false))
+    case LessThan(l, r) => Seq((r, l, true))
+    case EqualTo(l, r) => Seq((l, r, false), (r, l, false))
+    case EqualNullSafe(l, r) if !l.nullable || !r.nullable => Seq((l, r, false), (r, l, false))
+    case _ => Nil
+  }
+
+  private def of(
+      greater: Expression,
+      less: Expression,
+      strict: Boolean,
+      conjunct: Expression
+  ): Option[TimeComparison] =
+    (greater, less) match {
+      case (l: Attribute, r: Attribute) if EventTime.isWindow(l) && EventTime.isWindow(r) =>
+        conjunct match {
+          case _: EqualTo | _: EqualNullSafe => Some(TimeComparison(l, r, 0L, exact = false))
+          // Windows are ordered by their starts; of windows of two lengths, that says nothing about their ends.
+          case _ => None
+        }
+      case _ =>
+        val (more, fewer) = LinearTime.ofBoth(greater, less)
+        for {
+          more <- more.toOption
+          fewer <- fewer.toOption
+          difference <- Try(more - fewer).toOption
+          found <- difference match {
+            // out - in + constant >= 0, and one microsecond less where the comparison is strict.
+            case LinearTime(Seq(out), Seq(in), constant, _, above) =>
+              Try(Math.addExact(constant, above - (if (strict) 1 else 0))).toOption
+                .map(TimeComparison(out, in, _, exact = difference.isExact))
+            case _ => None
+          }
+        } yield found
+    }
+}

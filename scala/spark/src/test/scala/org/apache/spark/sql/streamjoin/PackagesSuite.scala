@@ -1,0 +1,84 @@
+package org.apache.spark.sql.streamjoin
+
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Packages depend on each other in one direction. `CONTRIBUTING.md` says what belongs into which. */
+class PackagesSuite extends AnyFunSuite {
+  private val Sources = Path.of("scala/spark/src/main/scala/org/apache/spark/sql/streamjoin")
+  private val Root = "the root"
+
+  /** Each may use those before it, and what they may use. */
+  private val Chain = Seq("base", "time", "watermark", "plans", "analysis", "operators", "rules", Root)
+
+  /** These stand beside the chain: what they may use, and the first package of the chain that may use them. */
+  private val Beside = Map("state" -> (Set("base"), "operators"), "files" -> (Set("base"), "rules"))
+
+  private val Import = """\s*import org\.apache\.spark\.sql\.streamjoin\.(.*)""".r
+
+  /** The package of a file or an import: `operators.interval` is a kind of operator in `operators`. */
+  private def packageOf(parts: Seq[String]): String = parts.takeWhile(_.head.isLower) match {
+    case Seq() => Root
+    case names => names.mkString(".")
+  }
+
+  private def files: Seq[Path] = {
+    val walked = Files.walk(Sources)
+    try walked.iterator.asScala.filter(_.toString.endsWith(".scala")).toList
+    finally walked.close()
+  }
+
+  /** What each package imports, with a file that does. */
+  private lazy val used: Map[(String, String), Path] = files.flatMap { file =>
+    val in = packageOf(Sources.relativize(file).iterator.asScala.map(_.toString).toSeq.init)
+    Files.readAllLines(file).asScala.collect { case Import(path) =>
+      (in, packageOf(path.split("[.{]").toSeq.filter(_.nonEmpty))) -> file
+    }
+  }.toMap
+
+  private def mayUse(user: String, other: String): Boolean = {
+    val (from, to) = (user.split('.').head, other.split('.').head)
+    if (user == other) true
+    else if (from == "operators" && to == "operators") other == "operators"
+    else
+      (Beside.get(from), Beside.get(to)) match {
+        case (Some((allowed, _)), _) => allowed(to)
+        case (None, Some((_, first))) => Chain.indexOf(from) >= Chain.indexOf(first)
+        case (None, None) => Chain.indexOf(to) < Chain.indexOf(from) && Chain.contains(to)
+      }
+  }
+
+  test("every package is in the picture") {
+    val known = (Chain ++ Beside.keys).toSet
+    val there = used.keys.flatMap { case (user, other) => Seq(user, other) }.map(_.split('.').head).toSet
+    assert(there == known)
+  }
+
+  test("packages depend on each other in one direction") {
+    val wrong = used.collect {
+      case ((user, other), file) if !mayUse(user, other) => s"$user uses $other in $file"
+    }
+    assert(wrong.isEmpty, wrong.mkString("\n"))
+  }
+
+  test("what would turn back is seen") {
+    assert(
+      !mayUse("watermark", "plans") && !mayUse("state", "operators") && !mayUse(
+        "operators",
+        "operators.interval"
+      )
+    )
+    assert(
+      !mayUse("operators.interval", "operators.order") && !mayUse("analysis", "state") && !mayUse(
+        "base",
+        Root
+      )
+    )
+    assert(
+      mayUse("operators.interval", "state") && mayUse(Root, "files") && mayUse("rules", "operators.interval")
+    )
+  }
+}
