@@ -14,12 +14,13 @@ def bounds(df: DataFrame) -> DataFrame:
         df: A streaming DataFrame of a classic session. It is analysed, not started.
 
     Returns:
-        A batch DataFrame, a row for each join, input and bound: ``join`` (its number, from the inputs up),
-        ``side`` (``left`` or ``right``), ``input`` (its name), ``column`` (the event-time column), ``bound`` (as text), ``keeps`` (how long rows stay in
-        state), ``conjunct`` (the condition that it comes from) and ``origin`` (where that stands: ``this
-        join``, or the joins and filters below that it was derived from). An event-time column that has no bound
-        in a join keeps nothing there; its row says what gives it its watermark in the output. Joins that Spark runs
-        (with a table, or handed over by a setting) are not listed. ``show(truncate=False)`` shows all of the text.
+        A batch DataFrame, a row for each join, input and bound: ``join`` (its number, from the inputs up), ``side``
+        (``left`` or ``right``), ``input`` (its name), ``column`` (the event-time column), ``bound`` (as text),
+        ``keeps`` (how long rows stay in state), ``conjunct`` (the condition that it comes from) and ``origin`` (where
+        that stands: ``this join``, or the joins and filters below that it was derived from). An event-time column that
+        has no bound in a join keeps nothing there; its row says what gives it its watermark in the output. Joins that
+        Spark runs (with a table, or handed over by a setting) are not listed. ``show(truncate=False)`` shows all of
+        the text.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.

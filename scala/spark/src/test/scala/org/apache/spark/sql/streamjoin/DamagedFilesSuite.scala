@@ -21,7 +21,9 @@ class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
       ("keyed-watermarks/1", true),
       ("stream-joins/0", true)
     );
-    content <- Seq("", "no JSON", "{}", "[]", """{"version":99}""", """{"version":1,"the join type":"inner"}""")
+    content <- Seq("", "no JSON", "{}", "[]", """{"version":99}""") ++
+      // As it was before the first release.
+      Seq("""{"version":1,"the join type":"inner"}""").filter(_ => file.startsWith("stream-joins"))
   ) test(s"$file with ${if (content.isEmpty) "nothing" else content} in it") {
     val old = begun()
     // Written before the batch, it is what counts for rows of this batch.
