@@ -11,7 +11,8 @@ TOOLS := $(CURDIR)/.tools
 ASSEMBLY := scala/spark/target/scala-2.13/streamjoin-spark4.2_2.13-$(VERSION).jar
 JARS := python/src/streamjoin/jars
 JAR := $(JARS)/streamjoin-spark4.2_2.13-$(VERSION).jar
-JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -type f -print) build.sbt VERSION
+JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -type f -print) build.sbt VERSION \
+	python/src/streamjoin/error-conditions.json
 
 SBT := java -Xmx2g -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \
 	-Dsbt.global.base=.tools/sbt -Dsbt.boot.directory=.tools/sbt/boot -Dsbt.ivy.home=.tools/ivy \
@@ -28,7 +29,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-kafka test test-long soak lint format wheel jar bench bench-full jmh clean
+.PHONY: help demo demo-chain demo-kafka test test-long soak ci lint format wheel jar bench bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -66,6 +67,8 @@ test-long: ## the same with hundreds of random cases, 20 kills and all queries o
 
 soak: $(JAR) .venv/.installed ## a quarter of an hour at a fixed rate, with restarts: nothing grows
 	STREAMJOIN_SOAK_SECONDS=900 $(VENV)/python -m pytest -s tests/test_soak.py
+
+ci: lint test ## all that CI runs
 
 lint: .tools/sbt-launch.jar .venv/.installed ## formats, lint rules, types
 	$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"

@@ -70,11 +70,15 @@ lazy val spark = (project in file("scala/spark"))
     Test / fork := true,
     Test / javaOptions ++= sparkJvmOptions,
     Test / parallelExecution := false,
+    Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oD"),
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "streamjoin" / "version.properties"
       IO.write(file, s"version=${version.value}\nspark=$sparkVersion\n")
-      Seq(file)
+      // Scala and Python have one file of messages.
+      val errors = (Compile / resourceManaged).value / "streamjoin" / "error-conditions.json"
+      IO.copyFile((ThisBuild / baseDirectory).value / "python/src/streamjoin/error-conditions.json", errors)
+      Seq(file, errors)
     }.taskValue,
     // One jar with our own classes only: what Spark has, Spark provides.
     assembly / assemblyJarName := s"${moduleName.value}_${scalaBinaryVersion.value}-${version.value}.jar",

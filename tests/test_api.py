@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import streamjoin as sj
-from streamjoin import durations, jvm, packaged_jar, time_bounds
+from streamjoin import durations, errors, jvm, packaged_jar, time_bounds
 from streamjoin.durations import interval_sql, microseconds
 from streamjoin.packaged_jar import Built, check_built, jar_path, version_in_name
 from streamjoin.spark_settings import merged
@@ -30,7 +30,7 @@ def refused(condition: str, fix: str, call: Callable[[], Any]) -> None:
     """Expect a call to fail with this condition and this text in its message, and nothing of py4j."""
     with pytest.raises(sj.StreamJoinError) as caught:
         call()
-    assert caught.value.condition == condition, str(caught.value)
+    assert caught.value.getCondition() == condition, str(caught.value)
     assert str(caught.value).startswith(f"[{condition}] ")
     assert fix in str(caught.value)
     assert "JavaPackage" not in str(caught.value)
@@ -131,7 +131,7 @@ def refusal(call):
     try:
         call()
     except sj.StreamJoinError as error:
-        print(error.condition)
+        print(error.getCondition())
     else:
         print("fine")
 """
@@ -279,7 +279,7 @@ def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.
 def test_another_spark_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     check_built(Built(sj.__version__, "4.2.0"), "4.2.7")
     monkeypatch.setattr(SparkSession, "version", property(lambda _: "4.1.3"))
-    refused("STREAMJOIN_SPARK_VERSION", "built for Spark 4.2. Run Spark 4.2", lambda: sj.check(spark))
+    refused("STREAMJOIN_SPARK_VERSION", "built for Spark 4.2.\nRun Spark 4.2", lambda: sj.check(spark))
 
 
 def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -293,7 +293,8 @@ def test_a_session_of_spark_connect() -> None:
 
 
 def test_the_examples_of_the_docstrings() -> None:
-    assert doctest.testmod(durations) == doctest.TestResults(failed=0, attempted=2)
+    for module, examples in ((durations, 3), (errors, 3)):
+        assert doctest.testmod(module) == doctest.TestResults(failed=0, attempted=examples)
 
 
 def test_without_pyspark_the_import_says_what_to_install(python: Run) -> None:

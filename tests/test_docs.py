@@ -11,7 +11,7 @@ from conftest import ROOT
 import streamjoin as sj
 
 SOURCES = [ROOT / "scala" / "spark" / "src" / "main", ROOT / "python" / "src"]
-CONDITIONS = ROOT / "scala" / "spark" / "src" / "main" / "resources" / "streamjoin" / "error-conditions.json"
+CONDITIONS = ROOT / "python" / "src" / "streamjoin" / "error-conditions.json"
 SETTING = re.compile(r"\bspark\.streamjoin(?:\.[A-Za-z][A-Za-z0-9]*)+")
 FIRST_CELL = re.compile(r"^\|\s*`([^`]+)`\s*\|", re.MULTILINE)
 
@@ -36,9 +36,8 @@ def test_every_setting_is_in_the_table_and_the_other_way_round() -> None:
 
 
 def test_every_error_is_in_the_table_and_the_other_way_round() -> None:
-    of_jvm = json.loads(CONDITIONS.read_text(encoding="utf-8"))
-    found = set(get_args(sj.Condition))
-    for name, condition in of_jvm.items():
+    found = set[str]()
+    for name, condition in json.loads(CONDITIONS.read_text(encoding="utf-8")).items():
         found |= {name} | {f"{name}.{sub}" for sub in condition.get("subClass", {})}
     assert documented(r"STREAMJOIN_[A-Z_.]+") == found
 
@@ -50,6 +49,19 @@ def test_every_error_that_python_raises_is_in_its_list() -> None:
         for name in re.findall(r'"(STREAMJOIN_[A-Z_]+)"', file.read_text(encoding="utf-8"))
     }
     assert raised == set(get_args(sj.Condition))
+
+
+def test_every_error_has_a_message_and_the_other_way_round() -> None:
+    raised = {
+        name
+        for folder, suffix in (
+            (ROOT / "scala" / "spark" / "src" / "main", "*.scala"),
+            (ROOT / "python" / "src", "*.py"),
+        )
+        for file in folder.rglob(suffix)
+        for name in re.findall(r'"(STREAMJOIN_[A-Z_]+)"', file.read_text(encoding="utf-8"))
+    }
+    assert raised == set(json.loads(CONDITIONS.read_text(encoding="utf-8")))
 
 
 def test_every_error_says_what_to_do_and_has_a_state() -> None:

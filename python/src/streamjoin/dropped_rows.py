@@ -33,13 +33,16 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
     if is_connect(query):
         raise StreamJoinError(
             "STREAMJOIN_SPARK_CONNECT",
-            "sj.late_rows needs the JVM of the driver, which a Spark Connect client does not have. Read the folder "
-            "late-rows in the query's checkpoint with spark.read.json.",
+            call="sj.late_rows",
+            advice="Read the folder late-rows in the query's checkpoint with spark.read.json.",
         )
     if not isinstance(query, StreamingQuery):
         raise StreamJoinError(
             "STREAMJOIN_NOT_A_STREAM",
-            f"sj.late_rows takes the StreamingQuery that writeStream...start() returned, not {type(query).__name__}.",
+            call="sj.late_rows",
+            wanted="the StreamingQuery that writeStream...start() returned",
+            found=f"this is a {type(query).__name__}",
+            advice="Start the query, and pass what start() returned.",
         )
     spark = SparkSession.active()
     found = checked_entry(spark)

@@ -29,11 +29,6 @@ _MICROSECONDS = {
 _VARYING = {"month", "mon", "quarter", "year", "y"}
 _PART = re.compile(r"([+-]?)\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)[\s,]*")
 _LONGEST = 2**63 - 1  # Spark keeps a day-time interval as microseconds in a signed 64-bit number.
-_EXAMPLES = (
-    'Write for example "5 seconds", "1 hour 30 minutes", "10m" or timedelta(minutes=10), or the two limits of '
-    '"right time - left time", such as ("0 seconds", "1 hour").'
-)
-
 Within: TypeAlias = str | timedelta | tuple[str | timedelta, str | timedelta]
 """What ``within=`` takes."""
 
@@ -135,4 +130,4 @@ def _unit(text: str, unit: str) -> int:
 
 
 def _refused(found: object, reason: str) -> StreamJoinError:
-    return StreamJoinError("STREAMJOIN_WITHIN", f"within={found!r} cannot bound a join: {reason}. {_EXAMPLES}")
+    return StreamJoinError("STREAMJOIN_WITHIN", within=repr(found), reason=reason)

@@ -96,7 +96,8 @@ def _check_type(how: str) -> None:
     if how not in get_args(JoinType):
         raise StreamJoinError(
             "STREAMJOIN_JOIN_TYPE",
-            f"how={how!r} is not a join type of two streams. Write one of: {', '.join(get_args(JoinType))}.",
+            how=repr(how),
+            types=", ".join(get_args(JoinType)),
         )
 
 
@@ -110,17 +111,20 @@ def _keys(
     if not given or len(given) != max(len(names), len(columns)):
         raise StreamJoinError(
             "STREAMJOIN_JOIN_KEYS",
-            f"on={on!r} is neither a condition nor column names. Write a name, a list of names, a condition such "
-            "as F.expr('o.id = d.order_id'), or a list of conditions; names and conditions do not mix. To join on time "
-            "alone, on=F.lit(True).",
+            on=repr(on),
+            reason="it is neither a condition nor column names",
+            advice="Write a name, a list of names, a condition such as F.expr('o.id = d.order_id'), or a list of "
+            "conditions; names and conditions do not mix. To join on time alone, on=F.lit(True).",
         )
     for side, df in (("left", left), ("right", right)):
         for name in names:
             if sum(_same(name, column) for column in df.columns) != 1:
                 raise StreamJoinError(
                     "STREAMJOIN_JOIN_KEYS",
-                    f"on={on!r}: the {side} input does not have exactly one column {name!r}; its columns are "
-                    f"{', '.join(df.columns)}. Name columns that both inputs have, or write a condition.",
+                    on=repr(on),
+                    reason=f"the {side} input does not have exactly one column {name!r}; its columns are "
+                    f"{', '.join(df.columns)}",
+                    advice="Name columns that both inputs have, or write a condition.",
                 )
     return names, reduce(Column.__and__, columns) if columns else None
 
@@ -142,23 +146,26 @@ def _event_time(df: DataFrame, side: str) -> str:
     if marked:
         raise StreamJoinError(
             "STREAMJOIN_EVENT_TIME",
-            f"within= needs the one event-time column of each input, and the {side} one has {len(marked)}: "
-            f"{', '.join(marked)}. Leave within= out and write the bound on the one you mean into on=, for example "
+            side=side,
+            found=f"{len(marked)}: {', '.join(marked)}",
+            advice="Leave within= out and write the bound on the one you mean into on=, for example "
             f"F.expr(\"l.{marked[0]} BETWEEN r.time - INTERVAL '5' SECOND AND r.time + INTERVAL '5' SECOND\").",
         )
     if not df.isStreaming:
         raise StreamJoinError(
             "STREAMJOIN_NOT_A_STREAM",
-            f"within= bounds a join of two streams, and the {side} input is a batch, whose columns carry no watermark. "
-            "Leave within= out, and write the distance into on=.",
+            call="within=",
+            wanted="two streams",
+            found=f"the {side} input is a batch, whose columns carry no watermark",
+            advice="Leave within= out, and write the distance into on=.",
         )
     example = times[0].name if times else "time"
     candidates = ", ".join(field.name for field in times) or "none"
     raise StreamJoinError(
         "STREAMJOIN_EVENT_TIME",
-        f"within= needs the one event-time column of each input, and the {side} one has none (its timestamp "
-        f"columns: {candidates}; all columns: {', '.join(df.columns)}). Mark one before the join: "
-        f'{side} = {side}.withWatermark("{example}", "10 seconds").',
+        side=side,
+        found=f"none (its timestamp columns: {candidates}; all columns: {', '.join(df.columns)})",
+        advice=f'Mark one before the join: {side} = {side}.withWatermark("{example}", "10 seconds").',
     )
 
 

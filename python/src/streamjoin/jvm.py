@@ -31,7 +31,7 @@ def expect(kind: type, found: object, call: str, wanted: str) -> None:
     """
     if not isinstance(found, kind) and not is_connect(found):
         name = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
-        raise StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", f"{call} takes {wanted}, not {name}.")
+        raise StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=name)
 
 
 def entry(jvm: Any, spark_version: str) -> Any:
@@ -49,8 +49,9 @@ def entry(jvm: Any, spark_version: str) -> Any:
             raise _jar_missing() from error
         raise StreamJoinError(
             "STREAMJOIN_SPARK_VERSION",
-            f"The streamjoin jar does not load in Spark {spark_version}: it was built for another one. Install "
-            "the streamjoin that was built for this Spark, or run the Spark that "
+            spark=spark_version,
+            built="another one, so it does not load",
+            advice="Install the streamjoin that was built for this Spark, or run the Spark that "
             "`pip install 'streamjoin[spark]'` installs.",
         ) from error
     except Py4JError as error:
@@ -60,10 +61,10 @@ def entry(jvm: Any, spark_version: str) -> Any:
 def _jar_missing() -> StreamJoinError:
     return StreamJoinError(
         "STREAMJOIN_JAR_MISSING",
-        "The streamjoin jar is not on the class path of this Spark driver. Build the session with "
-        "`sj.configure(SparkSession.builder).getOrCreate()`, or start with "
-        "`spark-submit --jars $(python -m streamjoin jar)`. A session that runs already cannot take it up: "
-        "stop it first (`spark.stop()`).",
+        where="on the class path of this Spark driver",
+        advice="Build the session with `sj.configure(SparkSession.builder).getOrCreate()`, or start with "
+        "`spark-submit --jars $(python -m streamjoin jar)`. A session that runs already cannot load it: stop it first "
+        "(`spark.stop()`).",
     )
 
 
@@ -89,9 +90,9 @@ def checked_entry(spark: SparkSession) -> Any:
     if is_connect(spark):
         raise StreamJoinError(
             "STREAMJOIN_SPARK_CONNECT",
-            "This is a Spark Connect session: its JVM is the server's, out of reach of the client, so sj.bounds "
-            "and sj.check need a classic session. df.join, SQL and sj.join work here, if the server was "
-            f"started with `--jars <the streamjoin jar> --conf spark.sql.extensions={EXTENSION}`.",
+            call="This function",
+            advice="Call it in a classic session. df.join, SQL and sj.join work here, if the server was started with "
+            f"`--jars <the streamjoin jar> --conf spark.sql.extensions={EXTENSION}`.",
         )
     found = entry(spark._jvm, spark.version)
     try:
@@ -102,10 +103,7 @@ def checked_entry(spark: SparkSession) -> Any:
     if not installed:
         raise StreamJoinError(
             "STREAMJOIN_EXTENSION_MISSING",
-            "The streamjoin jar is there, but this session runs without the extension, so Spark's own join would "
-            "be used. Build the session with `sj.configure(SparkSession.builder).getOrCreate()`, or start Spark "
-            f"with `--conf spark.sql.extensions={EXTENSION}`. The setting is read when the SparkContext "
-            "starts: stop a running session first (`spark.stop()`).",
+            extension=EXTENSION,
         )
     return found
 
@@ -114,7 +112,7 @@ def no_answer() -> StreamJoinError:
     """Return the error for an entry object that fails in a way that no method of it is meant to."""
     return StreamJoinError(
         "STREAMJOIN_JAR_VERSION",
-        f"The streamjoin jar on the class path does not answer the Python package {__version__}: it is of "
-        "another version, there are two, or its file was replaced while Spark ran. Keep only the one that "
-        "`python -m streamjoin jar` prints, and start Spark again.",
+        jar="of another version, one of two, or was replaced while Spark ran",
+        package=__version__,
+        advice="Keep only the one that `python -m streamjoin jar` prints, and start Spark again.",
     )

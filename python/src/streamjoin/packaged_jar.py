@@ -29,9 +29,9 @@ def jar_path() -> Path:
     if jar is None:
         raise StreamJoinError(
             "STREAMJOIN_JAR_MISSING",
-            f"There is no streamjoin jar in the package ({_FOLDER}). In a checkout, run `make jar`; elsewhere "
-            "install the wheel with pip (a package read out of a zip file cannot hand its jar to Spark), or "
-            f"give Spark the jar of version {__version__} yourself with `--jars`.",
+            where=f"in the package ({_FOLDER})",
+            advice="In a checkout, run `make jar`. Elsewhere install the wheel with pip (a package read out of a zip "
+            f"file cannot hand its jar to Spark), or give Spark the jar of version {__version__} with `--jars`.",
         )
     return jar
 
@@ -59,17 +59,19 @@ def check_built(found: Built, spark_version: str) -> None:
     if found.version != __version__:
         raise StreamJoinError(
             "STREAMJOIN_JAR_VERSION",
-            f"The jar is streamjoin {found.version}, the Python package is {__version__}. Use one version: "
-            f"`pip install streamjoin=={found.version}`, or replace the jar on Spark's class path "
-            "(`--jars`, `--packages`, spark.jars, the jars folder of Spark) by the one that "
-            "`python -m streamjoin jar` prints. In a checkout, `make jar` builds both again.",
+            jar=found.version,
+            package=__version__,
+            advice=f"`pip install streamjoin=={found.version}`, or replace the jar on Spark's class path (`--jars`, "
+            "`--packages`, spark.jars, the jars folder of Spark) with the one that `python -m streamjoin jar` prints. "
+            "In a checkout, `make jar` builds both again.",
         )
     if _line(found.spark) != _line(spark_version):
         raise StreamJoinError(
             "STREAMJOIN_SPARK_VERSION",
-            f"This is Spark {spark_version}, and streamjoin {found.version} was built for Spark "
-            f"{_line(found.spark)}. Run Spark {_line(found.spark)} (`pip install 'streamjoin[spark]'` installs "
-            f"it), or install a streamjoin that was built for Spark {_line(spark_version)}.",
+            spark=spark_version,
+            built=f"Spark {_line(found.spark)}",
+            advice=f"Run Spark {_line(found.spark)} (`pip install 'streamjoin[spark]'` installs it), or install a "
+            f"streamjoin that was built for Spark {_line(spark_version)}.",
         )
 
 

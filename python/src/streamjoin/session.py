@@ -69,8 +69,8 @@ def _refuse_remote(builder: SparkSession.Builder) -> None:
     if is_connect(builder) or str(builder._options.get("spark.remote", "")).startswith("sc://"):
         raise StreamJoinError(
             "STREAMJOIN_SPARK_CONNECT",
-            "The builder connects to a Spark Connect server, whose extensions a client cannot change. Start the "
-            "server with `start-connect-server.sh --jars $(python -m streamjoin jar) "
+            call="sj.configure",
+            advice="Start the server with `start-connect-server.sh --jars $(python -m streamjoin jar) "
             f"--conf spark.sql.extensions={EXTENSION}` and leave sj.configure out: df.join, SQL and sj.join work "
             "as they are.",
         )
@@ -87,11 +87,8 @@ def _check_running(context: SparkContext) -> None:
     if EXTENSION not in [each.strip() for each in extensions.split(",")]:
         raise StreamJoinError(
             "STREAMJOIN_SPARK_ALREADY_RUNNING",
-            f"Spark runs already in this process (application {context.appName!r}), without streamjoin, and "
-            "takes up a jar and an extension only when it starts. Call `spark.stop()` before "
-            "`sj.configure(SparkSession.builder).getOrCreate()`; in a shell or notebook that makes the session "
-            "for you, start it with `--jars $(python -m streamjoin jar) "
-            f"--conf spark.sql.extensions={EXTENSION}`.",
+            application=repr(context.appName),
+            extension=EXTENSION,
         )
     session = SparkSession.getActiveSession()
     if session is None:
@@ -112,7 +109,7 @@ def _add_to_driver(jar: str) -> None:
         entry(jvm, pyspark.__version__)
         return
     except StreamJoinError as error:
-        if error.condition != "STREAMJOIN_JAR_MISSING":
+        if error.getCondition() != "STREAMJOIN_JAR_MISSING":
             raise
         missing = error
     try:

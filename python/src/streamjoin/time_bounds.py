@@ -32,8 +32,10 @@ def bounds(df: DataFrame) -> DataFrame:
     if not df.isStreaming:
         raise StreamJoinError(
             "STREAMJOIN_NOT_A_STREAM",
-            "sj.bounds takes a streaming DataFrame (spark.readStream), and this one is a batch: its joins keep "
-            "no state from one batch to the next, so nothing has to bound it.",
+            call="sj.bounds",
+            wanted="a streaming DataFrame (spark.readStream)",
+            found="this one is a batch, whose joins keep no state",
+            advice="Pass the DataFrame of the streaming query, before writeStream.",
         )
     try:
         return DataFrame(found.bounds(df._jdf), spark)

@@ -2,7 +2,7 @@ package streamjoin.core
 
 import scala.collection.mutable
 
-/** What comes out of a join, in the order in which it does. */
+/** What a join emits, in this order. */
 sealed trait Output[+A]
 
 object Output {
@@ -26,7 +26,7 @@ object Output {
  * @param time
  *   the event time of a row in a column given by its watermark key; `None` is null
  * @param matchable
- *   the conjuncts of the condition that look at this input alone: a row for which it is false meets nobody
+ *   the conjuncts of the condition that look at this input alone: a row for which it is false has no match
  */
 final case class Input[A](time: (A, Int) => Option[Long], matchable: A => Boolean = (_: A) => true)
 
@@ -41,12 +41,12 @@ final case class JoinState[A](
  * simple before fast, and the oracle of every other implementation.
  *
  * Each pair of rows that satisfies the condition is emitted exactly once, when the later one of the two comes, for
- * three reasons. A row meets only rows that came before it, ties included, because it looks at the other buffer
+ * three reasons. A row is joined only with rows that came before it, ties included, because it looks at the other buffer
  * before it is seen itself. A row is in the buffer for as long as a row that is not late can meet it (the law in
- * [[TimeBound]]). And a row that comes expired still meets what is there, but is not kept.
+ * [[TimeBound]]). And a row that has expired when it comes is still joined with what is there, but is not kept.
  *
  * @param joinType
- *   which rows come out
+ *   which rows are emitted
  * @param bounds
  *   watermark keys and time bounds
  * @param inputs
@@ -120,7 +120,7 @@ final class IntervalJoin[A](
 
   /**
    * A batch of rows. The rows are late against one set of watermarks, and expire against another, newer one, applied
-   * after all of them, so that an expired row still meets the rows of its own batch.
+   * after all of them, so that an expired row is still joined with the rows of its own batch.
    *
    * @param late
    *   per key: a row below it is dropped
@@ -186,7 +186,7 @@ final class IntervalJoin[A](
   private def isBelow(side: Side, row: A, keys: Set[Int], limit: Int => Long): Boolean =
     keys.exists(key => inputs(side).time(row, key).exists(_ < limit(key)))
 
-  /** A null time in a bound makes the bound unknown for every partner. */
+  /** A null time in a bound makes the bound unknown for every pair. */
   private def canMatch(side: Side, row: A): Boolean =
     inputs(side).matchable(row) &&
       bounds.tightest.forall { bound =>

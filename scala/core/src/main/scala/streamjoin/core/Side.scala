@@ -23,24 +23,24 @@ object Side {
  * @param name
  *   the name that Spark gives the type in SQL
  * @param preserved
- *   the sides whose rows come out padded when nobody ever met them
+ *   the preserved sides: an unmatched row is emitted padded with nulls
  * @param filtered
- *   set for semi and anti joins: only rows of the left side come out, each at most once, and a row leaves the buffer
- *   with its first match; `Some(true)`: it comes out with its first match, `Some(false)`: when it expires
+ *   set for semi and anti joins: only rows of the left side are emitted, each at most once, and a row leaves the buffer
+ *   with its first match; `Some(true)`: it is emitted with its first match, `Some(false)`: when it expires
  *   without one
  */
 sealed abstract class JoinType(val name: String, val preserved: Set[Side], val filtered: Option[Boolean]) {
 
-  /** A row of this side comes out by itself when it can meet nobody any more. */
+  /** An unmatched row of this side is emitted once no match can still arrive. */
   def pads(side: Side): Boolean = preserved(side)
 
-  /** A row of this side leaves the buffer as soon as it has met somebody. */
+  /** A row of this side leaves the buffer with its first match. */
   def leavesOnMatch(side: Side): Boolean = filtered.isDefined && side == Side.Left
 
-  /** Pairs come out joined. */
+  /** Pairs are emitted. */
   def emitsPairs: Boolean = filtered.isEmpty
 
-  /** A left row comes out with its first match. */
+  /** A left row is emitted with its first match. */
   def emitsFirstMatch: Boolean = filtered.contains(true)
 }
 

@@ -4,7 +4,7 @@ package streamjoin.core
  * A constraint between two event-time columns: `out.time >= in.time - postpone`.
  *
  * The law that everything here rests on: while it holds for every joined row, a row whose `out` time is
- * below `watermark(in) - postpone` meets no row of the other input that is still to come, because such a row
+ * below `watermark(in) - postpone` matches no row of the other input that is still to come, because such a row
  * has an `in` time of at least `watermark(in)`. What breaks it is a bound that does not hold for every joined
  * row (one side of an OR), a `postpone` that is not constant, or a row that comes below its watermark.
  *
@@ -52,7 +52,7 @@ object Watermark {
  *   below made them), with all that follows from several of them: nothing does through a key that may be null. They give
  *   an eviction limit to a key that has no bound in this join; they never expire a row.
  * @throws UnboundedJoin
- *   when no bound keeps one of the inputs: its buffer would grow for ever
+ *   when no bound keeps one of the inputs: its buffer would grow forever
  */
 final class TimeBounds(
     val left: Set[Int],

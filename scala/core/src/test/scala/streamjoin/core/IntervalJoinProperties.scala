@@ -13,7 +13,8 @@ import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 /** What has to hold for every join: thousands of random ones, each made from the seed that a failure prints. */
 class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
-  private def seeds: Int = sys.env.get("STREAMJOIN_SEEDS").fold(3000)(_.toInt)
+  /** A join here takes less than a millisecond: as many for each one that is asked for. */
+  private def seeds: Int = sys.env.get("STREAMJOIN_SEEDS").fold(1000)(_.toInt * 15)
 
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))

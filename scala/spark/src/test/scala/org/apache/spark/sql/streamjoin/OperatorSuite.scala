@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.Trigger
-import org.apache.spark.sql.streamjoin.state.IndexCache
+import org.apache.spark.sql.streamjoin.state.{IndexCache, JoinIndex}
 import org.apache.spark.sql.types.IntegerType
 import org.apache.spark.sql.{DataFrame, Row}
 
@@ -178,7 +178,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
           Seq(o("end", "15:00"), d("end", "15:00"))
         ).map { rows =>
           val out = job.feed(rows: _*)
-          if (empty) IndexCache.held.foreach(IndexCache.take)
+          if (empty) IndexCache.held.foreach(IndexCache.take[JoinIndex](_))
           out
         }
       }
@@ -189,10 +189,10 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
   test("an index of another version is not used") {
     running(job(ids("left_outer"))) { job =>
       job.feed(o("a", "10:00", 1), o("b", "10:00", 2))
-      val old = IndexCache.held.toSeq.flatMap(id => IndexCache.take(id).map(id -> _))
+      val old = IndexCache.held.toSeq.flatMap(id => IndexCache.take[JoinIndex](id).map(id -> _))
       job.feed(d("a", "10:10", 3), o("c", "10:10", 4))
       // What an executor would hold that did not run the last batch.
-      IndexCache.held.foreach(IndexCache.take)
+      IndexCache.held.foreach(IndexCache.take[JoinIndex](_))
       old.foreach { case (id, index) => IndexCache.put(id, index) }
       assert(job.feed(d("c", "10:20", 5), d("a", "10:20", 6)) == Seq("a 1 a 6", "c 4 c 5"))
       assert(job.feed(o("end", "15:00"), d("end", "15:00")).filter(_.contains("-")) == Seq("b 2 - -"))

@@ -7,7 +7,7 @@ import org.apache.spark.sql.streamjoin.watermark.Origin
  * What the user calls an input.
  *
  * @param alias
- *   as the condition has it: `o`; none where columns stand by their names alone
+ *   as the condition has it: `o`; none where columns are written without one
  * @param table
  *   the name behind the alias, where there is one: `orders`
  */

@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String
  *
  *   - a column is `left.name` or `right.name`, after the input that it comes from;
  *   - conjuncts and alternatives are sorted, and so are both sides of an equality; `a > b` is written `b < a`;
- *   - functions stand by their names, and literals by their values.
+ *   - functions are written by name, and literals by value.
  */
 final private[streamjoin] class NormalForm(left: Seq[Attribute], right: Seq[Attribute]) {
   private val names: Map[ExprId, String] =

@@ -24,7 +24,7 @@ private[streamjoin] object RowConstraintsOf {
     case join: Join =>
       val known = join.children.map(apply).reduce(_ ++ _).within(join.outputSet)
       known.copy(present = known.present & neverPadded(join))
-    // What it hands on may stand for many rows (a session window grows with them).
+    // A row of its output may be made of many rows (a session window grows with them).
     case _: Aggregate => none
     case leaf: LeafNode => RowConstraints(Nil, leaf.output.filterNot(_.nullable).map(_.exprId).toSet)
     case other => other.children.map(apply).foldLeft(none)(_ ++ _).within(other.outputSet)

@@ -60,7 +60,7 @@ private[streamjoin] object LocalCheckpointFileManager {
   private def isRepresentable(path: Path): Boolean =
     Try(NioFiles.local(path)).fold(error => !error.isInstanceOf[InvalidPathException], _ => true)
 
-  /** What Spark takes where nobody has chosen. */
+  /** Spark's default. */
   private def sparks(path: Path, conf: Configuration): CheckpointFileManager = {
     val unset = new Configuration(conf)
     unset.unset(Setting)

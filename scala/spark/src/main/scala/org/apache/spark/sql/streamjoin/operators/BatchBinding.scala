@@ -200,45 +200,43 @@ private[streamjoin] object BatchBinding {
     Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
 
   /** The batch that this thread plans, or none where a plan is only being explained. */
-  def current(session: SparkSession): Option[BatchBinding] = planned(session).map {
-    case (context, execution) =>
-      Option(bindings.get(execution)).flatMap(known => Option(known.get)).getOrElse {
-        val made = bind(session, context, execution)
-        bindings.put(execution, new WeakReference(made))
-        made
-      }
+  def current(session: SparkSession): Option[BatchBinding] = planned(session).map { batch =>
+    Option(bindings.get(batch.execution)).flatMap(known => Option(known.get)).getOrElse {
+      val made = bind(session, batch)
+      bindings.put(batch.execution, new WeakReference(made))
+      made
+    }
   }
 
   /** The time of the batch that this thread plans, as it is in the offset log, in milliseconds. */
   def currentTime(session: SparkSession): Option[Long] =
-    planned(session).map(_._2.offsetSeqMetadata.batchTimestampMs)
+    planned(session).map(_.execution.offsetSeqMetadata.batchTimestampMs)
 
-  private def planned(session: SparkSession): Option[(MicroBatchExecutionContext, IncrementalExecution)] =
+  /** A batch that is being planned. */
+  final private case class Planned(query: MicroBatchExecution, context: MicroBatchExecutionContext) {
+    val execution: IncrementalExecution = context.executionPlan
+  }
+
+  private def planned(session: SparkSession): Option[Planned] =
     for {
       id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
       classic = session.asInstanceOf[ClassicSession]
-      query <- Option(classic.sharedState.activeStreamingQueries.get(UUID.fromString(id)))
-      latest <- query match {
-        case micro: MicroBatchExecution => Option(micro.getLatestExecutionContext())
+      query <- classic.sharedState.activeStreamingQueries.get(UUID.fromString(id)) match {
+        case micro: MicroBatchExecution => Some(micro)
         case _ => None
       }
-      context <- latest match {
-        case batch: MicroBatchExecutionContext => Some(batch)
+      context <- query.getLatestExecutionContext() match {
+        case batch: MicroBatchExecutionContext if batch.executionPlan != null => Some(batch)
         case _ => None
       }
-      execution <- Option(context.executionPlan)
-    } yield (context, execution)
+    } yield Planned(query, context)
 
   // Asking the current execution for its executed plan would recurse: it is what is being made.
-  private def bind(
-      session: SparkSession,
-      context: MicroBatchExecutionContext,
-      execution: IncrementalExecution
-  ): BatchBinding =
-    previous(context)
-      .filter(_.batch == execution.currentBatchId - 1)
-      .map(_.following(execution))
-      .getOrElse(resumed(session, execution))
+  private def bind(session: SparkSession, batch: Planned): BatchBinding =
+    previous(batch.context)
+      .filter(_.batch == batch.execution.currentBatchId - 1)
+      .map(_.following(batch.execution))
+      .getOrElse(resumed(session, batch))
 
   private def previous(
       context: MicroBatchExecutionContext
@@ -266,13 +264,14 @@ private[streamjoin] object BatchBinding {
   }
 
   /** The first batch of a run: from the checkpoint. */
-  private def resumed(session: SparkSession, execution: IncrementalExecution): BatchBinding = {
+  private def resumed(session: SparkSession, planned: Planned): BatchBinding = {
+    val execution = planned.execution
     val checkpoint = new Path(execution.checkpointLocation).getParent
-    val keys = WatermarkKeys.of(execution.analyzed)
+    val keys = WatermarkKeys.of(planned.query.logicalPlan)
     val log = new KeyedWatermarkLog(session, checkpoint)
     val operatorLog = new OperatorLog(session, checkpoint)
     val batch = execution.currentBatchId
-    // What follows from a batch that is done again is found again; a first batch that was never committed binds nobody.
+    // A batch that runs again works out again what follows from it. A first batch that was never committed does not count.
     log.purgeAfter(if (batch == 0) -1 else batch)
     if (batch == 0) operatorLog.purgeAfter(-1)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)

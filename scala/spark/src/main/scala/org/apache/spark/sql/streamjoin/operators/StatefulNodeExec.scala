@@ -121,7 +121,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
 
   private lazy val storeConf = new StateStoreConf(storeSettings)
 
-  /** Of a store that is only read: what it would report to the driver would stay there for ever. */
+  /** Of a store that is only read: what it would report to the driver would stay there forever. */
   private lazy val quietStoreConf = {
     val quiet = storeSettings
     quiet.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)

@@ -40,7 +40,7 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
   private def check(query: LogicalPlan, checkpoint: Path, files: CheckpointFileManager): Unit = {
     val nodes = if (StreamJoinConf.enabled) OptimizedQuery.nodes(query, session) else Nil
     val descriptions = new Path(checkpoint, OperatorLog.Directory)
-    // A first batch that was never committed binds nobody.
+    // A first batch that was never committed does not count.
     val begun = numbered(new Path(checkpoint, "commits"), files).nonEmpty
     if (begun) {
       nodes.map(_.ordinal).foreach { ordinal =>

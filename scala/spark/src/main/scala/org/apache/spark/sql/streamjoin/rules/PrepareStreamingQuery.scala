@@ -75,7 +75,7 @@ private[streamjoin] object PrepareStreamingQuery {
 
   /** The query with a number at each of its leaves, which the optimizer leaves there. */
   private def numbered(query: LogicalPlan): LogicalPlan = {
-    // A plan that stands in two places is two.
+    // A plan that is in two places is two plans.
     val own = query.clone()
     own.collectLeaves().zipWithIndex.foreach { case (leaf, number) => leaf.setTagValue(LeafNumber, number) }
     own.setAnalyzed()

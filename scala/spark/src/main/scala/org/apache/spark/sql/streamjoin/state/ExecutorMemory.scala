@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 /**
  * The bytes that the indexes of many tasks hold in memory together, those between batches included.
  * Every index that was begun is [[IndexMemory.close]]d when it is dropped, whatever happened to its
- * task: what is not would count for ever.
+ * task: an index that is not closed would count forever.
  */
 final private[streamjoin] class ExecutorMemory {
   private val bytes = new AtomicLong
@@ -32,7 +32,7 @@ private[streamjoin] object ExecutorMemory {
 
   /**
    * @param limit
-   *   in bytes, that all indexes together should not pass; each query goes by its own
+   *   in bytes, that all indexes together should not pass; each query has its own limit
    */
   final case class Limit(memory: ExecutorMemory, limit: Long)
 

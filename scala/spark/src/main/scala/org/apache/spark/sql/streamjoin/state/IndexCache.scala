@@ -3,8 +3,20 @@ package org.apache.spark.sql.streamjoin.state
 import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 
 import scala.jdk.CollectionConverters._
+import scala.reflect.ClassTag
 
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProviderId}
+
+/** An index that waits for the next batch of its store, whatever kind of operator it belongs to. */
+private[streamjoin] trait CachedIndex {
+  def memory: IndexMemory
+
+  /** Since when it is in the cache, in nanoseconds. */
+  @volatile private[state] var idleSince: Long = 0L
+
+  /** It is dropped, and counts no more. */
+  private[state] def close(): Unit
+}
 
 /**
  * The executor's indexes between batches, by the state store that they equal. An index is owned by the store's provider:
@@ -15,7 +27,7 @@ private[streamjoin] object IndexCache {
   val SweepSeconds = 5L
   private val IdleSeconds = 60L
 
-  private val indexes = new ConcurrentHashMap[StateStoreProviderId, JoinIndex]
+  private val indexes = new ConcurrentHashMap[StateStoreProviderId, CachedIndex]
 
   private lazy val sweeper = {
     val executor = Executors.newSingleThreadScheduledExecutor { task =>
@@ -26,9 +38,14 @@ private[streamjoin] object IndexCache {
     executor.scheduleWithFixedDelay(() => sweep(), SweepSeconds, SweepSeconds, TimeUnit.SECONDS)
   }
 
-  def take(store: StateStoreProviderId): Option[JoinIndex] = Option(indexes.remove(store))
+  /** The index of a store, of the kind that its operator has. */
+  def take[T <: CachedIndex: ClassTag](store: StateStoreProviderId): Option[T] =
+    Option(indexes.remove(store)).map {
+      case index: T => index
+      case other => throw new IllegalStateException(s"the index of $store is a ${other.getClass.getName}")
+    }
 
-  def put(store: StateStoreProviderId, index: JoinIndex): Unit = {
+  def put(store: StateStoreProviderId, index: CachedIndex): Unit = {
     index.idleSince = System.nanoTime()
     Option(indexes.put(store, index)).filter(_ ne index).foreach(_.close())
     sweeper: Unit

@@ -20,7 +20,7 @@ final private[streamjoin] class IndexMemory(
   private var closed = false
   executor.memory.begin()
 
-  /** Pages that nobody has borrowed. */
+  /** Pages that are not in use. */
   private val pages = mutable.ArrayBuffer.empty[Array[Byte]]
   private var lent = 0
   private var mostLent = 0

@@ -17,13 +17,10 @@ final private[streamjoin] class JoinIndex(
     buffers: Seq[Buffer],
     val memory: IndexMemory,
     guestMemory: Option[IndexMemory]
-) {
+) extends CachedIndex {
 
   /** The commit that it equals; none while a batch is at work on it. */
   private[state] var token: UUID = _
-
-  /** Since when it is in the cache. */
-  @volatile private[state] var idleSince: Long = 0L
 
   def buffer(side: Side): Buffer = buffers(side.index)
   def all: Seq[Buffer] = buffers
@@ -35,8 +32,7 @@ final private[streamjoin] class JoinIndex(
 
   private[state] def endBatch(): Unit = memories.foreach(_.endBatch())
 
-  /** It is dropped, and counts no more. */
-  private[state] def close(): Unit = memories.foreach(_.close())
+  override private[state] def close(): Unit = memories.foreach(_.close())
 
   /**
    * Unloads segments until the budget is met: of both sides, those first that have the least time

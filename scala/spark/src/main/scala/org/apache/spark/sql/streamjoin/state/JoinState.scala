@@ -24,7 +24,7 @@ import streamjoin.core.Side
  * @param budget
  *   bytes that the index may hold in memory
  * @param cached
- *   the index of an earlier commit, if one is at hand
+ *   the index of an earlier commit, if there is one
  * @param guest
  *   a side that another task keeps
  * @param executor

@@ -205,7 +205,7 @@ final private[streamjoin] class Matches(
   def flagOwn(): Unit = a.segment.flagMatched(a.places(row))
   def flagOther(): Unit = b.flagMatched(otherPlace)
 
-  /** The row of this batch leaves; it meets no further row. */
+  /** The row of this batch leaves; it has no further match. */
   def removeOwn(): Unit = {
     a.segment.remove(a.places(row))
     lastCandidate = candidate

@@ -63,7 +63,7 @@ final private[streamjoin] class Segment(
   /** Flags have changed since the store was told. */
   private[state] var flagsChanged: Boolean = false
 
-  /** Its rows came in the batch at hand. */
+  /** Its rows came in the current batch. */
   private[state] var isFresh: Boolean = false
 
   /** Rows with an expiry time below these have been evicted; none before a batch has evicted any. */

@@ -86,7 +86,7 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /**
-   * A column of the output of a stateful operator of Spark's. Such an operator goes by the smallest watermark that it is
+   * A column of the output of a stateful operator of Spark's. Such an operator uses the smallest watermark that it is
    * given from below, which is Spark's own or that of an operator of ours. They wait for nothing before Spark's watermark is there, for
    * only then does Spark ask (`PropagateWatermarkSimulator`).
    */
@@ -107,7 +107,7 @@ private[streamjoin] object ColumnWatermark {
    * @param ordinal
    *   of the operator
    */
-  // No case class: a column of a long chain is reached in very many ways, which nobody should compare, hash or print.
+  // No case class: a column of a long chain is reached in very many ways, which must not be compared, hashed or printed.
   final class Output(
       val columns: IndexedSeq[ColumnWatermark],
       bounds: TimeBounds,

@@ -11,27 +11,72 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
+import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
 import org.apache.spark.util.ThreadUtils
 
 /**
- * The event-time columns of a query in the order of its analyzed plan: their place tells them apart across restarts,
- * for the ids in the nodes are new in every plan.
+ * An event-time column, as it is known from one run of a query to the next: by the name that the user gave its source, or by
+ * its place where there is none, for the ids in the nodes are new in every plan.
+ *
+ * @param source
+ *   `readStream.name(...)`, which Spark has while `spark.sql.streaming.queryEvolution.enableSourceEvolution` is on
  */
-final private[streamjoin] case class WatermarkKeys(origins: IndexedSeq[Origin], columns: IndexedSeq[String])
+final private[streamjoin] case class WatermarkColumn(name: String, source: Option[String])
+
+/** The event-time columns of a query, in the order of its analyzed plan. */
+final private[streamjoin] case class WatermarkKeys(
+    origins: IndexedSeq[Origin],
+    columns: IndexedSeq[WatermarkColumn]
+)
 
 private[streamjoin] object WatermarkKeys {
-  def of(analyzed: LogicalPlan): WatermarkKeys = {
-    val marks = analyzed.collect { case mark: EventTimeWatermark => mark }
-    WatermarkKeys(Origin.number(marks.map(_.nodeId)).toIndexedSeq, marks.map(_.eventTime.name).toIndexedSeq)
+
+  /** @param plan of a query that runs: it has the names of its sources, which those of its batches have not */
+  def of(plan: LogicalPlan): WatermarkKeys = {
+    val marks = plan.collect { case mark: EventTimeWatermark => mark }
+    WatermarkKeys(
+      Origin.number(marks.map(_.nodeId)).toIndexedSeq,
+      marks.map(mark => WatermarkColumn(mark.eventTime.name, sourceOf(mark))).toIndexedSeq
+    )
+  }
+
+  private def sourceOf(mark: EventTimeWatermark): Option[String] = mark.collectLeaves() match {
+    case Seq(source: StreamingExecutionRelation) => source.sourceIdentifyingName.nameOpt
+    case Seq(source: StreamingDataSourceV2ScanRelation) => source.relation.sourceIdentifyingName.nameOpt
+    case _ => None
   }
 }
 
-/** The watermarks of a batch, as they are kept in the checkpoint: by place, in milliseconds, `None` before the first. */
+/** The watermarks of a batch, as they are kept in the checkpoint, in milliseconds, `None` before the first. */
 final private[streamjoin] case class KeyedWatermarks(
-    columns: IndexedSeq[String],
+    columns: IndexedSeq[WatermarkColumn],
     millis: IndexedSeq[Option[Long]]
-)
+) {
+
+  /**
+   * The same for the columns of a query. A column of a named source has the watermark of the column with the same names,
+   * wherever in the query it is now; one that is new has none yet. The others are known by their places among themselves.
+   *
+   * @return
+   *   none where those others are not the same
+   */
+  def of(now: IndexedSeq[WatermarkColumn]): Option[KeyedWatermarks] = {
+    def unnamed(columns: Seq[WatermarkColumn]) = columns.filter(_.source.isEmpty)
+    val known = KeyedWatermarks.numbered(columns).zip(millis).toMap
+    Option.when(unnamed(columns) == unnamed(now))(
+      KeyedWatermarks(now, KeyedWatermarks.numbered(now).map(known.getOrElse(_, None)))
+    )
+  }
+}
+
+private[streamjoin] object KeyedWatermarks {
+
+  /** Columns that are alike, such as those without a source, have numbers. */
+  private def numbered(columns: IndexedSeq[WatermarkColumn]): IndexedSeq[(WatermarkColumn, Int)] =
+    columns.indices.map(at => columns(at) -> columns.take(at).count(_ == columns(at)))
+}
 
 /**
  * `<checkpoint>/keyed-watermarks/<batch>`: the watermarks that a batch sees, written before it runs, so that a replay
@@ -45,7 +90,8 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
   override protected def toJson(entry: KeyedWatermarks, root: ObjectNode): Unit = {
     val keys = root.putArray("keys")
     entry.columns.zip(entry.millis).foreach { case (column, millis) =>
-      val key = keys.addObject().put("column", column)
+      val key = keys.addObject().put("column", column.name)
+      column.source.foreach(key.put("source", _))
       millis.foreach(value => key.put("watermarkMs", value))
     }
   }
@@ -53,7 +99,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
   override protected def fromJson(root: JsonNode): KeyedWatermarks = {
     val keys = root.path("keys").elements().asScala.toIndexedSeq
     KeyedWatermarks(
-      keys.map(_.path("column").asText),
+      keys.map(key => WatermarkColumn(key.path("column").asText, Option(key.get("source")).map(_.asText))),
       keys.map(key => Option(key.get("watermarkMs")).filterNot(_.isNull).map(millis))
     )
   }
@@ -89,21 +135,22 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     if (left != null) Try(left.join()): Unit
   }
 
-  /** Those of a batch that has run. Without them nobody knows which rows it took for late. */
+  /** Those of a batch that has run. Without them it is unknown which rows were late for it. */
   def readOfLast(batch: Long, keys: WatermarkKeys): KeyedWatermarks = read(batch, keys).getOrElse(
     throw JsonLog.unreadable(batchIdToPath(batch), s"it is missing, and batch $batch has run by it")
   )
 
-  private def checked(entry: KeyedWatermarks, keys: WatermarkKeys): KeyedWatermarks = {
-    if (entry.columns != keys.columns)
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_WATERMARK_KEYS_CHANGED",
-        "checkpoint" -> metadataPath.getParent.toString,
-        "was" -> entry.columns.mkString(", "),
-        "is" -> keys.columns.mkString(", ")
-      )
+  private def checked(entry: KeyedWatermarks, keys: WatermarkKeys): KeyedWatermarks =
     entry
-  }
+      .of(keys.columns)
+      .getOrElse(
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_WATERMARK_KEYS_CHANGED",
+          "checkpoint" -> metadataPath.getParent.toString,
+          "was" -> entry.columns.map(_.name).mkString(", "),
+          "is" -> keys.columns.map(_.name).mkString(", ")
+        )
+      )
 }
 
 private[streamjoin] object KeyedWatermarkLog {

@@ -163,17 +163,17 @@ class AttemptsSuite extends StateTest {
   }
 
   for (store <- Seq(defaultStore, rocksDb)) test(s"$store: small batches") {
-    seeds(default = if (store == rocksDb) 6 else 30) { seed =>
+    seeds(default = if (store == rocksDb) 3 else 15) { seed =>
       withProvider(store, partition = seed)(new Batches(seed, _, None).run(8))
     }
   }
 
   test("batches that are too large to wait for") {
-    seeds(default = 2)(seed => withProvider(partition = seed)(new Batches(seed, _, Some(90)).run(2)))
+    seeds(default = 1)(seed => withProvider(partition = seed)(new Batches(seed, _, Some(90)).run(2)))
   }
 
   test("batches of which one bucket is too large to be put in order at once") {
-    seeds(default = 2)(seed =>
+    seeds(default = 1)(seed =>
       withProvider(partition = seed)(new Batches(seed, _, Some(110), Some(Long.MaxValue)).run(2))
     )
   }

@@ -100,7 +100,7 @@ class ExecutorMemorySuite extends StateTest {
       // Spark has no such store.
       IndexCache.sweep()
       assert(executor.indexes == 0 && executor.used == 0)
-      assert(IndexCache.take(id).isEmpty)
+      assert(IndexCache.take[JoinIndex](id).isEmpty)
     }
   }
 
@@ -138,7 +138,7 @@ class ExecutorMemorySuite extends StateTest {
       assert(executor.indexes == 2, "it was used a moment ago")
       IndexCache.sweep(_ => true, idleNanos = 0)
       assert(executor.indexes == 1 && executor.used == 90 * 1000)
-      assert(IndexCache.take(id).isEmpty)
+      assert(IndexCache.take[JoinIndex](id).isEmpty)
     }
   }
 

@@ -25,7 +25,7 @@ class IndexCacheSuite extends StateTest {
       IndexCache.put(id, index)
 
       // As soon as it is there, the next task takes it, and has rows that wait to be put in.
-      val second = on(provider.getStore(1, None), rows, cached = IndexCache.take(id))
+      val second = on(provider.getStore(1, None), rows, cached = IndexCache.take[JoinIndex](id))
       assert(second.reused)
       second.append(Side.Left, rows(simple(2, 1, 2)))
       val (segments, used) = (index.buffer(Side.Left).segments.size, index.memory.used)

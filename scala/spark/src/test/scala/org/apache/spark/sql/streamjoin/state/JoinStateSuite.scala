@@ -18,7 +18,7 @@ class JoinStateSuite extends StateTest {
   )
 
   for (store <- Seq(defaultStore, rocksDb)) test(s"random work agrees with a plain map, $store") {
-    seeds(default = if (store == rocksDb) 12 else 60) { seed =>
+    seeds(default = if (store == rocksDb) 6 else 30) { seed =>
       withProvider(store, operator = seed)(new JoinStateWork(seed, _, views).run(batches = 12))
     }
   }

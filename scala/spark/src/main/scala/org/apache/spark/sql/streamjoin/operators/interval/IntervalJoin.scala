@@ -90,7 +90,7 @@ final private[streamjoin] case class IntervalJoin(
     result.within(outputSet)
   }
 
-  /** Not what the rows of the batch say: rows of its state come out too, however small the batch is. */
+  /** Not by the rows of the batch: rows of the state are emitted too, however small the batch is. */
   override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): IntervalJoin =

@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, LateRows, LateRowsWriter, StatefulNodeExec}
-import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinState, SegmentStore}
+import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 import org.apache.spark.sql.types.{MapType, StructType, VariantType}
 import org.apache.spark.util.CompletionIterator
@@ -145,7 +145,7 @@ final private[streamjoin] case class IntervalJoinExec(
       Side.both.map(spec.sides(_).layout),
       Side.both.map(spec.sides(_).bucketWidth),
       spec.indexMemory,
-      IndexCache.take(storeId(partition)),
+      IndexCache.take[JoinIndex](storeId(partition)),
       spec
         .guest(partition)
         .map(JoinState.Guest(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, hadoopConf))),

@@ -166,7 +166,7 @@ private[streamjoin] object JoinNames {
 
   /**
    * For words that the user copies into the query: the aliases that the expressions of the join carry, and those of the
-   * joins below; columns of an input without one stand by their names.
+   * joins below; columns of an input without one have their names only.
    */
   def copyable(left: LogicalPlan, right: LogicalPlan, expressions: Seq[Expression]): JoinNames = {
     val below = (expressionsOfJoins(left) ++ expressionsOfJoins(right)).reverse.flatMap(aliases).toMap

@@ -91,7 +91,7 @@ final private[streamjoin] case class JoinPlan(
   /** The watermark keys of a side. */
   def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)
 
-  /** What comes out: a side that can come out padded is nullable on the other side. */
+  /** The columns that are emitted. Where rows of one side are padded, the columns of the other are nullable. */
   def output(left: Seq[Attribute], right: Seq[Attribute]): Seq[Attribute] = {
     def padded(side: Side, attributes: Seq[Attribute]): Seq[Attribute] =
       if (joinType.pads(side.other)) attributes.map(_.withNullability(true)) else attributes

@@ -26,12 +26,12 @@ final private[streamjoin] case class TaskMetrics(
 )
 
 /**
- * The work of one task in one batch, in phases: (1) the left rows are taken in, and meet what the other side has; (2) the
+ * The work of one task in one batch, in phases: (1) the left rows are stored, and joined with those of the other side; (2) the
  * right rows likewise; (3) eviction.
  *
- * Each pair that satisfies the condition comes out exactly once. A right row finds the left rows of its own batch in the
+ * Each pair that satisfies the condition is emitted exactly once. A right row finds the left rows of its own batch in the
  * state, for those came first; a left row finds the right rows of earlier batches only. A pair whose rows come in
- * different batches meets because eviction follows the watermark that the later row is not below (see
+ * different batches is found because eviction follows the watermark that the later row is not below (see
  * [[streamjoin.core.TimeBound]]). And a row that expires in its own batch is kept until the batch has seen it all.
  */
 final private[streamjoin] class JoinTask(
@@ -68,7 +68,7 @@ final private[streamjoin] class JoinTask(
   /** A row that comes to every task is counted where it is kept. */
   private def counts(side: Side): Boolean = !state.isGuest(side)
 
-  /** Into the state with those that can meet a row of the other side; the others come out, if they are preserved. */
+  /** Rows that may have a match go into the state; the others are emitted, if their side is preserved. */
   private def takeIn(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Rows {
     private val reader = new SideReader(spec.sides(side))
 
@@ -124,7 +124,7 @@ final private[streamjoin] class JoinTask(
     }
   }
 
-  /** Two rows that belong together; what comes out, if anything. */
+  /** Two rows that match; what is emitted, or null. */
   private def met(side: Side, matches: Matches, left: UnsafeRow, right: UnsafeRow): InternalRow = {
     if (joinType.leavesOnMatch(side)) {
       matches.removeOwn()
@@ -209,11 +209,11 @@ abstract private class Rows extends Iterator[InternalRow] {
 sealed abstract private class Emit {
   def met(left: UnsafeRow, right: UnsafeRow): InternalRow
 
-  /** A row that met nobody, by itself; it may be one that is not stored. */
+  /** An unmatched row; it may be one that is not stored. */
   def unmet(side: Side, row: InternalRow): InternalRow
 }
 
-/** Only rows of the left side come out. */
+/** Only rows of the left side are emitted. */
 final private class EmitLeft(spec: TaskSpec) extends Emit {
   private val left = spec.sides(Side.Left)
   private lazy val project = UnsafeProjection.create(spec.output, left.output)
@@ -247,7 +247,7 @@ final private class EmitPlainPairs(spec: TaskSpec) extends Emit {
 /** Where a stored row has more than the columns of its side. */
 final private class EmitPairs(spec: TaskSpec) extends Emit {
   private val pair = new JoinedRow
-  // As output, not as input: there a side that can come out padded is nullable.
+  // As output, not as input: there a side that can be padded is nullable.
   private val (leftOut, rightOut) = spec.output.splitAt(spec.sides(Side.Left).output.size)
   private val leftStored = leftOut ++ spec.sides(Side.Left).stored.drop(leftOut.size)
   private val rightStored = rightOut ++ spec.sides(Side.Right).stored.drop(rightOut.size)

@@ -20,8 +20,8 @@ private[streamjoin] object Metric {
   def timeMs(side: Side): String = s"${side.name}TimeMs"
 
   val all: Seq[(String, String)] = Seq(
-    JoinedRows -> "pairs that met",
-    PaddedRows -> "rows that came out by themselves",
+    JoinedRows -> "joined pairs",
+    PaddedRows -> "unmatched rows that were emitted",
     EvictedRows -> "rows that expired",
     EvictTimeMs -> "time to evict and pad",
     LoadTimeMs -> "time to open the state store and, where needed, read the index from it",

@@ -102,7 +102,7 @@ final private[streamjoin] class Refusals(
     else s"$out >= $in ${if (bound.postpone > 0) "-" else "+"} INTERVAL $distance"
   }
 
-  /** Bounds for the sides that have none, over the columns at hand. */
+  /** Bounds for the sides that have none, over the columns that there are. */
   private def example(unbounded: Seq[Side], length: String = "1 HOUR"): String = unbounded match {
     case Seq(side) => s"${time(side)} >= ${time(side.other)} - INTERVAL $length"
     case _ =>

@@ -11,6 +11,16 @@ import streamjoin.core.Side
 /**
  * One side of the join, for the tasks: data, and the same for both.
  *
+ * Event-time columns are counted in four ways. Of a join whose left input has the columns `a`, `b`, `c` and whose right
+ * input has `x`, with bounds that keep the left rows by `c` and compare `a` as well:
+ * {{{
+ *   watermark key   a 0   b 1   c 2   x 3   of the join: times, watermarks, bounds
+ *   position        a 0   b 1   c 2   x 0   of its side: times, late; `bounded` and `needed` are positions
+ *   needed          c 0   a 1         x 0   the columns in a bound: time fields of a stored row, reach
+ *   bounded         c 0               x 0   the columns that keep rows: evictionLimits, the expiry times of a row
+ * }}}
+ * `needed` begins with `bounded`, so both count those columns alike. Rows are in buckets by bounded column 0.
+ *
  * @param keys
  *   of the equality
  * @param times
@@ -18,7 +28,7 @@ import streamjoin.core.Side
  * @param bounded
  *   the positions of the columns that a time bound keeps
  * @param needed
- *   the positions of all columns in a bound, those first: with a null in one of them a row meets nobody
+ *   the positions of all columns in a bound, those first: with a null in one of them a row has no match
  * @param only
  *   what a row of this side has to satisfy by itself to meet anybody
  * @param late
@@ -84,7 +94,7 @@ final private[streamjoin] case class SideSpec(
 
   private def field(column: Attribute): Int = output.indexWhere(_.exprId == column.exprId)
 
-  /** A row with a null in one of these fields meets nobody. */
+  /** A row with a null in one of these fields has no match. */
   def neverNull: Array[Int] = keyFields ++ timeFields
 
   def layout: RowLayout =
@@ -111,7 +121,7 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
   private def time(row: InternalRow, at: Int): Long =
     if (windows(at)) row.getStruct(ordinals(at), 2).getLong(1) - 1 else row.getLong(ordinals(at))
 
-  /** The row as it is stored, overwritten by the next call; null if it can meet nobody. */
+  /** The row as it is stored, overwritten by the next call; null if it can have no match. */
   def meeting(row: InternalRow): UnsafeRow =
     if (only.isDefined && !only.get.eval(row)) null
     else {
