@@ -42,7 +42,7 @@ def watermark_before_filter(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset("spark.streamjoin.watermarkBeforeFilter")
 
 
-def run(command: list[str], expect: int = 0, timeout: float = 600, **environment: str) -> str:
+def run(command: list[str], environment: dict[str, str] | None = None, expect: int = 0, timeout: float = 600) -> str:
     """Run a command with a clean Spark environment; return its standard output, and on a surprise show all of it."""
     clean = {
         key: value
@@ -50,7 +50,7 @@ def run(command: list[str], expect: int = 0, timeout: float = 600, **environment
         if not key.startswith(("PYSPARK_", "SPARK_")) and key != "PYTHONPATH"
     }
     done = subprocess.run(
-        command, env=clean | environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
+        command, env=clean | (environment or {}), cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
     )
     assert done.returncode == expect, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout if expect == 0 else done.stdout + done.stderr
@@ -70,6 +70,6 @@ def python(tmp_path: Path) -> Run:
     def run_text(text: str, **environment: str) -> str:
         script = tmp_path / "script.py"
         script.write_text(text)
-        return run([sys.executable, str(script)], **environment)
+        return run([sys.executable, str(script)], environment)
 
     return run_text

@@ -217,7 +217,7 @@ def test_configure_under_spark_submit_without_jars(tmp_path: Path) -> None:
         PROGRAM + "spark = sj.configure(new()).getOrCreate()\nrefusal(lambda: sj.check(spark))\n"
         "print(spark.conf.get('spark.executor.memory'))\n"
     )
-    out = run([SPARK_SUBMIT, "--conf", "spark.executor.memory=1g", str(script)], PYSPARK_PYTHON=sys.executable)
+    out = run([SPARK_SUBMIT, "--conf", "spark.executor.memory=1g", str(script)], {"PYSPARK_PYTHON": sys.executable})
     assert out.splitlines()[-2:] == ["fine", "1g"]
 
 
@@ -230,7 +230,7 @@ def test_a_builder_of_spark_connect_is_refused(python: Run) -> None:
 
 
 def test_the_session_of_the_tests_passes(spark: SparkSession) -> None:
-    assert sj.check(spark) is None
+    sj.check(spark)
 
 
 def test_what_the_jar_says_of_itself() -> None:
@@ -516,7 +516,7 @@ def test_keys_come_first_and_once(spark: SparkSession) -> None:
 def test_the_event_time_as_a_key(spark: SparkSession) -> None:
     left, right = inputs(spark, "time", "time")
     for how in ("inner", "right"):
-        joined = sj.join(left, right, ["id", "time"], how, within="0 seconds")  # type: ignore[arg-type]
+        joined = sj.join(left, right, ["id", "time"], how, within="0 seconds")
         assert joined.columns == ["id", "time", "item", "van"]
         assert joined.count() == {"inner": 0, "right": len(DELIVERIES)}[how]
 
@@ -543,9 +543,9 @@ def test_what_join_refuses(spark: SparkSession, tmp_path: Path) -> None:
     windowed = plain.select("id", F.window("ordered", "1 minute"))
     for condition, fix, call in (
         ("STREAMJOIN_JOIN_TYPE", "Write one of: inner, left,", lambda: sj.join(left, right, "id", "cross")),  # type: ignore[arg-type]
-        ("STREAMJOIN_JOIN_KEYS", "do not mix", lambda: sj.join(left, right, ["id", left.id == right.id])),  # type: ignore[list-item]
+        ("STREAMJOIN_JOIN_KEYS", "do not mix", lambda: sj.join(left, right, ["id", left.id == right.id])),  # type: ignore[arg-type]
         ("STREAMJOIN_JOIN_KEYS", "Write a name", lambda: sj.join(left, right, [])),
-        ("STREAMJOIN_JOIN_KEYS", "Write a name", lambda: sj.join(left, right, [7])),  # type: ignore[list-item]
+        ("STREAMJOIN_JOIN_KEYS", "Write a name", lambda: sj.join(left, right, [7])),  # type: ignore[arg-type]
         ("STREAMJOIN_JOIN_KEYS", "its columns are id, delivered, van", lambda: sj.join(left, right, "item")),
         ("STREAMJOIN_WITHIN", "say it in days", lambda: sj.join(left, right, "id", within="1 month")),
         ("STREAMJOIN_WITHIN", "it is negative", lambda: sj.join(left, right, "id", within="-1 second")),
@@ -584,7 +584,7 @@ def test_other_objects_than_a_function_takes(spark: SparkSession) -> None:
 
 def test_help_and_completion_know_the_functions() -> None:
     assert {"configure", "join", "bounds", "late_rows", "check"} <= set(dir(sj))
-    assert "late_rows(query: " in pydoc.render_doc(sj, renderer=pydoc.plaintext)
+    assert "late_rows(query: " in pydoc.render_doc(sj, renderer=pydoc.plaintext)  # type: ignore[attr-defined]
 
 
 # Streams, and bounds --------------------------------------------------------------------------------------------

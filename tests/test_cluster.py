@@ -57,7 +57,7 @@ def _row(name: str, key: int, seconds: float, row_id: int) -> dict[str, object]:
 def _run(files: Path, folder: Path, disturb: str, *more: str) -> tuple[Batches, dict[str, int]]:
     output = folder / "output"
     command = [sys.executable, str(JOB), f"--input={files}", f"--output={output}", f"--disturb={disturb}", *more]
-    printed = run(command, SPARK_HOME=str(_home(folder)), PYSPARK_PYTHON=sys.executable)
+    printed = run(command, {"SPARK_HOME": str(_home(folder)), "PYSPARK_PYTHON": sys.executable})
     batches = {int(path.stem): Counter(json.loads(path.read_text())) for path in output.glob("*.json")}
     return batches, json.loads(printed.splitlines()[-1])
 

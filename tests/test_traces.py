@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
 from traces import Side, Step, Trace, cases, parse
 
 # A watermark stays further behind the rows than any bound reaches: rows move none, punctuation rows do.
@@ -41,7 +42,7 @@ class TraceQuery:
         if self.query:
             self.query.stop()
 
-    def run(self, step: Step) -> list[dict[str, Any]]:
+    def run(self, step: Step) -> list[StreamingQueryProgress]:
         """Return the progress of the batches that a step made."""
         if step.action == "restart":
             self.stop()
@@ -54,7 +55,7 @@ class TraceQuery:
         # A batch knows the watermarks of batches before it, and for late rows those of one batch earlier.
         return first if len(first) > 1 else first + self.feed(step.side, punctuation)
 
-    def feed(self, side: Side, row: dict[str, Any]) -> list[dict[str, Any]]:
+    def feed(self, side: Side, row: dict[str, Any]) -> list[StreamingQueryProgress]:
         assert self.query
         self.files += 1
         hidden = self.folder / f"{self.files}.json"
@@ -86,7 +87,7 @@ class TraceQuery:
         return stream.where("NOT punct").drop("punct")
 
 
-def check(trace: Trace, step: Step, progress: list[dict[str, Any]], outputs: dict[int, list[str]]) -> None:
+def check(trace: Trace, step: Step, progress: list[StreamingQueryProgress], outputs: dict[int, list[str]]) -> None:
     seen = sorted(row for p in progress for row in outputs[p["batchId"]])
     assert seen == sorted(step.expected), trace.at(step.line, f"expected {sorted(step.expected)}; seen {seen}")
     operators = [p["stateOperators"][0] for p in progress]

@@ -92,7 +92,7 @@ def test_a_job_under_spark_submit(wheel: Path, tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text(JOB)
     submit = [str(bin_folder / "spark-submit"), "--jars", jar, str(job), str(tmp_path)]
-    plan = run(submit, PYSPARK_PYTHON=python)
+    plan = run(submit, {"PYSPARK_PYTHON": python})
 
     assert "StreamIntervalJoin" in plan
     assert "StreamingSymmetricHashJoin" not in plan
