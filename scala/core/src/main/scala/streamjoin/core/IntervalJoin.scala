@@ -10,7 +10,9 @@ object Output {
   /** Two rows that met. */
   final case class Joined[A](left: A, right: A) extends Output[A]
 
-  /** A row by itself: padded with nulls in an outer join, the row as it is in a semi or anti join. */
+  /**
+   * A row by itself: padded with nulls in an outer join, the row as it is in a semi or anti join.
+   */
   final case class Alone[A](side: Side, row: A) extends Output[A]
 
   /** A row that came below its watermark and was dropped. */
@@ -26,24 +28,29 @@ object Output {
  * @param time
  *   the event time of a row in a column given by its watermark key; `None` is null
  * @param matchable
- *   the conjuncts of the condition that look at this input alone: a row for which it is false has no match
+ *   the conjuncts of the condition that look at this input alone: a row for which it is false has
+ *   no match
  */
 final case class Input[A](time: (A, Int) => Option[Long], matchable: A => Boolean = (_: A) => true)
 
-/** The buffers of an [[IntervalJoin]] and the watermarks received: all that a restart has to bring back. */
+/**
+ * The buffers of an [[IntervalJoin]] and the watermarks received: all that a restart has to bring
+ * back.
+ */
 final case class JoinState[A](
     rows: Map[Side, Vector[(A, Boolean)]] = Map.empty[Side, Vector[(A, Boolean)]],
     watermarks: Map[Int, Long] = Map.empty
 )
 
 /**
- * The interval join of two streams, a row at a time over buffers in memory. It is the specification that runs:
- * simple before fast, and the oracle of every other implementation.
+ * The interval join of two streams, a row at a time over buffers in memory. It is the specification
+ * that runs: simple before fast, and the oracle of every other implementation.
  *
- * Each pair of rows that satisfies the condition is emitted exactly once, when the later one of the two comes, for
- * three reasons. A row is joined only with rows that came before it, ties included, because it looks at the other buffer
- * before it is seen itself. A row is in the buffer for as long as a row that is not late can meet it (the law in
- * [[TimeBound]]). And a row that has expired when it comes is still joined with what is there, but is not kept.
+ * Each pair of rows that satisfies the condition is emitted exactly once, when the later one of the
+ * two comes, for three reasons. A row is joined only with rows that came before it, ties included,
+ * because it looks at the other buffer before it is seen itself. A row is in the buffer for as long
+ * as a row that is not late can meet it (the law in [[TimeBound]]). And a row that has expired when
+ * it comes is still joined with what is there, but is not kept.
  *
  * @param joinType
  *   which rows are emitted
@@ -119,13 +126,15 @@ final class IntervalJoin[A](
   }
 
   /**
-   * A batch of rows. The rows are late against one set of watermarks, and expire against another, newer one, applied
-   * after all of them, so that an expired row is still joined with the rows of its own batch.
+   * A batch of rows. The rows are late against one set of watermarks, and expire against another,
+   * newer one, applied after all of them, so that an expired row is still joined with the rows of
+   * its own batch.
    *
    * @param late
    *   per key: a row below it is dropped
    * @param eviction
-   *   the watermarks received with this batch; those of other keys stay as they are, and none goes back
+   *   the watermarks received with this batch; those of other keys stay as they are, and none goes
+   *   back
    */
   def onBatch(
       left: Iterable[A],

@@ -25,9 +25,9 @@ object Side {
  * @param preserved
  *   the preserved sides: an unmatched row is emitted padded with nulls
  * @param filtered
- *   set for semi and anti joins: only rows of the left side are emitted, each at most once, and a row leaves the buffer
- *   with its first match; `Some(true)`: it is emitted with its first match, `Some(false)`: when it expires
- *   without one
+ *   set for semi and anti joins: only rows of the left side are emitted, each at most once, and a
+ *   row leaves the buffer with its first match; `Some(true)`: it is emitted with its first match,
+ *   `Some(false)`: when it expires without one
  */
 sealed abstract class JoinType(val name: String, val preserved: Set[Side], val filtered: Option[Boolean]) {
 

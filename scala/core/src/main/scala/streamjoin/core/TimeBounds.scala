@@ -3,13 +3,15 @@ package streamjoin.core
 /**
  * A constraint between two event-time columns: `out.time >= in.time - postpone`.
  *
- * The law that everything here rests on: while it holds for every joined row, a row whose `out` time is
- * below `watermark(in) - postpone` matches no row of the other input that is still to come, because such a row
- * has an `in` time of at least `watermark(in)`. What breaks it is a bound that does not hold for every joined
- * row (one side of an OR), a `postpone` that is not constant, or a row that comes below its watermark.
+ * The law that everything here rests on: while it holds for every joined row, a row whose `out`
+ * time is below `watermark(in) - postpone` matches no row of the other input that is still to come,
+ * because such a row has an `in` time of at least `watermark(in)`. What breaks it is a bound that
+ * does not hold for every joined row (one side of an OR), a `postpone` that is not constant, or a
+ * row that comes below its watermark.
  *
  * @param out
- *   the watermark key that the bound keeps: its rows leave the buffer when the bound can no longer hold
+ *   the watermark key that the bound keeps: its rows leave the buffer when the bound can no longer
+ *   hold
  * @param in
  *   the watermark key whose watermark drives it
  * @param postpone
@@ -38,8 +40,8 @@ object Watermark {
 }
 
 /**
- * Where the watermark keys of a join's two inputs are, and which time bounds tie them: the postpone map of the
- * join, with the tightest bound of each pair of keys.
+ * Where the watermark keys of a join's two inputs are, and which time bounds tie them: the postpone
+ * map of the join, with the tightest bound of each pair of keys.
  *
  * @param left
  *   watermark keys of the left input
@@ -48,9 +50,10 @@ object Watermark {
  * @param bounds
  *   between a key of one input and a key of the other, at least one that keeps each input
  * @param constraints
- *   bounds between two keys of the same input that hold for every one of its rows in which both are there (a join
- *   below made them), with all that follows from several of them: nothing does through a key that may be null. They give
- *   an eviction limit to a key that has no bound in this join; they never expire a row.
+ *   bounds between two keys of the same input that hold for every one of its rows in which both are
+ *   there (a join below made them), with all that follows from several of them: nothing does
+ *   through a key that may be null. They give an eviction limit to a key that has no bound in this
+ *   join; they never expire a row.
  * @throws UnboundedJoin
  *   when no bound keeps one of the inputs: its buffer would grow forever
  */
@@ -97,8 +100,8 @@ final class TimeBounds(
   def keys(side: Side): Set[Int] = if (side == Side.Left) left else right
 
   /**
-   * The eviction limit of a key: the largest `watermark(in) - postpone` over the bounds that keep it, undefined
-   * when there is none. A row with a lower time is expired.
+   * The eviction limit of a key: the largest `watermark(in) - postpone` over the bounds that keep
+   * it, undefined when there is none. A row with a lower time is expired.
    *
    * @param watermark
    *   the watermark received for each key
@@ -111,10 +114,10 @@ final class TimeBounds(
       .getOrElse(Watermark.Undefined)
 
   /**
-   * The watermark of a key in the output: no later output row has a lower time. The smaller of the watermark
-   * received and the eviction limit, which depends on watermarks alone and is therefore the same in every
-   * task and after every restart. A key without a bound of its own takes its limit from the constraints of
-   * its input's rows; where none reaches it, the result is undefined.
+   * The watermark of a key in the output: no later output row has a lower time. The smaller of the
+   * watermark received and the eviction limit, which depends on watermarks alone and is therefore
+   * the same in every task and after every restart. A key without a bound of its own takes its
+   * limit from the constraints of its input's rows; where none reaches it, the result is undefined.
    */
   def output(key: Int, watermark: Int => Long): Long =
     math.min(watermark(key), if (expires(key)) evictionLimit(key, watermark) else constrained(key, watermark))

@@ -10,7 +10,10 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 
-/** What has to hold for every join: thousands of random ones, each made from the seed that a failure prints. */
+/**
+ * What has to hold for every join: thousands of random ones, each made from the seed that a failure
+ * prints.
+ */
 class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   /** A join here takes less than a millisecond: as many for each one that is asked for. */
@@ -125,7 +128,8 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       val cuts = (0 +: rows.indices.tail.filter(_ => random.nextInt(4) == 0)) :+ rows.size
       var last = Map.empty[Int, Long]
       val outputs = cuts.zip(cuts.tail).flatMap { case (from, until) =>
-        // Rows of this batch may lie below the watermark that evicts after it, as in Spark; later ones do not.
+        // Rows of this batch may lie below the watermark that evicts after it, as in Spark; later
+        // ones do not.
         val next = watermarksOver(join, rows.drop(until), last, random)
         val (left, right) = rows.slice(from, until).partition(_.side == Side.Left)
         val out = processor.onBatch(left, right, last.getOrElse(_, Watermark.Undefined), next)

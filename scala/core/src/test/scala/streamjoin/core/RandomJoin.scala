@@ -23,8 +23,9 @@ final case class Arrival(row: RandomRow) extends Event
 final case class Advance(key: Int, watermark: Long) extends Event
 
 /**
- * A join with one or two event-time columns on each side, random bounds between them that keep both sides, now and
- * then a constraint between two columns of a side, an equality, a condition on one input and a residual one.
+ * A join with one or two event-time columns on each side, random bounds between them that keep both
+ * sides, now and then a constraint between two columns of a side, an equality, a condition on one
+ * input and a residual one.
  */
 final class RandomJoin(random: Random, val joinType: JoinType) {
 
@@ -121,7 +122,10 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
     )
   }
 
-  /** For each key of the other side the times, from and to, that the bounds leave for a partner of this row. */
+  /**
+   * For each key of the other side the times, from and to, that the bounds leave for a partner of
+   * this row.
+   */
   private def partnerTimes(row: RandomRow): Map[Int, (Long, Long)] =
     keys(row.side.other).map { key =>
       val from = bounds.tightest.filter(_.out == key).flatMap(b => row.times(b.in).map(_ - b.postpone))

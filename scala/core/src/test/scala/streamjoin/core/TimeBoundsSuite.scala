@@ -9,7 +9,10 @@ class TimeBoundsSuite extends AnyFunSuite {
   /** `right BETWEEN left - 1 AND left + 4`: left is key 0, right key 1. */
   private val simple = new TimeBounds(Set(0), Set(1), Seq(TimeBound(0, 1, 4), TimeBound(1, 0, 1)))
 
-  /** The second join of the Hazelcast document: orders (0) and deliveries (1) on the left, returns (2) on the right. */
+  /**
+   * The second join of the Hazelcast document: orders (0) and deliveries (1) on the left, returns
+   * (2) on the right.
+   */
   private val chain = new TimeBounds(
     Set(0, 1),
     Set(2),

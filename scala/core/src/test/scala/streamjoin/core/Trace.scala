@@ -32,7 +32,10 @@ final case class Conjunct(text: String, left: Term, operator: String, right: Ter
     }
   }
 
-  /** As `out >= in - postpone`, both ways for an equality. In whole numbers a strict bound loses one. */
+  /**
+   * As `out >= in - postpone`, both ways for an equality. In whole numbers a strict bound loses
+   * one.
+   */
   def asBounds(key: Column => Option[Int]): Seq[TimeBound] =
     (for {
       a <- left.column.flatMap(key)
@@ -71,8 +74,8 @@ final case class Buffers(line: Int, labels: Map[Side, Seq[String]])
 final case class Step(line: Int, action: Action, expected: Seq[Expected], state: Option[Buffers])
 
 /**
- * One behaviour as a story: a join, what comes in, and after each step the complete output of that step. The format
- * is described in `tests/cases/README.md`; every layer runs the same files.
+ * One behaviour as a story: a join, what comes in, and after each step the complete output of that
+ * step. The format is described in `tests/cases/README.md`; every layer runs the same files.
  *
  * @param times
  *   the event-time columns of each side; their watermark keys are counted through, left side first
@@ -136,7 +139,8 @@ final case class Trace(
   }
 
   /**
-   * Tells the story to its end or to the first thing that is wrong, which comes back with the story and an arrow.
+   * Tells the story to its end or to the first thing that is wrong, which comes back with the story
+   * and an arrow.
    *
    * @param start
    *   brings the join up

@@ -43,7 +43,8 @@ object PythonApi {
   }
 
   /**
-   * The rows that the joins of a query have dropped as late, as a table or as a stream. See [[LateRows.Schema]].
+   * The rows that the joins of a query have dropped as late, as a table or as a stream. See
+   * [[LateRows.Schema]].
    *
    * @throws org.apache.spark.sql.AnalysisException
    *   where the query does not keep them
@@ -77,9 +78,11 @@ object PythonApi {
     )(_.add(_, StringType, nullable = false))
 
   /**
-   * The time bounds of every join of two streams in a DataFrame, a row each: the number of the join, from the inputs up, the
-   * side whose rows the bound keeps, what the user calls that input, its event-time column, the bound, what it keeps, the conjunct that it came from and
-   * where that stands. An event-time column without a bound in a join has a row that says what gives it its watermark.
+   * The time bounds of every join of two streams in a DataFrame, a row each: the number of the
+   * join, from the inputs up, the side whose rows the bound keeps, what the user calls that input,
+   * its event-time column, the bound, what it keeps, the conjunct that it came from and where that
+   * stands. An event-time column without a bound in a join has a row that says what gives it its
+   * watermark.
    *
    * @throws org.apache.spark.sql.AnalysisException
    *   for a join that `start()` would refuse

@@ -12,15 +12,17 @@ import org.apache.spark.sql.streamjoin.rules.{
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**
- * Switches streamjoin on: `spark.sql.extensions=org.apache.spark.sql.streamjoin.StreamJoinExtensions`. Nothing else is
+ * Switches streamjoin on:
+ * `spark.sql.extensions=org.apache.spark.sql.streamjoin.StreamJoinExtensions`. Nothing else is
  * needed; a plain `df.join` or SQL `JOIN` of two streams then runs on it.
  */
 final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
-    // start(): refusals, and what Spark's checker need not see. The name of the injection point is Spark's; the
-    // rule has nothing to do with hints, it has to run before ResolveWriteToStream.
+    // start(): refusals, and what Spark's checker need not see. The name of the injection point is
+    // Spark's; the rule has nothing to do with hints, it has to run before ResolveWriteToStream.
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))
-    // start(): the checkpoint's files. Here for the same reason: before Spark opens the first of them.
+    // start(): the checkpoint's files. Here for the same reason: before Spark opens the first of
+    // them.
     extensions.injectHintResolutionRule(UseLocalFiles(_))
     // start(): Spark's checker has seen the query; a checkpoint that another join began.
     extensions.injectPostHocResolutionRule(_ => RestoreJoins)

@@ -14,8 +14,8 @@ import org.apache.spark.sql.{DataFrame, Row}
 import streamjoin.core.JoinType
 
 /**
- * Random chains of joins, of all types and shapes, over streams that run apart and at times stand still, against Spark's batch
- * join of the same rows. No row is late, so that both have to agree.
+ * Random chains of joins, of all types and shapes, over streams that run apart and at times stand
+ * still, against Spark's batch join of the same rows. No row is late, so that both have to agree.
  */
 class ChainOracleSuite extends AnyFunSuite with JoinTest {
   import JoinTest._

@@ -8,7 +8,10 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
-/** Joins of joins: the watermark of each column through the plan, and the state that follows from it. */
+/**
+ * Joins of joins: the watermark of each column through the plan, and the state that follows from
+ * it.
+ */
 class ChainSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -48,7 +51,8 @@ class ChainSuite extends AnyFunSuite with JoinTest {
   }
 
   test("the three streams of the Hazelcast document") {
-    // Punctuation, which a filter removes after withWatermark, moves the watermarks; rows lie far behind it.
+    // Punctuation, which a filter removes after withWatermark, moves the watermarks; rows lie far
+    // behind it.
     def at(time: Long): Timestamp = new Timestamp((TraceQuery.Origin + time) * 1000)
     def marked(streams: Streams, name: String) =
       streams.raw(name).withWatermark("t", s"${TraceQuery.Far} seconds").where("v = 0").as(name)
@@ -91,12 +95,14 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       assert(second == Seq("-", "-", "-", ((2, 0))), "no watermark goes on before that of d is there")
       assert(job.feed(data("r", "x", 100)) == Seq("a x"))
       assert(second == Seq("-", "-", "-", ((2, 1))))
-      // The first join keeps orders from 106 - 3 on and deliveries from 103 - 1 on, and lets its watermarks follow.
+      // The first join keeps orders from 106 - 3 on and deliveries from 103 - 1 on, and lets its
+      // watermarks follow.
       watermark("d", 106)
       assert(second == Seq("103", "102", "-", ((2, 0))), "returns before 102 - 1 are gone")
       watermark("r", 110)
       assert(second == Seq("103", "102", "110", ((0, 0))), "pairs with deliveries before 110 - 4 are gone")
-      // Rule 1: what comes now would not have met what went. This pair is not late, has expired, and is not kept.
+      // Rule 1: what comes now would not have met what went. This pair is not late, has expired,
+      // and is not kept.
       assert(job.feed(data("o", "c", 103)).isEmpty)
       assert(second == Seq("103", "102", "110", ((0, 0))) && operators(job)(1).numRowsDroppedByWatermark == 0)
       assert(job.feed(data("r", "y", 110)).isEmpty)
@@ -140,7 +146,8 @@ class ChainSuite extends AnyFunSuite with JoinTest {
         job.feed(o("a", "12:00", 1), d("a", "12:00", 2), r("a", "12:00", 3))
         job.feed(o("b", "12:00", 1), d("b", "12:00", 2), r("b", "12:00", 3))
         val joins = job.joins.sortBy(_.join.ordinal)
-        // Deliveries within 30 minutes before the returns' 12:00, orders an hour before them; of the received 11:00 and 12:00.
+        // Deliveries within 30 minutes before the returns' 12:00, orders an hour before them; of
+        // the received 11:00 and 12:00.
         val after = job.streaming.recentProgress.last
         assert(after.stateOperators.map(_.numRowsDroppedByWatermark).sum == 0)
         val second = joins(1).join
@@ -222,7 +229,8 @@ class ChainSuite extends AnyFunSuite with JoinTest {
 
   for (how <- Seq("left_semi", "left_anti"))
     test(s"$how of a union, of an aggregate and of a join stays above it") {
-      // Spark would push it down: into both branches, or below, where the other side is small in a batch.
+      // Spark would push it down: into both branches, or below, where the other side is small in a
+      // batch.
       val query: Streams => DataFrame = streams => {
         def branch(name: String) = streams.raw(name).withWatermark("t", "0 seconds")
         def hours(rows: DataFrame) = rows.withColumn("hour", window(col("t"), "1 hour"))

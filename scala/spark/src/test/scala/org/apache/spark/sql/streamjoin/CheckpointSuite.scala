@@ -9,7 +9,10 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
-/** A query goes on with the checkpoint of another, or is refused by name and the checkpoint left as it is. */
+/**
+ * A query goes on with the checkpoint of another, or is refused by name and the checkpoint left as
+ * it is.
+ */
 class CheckpointSuite extends AnyFunSuite with CheckpointTest {
   import JoinTest._
 

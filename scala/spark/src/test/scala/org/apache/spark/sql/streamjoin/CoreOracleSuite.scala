@@ -8,8 +8,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import streamjoin.core._
 
 /**
- * The operator against the core, batch for batch: output, late rows, rows in state, and whether a batch without data ran.
- * The core is told the watermarks that the definition in the design gives for each batch.
+ * The operator against the core, batch for batch: output, late rows, rows in state, and whether a
+ * batch without data ran. The core is told the watermarks that the definition in the design gives
+ * for each batch.
  */
 class CoreOracleSuite extends AnyFunSuite with SparkTest {
 
@@ -21,7 +22,8 @@ class CoreOracleSuite extends AnyFunSuite with SparkTest {
 
   private val seeds = SparkTest.seeds(default = 36)
 
-  // The year 2024, the beginning of 1970 in the midst of the rows, and the first and the last days that Spark's dates have.
+  // The year 2024, the beginning of 1970 in the midst of the rows, and the first and the last days
+  // that Spark's dates have.
   private val origins =
     Seq("2024-06-01", "1970-01-01", "0001-01-03", "9999-12-30").map(LocalDate.parse(_))
 
@@ -104,8 +106,9 @@ final private class Oracle(random: RandomTrace) {
   }
 
   /**
-   * On a side that is not preserved Spark filters rows that can meet nobody before the join sees them: those with a null
-   * in a column of the condition and those that fail a condition of their own. They are not counted as late, nor kept.
+   * On a side that is not preserved Spark filters rows that can meet nobody before the join sees
+   * them: those with a null in a column of the condition and those that fail a condition of their
+   * own. They are not counted as late, nor kept.
    */
   private def reachesJoin(row: TraceRow): Boolean =
     trace.joinType.pads(row.side) || trace.on.forall { conjunct =>

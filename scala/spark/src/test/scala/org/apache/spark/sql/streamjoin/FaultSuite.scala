@@ -15,8 +15,8 @@ import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.streamjoin.files.NioFiles
 
 /**
- * The file system of the checkpoint fails, at every call that writes in turn: the query fails, and started again it gives the
- * rows that it would have given.
+ * The file system of the checkpoint fails, at every call that writes in turn: the query fails, and
+ * started again it gives the rows that it would have given.
  */
 class FaultSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
@@ -27,7 +27,8 @@ class FaultSuite extends AnyFunSuite with JoinTest {
     Seq(o("a", "10:00", 1), o("b", "10:10", 2), d("a", "10:20", 3)),
     Seq(o("c", "10:30", 4), d("c", "10:40", 5), r("a", "10:45", 6), o("e", "12:00", 7), d("e", "12:30", 8)),
     Seq(o("z", "15:00", 10), d("y", "15:00", 11), r("x", "15:00", 12)),
-    // Spark starts no batch without data in a new run: this one brings out what such a batch would have, if that has failed.
+    // Spark starts no batch without data in a new run: this one brings out what such a batch would
+    // have, if that has failed.
     Seq(o("z", "15:00", 10), d("y", "15:00", 11), r("x", "15:00", 12))
   )
 
@@ -59,7 +60,8 @@ class FaultSuite extends AnyFunSuite with JoinTest {
   private def withFiles[T](body: => T): T =
     withConf(
       "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FailingFiles].getName,
-      // Where the very first offsets cannot be written, what is left of the file keeps Spark from starting there again.
+      // Where the very first offsets cannot be written, what is left of the file keeps Spark from
+      // starting there again.
       "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart" -> "false",
       "spark.streamjoin.lateRows" -> "keep"
     )(

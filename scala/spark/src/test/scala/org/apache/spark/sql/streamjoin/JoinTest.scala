@@ -30,7 +30,9 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
 
   protected val Hourly: String = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
 
-  /** Orders `o` and deliveries `d`, both `(id STRING, t TIMESTAMP, v INT)`, each with a watermark. */
+  /**
+   * Orders `o` and deliveries `d`, both `(id STRING, t TIMESTAMP, v INT)`, each with a watermark.
+   */
   protected def hourly(how: String = "inner", condition: String = Hourly): Streams => DataFrame =
     streams => streams.marked("o").join(streams.marked("d"), expr(condition), how)
 
@@ -120,8 +122,8 @@ private[streamjoin] object JoinTest {
   final case class Batch(id: Long, rows: Seq[String])
 
   /**
-   * A streaming query that can be stopped and started. Each start makes new streams, which have all rows that
-   * were fed before, so that any batch can be replayed.
+   * A streaming query that can be stopped and started. Each start makes new streams, which have all
+   * rows that were fed before, so that any batch can be replayed.
    */
   final class Job(
       spark: org.apache.spark.sql.classic.SparkSession,
@@ -176,7 +178,9 @@ private[streamjoin] object JoinTest {
 
     def restart(): Job = stop().start()
 
-    /** Stops, and does the last batch again, as if it had not been committed; returns its number. */
+    /**
+     * Stops, and does the last batch again, as if it had not been committed; returns its number.
+     */
     def redoLast(): Long = {
       stop()
       val commits = new File(s"$checkpoint/commits")
@@ -193,7 +197,9 @@ private[streamjoin] object JoinTest {
     def execution: MicroBatchExecution =
       streaming.asInstanceOf[StreamingQueryWrapper].streamingQuery.asInstanceOf[MicroBatchExecution]
 
-    /** The rows come as one batch; returns what comes out until the query waits for more, in order. */
+    /**
+     * The rows come as one batch; returns what comes out until the query waits for more, in order.
+     */
     def feed(rows: (String, Row)*): Seq[String] = batches(rows: _*).flatMap(_.rows).sorted
 
     /** The same, batch by batch. */

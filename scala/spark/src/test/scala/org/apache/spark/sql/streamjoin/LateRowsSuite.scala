@@ -179,7 +179,8 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
       assert(
         minutes(1) == Map("lagMs.left.t" -> 0, "lagMs.right.t" -> 0, "holdsBackMs.left.t" -> 120)
       )
-      // Behind the first join, deliveries are as old as the orders that can still come, orders an hour older at most.
+      // Behind the first join, deliveries are as old as the orders that can still come, orders an
+      // hour older at most.
       assert(
         minutes(2) == Map(
           "lagMs.left.o.t" -> 0,

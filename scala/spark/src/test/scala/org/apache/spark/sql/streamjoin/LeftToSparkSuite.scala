@@ -102,7 +102,8 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       running(job(query)) { job =>
         job.feed(o("a", "10:00", 1), d("z", "10:00"), "e" -> row("z", "10:00"))
         assert(job.joins.size == 1 && sparks(job) == 1)
-        // Orders and the third stream run ahead; the order is held back by deliveries, and not lost as late above.
+        // Orders and the third stream run ahead; the order is held back by deliveries, and not lost
+        // as late above.
         job.feed(o("x", "15:00", 8), "e" -> row("x", "15:00"))
         job.feed(o("x", "15:00", 9), "e" -> row("y", "15:00"))
         val out = job.feed(d("x", "20:00")) ++ job.feed(o("x", "20:00", 7), "e" -> row("y", "20:00")) ++

@@ -10,7 +10,10 @@ import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.watermark.{KeyedWatermarks, WatermarkColumn}
 import org.apache.spark.sql.{DataFrame, Row}
 
-/** `readStream.name(...)`: a source keeps its watermark, wherever it stands in the query of the next run. */
+/**
+ * `readStream.name(...)`: a source keeps its watermark, wherever it stands in the query of the next
+ * run.
+ */
 class NamedSourcesSuite extends AnyFunSuite with SparkTest {
   private val Evolution = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 

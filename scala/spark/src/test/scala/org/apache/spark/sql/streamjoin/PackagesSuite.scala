@@ -6,7 +6,9 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Packages depend on each other in one direction. `CONTRIBUTING.md` says what belongs into which. */
+/**
+ * Packages depend on each other in one direction. `CONTRIBUTING.md` says what belongs into which.
+ */
 class PackagesSuite extends AnyFunSuite {
   private val Sources = Path.of("scala/spark/src/main/scala/org/apache/spark/sql/streamjoin")
   private val Root = "the root"
@@ -14,12 +16,17 @@ class PackagesSuite extends AnyFunSuite {
   /** Each may use those before it, and what they may use. */
   private val Chain = Seq("base", "time", "watermark", "plans", "analysis", "operators", "rules", Root)
 
-  /** These stand beside the chain: what they may use, and the first package of the chain that may use them. */
+  /**
+   * These stand beside the chain: what they may use, and the first package of the chain that may
+   * use them.
+   */
   private val Beside = Map("state" -> (Set("base"), "operators"), "files" -> (Set("base"), "rules"))
 
   private val Import = """\s*import org\.apache\.spark\.sql\.streamjoin\.(.*)""".r
 
-  /** The package of a file or an import: `operators.interval` is a kind of operator in `operators`. */
+  /**
+   * The package of a file or an import: `operators.interval` is a kind of operator in `operators`.
+   */
   private def packageOf(parts: Seq[String]): String = parts.takeWhile(_.head.isLower) match {
     case Seq() => Root
     case names => names.mkString(".")

@@ -12,8 +12,9 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.classic.SparkSession
 
 /**
- * The streams of the parity suite: a folder each, one JSON file a batch. A file overlaps the one before it by less than
- * the delay, so that no row is later than the delay of its own column; the last one lies days after all bounds.
+ * The streams of the parity suite: a folder each, one JSON file a batch. A file overlaps the one
+ * before it by less than the delay, so that no row is later than the delay of its own column; the
+ * last one lies days after all bounds.
  */
 private[streamjoin] object ParityInputs {
   val Delay = "10 minutes"
@@ -63,7 +64,10 @@ private[streamjoin] object ParityInputs {
     )
   }
 
-  /** The second file in two: a row is late for the watermark of two batches before, which the first file sets. */
+  /**
+   * The second file in two: a row is late for the watermark of two batches before, which the first
+   * file sets.
+   */
   private def longer(files: Seq[Seq[Event]]): Seq[Seq[Event]] = {
     val second = files(1).sortBy(event => (event.kind, event.t))
     val (earlier, later) = second.zipWithIndex.partition(_._2 % (RowsOfFile + 4) < RowsOfFile / 2)
@@ -151,7 +155,9 @@ final private[streamjoin] class ParityInputs(
   def names: DataFrame =
     session.createDataFrame(Seq("a" -> "Anna", "b" -> "Berta", "x" -> "Xaver")).toDF("id", "name")
 
-  /** Views of the streams under their names, and of the table; `wide_o` and so on with all columns. */
+  /**
+   * Views of the streams under their names, and of the table; `wide_o` and so on with all columns.
+   */
   def views(): ParityInputs = {
     for (name <- Seq("o", "d", "e")) {
       raw(name).withWatermark("t", Delay).createOrReplaceTempView(name)

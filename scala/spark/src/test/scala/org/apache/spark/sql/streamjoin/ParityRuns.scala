@@ -83,7 +83,9 @@ private[streamjoin] object ParityRuns {
     override def finish(sink: Sink): Unit = sink.add(0, sink.session.table("received").collect().toSeq)
   }
 
-  /** Fails in its second batch when it has taken the rows of it; a run after that takes them again. */
+  /**
+   * Fails in its second batch when it has taken the rows of it; a run after that takes them again.
+   */
   private def failing: Write = {
     val failed = ConcurrentHashMap.newKeySet[String]()
     (writer, sink) =>

@@ -129,7 +129,8 @@ private[streamjoin] object ParityCase {
 }
 
 /**
- * Runs a query with the extension off and on: in two sessions of one context, of which only the second has it.
+ * Runs a query with the extension off and on: in two sessions of one context, of which only the
+ * second has it.
  */
 private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { this: AnyFunSuite =>
   import ParityCase._
@@ -166,7 +167,8 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
 
   override protected def beforeAll(): Unit = {
     super.beforeAll()
-    // Spark's join serializes this with each copy of its plan, every default compressed by itself: half the time of a batch.
+    // Spark's join serializes this with each copy of its plan, every default compressed by itself:
+    // half the time of a batch.
     val hadoop = plain.sparkContext.hadoopConfiguration
     // The first of these has all configurations read their defaults again.
     new JobConf(hadoop)

@@ -27,7 +27,10 @@ private[streamjoin] object ParityTimes {
   private def seconds(time: String => String) =
     s"${time("d.t")} BETWEEN ${time("o.t")} - 300 AND ${time("o.t")} + 1200"
 
-  /** Without BETWEEN, whose middle Spark computes in a column of its own: it no longer sees a bound, and pads no row. */
+  /**
+   * Without BETWEEN, whose middle Spark computes in a column of its own: it no longer sees a bound,
+   * and pads no row.
+   */
   private def ordered(time: String => String) =
     s"${time("d.t")} >= ${time("o.t")} - 300 AND ${time("d.t")} <= ${time("o.t")} + 1200"
 

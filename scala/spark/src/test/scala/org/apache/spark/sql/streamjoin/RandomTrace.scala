@@ -9,8 +9,8 @@ import streamjoin.core._
 final case class RandomBatch(rows: Seq[TraceRow], restart: Boolean)
 
 /**
- * Random rows for a random join: keys, ties, nulls, duplicates, disorder, late rows, inputs that run apart and at times
- * stand still, restarts.
+ * Random rows for a random join: keys, ties, nulls, duplicates, disorder, late rows, inputs that
+ * run apart and at times stand still, restarts.
  */
 final class RandomTrace(
     val seed: Long,

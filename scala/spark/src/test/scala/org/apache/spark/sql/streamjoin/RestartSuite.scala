@@ -100,7 +100,8 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
           !path.startsWith("offsets") && !path.startsWith("sources")
         }
         assert(after.filter(_._1.startsWith("commits")) == before.filter(_._1.startsWith("commits")))
-        // A task that had few rows may have written its part of the next version; it counts for nothing.
+        // A task that had few rows may have written its part of the next version; it counts for
+        // nothing.
         assert(before.forall { case (path, content) => after.get(path).contains(content) })
       }
       // Again, the same.

@@ -7,7 +7,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
-/** Spark's own stateful operators in one query with joins of ours: which watermark they wait for. */
+/**
+ * Spark's own stateful operators in one query with joins of ours: which watermark they wait for.
+ */
 class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -35,7 +37,8 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       times.zipWithIndex.foreach { case (time, n) =>
         out ++= job.feed(o(s"a$n", time, n), d(s"a${n - 1}", time, n))
       }
-      // Orders of 10:00 to 13:30 each have a delivery that comes less than an hour later, but the last three.
+      // Orders of 10:00 to 13:30 each have a delivery that comes less than an hour later, but the
+      // last three.
       val expected =
         Seq("10:00 2 2", "10:15 1 1", "10:30 1 1", "11:00 1 1", "11:30 1 1", "12:00 1 1", "12:30 1 1")
       assert(
@@ -138,7 +141,8 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       running(job(query)) { job =>
         job.feed(o("x", "10:00"), o("y", "12:00"), d("q", "11:00"))
         job.feed(o("z", "12:00"))
-        // Of 11:00, where the deliveries' watermark is: it meets an order of 10:00, which is where that of the orders is then.
+        // Of 11:00, where the deliveries' watermark is: it meets an order of 10:00, which is where
+        // that of the orders is then.
         job.feed(d("x", "11:00"))
         job.feed(o("end", "20:00"), d("end", "20:00"))
         job.feed(o("end", "22:00"), d("end", "22:00"))

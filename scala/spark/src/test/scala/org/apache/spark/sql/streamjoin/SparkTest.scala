@@ -75,7 +75,10 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
 object SparkTest {
   private val AtOnce = 3
 
-  /** How many random cases a suite runs: `STREAMJOIN_SEEDS`, as environment variable or system property. */
+  /**
+   * How many random cases a suite runs: `STREAMJOIN_SEEDS`, as environment variable or system
+   * property.
+   */
   def seeds(default: Int): Int =
     sys.props.get("STREAMJOIN_SEEDS").orElse(sys.env.get("STREAMJOIN_SEEDS")).fold(default)(_.toInt)
 

@@ -92,7 +92,8 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
   }
 
   test("BETWEEN of more than a column") {
-    // Spark would compute the middle of it once, below the join; the bounds are of the column behind it.
+    // Spark would compute the middle of it once, below the join; the bounds are of the column
+    // behind it.
     on("d.t - INTERVAL 1 MINUTE BETWEEN o.t AND o.t + INTERVAL 1 HOUR", Hour + Minute, -Minute)
     val words = PythonApi.bounds(
       orders.join(
@@ -184,7 +185,8 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
       )
     ) { job =>
       assert(job.feed(o("a", "10:01", 1), d("a", "10:09:59.999", 2), d("a", "10:10", 3)) == Seq("1 2 10:00"))
-      // The watermark of d is in the next window: that of 10:00 is over for it, and may still get orders.
+      // The watermark of d is in the next window: that of 10:00 is over for it, and may still get
+      // orders.
       assert(job.feed(o("a", "10:09", 4), o("a", "10:05", 5)) == Seq("4 2 10:00", "5 2 10:00"))
       assert(job.feed(o("a", "10:10", 6)) == Seq("6 3 10:10"))
       assert(job.feed(o("b", "10:31", 7), d("b", "10:30", 8)) == Seq("7 8 10:30"))

@@ -30,7 +30,10 @@ trait SpellingsTest extends JoinTest { self: AnyFunSuite =>
   protected def check(frame: DataFrame, left: Long, right: Long): Unit =
     assert(kept(frame) == Map(Side.Left -> left, Side.Right -> right)): Unit
 
-  /** The condition beside an equality of the keys; orders are kept for `left`, deliveries for `right`. */
+  /**
+   * The condition beside an equality of the keys; orders are kept for `left`, deliveries for
+   * `right`.
+   */
   protected def on(condition: String, left: Long, right: Long): Unit =
     withClue(s"$condition: ") {
       check(orders.join(deliveries, expr(s"o.id = d.id AND $condition")), left, right)

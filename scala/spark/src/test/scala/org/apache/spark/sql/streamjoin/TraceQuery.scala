@@ -17,7 +17,10 @@ import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 
 import streamjoin.core.{Conjunct, Side, Term, Trace, TraceRow}
 
-/** What one batch did: the lines that a trace would expect of it, rows dropped as late, rows in state. */
+/**
+ * What one batch did: the lines that a trace would expect of it, rows dropped as late, rows in
+ * state.
+ */
 final case class BatchSeen(
     id: Long,
     hasData: Boolean,
@@ -27,8 +30,9 @@ final case class BatchSeen(
 )
 
 /**
- * The join of a trace as a streaming query over two streams in memory. Its rows never move a watermark by
- * themselves, as they lie far behind: that is done by punctuation rows, which a filter after `withWatermark` removes.
+ * The join of a trace as a streaming query over two streams in memory. Its rows never move a
+ * watermark by themselves, as they lie far behind: that is done by punctuation rows, which a filter
+ * after `withWatermark` removes.
  *
  * @param delay
  *   seconds that the watermark stays behind the rows

@@ -4,7 +4,10 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import streamjoin.core.{Restart, RowComes, Side, Step, Trace, WatermarkComes}
 
-/** Every story of `tests/cases` as a streaming query, in several ways that must not make a difference. */
+/**
+ * Every story of `tests/cases` as a streaming query, in several ways that must not make a
+ * difference.
+ */
 class TraceSuite extends AnyFunSuite with SparkTest {
 
   private case class Mode(

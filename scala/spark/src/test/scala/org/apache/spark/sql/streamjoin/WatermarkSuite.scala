@@ -13,7 +13,10 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.{DataFrame, Row}
 
-/** A watermark per event-time column: what it is, when it counts, and that a restart does not change it. */
+/**
+ * A watermark per event-time column: what it is, when it counts, and that a restart does not change
+ * it.
+ */
 class WatermarkSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -121,7 +124,8 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
       running(job(outer())) { job =>
         job.feed(o("x", "10:00"), d("x", "12:00"))
-        // W(0) is none: this is not late in batch 1, and expires by W(1), after it has met its batch.
+        // W(0) is none: this is not late in batch 1, and expires by W(1), after it has met its
+        // batch.
         assert(
           job.feed(o("a", "09:00", 1), d("a", "09:30", 2), o("b", "09:00", 3)) == Seq("0 -", "1 2", "3 -")
         )
@@ -310,7 +314,8 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   }
 
   test("rows that the join itself filters move it only where it is asked to see all rows") {
-    // Spark puts isnotnull of the keys, and conditions on one input, below; they were not written there.
+    // Spark puts isnotnull of the keys, and conditions on one input, below; they were not written
+    // there.
     def fed(job: Job): String = {
       job.feed(o(null, "12:00"), d("x", "11:00", -1), o("x", "10:00"), d(null, "12:30", 1))
       files(job)(1)

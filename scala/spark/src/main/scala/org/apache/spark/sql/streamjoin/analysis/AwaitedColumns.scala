@@ -10,12 +10,15 @@ import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 /**
- * A stateful operator of Spark's above operators of ours: tells these which columns it awaits, so that another column,
- * whose watermark is lower, does not hold it up.
+ * A stateful operator of Spark's above operators of ours: tells these which columns it awaits, so
+ * that another column, whose watermark is lower, does not hold it up.
  */
 private[streamjoin] object AwaitedColumns {
 
-  /** A row at the watermark may still come. Spark is given one microsecond less, so that it is not late there. */
+  /**
+   * A row at the watermark may still come. Spark is given one microsecond less, so that it is not
+   * late there.
+   */
   val Lag = 1L
 
   def apply(operator: LogicalPlan, lineage: WatermarkLineage): LogicalPlan = {
@@ -57,7 +60,9 @@ private[streamjoin] object AwaitedColumns {
 
   private def largest(lags: Iterable[(Int, Long)]): Map[Int, Long] = lags.groupMapReduce(_._1)(_._2)(math.max)
 
-  /** A window ends after each row in it. A session goes on with a row that comes just where it ends. */
+  /**
+   * A window ends after each row in it. A session goes on with a row that comes just where it ends.
+   */
   private def endsLater(column: Attribute): Boolean =
     EventTime.isWindow(column) && !column.metadata.contains(SessionWindow.marker)
 

@@ -16,8 +16,9 @@ final private[streamjoin] case class InputName(alias: Option[String], table: Str
 private[streamjoin] object InputName {
 
   /**
-   * The names around each mark of an analyzed query, below the join. Where the optimizer puts a source's columns in the
-   * place of the query's, their qualifiers are gone, so the names are read here.
+   * The names around each mark of an analyzed query, below the join. Where the optimizer puts a
+   * source's columns in the place of the query's, their qualifiers are gone, so the names are read
+   * here.
    */
   def of(analyzed: LogicalPlan): Map[Origin, InputName] = {
     def marks(

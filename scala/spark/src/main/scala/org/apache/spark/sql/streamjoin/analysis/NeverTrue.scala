@@ -8,8 +8,8 @@ import org.apache.spark.sql.streamjoin.plans.Barrier
 import streamjoin.core.{JoinType, Side}
 
 /**
- * A join whose condition is never true (`AND 1 = 0`), as what is left of it: rows of a preserved side come
- * out by themselves at once, and nothing is kept.
+ * A join whose condition is never true (`AND 1 = 0`), as what is left of it: rows of a preserved
+ * side come out by themselves at once, and nothing is kept.
  */
 private[streamjoin] object NeverTrue {
 
@@ -25,7 +25,10 @@ private[streamjoin] object NeverTrue {
     case _ => false
   }
 
-  /** In no batch: Spark has pushed the condition to this input, and leaves the filter there (`PruneFilters`). */
+  /**
+   * In no batch: Spark has pushed the condition to this input, and leaves the filter there
+   * (`PruneFilters`).
+   */
   private def hasNoRows(plan: LogicalPlan): Boolean = plan match {
     case Filter(condition, child) => isNever(condition) || hasNoRows(child)
     case _: Project | _: EventTimeWatermark | _: Barrier => plan.children.exists(hasNoRows)

@@ -9,11 +9,13 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * A condition as text, for checkpoints: the same in every run of a query and with every version of Spark that gives it the
- * same expressions. Neither the numbers of columns nor the time of a batch is in it, and no text that Spark makes.
+ * A condition as text, for checkpoints: the same in every run of a query and with every version of
+ * Spark that gives it the same expressions. Neither the numbers of columns nor the time of a batch
+ * is in it, and no text that Spark makes.
  *
  *   - a column is `left.name` or `right.name`, after the input that it comes from;
- *   - conjuncts and alternatives are sorted, and so are both sides of an equality; `a > b` is written `b < a`;
+ *   - conjuncts and alternatives are sorted, and so are both sides of an equality; `a > b` is
+ *     written `b < a`;
  *   - functions are written by name, and literals by value.
  */
 final private[streamjoin] class NormalForm(left: Seq[Attribute], right: Seq[Attribute]) {
@@ -57,7 +59,10 @@ final private[streamjoin] class NormalForm(left: Seq[Attribute], right: Seq[Attr
     case other => other.prettyName
   }
 
-  /** What a function has besides its arguments, such as the character that escapes others in a pattern. */
+  /**
+   * What a function has besides its arguments, such as the character that escapes others in a
+   * pattern.
+   */
   private def settings(expression: Expression): Seq[String] = expression.productIterator.collect {
     case number: Int => number.toString
     case number: Long => number.toString

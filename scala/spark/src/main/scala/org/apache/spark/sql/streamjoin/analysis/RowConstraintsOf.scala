@@ -47,7 +47,10 @@ private[streamjoin] object RowConstraintsOf {
     ).closed(Set.empty)
   }
 
-  /** A column of a projection: a column below it, plus what lies between two numbers of microseconds. */
+  /**
+   * A column of a projection: a column below it, plus what lies between two numbers of
+   * microseconds.
+   */
   private case class Derived(column: ExprId, base: ExprId, least: Long, most: Long)
 
   private def projected(list: Seq[NamedExpression], child: LogicalPlan): RowConstraints = {

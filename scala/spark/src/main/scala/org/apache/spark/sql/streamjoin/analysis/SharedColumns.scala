@@ -5,9 +5,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan, Proj
 import org.apache.spark.sql.types.MetadataBuilder
 
 /**
- * A stream that is joined with itself: both inputs read the same columns, and only aliases tell them apart.
- * Spark leaves such aliases in place below a `Join`, but takes them off below any other node
- * (`RemoveRedundantAliases`). It keeps an alias that has metadata of its own.
+ * A stream that is joined with itself: both inputs read the same columns, and only aliases tell
+ * them apart. Spark leaves such aliases in place below a `Join`, but takes them off below any other
+ * node (`RemoveRedundantAliases`). It keeps an alias that has metadata of its own.
  */
 private[streamjoin] object SharedColumns {
   private val Apart = "streamjoin.apart"

@@ -6,8 +6,8 @@ import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 /**
- * Where a column loses its watermark: neither a bound of the operator nor a condition below it ties the column to one whose
- * watermark moves, so a row that is kept there may have any time in it.
+ * Where a column loses its watermark: neither a bound of the operator nor a condition below it ties
+ * the column to one whose watermark moves, so a row that is kept there may have any time in it.
  */
 final private[streamjoin] case class UndefinedWatermark(node: StatefulNode, key: Int) {
 

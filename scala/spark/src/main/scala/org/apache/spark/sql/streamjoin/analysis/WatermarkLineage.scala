@@ -10,7 +10,8 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
 import org.apache.spark.sql.types.TimestampType
 
 /**
- * Follows a column of an optimized plan down to the watermark that it carries. Pure: plans in, data out.
+ * Follows a column of an optimized plan down to the watermark that it carries. Pure: plans in, data
+ * out.
  *
  * @param origins
  *   the marks of the whole query, by node and column
@@ -20,8 +21,8 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
   import WatermarkLineage._
 
   /**
-   * The watermark of a column of `plan`'s output, or none where it carries none. That of a window counts for the last
-   * instant in it.
+   * The watermark of a column of `plan`'s output, or none where it carries none. That of a window
+   * counts for the last instant in it.
    */
   def of(column: Attribute, plan: LogicalPlan): Option[ColumnWatermark] = plan match {
     case mark: EventTimeWatermark =>
@@ -69,7 +70,10 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
       other.children.find(_.output.exists(_.exprId == column.exprId)).flatMap(of(column, _))
   }
 
-  /** The watermarks that a stateful operator of Spark's is given from below (`PropagateWatermarkSimulator`). */
+  /**
+   * The watermarks that a stateful operator of Spark's is given from below
+   * (`PropagateWatermarkSimulator`).
+   */
   private def givenToSpark(plan: LogicalPlan): Seq[ColumnWatermark] = plan match {
     case node: StatefulNode => node.outputWatermarksForSpark
     case _: EventTimeWatermark => Seq(SparkWide)
@@ -78,7 +82,10 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
     case other => other.children.flatMap(givenToSpark)
   }
 
-  /** Of a window that an aggregate groups by: Spark marks the column, but not in every branch of a union. */
+  /**
+   * Of a window that an aggregate groups by: Spark marks the column, but not in every branch of a
+   * union.
+   */
   private def isLastInstant(column: Attribute, stateful: LogicalPlan): Boolean = stateful match {
     case aggregate: Aggregate =>
       aggregate.aggregateExpressions.exists {
@@ -99,7 +106,10 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
       }
       .flatten
 
-  /** `TimeWindowing` gives a window the metadata of its time column; the marked column under it is the one. */
+  /**
+   * `TimeWindowing` gives a window the metadata of its time column; the marked column under it is
+   * the one.
+   */
   private def ofWindow(alias: Alias, child: LogicalPlan): Option[ColumnWatermark] =
     if (EventTime.isMarked(alias.toAttribute)) marks(alias.child, child).headOption else None
 
@@ -120,7 +130,10 @@ private[streamjoin] object WatermarkLineage {
     )
   }
 
-  /** Operators of Spark's that hold rows back by its own watermark. Deduplication passes rows on as they come. */
+  /**
+   * Operators of Spark's that hold rows back by its own watermark. Deduplication passes rows on as
+   * they come.
+   */
   def isStateful(plan: LogicalPlan): Boolean = plan.isStreaming && (plan match {
     case _: Aggregate | _: FlatMapGroupsWithState | _: TransformWithState => true
     case _: FlatMapGroupsInPandasWithState | _: TransformWithStateInPySpark => true
@@ -128,7 +141,10 @@ private[streamjoin] object WatermarkLineage {
     case _ => false
   })
 
-  /** The mark that a second one above would take off: on the same rows, with no operator of state between. */
+  /**
+   * The mark that a second one above would take off: on the same rows, with no operator of state
+   * between.
+   */
   def markBelow(plan: LogicalPlan): Option[EventTimeWatermark] = plan match {
     case mark: EventTimeWatermark => Some(mark)
     case stateful if isStateful(stateful) => None

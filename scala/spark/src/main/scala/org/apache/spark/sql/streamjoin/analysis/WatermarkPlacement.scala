@@ -10,9 +10,9 @@ import org.apache.spark.sql.streamjoin.plans.WatermarkBarrier
 
 /**
  * Which rows move a watermark: those that are left once Spark has pushed filters below it
- * (`PushPredicateThroughNonJoin`). A filter on other columns than the event time goes below, also one that
- * follows from the other input of a join. What follows is worked out from the query and not from the rows of
- * a batch, so it is the same in every batch.
+ * (`PushPredicateThroughNonJoin`). A filter on other columns than the event time goes below, also
+ * one that follows from the other input of a join. What follows is worked out from the query and
+ * not from the rows of a batch, so it is the same in every batch.
  *
  * With `spark.streamjoin.watermarkBeforeFilter` all filters stay above.
  */

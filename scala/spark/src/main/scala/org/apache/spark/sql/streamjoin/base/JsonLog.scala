@@ -13,7 +13,9 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
-/** A folder of ours in the checkpoint: numbered files of JSON, each with the version of its format. */
+/**
+ * A folder of ours in the checkpoint: numbered files of JSON, each with the version of its format.
+ */
 abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
     session: SparkSession,
     checkpoint: Path,

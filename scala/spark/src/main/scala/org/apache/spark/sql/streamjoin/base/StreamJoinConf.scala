@@ -7,7 +7,10 @@ import org.apache.spark.internal.config.{ConfigEntry, OptionalConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 
-/** The settings under `spark.streamjoin.*`; `docs/reference.md` lists them, and a test compares the two. */
+/**
+ * The settings under `spark.streamjoin.*`; `docs/reference.md` lists them, and a test compares the
+ * two.
+ */
 private[streamjoin] object StreamJoinConf {
 
   val Enabled: ConfigEntry[Boolean] = SQLConf

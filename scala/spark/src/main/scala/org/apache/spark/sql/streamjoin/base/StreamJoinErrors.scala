@@ -9,7 +9,10 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.AnalysisException
 
-/** The errors of streamjoin, as data: `streamjoin/error-conditions.json` has every message and SQLSTATE. */
+/**
+ * The errors of streamjoin, as data: `streamjoin/error-conditions.json` has every message and
+ * SQLSTATE.
+ */
 private[streamjoin] object StreamJoinErrors {
 
   final case class Condition(name: String, template: String, sqlState: String) {

@@ -37,15 +37,16 @@ import org.apache.spark.sql.streamjoin.watermark.{
 import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
 
 /**
- * The batch that is being planned, as our operators see it. This is the only file that knows how state and watermarks
- * reach an operator: Spark fills in both for its own operators alone (`IncrementalExecution.StateOpIdRule`), but while
- * it plans a batch the thread's local properties name the query, and the query leads to the batch.
+ * The batch that is being planned, as our operators see it. This is the only file that knows how
+ * state and watermarks reach an operator: Spark fills in both for its own operators alone
+ * (`IncrementalExecution.StateOpIdRule`), but while it plans a batch the thread's local properties
+ * name the query, and the query leads to the batch.
  *
  * @param batch
  *   the number of the batch
  * @param late
- *   the watermarks against which rows are late: those of the batch before, because an operator upstream still emits rows
- *   down to them while it evicts in this batch
+ *   the watermarks against which rows are late: those of the batch before, because an operator
+ *   upstream still emits rows down to them while it evicts in this batch
  * @param eviction
  *   the watermarks of this batch, applied after its rows
  * @param sparkLate
@@ -75,8 +76,8 @@ final private[streamjoin] class BatchBinding(
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
 
   /**
-   * The number of partitions of an operator, each with a state store of its own. It stays what it was in the first batch,
-   * for rows stay in the store of their partition.
+   * The number of partitions of an operator, each with a state store of its own. It stays what it
+   * was in the first batch, for rows stay in the store of their partition.
    *
    * @param first
    *   the number for a first batch, from that of Spark's own operators
@@ -101,9 +102,10 @@ final private[streamjoin] class BatchBinding(
   }
 
   /**
-   * The watermarks of the batch for which Spark wants an operator's output watermark (`PropagateWatermarkSimulator`). It
-   * wants one for each batch: after the batch before it, to learn whether this one has to run; for the first batch of a run
-   * while that is planned, and then, where Spark had a watermark by then, before it that of the batch before.
+   * The watermarks of the batch for which Spark wants an operator's output watermark
+   * (`PropagateWatermarkSimulator`). It wants one for each batch: after the batch before it, to
+   * learn whether this one has to run; for the first batch of a run while that is planned, and
+   * then, where Spark had a watermark by then, before it that of the batch before.
    */
   def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
     if (hasEnded) next.values(sparkWatermarkMs)
@@ -119,9 +121,9 @@ final private[streamjoin] class BatchBinding(
   lazy val inputs: Map[Origin, InputName] = InputName.of(execution.analyzed)
 
   /**
-   * The first step of an operator in a run: it has to be the one whose state is there, or it is recorded as the one whose
-   * state will be. The strategy takes this step when it plans an operator, because nothing else of ours runs before the
-   * first batch does.
+   * The first step of an operator in a run: it has to be the one whose state is there, or it is
+   * recorded as the one whose state will be. The strategy takes this step when it plans an
+   * operator, because nothing else of ours runs before the first batch does.
    */
   def beginRun(node: StatefulNode, partitions: Int): Unit =
     if (execution.isFirstBatch) {
@@ -135,10 +137,11 @@ final private[streamjoin] class BatchBinding(
     }
 
   /**
-   * The last step of a batch, once it has run: the watermarks of the next batch are worked out, and start to be written while
-   * Spark writes logs of its own. After a restart they are then as they would have been without one. Spark tells an operator
-   * that a batch is over by asking for its progress, and does so before it looks for the next batch; that is where
-   * this step is taken, once for all operators of the query.
+   * The last step of a batch, once it has run: the watermarks of the next batch are worked out, and
+   * start to be written while Spark writes logs of its own. After a restart they are then as they
+   * would have been without one. Spark tells an operator that a batch is over by asking for its
+   * progress, and does so before it looks for the next batch; that is where this step is taken,
+   * once for all operators of the query.
    */
   def endBatch(): Unit = synchronized {
     if (!hasEnded) {
@@ -193,8 +196,8 @@ private[streamjoin] object BatchBinding {
   private val PurgeInterval = 10
 
   /**
-   * The operators of a batch share one: its next watermarks are written once. It lives as long as a plan that holds it. One
-   * thread plans a batch.
+   * The operators of a batch share one: its next watermarks are written once. It lives as long as a
+   * plan that holds it. One thread plans a batch.
    */
   private val bindings =
     Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
@@ -271,7 +274,8 @@ private[streamjoin] object BatchBinding {
     val log = new KeyedWatermarkLog(session, checkpoint)
     val operatorLog = new OperatorLog(session, checkpoint)
     val batch = execution.currentBatchId
-    // A batch that runs again works out again what follows from it. A first batch that was never committed does not count.
+    // A batch that runs again works out again what follows from it. A first batch that was never
+    // committed does not count.
     log.purgeAfter(if (batch == 0) -1 else batch)
     if (batch == 0) operatorLog.purgeAfter(-1)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
@@ -304,7 +308,10 @@ private[streamjoin] object BatchBinding {
     )
   }
 
-  /** Spark's committed watermark is below that of every key under its `min` policy: each of its watermarks is one of ours. */
+  /**
+   * Spark's committed watermark is below that of every key under its `min` policy: each of its
+   * watermarks is one of ours.
+   */
   private def resumesFromSpark: Boolean =
     SQLConf.get.getConf(
       SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY

@@ -26,14 +26,18 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import streamjoin.core.Side
 
 /**
- * `<checkpoint>/late-rows`: the rows that were dropped as late, one file of JSON lines for each batch, join and task that dropped
- * some. A batch that is done again writes the same rows over the same file, so that each is there once.
+ * `<checkpoint>/late-rows`: the rows that were dropped as late, one file of JSON lines for each
+ * batch, join and task that dropped some. A batch that is done again writes the same rows over the
+ * same file, so that each is there once.
  */
 private[streamjoin] object LateRows {
 
   def folder(checkpoint: Path): Path = new Path(checkpoint, "late-rows")
 
-  /** One row of a file. The row that was late is JSON in itself, for every input has a schema of its own. */
+  /**
+   * One row of a file. The row that was late is JSON in itself, for every input has a schema of its
+   * own.
+   */
   val Schema: StructType = new StructType()
     .add("batch", LongType)
     .add("join", IntegerType)

@@ -4,7 +4,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 
-/** A kind of operator: how it is recognised, and how it is planned. `rules.Operators` lists them. */
+/**
+ * A kind of operator: how it is recognised, and how it is planned. `rules.Operators` lists them.
+ */
 private[streamjoin] trait OperatorKind extends Recognizer {
 
   /**

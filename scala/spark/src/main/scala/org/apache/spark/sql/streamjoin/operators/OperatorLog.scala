@@ -11,7 +11,8 @@ import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, StatefulNode}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
- * `<checkpoint>/stream-joins/<n>`: our operators of a query, by ordinal, each written before its first batch.
+ * `<checkpoint>/stream-joins/<n>`: our operators of a query, by ordinal, each written before its
+ * first batch.
  *
  * @param checkpoint
  *   the checkpoint's folder

@@ -17,8 +17,8 @@ import org.apache.spark.sql.types.StructType
 import streamjoin.core.Watermark
 
 /**
- * What all our operators that keep state have in common: the batch that they are bound to, the watermarks that they
- * receive and emit, one state store for each partition, and their progress.
+ * What all our operators that keep state have in common: the batch that they are bound to, the
+ * watermarks that they receive and emit, one state store for each partition, and their progress.
  *
  * Watermark keys number the event-time columns of the inputs, from the first input to the last.
  */
@@ -128,7 +128,10 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     new StateStoreConf(quiet)
   }
 
-  /** RocksDB uploads a snapshot with every commit unless it may write changelogs. So it may, unless the user says otherwise. */
+  /**
+   * RocksDB uploads a snapshot with every commit unless it may write changelogs. So it may, unless
+   * the user says otherwise.
+   */
   private def storeSettings: SQLConf = {
     val settings = conf.clone()
     // RocksDBConf, too, takes the name in any case.
@@ -147,7 +150,10 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   final protected def storeId(partition: Int): StateStoreProviderId =
     StateStoreProviderId(getStateInfo, partition, StateStoreId.DEFAULT_STORE_NAME)
 
-  /** The store of a task's partition, at the version that the batch starts from. What is not committed is given up. */
+  /**
+   * The store of a task's partition, at the version that the batch starts from. What is not
+   * committed is given up.
+   */
   final protected def openStore(partition: Int, hadoopConf: Configuration): StateStore = {
     val (info, (keys, values)) = (getStateInfo, storeSchema)
     val store = StateStore.get(
@@ -173,7 +179,8 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   ): Unit = {
     val (info, (keys, values)) = (getStateInfo, storeSchema)
     val provider = StateStoreProvider.createAndInit(
-      // Not the one that the partition's own task is at work with, if that runs here: a store serves one task at a time.
+      // Not the one that the partition's own task is at work with, if that runs here: a store
+      // serves one task at a time.
       storeId(partition).copy(queryRunId = UUID.randomUUID()),
       keys,
       values,

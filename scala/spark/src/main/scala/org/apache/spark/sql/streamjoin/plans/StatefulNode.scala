@@ -64,7 +64,8 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
  * @param written
  *   what the query says. It is known, and checked, when the query starts.
  * @param planned
- *   what the optimizer makes of it, such as the columns that are kept. It is checked in the first batch of a run.
+ *   what the optimizer makes of it, such as the columns that are kept. It is checked in the first
+ *   batch of a run.
  */
 final private[streamjoin] case class OperatorDescription(
     kind: String,

@@ -19,8 +19,9 @@ import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorLog}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 
 /**
- * `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads, never writes. A rule that
- * changes nothing, for what a check rule throws loses its SQLSTATE (`ExtendedAnalysisException`).
+ * `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads,
+ * never writes. A rule that changes nothing, for what a check rule throws loses its SQLSTATE
+ * (`ExtendedAnalysisException`).
  */
 final private[streamjoin] case class CheckCheckpoint(session: SparkSession) extends Rule[LogicalPlan] {
 

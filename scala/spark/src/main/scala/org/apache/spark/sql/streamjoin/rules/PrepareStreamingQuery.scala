@@ -23,9 +23,9 @@ import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, StatefulN
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
 
 /**
- * `start()`: refuses what cannot run, and prepares what can. It runs in the first batch of the analyzer that a plugin
- * can reach ("Hints"), for `ResolveWriteToStream`, which runs Spark's checker of unsupported operations, comes right
- * after it; so our errors come before Spark's.
+ * `start()`: refuses what cannot run, and prepares what can. It runs in the first batch of the
+ * analyzer that a plugin can reach ("Hints"), for `ResolveWriteToStream`, which runs Spark's
+ * checker of unsupported operations, comes right after it; so our errors come before Spark's.
  */
 final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession) extends Rule[LogicalPlan] {
   import PrepareStreamingQuery._
@@ -58,8 +58,8 @@ private[streamjoin] object PrepareStreamingQuery {
     keepJoins(WatermarkPlacement.keep(inlineTimes(BatchTime.of(inlineQueries(query)))))
 
   /**
-   * The query with the joins that we run out of sight of Spark's checker. Those that are Spark's stay in its sight: they are
-   * still joins, of the same inputs, in the optimized query.
+   * The query with the joins that we run out of sight of Spark's checker. Those that are Spark's
+   * stay in its sight: they are still joins, of the same inputs, in the optimized query.
    */
   private def hidden(query: LogicalPlan, optimized: LogicalPlan): LogicalPlan = {
     val sparks = optimized.collect {
@@ -98,8 +98,9 @@ private[streamjoin] object PrepareStreamingQuery {
   }
 
   /**
-   * `d.t - INTERVAL 1 MINUTE BETWEEN ...` has Spark compute its middle once, in a column of its own below the join. That
-   * column would be kept in state, and named in place of the one that the user wrote.
+   * `d.t - INTERVAL 1 MINUTE BETWEEN ...` has Spark compute its middle once, in a column of its own
+   * below the join. That column would be kept in state, and named in place of the one that the user
+   * wrote.
    */
   private def inlineTimes(query: LogicalPlan): LogicalPlan =
     AnalyzedPlan.rewrite(query) { case node @ (_: Filter | _: Join) =>

@@ -54,7 +54,10 @@ private[streamjoin] object OptimizedQuery {
   }
 }
 
-/** `start()`: Spark's checker has seen the query, so that hidden joins can be joins again, for all of Spark's rules. */
+/**
+ * `start()`: Spark's checker has seen the query, so that hidden joins can be joins again, for all
+ * of Spark's rules.
+ */
 private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStream if write.inputQuery.exists(_.isInstanceOf[HiddenJoin]) =>
@@ -73,13 +76,16 @@ private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
   }
 }
 
-/** After pushdown, pruning and inference: joins of two streams become interval joins, or are refused. */
+/**
+ * After pushdown, pruning and inference: joins of two streams become interval joins, or are
+ * refused.
+ */
 final private[streamjoin] case class RecognizeJoins(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!plan.isStreaming || !StreamJoinConf.enabled) plan
     else {
-      // A function of Python's cannot run in a join; Spark moves it out of the condition later, where it no longer
-      // sees this join.
+      // A function of Python's cannot run in a join; Spark moves it out of the condition later,
+      // where it no longer sees this join.
       val recognized = recognize(WatermarkPlacement(ExtractPythonUDFFromJoinCondition(plan)))
       BatchBinding.currentTime(session).fold(recognized)(BatchTime.in(recognized, _))
     }

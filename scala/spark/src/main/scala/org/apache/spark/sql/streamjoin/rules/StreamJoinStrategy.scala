@@ -7,7 +7,10 @@ import org.apache.spark.sql.streamjoin.operators.BatchBinding
 import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{NewestTime, NewestTimeExec}
 
-/** Plans our logical nodes. An operator that keeps state is bound to the batch that is being planned. */
+/**
+ * Plans our logical nodes. An operator that keeps state is bound to the batch that is being
+ * planned.
+ */
 final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {

@@ -9,12 +9,13 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * Rows of one input as they come, until there are segments for them: these are then made as large as they have to be. The
- * pages are used again for the next rows; memory that is new to the process costs more than to fill it.
+ * Rows of one input as they come, until there are segments for them: these are then made as large
+ * as they have to be. The pages are used again for the next rows; memory that is new to the process
+ * costs more than to fill it.
  *
- * The rows go into segments in an order of their own, which follows from the rows that are here together: two attempts at a
- * task, to which they come in two orders, write the same segments, and what is later said of a row by its place holds
- * for both.
+ * The rows go into segments in an order of their own, which follows from the rows that are here
+ * together: two attempts at a task, to which they come in two orders, write the same segments, and
+ * what is later said of a row by its place holds for both.
  */
 final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory: IndexMemory) {
   import Arrivals._
@@ -36,7 +37,9 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
   /** Of the rows, with what is before each. */
   def bytes: Long = taken
 
-  /** With the row there would be more than so many bytes, of rows that have come in whatever order. */
+  /**
+   * With the row there would be more than so many bytes, of rows that have come in whatever order.
+   */
   def exceeds(bytes: Long, row: UnsafeRow): Boolean = !isEmpty && taken + needs(row) > bytes
 
   private def needs(row: UnsafeRow): Int = Header + row.getSizeInBytes
@@ -130,8 +133,8 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
   private def lengthOf(ref: Long): Int = Platform.getInt(pages(pageOf(ref)), at(ref) + LengthAt)
 
   /**
-   * All rows: by their times, roughly, for that is nearly the order in which they have come; then by a hash of their bytes; and
-   * where two are alike in both, by the bytes.
+   * All rows: by their times, roughly, for that is nearly the order in which they have come; then
+   * by a hash of their bytes; and where two are alike in both, by the bytes.
    */
   private def inOrder(): Array[Long] = {
     val refs = new Array[Long](rows)

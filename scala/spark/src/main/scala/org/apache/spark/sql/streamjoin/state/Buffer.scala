@@ -17,8 +17,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *               whole      |            | fresh      | fresh      |  rows of the current batch, once they are put in
  * }}}
  *
- * A bucket is left as a whole when its last row has expired; rows that expire before the last of their bucket are
- * flagged. It knows keys, times and rows, not joins.
+ * A bucket is left as a whole when its last row has expired; rows that expire before the last of
+ * their bucket are flagged. It knows keys, times and rows, not joins.
  *
  * @param side
  *   the number of this input in the store
@@ -147,13 +147,15 @@ final private[streamjoin] class Buffer(
     else if (segment.flagsChanged) store.writeFlags(side, segment)
 
   /**
-   * Everything that has changed goes to the store. What is read from it then, segment by segment and row by row, follows from
-   * the version before, the rows of the batch and the limits: not from the order in which the rows came, from the memory
-   * there was, or from whether the index was at hand. Another attempt at the batch has written the same.
+   * Everything that has changed goes to the store. What is read from it then, segment by segment
+   * and row by row, follows from the version before, the rows of the batch and the limits: not from
+   * the order in which the rows came, from the memory there was, or from whether the index was at
+   * hand. Another attempt at the batch has written the same.
    */
   private[state] def write(store: SegmentStore, shrink: () => Unit): Unit = {
     settle()
-    // Before any of them counts as a neighbour: where another attempt dropped it whole, it is no longer there.
+    // Before any of them counts as a neighbour: where another attempt dropped it whole, it is no
+    // longer there.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
     if (inSeveralGoes) arriveAtOnce(store, shrink)
     freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(tidy(_, store))
@@ -224,9 +226,9 @@ final private[streamjoin] class Buffer(
   }
 
   /**
-   * Merges what is new in a bucket with the segments before it, once there are a few of which none is much larger than
-   * what came after it. So a bucket has few more segments than its size doubled, and a row is written about as often. Rows
-   * that have left are left out.
+   * Merges what is new in a bucket with the segments before it, once there are a few of which none
+   * is much larger than what came after it. So a bucket has few more segments than its size
+   * doubled, and a row is written about as often. Rows that have left are left out.
    */
   private def tidy(bucket: Buffer.Bucket, store: SegmentStore): Unit = {
     val end = bucket.segments.lastIndexWhere(segment => segment.isFresh && segment.live > 0)

@@ -3,9 +3,11 @@ package org.apache.spark.sql.streamjoin.state
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Evicts the rows of a buffer that have a time below its eviction limit, and shows those that never matched if they are asked for.
+ * Evicts the rows of a buffer that have a time below its eviction limit, and shows those that never
+ * matched if they are asked for.
  *
- * A segment all of whose rows have expired leaves as a whole, and is not even looked at where no rows are asked for.
+ * A segment all of whose rows have expired leaves as a whole, and is not even looked at where no
+ * rows are asked for.
  *
  * @param evictionLimits
  *   by expiring time, in microseconds; they never go back

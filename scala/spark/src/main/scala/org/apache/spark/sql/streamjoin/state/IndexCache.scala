@@ -19,9 +19,10 @@ private[streamjoin] trait CachedIndex {
 }
 
 /**
- * The executor's indexes between batches, by the state store that they equal. An index is owned by the store's provider:
- * when Spark unloads that (the query stopped, the partition moved to another executor), the index goes with it, at
- * the latest [[SweepSeconds]] later. A task takes an index out while it works on it, so no two ever share one.
+ * The executor's indexes between batches, by the state store that they equal. An index is owned by
+ * the store's provider: when Spark unloads that (the query stopped, the partition moved to another
+ * executor), the index goes with it, at the latest [[SweepSeconds]] later. A task takes an index
+ * out while it works on it, so no two ever share one.
  */
 private[streamjoin] object IndexCache {
   val SweepSeconds = 5L

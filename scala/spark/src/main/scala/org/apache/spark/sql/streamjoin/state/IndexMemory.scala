@@ -7,8 +7,8 @@ import scala.collection.mutable
  * itself, and where all indexes of the executor together hold more than they should, its fair
  * share.
  *
- * The budget is kept between steps, not within them: a step needs the rows that have just come, or the two segments that
- * it compares, in memory.
+ * The budget is kept between steps, not within them: a step needs the rows that have just come, or
+ * the two segments that it compares, in memory.
  */
 final private[streamjoin] class IndexMemory(
     val budget: Long,
@@ -54,7 +54,9 @@ final private[streamjoin] class IndexMemory(
   /** Of it, what waits for rows to come. */
   def spare: Long = pages.size.toLong * IndexMemory.PageBytes
 
-  /** A page, or for what does not fit into one, an array of that size. What is in it is undefined. */
+  /**
+   * A page, or for what does not fit into one, an array of that size. What is in it is undefined.
+   */
   def borrow(atLeast: Int): Array[Byte] = {
     lent += 1
     mostLent = math.max(mostLent, lent)

@@ -11,9 +11,10 @@ import streamjoin.core.Side
 /**
  * What one task of a join keeps, both inputs, durable in one state store.
  *
- * The header in the store carries a token, new with every commit, and so does the index: it is used as it is only where
- * its token is that of the version that the task was given. Any retry, restart or move makes the two differ, and the
- * index is then read from the store. The version's number would not do: two attempts of one batch have the same.
+ * The header in the store carries a token, new with every commit, and so does the index: it is used
+ * as it is only where its token is that of the version that the task was given. Any retry, restart
+ * or move makes the two differ, and the index is then read from the store. The version's number
+ * would not do: two attempts of one batch have the same.
  *
  * Nothing is durable before [[commit]]; what is not committed is given up by [[abort]].
  *
@@ -57,7 +58,8 @@ final private[streamjoin] class JoinState(
       cached.foreach(_.close())
       JoinState.read(segments, header, layouts, bucketWidths, budget, guest, executor)
     }
-  // From here on it equals no commit until the next one, and would not be used again if this one came to nothing.
+  // From here on it equals no commit until the next one, and would not be used again if this one
+  // came to nothing.
   index.token = null
 
   private def index: JoinIndex = {
@@ -85,10 +87,14 @@ final private[streamjoin] class JoinState(
     buffer
   }
 
-  /** What was appended and what has left is taken into account by [[lowest]]. A commit does so, too. */
+  /**
+   * What was appended and what has left is taken into account by [[lowest]]. A commit does so, too.
+   */
   private[state] def settle(): Unit = index.all.foreach(_.settle())
 
-  /** The pairs of the rows that were appended to a side in this batch with those of the other side. */
+  /**
+   * The pairs of the rows that were appended to a side in this batch with those of the other side.
+   */
   def matches(side: Side, reach: Reach): Matches =
     new Matches(arrived(side), arrived(side.other), reach, index, segments)
 
@@ -262,7 +268,10 @@ private[streamjoin] object JoinState {
     buffers.foreach(buffer => complete(buffer, header.map(_.sides(buffer.side)), segments))
   }
 
-  /** A value that is missing, or too many, is no cut of another that could be told from its checksum. */
+  /**
+   * A value that is missing, or too many, is no cut of another that could be told from its
+   * checksum.
+   */
   private def complete(
       buffer: Buffer,
       header: Option[SegmentFormat.SideHeader],
@@ -279,8 +288,8 @@ private[streamjoin] object JoinState {
   }
 
   /**
-   * A committed version, to be looked at: by another query, or another process. Nothing is written to the store, which
-   * the caller releases.
+   * A committed version, to be looked at: by another query, or another process. Nothing is written
+   * to the store, which the caller releases.
    */
   def readOnly(store: ReadStateStore, layouts: Seq[RowLayout], budget: Long): JoinIndex = {
     val segments = new SegmentStore(store)

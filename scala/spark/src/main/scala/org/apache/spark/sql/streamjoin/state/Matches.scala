@@ -5,9 +5,10 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Which times of the other input a row can meet: `from` is the latest of `time - constant` over `lower`, `to` the earliest
- * of `time + constant` over `upper`, both included; times are the row's own, by position, and the times that they
- * bound are those by which the other input's rows are bucketed.
+ * Which times of the other input a row can meet: `from` is the latest of `time - constant` over
+ * `lower`, `to` the earliest of `time + constant` over `upper`, both included; times are the row's
+ * own, by position, and the times that they bound are those by which the other input's rows are
+ * bucketed.
  */
 final private[streamjoin] case class Reach(lower: Seq[(Int, Long)], upper: Seq[(Int, Long)]) {
   private val lowerAt = lower.map(_._1).toArray
@@ -55,8 +56,8 @@ private[streamjoin] object Reach {
 }
 
 /**
- * The pairs of a row that came in this batch with a row of the other input, that have the same key and times within
- * reach. Each pair comes once.
+ * The pairs of a row that came in this batch with a row of the other input, that have the same key
+ * and times within reach. Each pair comes once.
  *
  * The fresh segments go by blocks that fit into half of the budget, in the order of their times;
  * for each block, segment by segment of the other input that it reaches, and for each of these all
@@ -114,7 +115,9 @@ final private[streamjoin] class Matches(
     found
   }
 
-  /** Moves on to the next row of this input that may meet some row of the segment that is probed. */
+  /**
+   * Moves on to the next row of this input that may meet some row of the segment that is probed.
+   */
   private def nextRow(): Boolean = {
     var found = false
     var more = true
@@ -213,7 +216,10 @@ final private[streamjoin] class Matches(
   def removeOther(): Unit = b.remove(otherPlace)
 }
 
-/** The rows of a segment as they probe: where each is, the hash of its key and the times that it can meet. */
+/**
+ * The rows of a segment as they probe: where each is, the hash of its key and the times that it can
+ * meet.
+ */
 final private class Probing(val segment: Segment, reach: Reach) {
   private val live = segment.live
   val places = new Array[Int](live)

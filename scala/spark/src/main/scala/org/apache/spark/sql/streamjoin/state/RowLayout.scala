@@ -7,8 +7,9 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * Where keys and times lie in the rows of one input, which are Spark's `UnsafeRow`s: a bit set of nulls, eight bytes a
- * field, then what does not fit into these. Keys and times are fields of the row, and never null.
+ * Where keys and times lie in the rows of one input, which are Spark's `UnsafeRow`s: a bit set of
+ * nulls, eight bytes a field, then what does not fit into these. Keys and times are fields of the
+ * row, and never null.
  *
  * @param types
  *   of all fields
@@ -87,7 +88,8 @@ private object RowLayout {
   private val Seed = 42
 
   private def mix(hash: Int, word: Long): Int = {
-    // Fibonacci hashing; both halves of the product count, as the slot is taken from the upper bits of the result.
+    // Fibonacci hashing; both halves of the product count, as the slot is taken from the upper bits
+    // of the result.
     val product = (word ^ hash) * 0x9e3779b97f4a7c15L
     ((product ^ (product >>> 29)) * 0xbf58476d1ce4e5b9L >>> 32).toInt
   }

@@ -6,11 +6,12 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 /**
- * Rows of one input whose times lie in one bucket, packed one behind the other; in memory as in the state store.
+ * Rows of one input whose times lie in one bucket, packed one behind the other; in memory as in the
+ * state store.
  *
- * It is filled when it is made; from then on only the flags of rows change: matched, and gone (expired, or removed).
- * A row is known by its place in the segment, which stays. The rows may be in the store only ([[unload]]); what is known
- * about them as a whole stays here.
+ * It is filled when it is made; from then on only the flags of rows change: matched, and gone
+ * (expired, or removed). A row is known by its place in the segment, which stays. The rows may be
+ * in the store only ([[unload]]); what is known about them as a whole stays here.
  *
  * @param bucket
  *   which bucket the times lie in
@@ -66,7 +67,9 @@ final private[streamjoin] class Segment(
   /** Its rows came in the current batch. */
   private[state] var isFresh: Boolean = false
 
-  /** Rows with an expiry time below these have been evicted; none before a batch has evicted any. */
+  /**
+   * Rows with an expiry time below these have been evicted; none before a batch has evicted any.
+   */
   private[state] var evictedBelow: Array[Long] = _
 
   def rows: Int = rowCount
@@ -209,7 +212,10 @@ final private[streamjoin] class Segment(
       if (segmentIndex != null && 2 * removedSinceIndexed > segmentIndex.refs.length) dropIndex()
     }
 
-  /** The row leaves because its time has come; that follows from [[evictedBelow]], and is not written down. */
+  /**
+   * The row leaves because its time has come; that follows from [[evictedBelow]], and is not
+   * written down.
+   */
   def expire(place: Int): Unit = {
     flag(place, Gone)
     leave(place)

@@ -7,11 +7,13 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 /**
- * What is in the state store: byte strings that begin with a magic number, the format's number and a checksum of all that
- * follows. Numbers are in the byte order of the machine, as in the rows of Spark between them.
+ * What is in the state store: byte strings that begin with a magic number, the format's number and
+ * a checksum of all that follows. Numbers are in the byte order of the machine, as in the rows of
+ * Spark between them.
  *
- * In memory such a string is an array that starts with what makes it an `UnsafeRow` of one binary column, so that the
- * store is given the array as it is. The offsets below count from the string's own beginning.
+ * In memory such a string is an array that starts with what makes it an `UnsafeRow` of one binary
+ * column, so that the store is given the array as it is. The offsets below count from the string's
+ * own beginning.
  *
  * {{{
  *   segment   magic  format  crc  bytes | bucket  number  side  rows  fields  0 | length  flags  row | length  flags  row ...

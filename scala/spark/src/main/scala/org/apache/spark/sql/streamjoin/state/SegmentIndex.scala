@@ -3,18 +3,19 @@ package org.apache.spark.sql.streamjoin.state
 import java.util.Arrays
 
 /**
- * The rows of a segment by key: `refs` has their places, slot after slot, and `starts` where each slot begins. A segment
- * does not change, so there is nothing to insert and nothing to chain: eight bytes a row. A place is a multiple of
- * eight below 4 MiB, which leaves room for a part of the hash: rows of other keys are told apart without a look at
- * them, for that look is what a probe would wait for.
+ * The rows of a segment by key: `refs` has their places, slot after slot, and `starts` where each
+ * slot begins. A segment does not change, so there is nothing to insert and nothing to chain: eight
+ * bytes a row. A place is a multiple of eight below 4 MiB, which leaves room for a part of the
+ * hash: rows of other keys are told apart without a look at them, for that look is what a probe
+ * would wait for.
  *
  * Most rows that probe have no partner in a given segment, and a bucket may have many segments. A
  * blocked Bloom filter, two bytes a row, says so for 99 of 100, and fits into a nearer cache than
  * the slots do.
  *
- * The rows of a crowded slot, that is, of a key with many rows, are in the order of their times, so that a probe finds
- * its range by halving and touches no row outside of it. Times are compared by `time >> shift`, which is exact unless a
- * segment spans many hours: the caller compares the rest.
+ * The rows of a crowded slot, that is, of a key with many rows, are in the order of their times, so
+ * that a probe finds its range by halving and touches no row outside of it. Times are compared by
+ * `time >> shift`, which is exact unless a segment spans many hours: the caller compares the rest.
  */
 final private[state] class SegmentIndex(
     val starts: Array[Int],
@@ -43,7 +44,10 @@ final private[state] class SegmentIndex(
   def from(segment: Segment, slot: Int, time: Long): Int =
     if (isCrowded(slot)) search(segment, slot, coarse(time)) else starts(slot)
 
-  /** Behind the last in a slot that is not after a time; of a slot that is not crowded, behind the last. */
+  /**
+   * Behind the last in a slot that is not after a time; of a slot that is not crowded, behind the
+   * last.
+   */
   def until(segment: Segment, slot: Int, time: Long): Int = {
     val last = coarse(time)
     if (isCrowded(slot) && last < Long.MaxValue) search(segment, slot, last + 1) else starts(slot + 1)
@@ -69,7 +73,10 @@ private[state] object SegmentIndex {
   /** Rows of a slot that are looked through one by one. */
   val Crowded = 16
 
-  /** Of a place by eights; the rest of a ref is a part of the hash, other bits of it than those that choose the slot. */
+  /**
+   * Of a place by eights; the rest of a ref is a part of the hash, other bits of it than those that
+   * choose the slot.
+   */
   private val PlaceBits = 19
   require(Segment.MaxBytes <= (8 << PlaceBits), "a segment is too large for its refs")
 

@@ -8,8 +8,9 @@ import org.apache.spark.sql.types._
 import streamjoin.core.Side
 
 /**
- * The values of a state store by what they are: a header, segments, and the flags of segments that changed after they were
- * written. Uses `get`, `put`, `remove` and `iterator`, so that any provider will do.
+ * The values of a state store by what they are: a header, segments, and the flags of segments that
+ * changed after they were written. Uses `get`, `put`, `remove` and `iterator`, so that any provider
+ * will do.
  */
 final private[state] class SegmentStore(val store: ReadStateStore) {
   import SegmentFormat.Unreadable

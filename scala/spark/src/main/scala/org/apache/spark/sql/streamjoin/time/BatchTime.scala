@@ -7,12 +7,14 @@ import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
 import org.apache.spark.sql.types.DataType
 
 /**
- * The time of a batch in a condition: `now()`, `current_timestamp()`, `current_date()`, `localtimestamp()`.
+ * The time of a batch in a condition: `now()`, `current_timestamp()`, `current_date()`,
+ * `localtimestamp()`.
  *
- * Spark has two ways with them. `now()` is a literal with the time at which the batch is optimized: another
- * one in the next run, so that a condition would not be the one whose state is there. The others are the
- * time in the offset log, but not deterministic, and so not allowed in a join. This is the time in the
- * offset log, for all of them; it becomes a literal once the joins are recognised.
+ * Spark has two ways with them. `now()` is a literal with the time at which the batch is optimized:
+ * another one in the next run, so that a condition would not be the one whose state is there. The
+ * others are the time in the offset log, but not deterministic, and so not allowed in a join. This
+ * is the time in the offset log, for all of them; it becomes a literal once the joins are
+ * recognised.
  */
 final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: Option[String])
     extends LeafExpression

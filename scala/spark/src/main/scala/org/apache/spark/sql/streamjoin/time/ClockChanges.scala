@@ -6,9 +6,9 @@ import java.time.{Instant, ZoneId}
 import scala.jdk.CollectionConverters._
 
 /**
- * How far a zone's clocks can move while a duration passes. Spark adds days to a `TIMESTAMP` on the local clock
- * (`DateTimeUtils.timestampAddDayTime`), and subtracts timestamps on it, so a "day" has 23 to 25 hours where the
- * zone changes its clocks.
+ * How far a zone's clocks can move while a duration passes. Spark adds days to a `TIMESTAMP` on the
+ * local clock (`DateTimeUtils.timestampAddDayTime`), and subtracts timestamps on it, so a "day" has
+ * 23 to 25 hours where the zone changes its clocks.
  */
 private[streamjoin] object ClockChanges {
   private val MicrosPerSecond = 1000000L
@@ -17,8 +17,8 @@ private[streamjoin] object ClockChanges {
   private val Horizon: Instant = Instant.parse("2100-01-01T00:00:00Z")
 
   /**
-   * The largest difference between the zone's offsets at two instants that lie at most `span` microseconds apart, in
-   * microseconds.
+   * The largest difference between the zone's offsets at two instants that lie at most `span`
+   * microseconds apart, in microseconds.
    */
   def largest(zone: ZoneId, span: Long): Long = {
     val changes = transitions(zone)

@@ -21,7 +21,10 @@ private[streamjoin] object EventTime {
   }
 }
 
-/** `window_time(window)` as `ResolveWindowTime` has it: the last instant in a window, for which its watermark counts. */
+/**
+ * `window_time(window)` as `ResolveWindowTime` has it: the last instant in a window, for which its
+ * watermark counts.
+ */
 private[streamjoin] object LastInstant {
   def unapply(expression: Expression): Option[Attribute] = expression match {
     case PreciseTimestampConversion(

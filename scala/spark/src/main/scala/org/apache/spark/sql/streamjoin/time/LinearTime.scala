@@ -9,10 +9,12 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
 /**
- * An expression over event times as a sum: columns, each plus or minus, and a constant in microseconds.
+ * An expression over event times as a sum: columns, each plus or minus, and a constant in
+ * microseconds.
  *
  * @param below
- *   the value may be lower than the sum by this many microseconds, where clocks change or numbers are rounded
+ *   the value may be lower than the sum by this many microseconds, where clocks change or numbers
+ *   are rounded
  * @param above
  *   it may be higher by as many
  */
@@ -63,7 +65,9 @@ private[streamjoin] object LinearTime {
 
   def of(expression: Expression): Result = exactly(expression)(sum)
 
-  /** Both sides of a comparison: of times, or of numbers of seconds, milliseconds or microseconds. */
+  /**
+   * Both sides of a comparison: of times, or of numbers of seconds, milliseconds or microseconds.
+   */
   def ofBoth(greater: Expression, less: Expression): (Result, Result) =
     if (!greater.dataType.isInstanceOf[NumericType]) (of(greater), of(less))
     else

@@ -5,20 +5,23 @@ import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.types._
 
 /**
- * Event times as numbers: `CAST(t AS BIGINT)`, `CAST(t AS DOUBLE)`, `unix_timestamp(t)`, `unix_millis(t)` and their
- * kin. A number counts in a unit, and is rounded to it; as a sum of times it is off by what the rounding
- * takes.
+ * Event times as numbers: `CAST(t AS BIGINT)`, `CAST(t AS DOUBLE)`, `unix_timestamp(t)`,
+ * `unix_millis(t)` and their kin. A number counts in a unit, and is rounded to it; as a sum of
+ * times it is off by what the rounding takes.
  */
 private[streamjoin] object NumericTime {
   import LinearTime.{Result, Varies, Zero}
 
   /**
-   * A double has 53 bits: seconds of the year 9999 are right to 32 microseconds. As much for each operation
-   * on it.
+   * A double has 53 bits: seconds of the year 9999 are right to 32 microseconds. As much for each
+   * operation on it.
    */
   private val DoubleRounding = 32L
 
-  /** The unit in which both sides count, in microseconds; none where there is none, or more than one. */
+  /**
+   * The unit in which both sides count, in microseconds; none where there is none, or more than
+   * one.
+   */
   def unit(one: Expression, other: Expression): Option[Long] =
     Seq(one, other).flatMap(_.collect { case Counted(_, unit, _, _) => unit }).distinct match {
       case Seq(unit) => Some(unit)
@@ -79,7 +82,10 @@ private[streamjoin] object NumericTime {
     case _ => sum
   }
 
-  /** A time as a number: the time, the unit, and by how much the number may be below and above the time. */
+  /**
+   * A time as a number: the time, the unit, and by how much the number may be below and above the
+   * time.
+   */
   private object Counted {
     def unapply(expression: Expression): Option[(Expression, Long, Long, Long)] = expression match {
       case Cast(time, to, _, _) if time.dataType == TimestampType =>

@@ -5,7 +5,8 @@ import scala.util.Try
 import org.apache.spark.sql.catalyst.expressions._
 
 /**
- * What a comparison says about two event times: `out >= in - postpone`. A window counts for the last instant in it.
+ * What a comparison says about two event times: `out >= in - postpone`. A window counts for the
+ * last instant in it.
  *
  * @param postpone
  *   microseconds, widened where clocks change
@@ -46,7 +47,8 @@ private[streamjoin] object TimeComparison {
       case (l: Attribute, r: Attribute) if EventTime.isWindow(l) && EventTime.isWindow(r) =>
         conjunct match {
           case _: EqualTo | _: EqualNullSafe => Some(TimeComparison(l, r, 0L, exact = false))
-          // Windows are ordered by their starts; of windows of two lengths, that says nothing about their ends.
+          // Windows are ordered by their starts; of windows of two lengths, that says nothing about
+          // their ends.
           case _ => None
         }
       case _ =>

@@ -9,10 +9,11 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils.{microsToMillis, millisT
 import streamjoin.core.{TimeBounds, Watermark}
 
 /**
- * An event-time column where it was marked, in any form of one query's plan: the node's id, and which of the nodes with
- * that id it is, top down and left to right. The copies of a stream that is joined with itself share the node's id
- * (`DeduplicateRelations` renews attributes only). The column's own id says nothing: the optimizer puts the source's
- * in its place (`RemoveRedundantAliases`).
+ * An event-time column where it was marked, in any form of one query's plan: the node's id, and
+ * which of the nodes with that id it is, top down and left to right. The copies of a stream that is
+ * joined with itself share the node's id (`DeduplicateRelations` renews attributes only). The
+ * column's own id says nothing: the optimizer puts the source's in its place
+ * (`RemoveRedundantAliases`).
  */
 final private[streamjoin] case class Origin(node: UUID, occurrence: Int)
 
@@ -24,8 +25,8 @@ private[streamjoin] object Origin {
 }
 
 /**
- * Where the watermark of a column somewhere in a plan comes from, as data: a pure function of the watermarks that a
- * batch has at its origins, so that every task and every replay get the same.
+ * Where the watermark of a column somewhere in a plan comes from, as data: a pure function of the
+ * watermarks that a batch has at its origins, so that every task and every replay get the same.
  */
 sealed private[streamjoin] trait ColumnWatermark extends Serializable {
 
@@ -35,7 +36,10 @@ sealed private[streamjoin] trait ColumnWatermark extends Serializable {
   /** The newest time that has come, from those of the columns as they were marked. */
   def newest(of: Origin => Option[Long]): Option[Long]
 
-  /** There is one as soon as every stream has one. A column that no time bound ties to another never has one. */
+  /**
+   * There is one as soon as every stream has one. A column that no time bound ties to another never
+   * has one.
+   */
   def isDefined: Boolean = value(ColumnWatermark.everywhere) != Watermark.Undefined
 }
 
@@ -47,7 +51,10 @@ private[streamjoin] object ColumnWatermark {
     override def newest(of: Origin => Option[Long]): Option[Long] = of(origin)
   }
 
-  /** A column that is the other one plus a constant (microseconds, the lower end where clocks change). */
+  /**
+   * A column that is the other one plus a constant (microseconds, the lower end where clocks
+   * change).
+   */
   final case class Shifted(by: Long, column: ColumnWatermark) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.postponed(column.value(of), -by)
     override def newest(of: Origin => Option[Long]): Option[Long] = column.newest(of).map(_ + by)
@@ -86,9 +93,10 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /**
-   * A column of the output of a stateful operator of Spark's. Such an operator uses the smallest watermark that it is
-   * given from below, which is Spark's own or that of an operator of ours. They wait for nothing before Spark's watermark is there, for
-   * only then does Spark ask (`PropagateWatermarkSimulator`).
+   * A column of the output of a stateful operator of Spark's. Such an operator uses the smallest
+   * watermark that it is given from below, which is Spark's own or that of an operator of ours.
+   * They wait for nothing before Spark's watermark is there, for only then does Spark ask
+   * (`PropagateWatermarkSimulator`).
    */
   final case class Propagated(from: Seq[ColumnWatermark]) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long =
@@ -107,7 +115,8 @@ private[streamjoin] object ColumnWatermark {
    * @param ordinal
    *   of the operator
    */
-  // No case class: a column of a long chain is reached in very many ways, which must not be compared, hashed or printed.
+  // No case class: a column of a long chain is reached in very many ways, which must not be
+  // compared, hashed or printed.
   final class Output(
       val columns: IndexedSeq[ColumnWatermark],
       bounds: TimeBounds,

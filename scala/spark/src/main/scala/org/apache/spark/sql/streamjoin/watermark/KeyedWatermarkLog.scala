@@ -17,11 +17,13 @@ import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
 import org.apache.spark.util.ThreadUtils
 
 /**
- * An event-time column, as it is known from one run of a query to the next: by the name that the user gave its source, or by
- * its place where there is none, for the ids in the nodes are new in every plan.
+ * An event-time column, as it is known from one run of a query to the next: by the name that the
+ * user gave its source, or by its place where there is none, for the ids in the nodes are new in
+ * every plan.
  *
  * @param source
- *   `readStream.name(...)`, which Spark has while `spark.sql.streaming.queryEvolution.enableSourceEvolution` is on
+ *   `readStream.name(...)`, which Spark has while
+ *   `spark.sql.streaming.queryEvolution.enableSourceEvolution` is on
  */
 final private[streamjoin] case class WatermarkColumn(name: String, source: Option[String])
 
@@ -33,7 +35,10 @@ final private[streamjoin] case class WatermarkKeys(
 
 private[streamjoin] object WatermarkKeys {
 
-  /** @param plan of a query that runs: it has the names of its sources, which those of its batches have not */
+  /**
+   * @param plan of a query that runs: it has the names of its sources, which those of its batches
+   * have not
+   */
   def of(plan: LogicalPlan): WatermarkKeys = {
     val marks = plan.collect { case mark: EventTimeWatermark => mark }
     WatermarkKeys(
@@ -49,15 +54,19 @@ private[streamjoin] object WatermarkKeys {
   }
 }
 
-/** The watermarks of a batch, as they are kept in the checkpoint, in milliseconds, `None` before the first. */
+/**
+ * The watermarks of a batch, as they are kept in the checkpoint, in milliseconds, `None` before the
+ * first.
+ */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
     millis: IndexedSeq[Option[Long]]
 ) {
 
   /**
-   * The same for the columns of a query. A column of a named source has the watermark of the column with the same names,
-   * wherever in the query it is now; one that is new has none yet. The others are known by their places among themselves.
+   * The same for the columns of a query. A column of a named source has the watermark of the column
+   * with the same names, wherever in the query it is now; one that is new has none yet. The others
+   * are known by their places among themselves.
    *
    * @return
    *   none where those others are not the same
@@ -79,8 +88,8 @@ private[streamjoin] object KeyedWatermarks {
 }
 
 /**
- * `<checkpoint>/keyed-watermarks/<batch>`: the watermarks that a batch sees, written before it runs, so that a replay
- * sees the same.
+ * `<checkpoint>/keyed-watermarks/<batch>`: the watermarks that a batch sees, written before it
+ * runs, so that a replay sees the same.
  */
 final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpoint: Path)
     extends JsonLog[KeyedWatermarks](session, checkpoint, KeyedWatermarkLog.Directory) {
@@ -108,8 +117,9 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is no watermark")
 
   /**
-   * Writes the watermarks of a batch while Spark writes its own logs: a file of a checkpoint takes as long as a small batch
-   * does elsewhere. The batch must not run before what this returns is done, and fails if it failed.
+   * Writes the watermarks of a batch while Spark writes its own logs: a file of a checkpoint takes
+   * as long as a small batch does elsewhere. The batch must not run before what this returns is
+   * done, and fails if it failed.
    */
   def addInBackground(batch: Long, entry: KeyedWatermarks): CompletableFuture[Void] = {
     val written = CompletableFuture.runAsync(() => add(batch, entry): Unit, KeyedWatermarkLog.writers)
@@ -129,7 +139,10 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     super.purgeAfter(batch)
   }
 
-  /** A write that an earlier run of the query may have left behind in this process: what it will have written is what counts. */
+  /**
+   * A write that an earlier run of the query may have left behind in this process: what it will
+   * have written is what counts.
+   */
   private def awaitUnfinished(): Unit = {
     val left = KeyedWatermarkLog.unfinished.get(metadataPath.toString)
     if (left != null) Try(left.join()): Unit

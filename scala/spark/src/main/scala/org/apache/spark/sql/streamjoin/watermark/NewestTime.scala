@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.types.TimestampType
 
 /**
- * Stands below an `EventTimeWatermark` of a column that may be null, where the newest time is noted without the nulls. The
- * strategy puts it there.
+ * Stands below an `EventTimeWatermark` of a column that may be null, where the newest time is noted
+ * without the nulls. The strategy puts it there.
  */
 final private[streamjoin] case class NewestTime(time: Attribute, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
@@ -31,8 +31,8 @@ private[streamjoin] object NewestTime {
 }
 
 /**
- * Hands its rows on and notes the newest event time among them. `EventTimeWatermarkExec` above it does so too, but takes a
- * null for the year 1970: older rows would be late.
+ * Hands its rows on and notes the newest event time among them. `EventTimeWatermarkExec` above it
+ * does so too, but takes a null for the year 1970: older rows would be late.
  */
 final private[streamjoin] case class NewestTimeExec(time: Attribute, child: SparkPlan) extends UnaryExecNode {
 

@@ -9,9 +9,11 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeSta
 import streamjoin.core.Watermark
 
 /**
- * The watermarks of one batch of a query, all keys, and how to get those of the next batch from them.
+ * The watermarks of one batch of a query, all keys, and how to get those of the next batch from
+ * them.
  *
- * `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`: it never goes back.
+ * `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`: it never goes
+ * back.
  */
 final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis: IndexedSeq[Option[Long]]) {
 
@@ -41,9 +43,9 @@ final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis
   }
 
   /**
-   * After a batch that ran with these watermarks, from the event times that its plan saw. The copies of a mark, in a stream
-   * that is joined with itself, have one watermark, that of the newest row in any of them: so it is in Spark
-   * (`WatermarkTracker`).
+   * After a batch that ran with these watermarks, from the event times that its plan saw. The
+   * copies of a mark, in a stream that is joined with itself, have one watermark, that of the
+   * newest row in any of them: so it is in Spark (`WatermarkTracker`).
    */
   def after(executed: SparkPlan): QueryWatermarks = {
     val seen = for {
@@ -71,8 +73,9 @@ private[streamjoin] object QueryWatermarks {
   }
 
   /**
-   * The marks in a plan that was executed, top down and left to right. Where two copies of a stream are shuffled alike,
-   * Spark runs one exchange for both, and the second stands in the plan as a leaf (`ReuseExchangeAndSubquery`).
+   * The marks in a plan that was executed, top down and left to right. Where two copies of a stream
+   * are shuffled alike, Spark runs one exchange for both, and the second stands in the plan as a
+   * leaf (`ReuseExchangeAndSubquery`).
    */
   private def marks(executed: SparkPlan): Seq[EventTimeWatermarkExec] =
     StreamingQueryPlanTraverseHelper

@@ -33,8 +33,8 @@ private[streamjoin] object RowConstraint {
 /**
  * What is known of the times in every row of a plan.
  *
- * The law: a constraint between two times follows from two others through a third time only where that one is never
- * null, for about a row in which it is null they say nothing.
+ * The law: a constraint between two times follows from two others through a third time only where
+ * that one is never null, for about a row in which it is null they say nothing.
  *
  * @param all
  *   for each pair of times the tightest one

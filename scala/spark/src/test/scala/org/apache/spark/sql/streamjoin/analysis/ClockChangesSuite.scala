@@ -26,7 +26,8 @@ class ClockChangesSuite extends AnyFunSuite with TableDrivenPropertyChecks {
   }
 
   test("half an hour where the zone moves by that much") {
-    // It had moved by less and by more in its history, none of it by more than that since it counts in hours.
+    // It had moved by less and by more in its history, none of it by more than that since it counts
+    // in hours.
     assert(largest("Australia/Lord_Howe", Day) >= Hour / 2)
   }
 

@@ -11,9 +11,9 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreProvider
 import streamjoin.core.Side
 
 /**
- * Whatever differs between two attempts at a task, they leave the same in the store: the order in which the rows come, how
- * much memory there is, whether the index is at hand. So it does not matter whose files are read later, and whose index
- * the next batch went on with.
+ * Whatever differs between two attempts at a task, they leave the same in the store: the order in
+ * which the rows come, how much memory there is, whether the index is at hand. So it does not
+ * matter whose files are read later, and whose index the next batch went on with.
  */
 class AttemptsSuite extends StateTest {
 
@@ -84,7 +84,8 @@ class AttemptsSuite extends StateTest {
         batch.below.foreach { case (side, below) =>
           limits(side) = limits(side).zip(below).map { case (before, next) => math.max(before, next) }
         }
-        // The first attempt's index goes on with the last attempt's files, as where both were alive.
+        // The first attempt's index goes on with the last attempt's files, as where both were
+        // alive.
         if (oneIn(2)) cached = firstIndex.map(sameAs(_, cached.get))
       }
     }
@@ -109,7 +110,8 @@ class AttemptsSuite extends StateTest {
         val matches = state.matches(side, reaches(side))
         while (matches.next()) {
           val (own, other) = (TestRows.number(matches.ownRow), TestRows.number(matches.otherRow))
-          // As in a semi join: some rows of the left side leave when they meet somebody, which flags nobody.
+          // As in a semi join: some rows of the left side leave when they meet somebody, which
+          // flags nobody.
           if (side == Side.Left && leaves(own)) matches.removeOwn()
           else if (side == Side.Right && leaves(other)) matches.removeOther()
           else {
@@ -133,7 +135,8 @@ class AttemptsSuite extends StateTest {
     val rows = TestRows.simple
     withProvider() { provider =>
       var cached: Option[JoinIndex] = None
-      // Three segments of one bucket, alike; the first loses its later row, and in the last batch the earlier one.
+      // Three segments of one bucket, alike; the first loses its later row, and in the last batch
+      // the earlier one.
       def batch(
           at: Long,
           times: Seq[Long],

@@ -241,8 +241,8 @@ class ExecutorMemorySuite extends StateTest {
         assert(error.getMessage.contains("bytes of the right input"))
         small.abort()
 
-        // Side.Left rows take 60 kB, and as much while they wait: they stay in memory beside 300 kB of
-        // the others.
+        // Side.Left rows take 60 kB, and as much while they wait: they stay in memory beside 300 kB
+        // of the others.
         val state = task(0, 2000000)
         assert(work(state) == 7 * 300)
         assert(state.size.unloaded == 0 && state.size.segments > 5)

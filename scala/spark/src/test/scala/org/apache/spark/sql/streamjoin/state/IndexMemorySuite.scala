@@ -4,7 +4,9 @@ import scala.util.Random
 
 import streamjoin.core.Side
 
-/** The memory that an index says it holds is what it holds; a budget is kept, and all is given back. */
+/**
+ * The memory that an index says it holds is what it holds; a budget is kept, and all is given back.
+ */
 class IndexMemorySuite extends StateTest {
   import TestRows.simple
 
@@ -15,7 +17,10 @@ class IndexMemorySuite extends StateTest {
 
   private def held(segment: Segment): Long = SegmentFormat.arraySize(segment.size).toLong
 
-  /** One batch: rows for both sides, all pairs within a bucket's width, eviction; `each` is called between its steps. */
+  /**
+   * One batch: rows for both sides, all pairs within a bucket's width, eviction; `each` is called
+   * between its steps.
+   */
   private def batch(state: JoinState, random: Random, now: Long, count: Int)(each: => Unit): Unit = {
     Side.both.foreach { side =>
       (0 until count).foreach { i =>
@@ -65,7 +70,8 @@ class IndexMemorySuite extends StateTest {
           if (budget < 48) assert(state.size.unloaded == state.size.segments && state.size.index == 0)
           val loaded = segments(index).filter(_.isLoaded)
           assert(state.size.segments - state.size.unloaded == loaded.size)
-          // Rows, and of some segments an index of these: with the others made, it is the sum of both.
+          // Rows, and of some segments an index of these: with the others made, it is the sum of
+          // both.
           val spare = index.memory.spare
           assert(index.memory.used >= spare + loaded.map(held).sum)
           val whole = loaded.map(segment => held(segment) + segment.index.bytes).sum
@@ -78,7 +84,8 @@ class IndexMemorySuite extends StateTest {
     test(s"within a batch a budget of $budget bytes is passed by a page and two segments") {
       seeds(default = 8) { seed =>
         work(seed, budget) { index =>
-          // The rows that come, or two segments that are compared, one of them with its index, about as large as it.
+          // The rows that come, or two segments that are compared, one of them with its index,
+          // about as large as it.
           val largest = segments(index).map(held).maxOption.getOrElse(0L).max(1024)
           assert(budget == Long.MaxValue || index.memory.used <= budget + IndexMemory.PageBytes + 3 * largest)
         }(_ => ())

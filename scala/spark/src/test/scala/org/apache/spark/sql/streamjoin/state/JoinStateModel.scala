@@ -2,7 +2,10 @@ package org.apache.spark.sql.streamjoin.state
 
 import streamjoin.core.Side
 
-/** What a row may be told when it meets another; decided by the numbers of the two, so that the order is of no account. */
+/**
+ * What a row may be told when it meets another; decided by the numbers of the two, so that the
+ * order is of no account.
+ */
 final private[state] case class Fate(
     flagOwn: Boolean,
     flagOther: Boolean,
@@ -13,7 +16,10 @@ final private[state] case class Fate(
 /** A row as a plain map keeps it. */
 final private[state] case class Kept(side: Side, row: TestRow, matched: Boolean = false)
 
-/** The state of a task as plain collections: what [[JoinState]] has to agree with. An immutable value: a version is one. */
+/**
+ * The state of a task as plain collections: what [[JoinState]] has to agree with. An immutable
+ * value: a version is one.
+ */
 final private[state] case class JoinStateModel(
     rows: Map[Long, Kept],
     limits: Map[Side, Seq[Long]],

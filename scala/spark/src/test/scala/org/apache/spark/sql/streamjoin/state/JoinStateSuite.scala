@@ -6,8 +6,9 @@ import org.apache.spark.sql.types._
 import streamjoin.core.Side
 
 /**
- * Random work on the state of a task, and the same on a plain map: what is found, what leaves and what is there after a
- * commit, an abort, a reload from the store have to agree. And by hand what chance seldom finds.
+ * Random work on the state of a task, and the same on a plain map: what is found, what leaves and
+ * what is there after a commit, an abort, a reload from the store have to agree. And by hand what
+ * chance seldom finds.
  */
 class JoinStateSuite extends StateTest {
   import TestRows.{number, simple}

@@ -55,7 +55,8 @@ final private[state] class JoinStateTraits(random: Random) {
 
   val bucketWidths: Seq[Long] = Seq.fill(2)(one(1L, 7L * scale, 25L * scale, 1000L * scale, Long.MaxValue))
 
-  // Sizes: few rows; many, so that slots of a segment's index are crowded; wide, so that segments are full.
+  // Sizes: few rows; many, so that slots of a segment's index are crowded; wide, so that segments
+  // are full.
   private val isWide = oneIn(10)
   private val most = if (isWide) 8 else one(6, 30, 30, 250)
   def rowCount(): Int = if (oneIn(5)) 0 else random.nextInt(most + 1)
@@ -65,7 +66,8 @@ final private[state] class JoinStateTraits(random: Random) {
   def budget(): Long =
     if (isWide) one(1L, 3000000L, Long.MaxValue) else one(1L, 4000L, 12000L, 60000L, Long.MaxValue)
 
-  // What happens to pairs: nothing; flags, as outer joins make; removals, as semi joins make; anything.
+  // What happens to pairs: nothing; flags, as outer joins make; removals, as semi joins make;
+  // anything.
   private val (flags, removals) = one((false, false), (true, false), (true, true), (true, true))
   private val salt = random.nextInt()
   def fate(side: Side, own: Long, other: Long): Fate = {
@@ -79,7 +81,10 @@ final private[state] class JoinStateTraits(random: Random) {
   }
 }
 
-/** Random batches on the state of a task, and the same on a model, compared wherever the two can be seen. */
+/**
+ * Random batches on the state of a task, and the same on a model, compared wherever the two can be
+ * seen.
+ */
 final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider, test: JoinStateWork.Views)
     extends Assertions {
   private val random = new Random(seed)
@@ -117,7 +122,8 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
       if (oneIn(2)) cached = None
     } else commit(state)
     if (version > 1 && oneIn(10)) {
-      // As after a failure between the commit of the state and that of the batch: it is done once more.
+      // As after a failure between the commit of the state and that of the batch: it is done once
+      // more.
       version -= 1
       if (cachedIs.exists(_ > version)) cachedIs = None
     }
@@ -223,7 +229,10 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
 
 private[state] object JoinStateWork {
 
-  /** What is looked at besides the state itself: a store's values by kind; an index's rows by number, and their flags. */
+  /**
+   * What is looked at besides the state itself: a store's values by kind; an index's rows by
+   * number, and their flags.
+   */
   final case class Views(
       kinds: StateStore => Map[Int, Int],
       rows: (JoinIndex, StateStore) => Seq[(Long, Boolean)]

@@ -9,8 +9,9 @@ import org.apache.spark.sql.types.{LongType, StringType}
 import streamjoin.core.Side
 
 /**
- * Values in the store that are not what was written there: a clear error that names the store and its version, when the
- * version is opened and when a segment is read back that had been left to the store.
+ * Values in the store that are not what was written there: a clear error that names the store and
+ * its version, when the version is opened and when a segment is read back that had been left to the
+ * store.
  */
 class SegmentFormatSuite extends StateTest {
   import TestRows.simple
@@ -22,8 +23,8 @@ class SegmentFormatSuite extends StateTest {
   private val Flags = 2
 
   /**
-   * Version 2 of a store: on the left, two buckets with ten rows and one with three; on the right, one of two rows, which
-   * have met rows of all three and flagged some.
+   * Version 2 of a store: on the left, two buckets with ten rows and one with three; on the right,
+   * one of two rows, which have met rows of all three and flagged some.
    */
   private def prepared[T](store: String = defaultStore)(body: StateStoreProvider => T): T =
     withProvider(store, partition = Partition) { provider =>

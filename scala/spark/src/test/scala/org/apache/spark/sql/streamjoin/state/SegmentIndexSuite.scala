@@ -6,8 +6,9 @@ import scala.util.Random
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * What a probe of a segment finds, and what it looks at: of a key with many rows, those in its bounds and few more. The
- * probe is that of [[Matches]], which looks at the rows from [[SegmentIndex.from]] until [[SegmentIndex.until]].
+ * What a probe of a segment finds, and what it looks at: of a key with many rows, those in its
+ * bounds and few more. The probe is that of [[Matches]], which looks at the rows from
+ * [[SegmentIndex.from]] until [[SegmentIndex.until]].
  */
 class SegmentIndexSuite extends StateTest {
   import TestRows.{number, simple}
@@ -19,8 +20,8 @@ class SegmentIndexSuite extends StateTest {
     segmentOf(rows.layout, new IndexMemory(Long.MaxValue), all.map(rows(_).copy()))
 
   /**
-   * What a row of another segment finds, and how many rows are looked at for it, those that halving compares included.
-   * Rows whose part of the hash is another are not looked at.
+   * What a row of another segment finds, and how many rows are looked at for it, those that halving
+   * compares included. Rows whose part of the hash is another are not looked at.
    */
   private def probe(segment: Segment, own: Segment, like: Int, from: Long, to: Long): (Seq[Long], Int) =
     if (from > segment.highest(0) || to < segment.lowest(0)) (Nil, 0)
@@ -87,7 +88,8 @@ class SegmentIndexSuite extends StateTest {
         val expected = ordered.filter(row => row.times.head >= from && row.times.head <= to)
         val (found, looked) = probe(segment, like, from, to)
         assert(found == expected.map(_.number).sorted, s"from $from to $to")
-        // Those that halving compares, and the first behind the bounds; where coarse times tie, some of their neighbours.
+        // Those that halving compares, and the first behind the bounds; where coarse times tie,
+        // some of their neighbours.
         assert(looked <= expected.size + 40, s"looked at, from $from to $to, of $Hot rows with the key")
       }
     }

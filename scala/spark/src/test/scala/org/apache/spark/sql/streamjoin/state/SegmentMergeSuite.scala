@@ -7,8 +7,8 @@ import org.apache.spark.sql.execution.streaming.state.{StateStoreProvider, Unsaf
 import streamjoin.core.Side
 
 /**
- * What many small batches leave in the store: a number of segments that follows the buckets, not the batches; and of
- * buckets that have expired, nothing.
+ * What many small batches leave in the store: a number of segments that follows the buckets, not
+ * the batches; and of buckets that have expired, nothing.
  */
 class SegmentMergeSuite extends StateTest {
   import TestRows.simple

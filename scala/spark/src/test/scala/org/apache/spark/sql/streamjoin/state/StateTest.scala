@@ -174,7 +174,10 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
   protected val anyTime: Reach = Reach(Nil, Nil)
 }
 
-/** A row of a test: its number, which no other has, its key, its two times, and how many bytes it has besides. */
+/**
+ * A row of a test: its number, which no other has, its key, its two times, and how many bytes it
+ * has besides.
+ */
 final private[state] case class TestRow(number: Long, key: Seq[Any], times: Seq[Long], wide: Int = 0)
 
 /**

@@ -13,10 +13,11 @@ import streamjoin.core.{JoinType, Side}
  * The interval join, recognised and bounded.
  *
  * @param condition
- *   what is left of the join condition for a pair of rows whose keys are equal: everything but the equalities
+ *   what is left of the join condition for a pair of rows whose keys are equal: everything but the
+ *   equalities
  * @param times
- *   the event-time columns by watermark key: expressions of the node, so that they stay in the inputs and follow when
- *   a rule renames a column
+ *   the event-time columns by watermark key: expressions of the node, so that they stay in the
+ *   inputs and follow when a rule renames a column
  */
 final private[streamjoin] case class IntervalJoin(
     left: LogicalPlan,
@@ -58,8 +59,8 @@ final private[streamjoin] case class IntervalJoin(
   override def description: OperatorDescription = JoinDescription.of(this)
 
   /**
-   * Pairs satisfy the bounds of the join. A padded row has what its own side has, and nulls in all times of the other side,
-   * about which a constraint says nothing.
+   * Pairs satisfy the bounds of the join. A padded row has what its own side has, and nulls in all
+   * times of the other side, about which a constraint says nothing.
    */
   override lazy val rowConstraints: RowConstraints = {
     val joinType = plan.joinType
@@ -90,7 +91,9 @@ final private[streamjoin] case class IntervalJoin(
     result.within(outputSet)
   }
 
-  /** Not by the rows of the batch: rows of the state are emitted too, however small the batch is. */
+  /**
+   * Not by the rows of the batch: rows of the state are emitted too, however small the batch is.
+   */
   override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): IntervalJoin =

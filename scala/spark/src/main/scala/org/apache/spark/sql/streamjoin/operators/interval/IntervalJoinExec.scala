@@ -29,11 +29,12 @@ import streamjoin.core.{JoinType, Side}
  *   deliveries - hash(order_id)+                        +-- deliveries kept 0 s -+   (one per task)
  * }}}
  *
- * State gets bounded by the time bounds in the condition. With `d.time BETWEEN o.time AND o.time + 1 hour`, a delivery
- * of 12:00 can only belong to an order of 11:00 or later. Once the watermark of `d.time` has reached 12:00, no delivery
- * before 12:00 is still to come, so orders before 11:00 can leave; the other way round, once that of `o.time` has reached
- * 12:00, deliveries before 12:00 can leave. The two watermarks are each column's own: a stalled stream holds back the
- * state of its partner, and nothing else in the query.
+ * State gets bounded by the time bounds in the condition. With `d.time BETWEEN o.time AND o.time +
+ * 1 hour`, a delivery of 12:00 can only belong to an order of 11:00 or later. Once the watermark of
+ * `d.time` has reached 12:00, no delivery before 12:00 is still to come, so orders before 11:00 can
+ * leave; the other way round, once that of `o.time` has reached 12:00, deliveries before 12:00 can
+ * leave. The two watermarks are each column's own: a stalled stream holds back the state of its
+ * partner, and nothing else in the query.
  *
  * @param join
  *   what to do, in numbers
@@ -219,8 +220,9 @@ final private[streamjoin] case class IntervalJoinExec(
   // The story: EXPLAIN and progress.
 
   /**
-   * For each event-time column its watermark, once there is one, and how far that is behind the newest row of the column;
-   * and how far the column with the lowest watermark is behind the one with the highest.
+   * For each event-time column its watermark, once there is one, and how far that is behind the
+   * newest row of the column; and how far the column with the lowest watermark is behind the one
+   * with the highest.
    */
   override protected def progressFigures: Seq[(String, Long)] =
     words.figures(origin => binding.flatMap(_.newest.get(origin)))

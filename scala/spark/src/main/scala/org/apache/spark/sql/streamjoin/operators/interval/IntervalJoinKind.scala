@@ -42,7 +42,10 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
     case _ => None
   }
 
-  /** Every row to each of the tasks, by a shuffle: nothing goes through the driver, and a retry reads what was shuffled. */
+  /**
+   * Every row to each of the tasks, by a shuffle: nothing goes through the driver, and a retry
+   * reads what was shuffled.
+   */
   private def toEach(input: SparkPlan, tasks: Int): SparkPlan = {
     val task = AttributeReference("task", IntegerType, nullable = false)()
     val copies = ExpandExec((0 until tasks).map(input.output :+ Literal(_)), input.output :+ task, input)

@@ -165,8 +165,8 @@ private[streamjoin] object JoinNames {
     )
 
   /**
-   * For words that the user copies into the query: the aliases that the expressions of the join carry, and those of the
-   * joins below; columns of an input without one have their names only.
+   * For words that the user copies into the query: the aliases that the expressions of the join
+   * carry, and those of the joins below; columns of an input without one have their names only.
    */
   def copyable(left: LogicalPlan, right: LogicalPlan, expressions: Seq[Expression]): JoinNames = {
     val below = (expressionsOfJoins(left) ++ expressionsOfJoins(right)).reverse.flatMap(aliases).toMap
@@ -177,7 +177,10 @@ private[streamjoin] object JoinNames {
   def qualified(left: Seq[Attribute], right: Seq[Attribute], expressions: Seq[Expression]): JoinNames =
     qualified(left, right, expressions, sideName, Map.empty)
 
-  /** @param below the aliases of columns in the joins below, which are gone where the join's input has one of its own */
+  /**
+   * @param below the aliases of columns in the joins below, which are gone where the join's input
+   * has one of its own
+   */
   private def qualified(
       left: Seq[Attribute],
       right: Seq[Attribute],

@@ -14,10 +14,15 @@ private[streamjoin] object Routing {
   /** Equal keys in one task. */
   case object ByKey extends Routing
 
-  /** Without an equality: every row of one side to all tasks, each row of the other to one of them. */
+  /**
+   * Without an equality: every row of one side to all tasks, each row of the other to one of them.
+   */
   final case class Spread(broadcast: Side) extends Routing
 
-  /** Without an equality, and both sides preserved: whether a row has matched would lie in all tasks. */
+  /**
+   * Without an equality, and both sides preserved: whether a row has matched would lie in all
+   * tasks.
+   */
   case object OneTask extends Routing
 
   def of(joinType: JoinType, equality: Boolean): Routing =
@@ -27,7 +32,8 @@ private[streamjoin] object Routing {
 }
 
 /**
- * What a join of two streams does, as data: worked out once, by analysis, and used by the logical and the physical node.
+ * What a join of two streams does, as data: worked out once, by analysis, and used by the logical
+ * and the physical node.
  *
  * Watermark keys number the event-time columns of the left input, then those of the right one.
  *
@@ -44,8 +50,9 @@ private[streamjoin] object Routing {
  * @param constraints
  *   what holds between the event-time columns of one input, from the conditions below
  * @param awaited
- *   the watermark keys that a stateful operator of Spark's above awaits. Each has the microseconds by which the watermark
- *   that Spark is given has to be lower. Without any, Spark is given all that the join emits.
+ *   the watermark keys that a stateful operator of Spark's above awaits. Each has the microseconds
+ *   by which the watermark that Spark is given has to be lower. Without any, Spark is given all
+ *   that the join emits.
  */
 final private[streamjoin] case class JoinPlan(
     joinType: JoinType,
@@ -75,8 +82,9 @@ final private[streamjoin] case class JoinPlan(
   override def toString: String = s"join ${ordinal + 1}"
 
   /**
-   * The smallest of these is what Spark's stateful operators are given. A row at the watermark may still come, but is late for
-   * Spark; so Spark is given less, unless the row counts by its window, which ends later.
+   * The smallest of these is what Spark's stateful operators are given. A row at the watermark may
+   * still come, but is late for Spark; so Spark is given less, unless the row counts by its window,
+   * which ends later.
    */
   def outputWatermarksForSpark: Seq[ColumnWatermark] = {
     val all = if (joinType.filtered.isDefined) keys(Side.Left) else sides.indices
@@ -91,7 +99,10 @@ final private[streamjoin] case class JoinPlan(
   /** The watermark keys of a side. */
   def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)
 
-  /** The columns that are emitted. Where rows of one side are padded, the columns of the other are nullable. */
+  /**
+   * The columns that are emitted. Where rows of one side are padded, the columns of the other are
+   * nullable.
+   */
   def output(left: Seq[Attribute], right: Seq[Attribute]): Seq[Attribute] = {
     def padded(side: Side, attributes: Seq[Attribute]): Seq[Attribute] =
       if (joinType.pads(side.other)) attributes.map(_.withNullability(true)) else attributes

@@ -26,13 +26,14 @@ final private[streamjoin] case class TaskMetrics(
 )
 
 /**
- * The work of one task in one batch, in phases: (1) the left rows are stored, and joined with those of the other side; (2) the
- * right rows likewise; (3) eviction.
+ * The work of one task in one batch, in phases: (1) the left rows are stored, and joined with those
+ * of the other side; (2) the right rows likewise; (3) eviction.
  *
- * Each pair that satisfies the condition is emitted exactly once. A right row finds the left rows of its own batch in the
- * state, for those came first; a left row finds the right rows of earlier batches only. A pair whose rows come in
- * different batches is found because eviction follows the watermark that the later row is not below (see
- * [[streamjoin.core.TimeBound]]). And a row that expires in its own batch is kept until the batch has seen it all.
+ * Each pair that satisfies the condition is emitted exactly once. A right row finds the left rows
+ * of its own batch in the state, for those came first; a left row finds the right rows of earlier
+ * batches only. A pair whose rows come in different batches is found because eviction follows the
+ * watermark that the later row is not below (see [[streamjoin.core.TimeBound]]). And a row that
+ * expires in its own batch is kept until the batch has seen it all.
  */
 final private[streamjoin] class JoinTask(
     spec: TaskSpec,
@@ -51,10 +52,16 @@ final private[streamjoin] class JoinTask(
     else if (spec.sides.values.forall(_.isPlain)) new EmitPlainPairs(spec)
     else new EmitPairs(spec)
 
-  /** Rows in the buffers now and earlier in this batch: what leaves within a batch still counts, whatever the order. */
+  /**
+   * Rows in the buffers now and earlier in this batch: what leaves within a batch still counts,
+   * whatever the order.
+   */
   private var accumulated = Side.both.map(state.rows).sum
 
-  /** The output of the batch. When it is used up, [[finish]], and the state is ready to be committed. */
+  /**
+   * The output of the batch. When it is used up, [[finish]], and the state is ready to be
+   * committed.
+   */
   def run(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
     timed(metrics.timeMs(Side.Left))(takeIn(Side.Left, left) ++ meet(Side.Left)) ++
       timed(metrics.timeMs(Side.Right))(takeIn(Side.Right, right) ++ meet(Side.Right)) ++
@@ -68,7 +75,10 @@ final private[streamjoin] class JoinTask(
   /** A row that comes to every task is counted where it is kept. */
   private def counts(side: Side): Boolean = !state.isGuest(side)
 
-  /** Rows that may have a match go into the state; the others are emitted, if their side is preserved. */
+  /**
+   * Rows that may have a match go into the state; the others are emitted, if their side is
+   * preserved.
+   */
   private def takeIn(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Rows {
     private val reader = new SideReader(spec.sides(side))
 

@@ -21,7 +21,10 @@ final private[interval] class JoinWords(
     eviction: IndexedSeq[Long]
 ) {
 
-  /** The column of a key as it is called on its side: by its name, with its alias where several have that name. */
+  /**
+   * The column of a key as it is called on its side: by its name, with its alias where several have
+   * that name.
+   */
   def keyName(key: Int): String = {
     val (side, column) = (join.sides(key), times(key))
     if (join.keys(side).count(times(_).name == column.name) == 1) column.name else names.column(side, column)

@@ -2,7 +2,10 @@ package org.apache.spark.sql.streamjoin.operators.interval
 
 import streamjoin.core.Side
 
-/** The figures of a join in the progress of its query, beside those that all of Spark's stateful operators have. */
+/**
+ * The figures of a join in the progress of its query, beside those that all of Spark's stateful
+ * operators have.
+ */
 private[streamjoin] object Metric {
   val Join = "join"
   val JoinedRows = "joinedRows"

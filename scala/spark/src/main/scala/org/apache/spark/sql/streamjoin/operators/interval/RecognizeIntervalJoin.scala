@@ -23,7 +23,9 @@ import org.apache.spark.sql.types.StringType
 
 import streamjoin.core.{Side, TimeBound, TimeBounds}
 
-/** An optimized join of two streams as an [[IntervalJoin]], or the error that says why it is none. */
+/**
+ * An optimized join of two streams as an [[IntervalJoin]], or the error that says why it is none.
+ */
 private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {
@@ -69,7 +71,10 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
     /** A bound lets rows go only if the watermark that drives it moves. */
     private def moves(bound: FoundBound): Boolean = watermarks(keyOf(bound.in.exprId)).isDefined
 
-    /** What holds between the event-time columns of one input. A row that is kept has the times that its bounds need. */
+    /**
+     * What holds between the event-time columns of one input. A row that is kept has the times that
+     * its bounds need.
+     */
     private def constraints: Seq[RowConstraint] = Side.both.flatMap { side =>
       val needed = usable.flatMap(bound => Seq(bound.out, bound.in)).map(_.exprId).toSet
       RowConstraintsOf(plan(side))
@@ -78,7 +83,10 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         .filter(constraint => Seq(constraint.out, constraint.in).forall(keyOf.contains))
     }
 
-    /** The keys of either side, which are compared by their bytes, and what is left of the condition. */
+    /**
+     * The keys of either side, which are compared by their bytes, and what is left of the
+     * condition.
+     */
     private val (leftKeys, rightKeys, rest) = join match {
       case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
         val (byBytes, byValue) = leftKeys.zip(rightKeys).map(comparable).partition { case (left, right) =>
@@ -92,7 +100,10 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
     /** It is the same in every batch: a stored key is that of the batch in which its row came. */
     private def isLasting(key: Expression): Boolean = key.deterministic && !BatchTime.isIn(key)
 
-    /** Strings of a collation by their collation keys, which Spark puts in for columns only (RewriteCollationJoin). */
+    /**
+     * Strings of a collation by their collation keys, which Spark puts in for columns only
+     * (RewriteCollationJoin).
+     */
     private def comparable(keys: (Expression, Expression)): (Expression, Expression) = keys match {
       case (left, right)
           if left.dataType.isInstanceOf[StringType] && !UnsafeRowUtils.isBinaryStable(left.dataType) =>

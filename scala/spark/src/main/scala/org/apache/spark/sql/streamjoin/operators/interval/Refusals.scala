@@ -11,7 +11,10 @@ import org.apache.spark.sql.types.TimestampType
 
 import streamjoin.core.{JoinType, Side}
 
-/** The errors for joins that cannot be kept bounded: each with the conjunct, the columns found and a rewrite to copy. */
+/**
+ * The errors for joins that cannot be kept bounded: each with the conjunct, the columns found and a
+ * rewrite to copy.
+ */
 final private[streamjoin] class Refusals(
     join: Join,
     joinType: JoinType,

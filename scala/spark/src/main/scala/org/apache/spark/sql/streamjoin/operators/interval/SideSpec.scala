@@ -11,15 +11,17 @@ import streamjoin.core.Side
 /**
  * One side of the join, for the tasks: data, and the same for both.
  *
- * Event-time columns are counted in four ways. Of a join whose left input has the columns `a`, `b`, `c` and whose right
- * input has `x`, with bounds that keep the left rows by `c` and compare `a` as well:
+ * Event-time columns are counted in four ways. Of a join whose left input has the columns `a`, `b`,
+ * `c` and whose right input has `x`, with bounds that keep the left rows by `c` and compare `a` as
+ * well:
  * {{{
  *   watermark key   a 0   b 1   c 2   x 3   of the join: times, watermarks, bounds
  *   position        a 0   b 1   c 2   x 0   of its side: times, late; `bounded` and `needed` are positions
  *   needed          c 0   a 1         x 0   the columns in a bound: time fields of a stored row, reach
  *   bounded         c 0               x 0   the columns that keep rows: evictionLimits, the expiry times of a row
  * }}}
- * `needed` begins with `bounded`, so both count those columns alike. Rows are in buckets by bounded column 0.
+ * `needed` begins with `bounded`, so both count those columns alike. Rows are in buckets by bounded
+ * column 0.
  *
  * @param keys
  *   of the equality
@@ -28,7 +30,8 @@ import streamjoin.core.Side
  * @param bounded
  *   the positions of the columns that a time bound keeps
  * @param needed
- *   the positions of all columns in a bound, those first: with a null in one of them a row has no match
+ *   the positions of all columns in a bound, those first: with a null in one of them a row has no
+ *   match
  * @param only
  *   what a row of this side has to satisfy by itself to meet anybody
  * @param late
@@ -55,8 +58,9 @@ final private[streamjoin] case class SideSpec(
 ) {
 
   /**
-   * Keys and times are fields of a stored row. A column is one as it is; what is computed is appended: a key that is an
-   * expression, and the last instant of a window, for which a window counts.
+   * Keys and times are fields of a stored row. A column is one as it is; what is computed is
+   * appended: a key that is an expression, and the last instant of a window, for which a window
+   * counts.
    */
   private val computed: Seq[Alias] = {
     val keyColumns = keys.filterNot(_.isInstanceOf[Attribute]).map(key => Alias(key, "key")())

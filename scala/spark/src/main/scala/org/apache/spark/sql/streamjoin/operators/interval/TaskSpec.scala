@@ -119,8 +119,8 @@ private[streamjoin] object TaskSpec {
   }
 
   /**
-   * A conjunct that compares just those two times that a probe compares, exactly, need not be evaluated once more: every pair
-   * that a probe finds satisfies it.
+   * A conjunct that compares just those two times that a probe compares, exactly, need not be
+   * evaluated once more: every pair that a probe finds satisfies it.
    *
    * @param probed
    *   those two columns
