@@ -1,6 +1,9 @@
 package org.apache.spark.sql.streamjoin
 
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.concurrent.PatienceConfiguration.Timeout
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.streaming.state.StateStore
@@ -70,9 +73,12 @@ class MemorySuite extends AnyFunSuite with JoinTest {
       } finally failing.stop()
     }
     running(job(near))(_.feed(o("a", "10:00", 1), d("a", "10:01", 2)))
-    StateStore.unloadAll()
-    IndexCache.sweep()
-    assert(ExecutorMemory.ofProcess.indexes == 0, "indexes")
-    assert(ExecutorMemory.ofProcess.used == 0, "bytes")
+    // A query stops before all tasks of its failed batch have ended.
+    eventually(Timeout(Span(30, Seconds))) {
+      StateStore.unloadAll()
+      IndexCache.sweep()
+      assert(ExecutorMemory.ofProcess.indexes == 0, "indexes")
+      assert(ExecutorMemory.ofProcess.used == 0, "bytes")
+    }
   }
 }
