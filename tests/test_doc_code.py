@@ -146,6 +146,8 @@ def run_page(page: Path, spark: SparkSession, expect: Callable[[Block, str], Non
         elif block.language in ("python", "sql"):
             printed = run(block, page, names, spark)
     for query in (each for each in names.values() if isinstance(each, StreamingQuery)):
+        if query.isActive:
+            query.processAllAvailable()
         assert query.exception() is None
 
 
