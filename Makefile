@@ -18,7 +18,7 @@ SBT := java -Xmx2g -Dsbt.override.build.repos=true -Dsbt.repository.config=proje
 	-Dsbt.global.base=.tools/sbt -Dsbt.boot.directory=.tools/sbt/boot -Dsbt.ivy.home=.tools/ivy \
 	-Dsbt.coursier.home=.tools/coursier -Dcoursier.cache=$(TOOLS)/coursier/cache \
 	-Dsbt.color=false -Dsbt.supershell=false -jar .tools/sbt-launch.jar
-PYTHON_FILES := python tests $(wildcard examples) $(wildcard benchmarks)
+PYTHON_FILES := python tests docs $(wildcard examples) $(wildcard benchmarks)
 RUFF := $(VENV)/ruff
 RUFF_CONFIG := --config python/pyproject.toml $(PYTHON_FILES)
 MVN := mvn -q -Dmaven.repo.local=$(TOOLS)/m2
@@ -29,7 +29,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-kafka test test-long soak ci lint format wheel jar bench bench-full jmh clean
+.PHONY: help demo demo-chain demo-kafka test test-long soak ci lint format docs wheel jar bench bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -81,6 +81,10 @@ format: .tools/sbt-launch.jar .venv/.installed ## apply the formats and the lint
 	$(RUFF) check --fix $(RUFF_CONFIG)
 	$(RUFF) format $(RUFF_CONFIG)
 
+# The pages link to CONTRIBUTING.md and CHANGELOG.md, so the site is built from the root.
+docs: .venv/.docs-installed ## the documentation as a site, build/docs/index.html; warnings are errors
+	$(VENV)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/docs
+
 wheel: $(JAR) .venv/.installed ## the Python wheel with the jar inside, in dist/
 	$(VENV)/python -m build --wheel --no-isolation --outdir dist python
 
@@ -112,4 +116,8 @@ $(JAR): $(JAR_SOURCES) | .tools/sbt-launch.jar
 .venv/.installed: python/pyproject.toml VERSION
 	$(PYTHON) -m venv .venv
 	$(VENV)/python -m pip install --quiet --editable 'python[spark,dev]'
+	touch $@
+
+.venv/.docs-installed: .venv/.installed
+	$(VENV)/python -m pip install --quiet --editable 'python[docs]'
 	touch $@

@@ -1,6 +1,5 @@
 """The Python API: `configure`, the checks, `join`, `bounds`. Errors by their condition and by the fix they name."""
 
-import doctest
 import json
 import pydoc
 import sys
@@ -17,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import streamjoin as sj
-from streamjoin import durations, errors, jvm, packaged_jar, time_bounds
+from streamjoin import jvm, packaged_jar, time_bounds
 from streamjoin.durations import interval_sql, microseconds
 from streamjoin.packaged_jar import Built, check_built, jar_path, version_in_name
 from streamjoin.spark_settings import merged
@@ -290,11 +289,6 @@ def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_a_session_of_spark_connect() -> None:
     session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     refused("STREAMJOIN_SPARK_CONNECT", "df.join, SQL and sj.join work here", lambda: sj.check(session))
-
-
-def test_the_examples_of_the_docstrings() -> None:
-    for module, examples in ((durations, 3), (errors, 3)):
-        assert doctest.testmod(module) == doctest.TestResults(failed=0, attempted=examples)
 
 
 def test_without_pyspark_the_import_says_what_to_install(python: Run) -> None:

@@ -76,7 +76,9 @@ def join(
             streams of a classic session any of :func:`streamjoin.check`.
 
     Example:
-        >>> join(orders, deliveries, "order_id", "left_outer", within=("0 seconds", "1 hour"))  # doctest: +SKIP
+        >>> joined = join(orders, deliveries, "order_id", "left_outer", within=("0 seconds", "1 hour"))
+        >>> joined.columns
+        ['order_id', 'order_time', 'delivery_time']
     """
     for side in (left, right):
         expect(DataFrame, side, "sj.join", "two DataFrames")

@@ -34,7 +34,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
             builder connects to a server, which alone decides on its extensions.
 
     Example:
-        >>> spark = configure(SparkSession.builder.appName("orders")).getOrCreate()  # doctest: +SKIP
+        >>> spark = configure(SparkSession.builder.appName("orders")).getOrCreate()
     """
     expect(SparkSession.Builder, builder, "sj.configure", "SparkSession.builder, from which it makes the session")
     _refuse_remote(builder)
