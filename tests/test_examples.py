@@ -1,9 +1,64 @@
-"""Every numbered program of `examples`, as a reader runs it: it ends by itself and prints what it is there to show."""
+"""The numbered programs of `examples`, each run as a reader runs it: it prints what its docstring promises."""
 
+import re
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, run
 
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+
+# Lines that each prints, without the rules and the padding of tables; * stands for anything.
+PRINTED = {
+    "01_rate_source.py": """
+|ad|shown|clicked_ad|clicked|
+|0|*|0|*|
+|3|*|3|*|
+|6|*|6|*|
+|9|*|9|*|
+|12|*|12|*|
+""",
+    "02_sql.py": """
+|id|ordered|delivered|
+|1|2026-01-01 10:00:00|2026-01-01 10:40:00|
+|2|2026-01-01 10:05:00|NULL|
+|3|2026-01-01 15:00:00|2026-01-01 15:20:00|
+""",
+    "03_rejected_and_fixed.py": """
+Refused with STREAMJOIN_UNBOUNDED:
+*AND delivered BETWEEN ordered AND ordered + INTERVAL 1 HOUR*
+|id|ordered|order_id|delivered|
+|1|2026-01-01 10:00:00|1|2026-01-01 10:40:00|
+""",
+    "04_late_rows.py": """
+|column|watermark|row|
+|ordered|2026-01-01 14:50:00|{"id":2,"ordered":"2026-01-01T10:05:00.000Z"}|
+""",
+    "05_three_streams.py": """
+|join|side*
+|2|right|returns|*
+|id|ordered|delivered|returned|
+|1|2026-01-01 10:00:00|2026-01-01 10:40:00|2026-01-01 11:00:00|
+join 1: watermarkMs.left.ordered is 13:50
+join 1: watermarkMs.right.delivered is 14:20
+join 2: *
+""",
+    "06_foreach_batch.py": """
+batch 0: 2 rows
+The query failed, and starts again from its checkpoint.
+batch 0: 2 rows
+*
+|1|2026-01-01 10:00:00|1|2026-01-01 10:40:00|0|
+|2|2026-01-01 10:05:00|2|2026-01-01 10:50:00|0|
+""",
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
+def test_example(example: Path) -> None:
+    printed = run([sys.executable, str(example)], timeout=120)
+    lines = [re.sub(r" *\| *", "|", line) for line in printed.splitlines() if line.strip("+-")]
+    seen = "\n".join(["", *lines, ""])
+    assert fnmatchcase(seen, f"*{PRINTED[example.name]}*"), seen
