@@ -13,6 +13,7 @@ import streamjoin as sj
 spark = sj.configure(
     SparkSession.builder.config("spark.sql.shuffle.partitions", 2)
     .config("spark.ui.enabled", False)
+    .config("spark.ui.showConsoleProgress", False)
     .config("spark.log.level", "ERROR")
 ).getOrCreate()
 rate = spark.readStream.format("rate").option("rowsPerSecond", 10)
@@ -28,8 +29,9 @@ joined = ads.withWatermark("shown", "5 seconds").join(
         AND clicked BETWEEN shown AND shown + INTERVAL 10 SECONDS"""),
 )
 
-query = joined.writeStream.format("memory").queryName("clicked_ads").start()
-while len(query.recentProgress) < 5:
+writer = joined.writeStream.format("memory").queryName("clicked_ads")
+query = writer.trigger(processingTime="2 seconds").start()
+while len(query.recentProgress) < 4:
     query.awaitTermination(1)
 query.stop()
 

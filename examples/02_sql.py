@@ -18,6 +18,7 @@ DELIVERIES = "1,2026-01-01 10:40\n2,2026-01-01 11:30\n3,2026-01-01 15:20\n"
 spark = sj.configure(
     SparkSession.builder.config("spark.sql.shuffle.partitions", 2)
     .config("spark.ui.enabled", False)
+    .config("spark.ui.showConsoleProgress", False)
     .config("spark.log.level", "ERROR")
 ).getOrCreate()
 work = TemporaryDirectory()

@@ -13,10 +13,18 @@ from pyspark.sql.functions import expr
 
 import streamjoin as sj
 
+# The second files move the watermark of orders to 14:50. Order 2 comes after that.
+ARRIVALS = [
+    {"orders": "1,2026-01-01 10:00", "deliveries": "1,2026-01-01 10:30"},
+    {"orders": "3,2026-01-01 15:00", "deliveries": "3,2026-01-01 15:30"},
+    {"orders": "2,2026-01-01 10:05"},
+]
+
 spark = sj.configure(
     SparkSession.builder.config("spark.sql.session.timeZone", "UTC")
     .config("spark.sql.shuffle.partitions", 2)
     .config("spark.ui.enabled", False)
+    .config("spark.ui.showConsoleProgress", False)
     .config("spark.log.level", "ERROR")
 ).getOrCreate()
 spark.conf.set("spark.streamjoin.lateRows", "keep")
@@ -42,9 +50,9 @@ writer = (
     .trigger(availableNow=True)
 )
 
-# Order 3 moves the watermark of orders to 14:50. Order 2, of 10:05, comes after that.
-for row in ("1,2026-01-01 10:00", "3,2026-01-01 15:00", "2,2026-01-01 10:05"):
-    Path(work.name, "orders", f"{row[0]}.csv").write_text(row)
+for number, files in enumerate(ARRIVALS):
+    for name, row in files.items():
+        Path(work.name, name, f"{number}.csv").write_text(row)
     query = writer.start()
     query.awaitTermination()
 

@@ -22,6 +22,7 @@ spark = sj.configure(
     SparkSession.builder.config("spark.sql.session.timeZone", "UTC")
     .config("spark.sql.shuffle.partitions", 2)
     .config("spark.ui.enabled", False)
+    .config("spark.ui.showConsoleProgress", False)
     .config("spark.log.level", "ERROR")
 ).getOrCreate()
 work = TemporaryDirectory()

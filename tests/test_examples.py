@@ -1,4 +1,4 @@
-"""The numbered programs of `examples`, each run as a reader runs it: it prints what its docstring promises."""
+"""The numbered programs of `examples`, each prints what its docstring promises."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ from conftest import ROOT, run
 
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
-# Lines that each prints, without the rules and the padding of tables; * stands for anything.
+# Lines of the output; * stands for anything.
 PRINTED = {
     "01_rate_source.py": """
 |ad|shown|clicked_ad|clicked|
@@ -56,9 +56,26 @@ batch 0: 2 rows
 }
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
-def test_example(example: Path) -> None:
-    printed = run([sys.executable, str(example)], timeout=120)
-    lines = [re.sub(r" *\| *", "|", line) for line in printed.splitlines() if line.strip("+-")]
-    seen = "\n".join(["", *lines, ""])
-    assert fnmatchcase(seen, f"*{PRINTED[example.name]}*"), seen
+# One process for all, because most of the time of a short program is the start of its JVM.
+RUN_ALL = """
+import runpy
+import sys
+
+for example in sys.argv[1:]:
+    print(f"=== {example}")
+    runpy.run_path(example, run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, str]:
+    """What each program prints, without the rules and the padding of tables."""
+    everything = run([sys.executable, "-c", RUN_ALL, *map(str, EXAMPLES)], timeout=300)
+    lines = [re.sub(r" *\| *", "|", line) for line in everything.splitlines() if line.strip("+-")]
+    parts = "\n".join([*lines, ""]).split("=== ")[1:]
+    return {Path(path).name: f"\n{text}" for path, text in (part.split("\n", 1) for part in parts)}
+
+
+@pytest.mark.parametrize("name", [example.name for example in EXAMPLES])
+def test_example(printed: dict[str, str], name: str) -> None:
+    assert fnmatchcase(printed[name], f"*{PRINTED[name]}*"), printed[name]
