@@ -28,22 +28,28 @@ PRINTED = {
 """,
     "03_rejected_and_fixed.py": """
 Refused with STREAMJOIN_UNBOUNDED:
-*AND delivered BETWEEN ordered AND ordered + INTERVAL 1 HOUR*
+*
+Add a bound, for example:
+delivered BETWEEN ordered - INTERVAL 1 HOUR AND ordered + INTERVAL 1 HOUR
+*
 |id|ordered|order_id|delivered|
 |1|2026-01-01 10:00:00|1|2026-01-01 10:40:00|
 """,
     "04_late_rows.py": """
 |column|watermark|row|
-|ordered|2026-01-01 14:50:00|{"id":2,"ordered":"2026-01-01T10:05:00.000Z"}|
+|ordered|2026-01-01 14:50:00|{"id":2,"ordered":"2026-01-01T10:05:00.000000Z"}|
 """,
     "05_three_streams.py": """
-|join|side*
-|2|right|returns|*
+|join|side|input|column|bound|keeps|*
+|1|left|orders|ordered|deliveries.delivered <= orders.ordered + 1 hour|orders kept 1 hour|*
+|2|right|returns|returned|deliveries.delivered <= returns.returned|returns kept 0 seconds|*
 |id|ordered|delivered|returned|
 |1|2026-01-01 10:00:00|2026-01-01 10:40:00|2026-01-01 11:00:00|
 join 1: watermarkMs.left.ordered is 13:50
 join 1: watermarkMs.right.delivered is 14:20
-join 2: *
+join 2: watermarkMs.left.delivered is 13:50
+join 2: watermarkMs.left.ordered is 13:20
+join 2: watermarkMs.right.returned is 12:50
 """,
     "06_foreach_batch.py": """
 batch 0: 2 rows
