@@ -71,7 +71,7 @@ lint: .tools/sbt-launch.jar .venv/.installed ## formats, lint rules, types
 	$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"
 	$(RUFF) check $(RUFF_CONFIG)
 	$(RUFF) format --check $(RUFF_CONFIG)
-	$(VENV)/mypy --config-file python/pyproject.toml --strict python/src
+	$(VENV)/mypy --config-file python/pyproject.toml --strict python/src $(wildcard examples/*.py)
 
 format: .tools/sbt-launch.jar .venv/.installed ## apply the formats and the lint rules' fixes
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt

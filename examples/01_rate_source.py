@@ -16,6 +16,7 @@ spark = sj.configure(
     .config("spark.ui.showConsoleProgress", False)
     .config("spark.log.level", "ERROR")
 ).getOrCreate()
+
 rate = spark.readStream.format("rate").option("rowsPerSecond", 10)
 ads = rate.load().selectExpr("value AS ad", "timestamp AS shown")
 clicks = rate.load().selectExpr(

@@ -21,6 +21,7 @@ spark = sj.configure(
     .config("spark.ui.showConsoleProgress", False)
     .config("spark.log.level", "ERROR")
 ).getOrCreate()
+
 work = TemporaryDirectory()
 for name, rows in {"orders": ORDERS, "deliveries": DELIVERIES}.items():
     folder = Path(work.name, name)

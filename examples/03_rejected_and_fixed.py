@@ -1,6 +1,6 @@
-"""Start a join without a time bound, which is refused; then add the bound.
+"""Start a join without a time bound, which is refused, and then the same with one.
 
-Without one, every order and every delivery would have to be kept for ever.
+Without a bound, every order and every delivery would have to be kept for ever.
 
     python examples/03_rejected_and_fixed.py
 """
@@ -23,6 +23,7 @@ spark = sj.configure(
     .config("spark.ui.showConsoleProgress", False)
     .config("spark.log.level", "ERROR")
 ).getOrCreate()
+
 work = TemporaryDirectory()
 for name, rows in {"orders": ORDERS, "deliveries": DELIVERIES}.items():
     Path(work.name, name).mkdir()

@@ -27,6 +27,7 @@ spark = sj.configure(
     .config("spark.ui.showConsoleProgress", False)
     .config("spark.log.level", "ERROR")
 ).getOrCreate()
+
 spark.conf.set("spark.streamjoin.lateRows", "keep")
 
 work = TemporaryDirectory()

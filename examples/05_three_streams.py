@@ -1,6 +1,6 @@
-"""Join three streams: orders, their deliveries, and the returns of these.
+"""Join three streams: orders, their deliveries, and the returns of those deliveries.
 
-Prints the bounds of each join, and the watermark that each of its columns has.
+It prints the bounds of each join, and the watermark of each of its columns.
 
     python examples/05_three_streams.py
 """
@@ -25,6 +25,7 @@ spark = sj.configure(
     .config("spark.ui.showConsoleProgress", False)
     .config("spark.log.level", "ERROR")
 ).getOrCreate()
+
 work = TemporaryDirectory()
 
 

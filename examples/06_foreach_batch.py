@@ -1,6 +1,6 @@
-"""Write batches with foreachBatch, so that one that runs twice is written once.
+"""Write with foreachBatch so that a batch that runs twice is in the output once.
 
-The number of the batch is the name of its folder, and a second run overwrites that.
+Each batch has a folder named for its number, which a second run overwrites.
 
     python examples/06_foreach_batch.py
 """
@@ -23,6 +23,7 @@ spark = sj.configure(
     .config("spark.ui.showConsoleProgress", False)
     .config("spark.log.level", "FATAL")
 ).getOrCreate()
+
 work = TemporaryDirectory()
 for name, rows in {"orders": ORDERS, "deliveries": DELIVERIES}.items():
     Path(work.name, name).mkdir()
@@ -42,10 +43,10 @@ runs: list[int] = []
 
 
 def write(batch: DataFrame, batch_id: int) -> None:
-    """Write a batch to its own folder; fail the first time, when it is written."""
+    """Write a batch to a folder of its own. The first time, fail after that."""
     batch.persist()  # two actions follow: without this, the join would run twice
     batch.write.mode("overwrite").parquet(f"{work.name}/joined/batch={batch_id}")
-    print(f"batch {batch_id}: {batch.count()} rows", flush=True)
+    print(f"batch {batch_id}: {batch.count()} rows")
     batch.unpersist()
     runs.append(batch_id)
     if len(runs) == 1:
