@@ -35,15 +35,15 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(JAR) .venv/.installed ## join two growing streams of files, and compare with DuckDB's answer
-	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/spark-defaults.conf \
-		--jars "$$($(VENV)/python -m streamjoin jar)" examples/orders_deliveries.py
+	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
+		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries.py
 
 demo-chain: $(JAR) .venv/.installed ## three streams, one of which stalls: every watermark and the state of each join
-	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/spark-defaults.conf \
-		--jars "$$($(VENV)/python -m streamjoin jar)" examples/orders_deliveries_returns.py
+	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
+		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries_returns.py
 
 demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
-	$(VENV)/python examples/run_kafka_demo.py
+	$(VENV)/python examples/demo/run_kafka_demo.py
 
 # Half the time of short runs goes to the optimizing compiler, and most of these are short.
 # Its smaller code cache would be full before sbt has compiled everything.
@@ -74,7 +74,7 @@ lint: .tools/sbt-launch.jar .venv/.installed ## formats, lint rules, types
 	$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"
 	$(RUFF) check $(RUFF_CONFIG)
 	$(RUFF) format --check $(RUFF_CONFIG)
-	$(VENV)/mypy --config-file python/pyproject.toml --strict python/src
+	$(VENV)/mypy --config-file python/pyproject.toml --strict python/src $(wildcard examples/*.py)
 
 format: .tools/sbt-launch.jar .venv/.installed ## apply the formats and the lint rules' fixes
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt

@@ -4,14 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-sys.path.insert(0, str(EXAMPLES))
+DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo"
+sys.path.insert(0, str(DEMO))
 
 from spark_submit import environment, spark_submit  # noqa: E402
 
 
 def test_orders_deliveries_returns(tmp_path: Path) -> None:
-    command = spark_submit(EXAMPLES / "orders_deliveries_returns.py", "--orders=2000", f"--work={tmp_path}")
+    command = spark_submit(DEMO / "orders_deliveries_returns.py", "--orders=2000", f"--work={tmp_path}")
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The same rows, joined by streamIntervalJoin" in done.stdout
@@ -20,7 +20,7 @@ def test_orders_deliveries_returns(tmp_path: Path) -> None:
 
 
 def test_orders_deliveries(tmp_path: Path) -> None:
-    command = spark_submit(EXAMPLES / "orders_deliveries.py", "--orders=3000", f"--work={tmp_path}")
+    command = spark_submit(DEMO / "orders_deliveries.py", "--orders=3000", f"--work={tmp_path}")
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The same rows, joined by streamIntervalJoin" in done.stdout

@@ -12,7 +12,7 @@ from pathlib import Path
 from conftest import kill_group
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "examples"))
+sys.path.insert(0, str(ROOT / "examples" / "demo"))
 
 from kafka_broker import KafkaBroker, connector_jars  # noqa: E402
 from spark_submit import environment, spark_submit  # noqa: E402
@@ -120,7 +120,7 @@ def _run_job(broker: KafkaBroker, work: Path) -> None:
 
 def _command(broker: KafkaBroker, work: Path) -> list[str]:
     return spark_submit(
-        ROOT / "examples" / "orders_deliveries.py",
+        ROOT / "examples" / "demo" / "orders_deliveries.py",
         "--source=kafka",
         f"--bootstrap={broker.bootstrap}",
         "--batch-rows=250",

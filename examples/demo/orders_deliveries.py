@@ -4,7 +4,7 @@ The job is plain Spark: two streams with watermarks, a left outer join with a ti
 on streamjoin's operator are the jar and one setting, given to spark-submit:
 
     spark-submit --jars "$(python -m streamjoin jar)" \
-        --properties-file examples/spark-defaults.conf examples/orders_deliveries.py
+        --properties-file examples/demo/spark-defaults.conf examples/demo/orders_deliveries.py
 
 With ``--source files`` (the default) the job starts a generator that lets two folders grow while the query
 runs, writes Parquet, exactly once, and compares the result with DuckDB's batch answer. With ``--source kafka`` it

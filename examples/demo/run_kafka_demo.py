@@ -19,7 +19,7 @@ from generate_orders import SPAN, STEP, STEPS_PER_BATCH, Step, Streams, json_lin
 from kafka_broker import KafkaBroker, connector_jars
 from spark_submit import environment, spark_submit
 
-TOOLS = Path(__file__).resolve().parent.parent / ".tools"
+TOOLS = Path(__file__).resolve().parents[2] / ".tools"
 JOB = Path(__file__).with_name("orders_deliveries.py")
 
 

@@ -4,7 +4,7 @@ Each event-time column has a watermark of its own. The stream of returns stalls 
 stays within its bound all the same, and only what waits for returns grows. The last lines on the screen show both.
 
     spark-submit --jars "$(python -m streamjoin jar)" \
-        --properties-file examples/spark-defaults.conf examples/orders_deliveries_returns.py
+        --properties-file examples/demo/spark-defaults.conf examples/demo/orders_deliveries_returns.py
 
 A generator lets three folders grow while the query runs; the result is compared with DuckDB's batch answer.
 """

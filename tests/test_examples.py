@@ -1,0 +1,87 @@
+"""The numbered programs of `examples`, each prints what its docstring promises."""
+
+import re
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, run
+
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+
+# Lines of the output; * stands for anything.
+PRINTED = {
+    "01_rate_source.py": """
+|ad|shown|clicked_ad|clicked|
+|0|*|0|*|
+|3|*|3|*|
+|6|*|6|*|
+|9|*|9|*|
+|12|*|12|*|
+""",
+    "02_sql.py": """
+|id|ordered|delivered|
+|1|2026-01-01 10:00:00|2026-01-01 10:40:00|
+|2|2026-01-01 10:05:00|NULL|
+|3|2026-01-01 15:00:00|2026-01-01 15:20:00|
+""",
+    "03_rejected_and_fixed.py": """
+Refused with STREAMJOIN_UNBOUNDED:
+*
+Add a bound, for example:
+delivered BETWEEN ordered - INTERVAL 1 HOUR AND ordered + INTERVAL 1 HOUR
+*
+|id|ordered|order_id|delivered|
+|1|2026-01-01 10:00:00|1|2026-01-01 10:40:00|
+""",
+    "04_late_rows.py": """
+|column|watermark|row|
+|ordered|2026-01-01 14:50:00|{"id":2,"ordered":"2026-01-01T10:05:00.000000Z"}|
+""",
+    "05_three_streams.py": """
+|join|side|input|column|bound|keeps|*
+|1|left|orders|ordered|deliveries.delivered <= orders.ordered + 1 hour|orders kept 1 hour|*
+|2|right|returns|returned|deliveries.delivered <= returns.returned|returns kept 0 seconds|*
+|id|ordered|delivered|returned|
+|1|2026-01-01 10:00:00|2026-01-01 10:40:00|2026-01-01 11:00:00|
+join 1: watermarkMs.left.ordered is 13:50
+join 1: watermarkMs.right.delivered is 14:20
+join 2: watermarkMs.left.delivered is 13:50
+join 2: watermarkMs.left.ordered is 13:20
+join 2: watermarkMs.right.returned is 12:50
+""",
+    "06_foreach_batch.py": """
+batch 0: 2 rows
+The query failed, and starts again from its checkpoint.
+batch 0: 2 rows
+*
+|1|2026-01-01 10:00:00|1|2026-01-01 10:40:00|0|
+|2|2026-01-01 10:05:00|2|2026-01-01 10:50:00|0|
+""",
+}
+
+
+# One process for all, because most of the time of a short program is the start of its JVM.
+RUN_ALL = """
+import runpy
+import sys
+
+for example in sys.argv[1:]:
+    print(f"=== {example}")
+    runpy.run_path(example, run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, str]:
+    """What each program prints, without the rules and the padding of tables."""
+    everything = run([sys.executable, "-c", RUN_ALL, *map(str, EXAMPLES)], timeout=300)
+    lines = [re.sub(r" *\| *", "|", line) for line in everything.splitlines() if line.strip("+-")]
+    parts = "\n".join([*lines, ""]).split("=== ")[1:]
+    return {Path(path).name: f"\n{text}" for path, text in (part.split("\n", 1) for part in parts)}
+
+
+@pytest.mark.parametrize("name", [example.name for example in EXAMPLES])
+def test_example(printed: dict[str, str], name: str) -> None:
+    assert fnmatchcase(printed[name], f"*{PRINTED[name]}*"), printed[name]
