@@ -21,6 +21,7 @@ SBT := java -Xmx2g -Dsbt.override.build.repos=true -Dsbt.repository.config=proje
 PYTHON_FILES := python tests docs $(wildcard examples) $(wildcard benchmarks)
 RUFF := $(VENV)/ruff
 RUFF_CONFIG := --config python/pyproject.toml $(PYTHON_FILES)
+MYPY := $(VENV)/mypy --config-file python/pyproject.toml --strict
 MVN := mvn -q -Dmaven.repo.local=$(TOOLS)/m2
 
 # The Spark of .venv is the one that runs, whatever the machine has besides.
@@ -74,7 +75,11 @@ lint: .tools/sbt-launch.jar .venv/.installed ## formats, lint rules, types
 	$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"
 	$(RUFF) check $(RUFF_CONFIG)
 	$(RUFF) format --check $(RUFF_CONFIG)
-	$(VENV)/mypy --config-file python/pyproject.toml --strict python/src $(wildcard examples/*.py)
+	$(MYPY) python/src $(wildcard examples/*.py)
+	MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
+	MYPYPATH=tests:examples/demo $(MYPY) $(wildcard tests/*.py)
+	$(MYPY) $(wildcard tests/jobs/*.py)
+	MYPYPATH=benchmarks $(MYPY) $(wildcard benchmarks/*.py)
 
 format: .tools/sbt-launch.jar .venv/.installed ## apply the formats and the lint rules' fixes
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import streamjoin as sj
-from streamjoin import jvm, packaged_jar, time_bounds
+from streamjoin import _bounds, jvm, packaged_jar
 from streamjoin.durations import interval_sql, microseconds
 from streamjoin.packaged_jar import Built, check_built, jar_path, version_in_name
 from streamjoin.spark_settings import merged
@@ -270,7 +270,7 @@ def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.
 
     monkeypatch.setattr(jvm, "entry", lambda *_: Old())
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.check(spark))
-    monkeypatch.setattr(time_bounds, "checked_entry", lambda _: Old())
+    monkeypatch.setattr(_bounds, "checked_entry", lambda _: Old())
     rate = spark.readStream.format("rate").load()
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.bounds(rate))
 

@@ -12,11 +12,11 @@ from streamjoin.errors import Condition, StreamJoinError
 from streamjoin.version import __version__
 
 if TYPE_CHECKING:
-    from streamjoin.dropped_rows import late_rows
-    from streamjoin.joins import JoinType, join
+    from streamjoin._bounds import bounds
+    from streamjoin._configure import configure
+    from streamjoin._join import JoinType, join
+    from streamjoin._late_rows import late_rows
     from streamjoin.jvm import check
-    from streamjoin.session import configure
-    from streamjoin.time_bounds import bounds
 
 __all__ = [
     "Condition",
@@ -32,12 +32,12 @@ __all__ = [
 
 # Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not installed.
 _NEEDS_PYSPARK = {
-    "JoinType": "joins",
-    "bounds": "time_bounds",
+    "JoinType": "_join",
+    "bounds": "_bounds",
     "check": "jvm",
-    "configure": "session",
-    "join": "joins",
-    "late_rows": "dropped_rows",
+    "configure": "_configure",
+    "join": "_join",
+    "late_rows": "_late_rows",
 }
 
 
