@@ -51,7 +51,7 @@ demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a b
 test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 # Two at a time, about as long: scalatest and what follows it; the other Python tests, which wait more than they work.
 AFTER_SCALATEST := $(addprefix tests/,test_chain_oracle.py test_oracle.py test_traces.py)
-test: $(JAR) .venv/.installed ## the tests of CI, in about 20 minutes: pytest, and scalatest beside it
+test: $(JAR) .venv/.installed ## the tests of CI, in about 25 minutes: pytest, and scalatest beside it
 	@mkdir -p build; status=0; \
 	( beside=0; \
 	$(SBT) test || beside=1; \

@@ -1,6 +1,6 @@
-"""Start a join without a time bound, which is refused, and then the same with one.
+"""Start a join without a time bound, which is rejected, and then the same with one.
 
-Without a bound, every order and every delivery would have to be kept for ever.
+Without a bound, every order and every delivery would have to be kept forever.
 
     python examples/03_rejected_and_fixed.py
 """

@@ -49,15 +49,14 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
 
   /** Before the first batch of a run. */
   def verifyOrRecord(node: StatefulNode, partitions: Int): Unit = {
-    val now = node.description
-    if (!add(node.ordinal.toLong, OperatorRecord(now.kind, partitions, now.all))) verify(node, _.all)
+    val record = OperatorRecord(node.kind, partitions, node.description.all)
+    if (!add(node.ordinal.toLong, record)) verify(node, _.all)
   }
 
   private def verify(node: StatefulNode, properties: OperatorDescription => Map[String, String]): Unit =
     get(node.ordinal.toLong).foreach { recorded =>
-      val now = node.description
       val before = recorded.properties + (KindKey -> recorded.kind)
-      (Seq(KindKey -> now.kind) ++ properties(now).toSeq.sorted).foreach { case (name, is) =>
+      (Seq(KindKey -> node.kind) ++ properties(node.description).toSeq.sorted).foreach { case (name, is) =>
         val was = before.getOrElse(name, "nothing")
         if (was != is) throw changed(checkpoint, name, was, is)
       }

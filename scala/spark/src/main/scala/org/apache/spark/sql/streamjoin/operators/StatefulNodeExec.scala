@@ -55,6 +55,9 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   /** Of the keys and the values in the state store. */
   protected def storeSchema: (StructType, StructType)
 
+  /** Whether its tasks read the stores of other partitions too. */
+  protected def readsOtherStores: Boolean
+
   /** Figures for the progress, in milliseconds, beside those that come from tasks. */
   protected def progressFigures: Seq[(String, Long)]
 
@@ -122,7 +125,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   private lazy val storeConf = new StateStoreConf(storeSettings)
 
   /** Of a store that is only read: what it would report to the driver would stay there forever. */
-  private lazy val quietStoreConf = {
+  private lazy val quietStoreConf = Option.when(readsOtherStores) {
     val quiet = storeSettings
     quiet.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
     new StateStoreConf(quiet)
@@ -186,7 +189,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
       values,
       NoPrefixKeyStateEncoderSpec(keys),
       useColumnFamilies = false,
-      quietStoreConf,
+      quietStoreConf.get,
       new Configuration(hadoopConf),
       useMultipleValuesPerKey = false,
       None

@@ -59,8 +59,6 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
 /**
  * What must not change while the state of an operator is in use, as text.
  *
- * @param kind
- *   of the operator
  * @param written
  *   what the query says. It is known, and checked, when the query starts.
  * @param planned
@@ -68,7 +66,6 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
  *   batch of a run.
  */
 final private[streamjoin] case class OperatorDescription(
-    kind: String,
     written: Map[String, String],
     planned: Map[String, String]
 ) {

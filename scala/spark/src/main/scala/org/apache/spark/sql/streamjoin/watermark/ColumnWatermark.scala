@@ -20,8 +20,11 @@ final private[streamjoin] case class Origin(node: UUID, occurrence: Int)
 private[streamjoin] object Origin {
 
   /** The origins of the nodes of a plan, from their ids, top down and left to right. */
-  def number(nodes: Seq[UUID]): Seq[Origin] =
-    nodes.zipWithIndex.map { case (node, at) => Origin(node, nodes.take(at).count(_ == node)) }
+  def number(nodes: Seq[UUID]): Seq[Origin] = occurrences(nodes).map { case (node, at) => Origin(node, at) }
+
+  /** Each with how many that are equal come before it. */
+  private[watermark] def occurrences[T](all: Seq[T]): Seq[(T, Int)] =
+    all.zipWithIndex.map { case (one, at) => one -> all.take(at).count(_ == one) }
 }
 
 /**

@@ -36,8 +36,8 @@ final private[streamjoin] case class WatermarkKeys(
 private[streamjoin] object WatermarkKeys {
 
   /**
-   * @param plan of a query that runs: it has the names of its sources, which those of its batches
-   * have not
+   * @param plan
+   *   of a query that runs: it has the names of its sources, which the plans of its batches have not
    */
   def of(plan: LogicalPlan): WatermarkKeys = {
     val marks = plan.collect { case mark: EventTimeWatermark => mark }
@@ -73,18 +73,11 @@ final private[streamjoin] case class KeyedWatermarks(
    */
   def of(now: IndexedSeq[WatermarkColumn]): Option[KeyedWatermarks] = {
     def unnamed(columns: Seq[WatermarkColumn]) = columns.filter(_.source.isEmpty)
-    val known = KeyedWatermarks.numbered(columns).zip(millis).toMap
+    val known = Origin.occurrences(columns).zip(millis).toMap
     Option.when(unnamed(columns) == unnamed(now))(
-      KeyedWatermarks(now, KeyedWatermarks.numbered(now).map(known.getOrElse(_, None)))
+      KeyedWatermarks(now, Origin.occurrences(now).map(known.getOrElse(_, None)).toIndexedSeq)
     )
   }
-}
-
-private[streamjoin] object KeyedWatermarks {
-
-  /** Columns that are alike, such as those without a source, have numbers. */
-  private def numbered(columns: IndexedSeq[WatermarkColumn]): IndexedSeq[(WatermarkColumn, Int)] =
-    columns.indices.map(at => columns(at) -> columns.take(at).count(_ == columns(at)))
 }
 
 /**

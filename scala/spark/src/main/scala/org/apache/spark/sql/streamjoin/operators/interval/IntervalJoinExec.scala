@@ -111,6 +111,8 @@ final private[streamjoin] case class IntervalJoinExec(
   override protected def storeSchema: (StructType, StructType) =
     (SegmentStore.KeySchema, SegmentStore.ValueSchema)
 
+  override protected def readsOtherStores: Boolean = join.broadcast.isDefined
+
   // Execution.
 
   override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =

@@ -17,7 +17,6 @@ private[streamjoin] object JoinDescription {
     // In their order, for it decides in which partition a row is.
     val equality = join.leftKeys.zip(join.rightKeys).map { case (l, r) => s"${form(l)} = ${form(r)}" }
     OperatorDescription(
-      join.kind,
       Map(
         JoinType -> join.plan.joinType.name,
         Equality -> equality.mkString(", "),
