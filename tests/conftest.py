@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 Run = Callable[..., str]
 
+# `make test-long`: nothing is left out.
+LONG = "STREAMJOIN_SEEDS" in os.environ
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

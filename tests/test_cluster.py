@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from conftest import run
+from conftest import LONG, run
 
 JOB = Path(__file__).with_name("jobs") / "cluster_job.py"
 FILES = 8
@@ -87,7 +87,10 @@ ROCKSDB = (
 )
 
 
-@pytest.mark.parametrize("more", [(), ROCKSDB], ids=["default store", "RocksDB"])
+# The other tests use the default store.
+@pytest.mark.parametrize(
+    "more", [(), ROCKSDB] if LONG else [ROCKSDB], ids=lambda more: "RocksDB" if more else "default"
+)
 def test_executor_lost(files: Path, undisturbed: Batches, tmp_path: Path, more: tuple[str, ...]) -> None:
     batches, seen = _run(files, tmp_path, "executor", *more)
     assert batches == undisturbed

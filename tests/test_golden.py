@@ -14,9 +14,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from conftest import LONG
 
 GOLDEN = Path(__file__).with_name("golden")
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
+ARCHIVES = sorted(GOLDEN.glob("format-*.tar.gz"))
+STORES = ["default", "rocksdb"]
 TYPES = ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"]
 CONDITION = "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS AND lv + rv < 15"
 SQL_TYPES = {
@@ -31,8 +34,12 @@ SQL_TYPES = {
 Ids = Counter[tuple[int | None, int | None]]
 
 
-@pytest.mark.parametrize("store", ["default", "rocksdb"])
-@pytest.mark.parametrize("archive", sorted(GOLDEN.glob("format-*.tar.gz")), ids=lambda path: path.name)
+# Every archive and every store; in `make test-long` each with each.
+@pytest.mark.parametrize(
+    ("archive", "store"),
+    [(each, store) for at, each in enumerate(ARCHIVES) for store in (STORES if LONG else [STORES[at % 2]])],
+    ids=lambda value: value.name if isinstance(value, Path) else value,
+)
 def test_restored_and_continued(archive: Path, store: str, tmp_path: Path) -> None:
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path, filter="data")

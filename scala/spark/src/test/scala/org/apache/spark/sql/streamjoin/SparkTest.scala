@@ -79,8 +79,12 @@ object SparkTest {
    * How many random cases a suite runs: `STREAMJOIN_SEEDS`, as environment variable or system
    * property.
    */
-  def seeds(default: Int): Int =
-    sys.props.get("STREAMJOIN_SEEDS").orElse(sys.env.get("STREAMJOIN_SEEDS")).fold(default)(_.toInt)
+  def seeds(default: Int): Int = asked.fold(default)(_.toInt)
+
+  /** `make test-long`: nothing is left out. */
+  def isLong: Boolean = asked.isDefined
+
+  private def asked = sys.props.get("STREAMJOIN_SEEDS").orElse(sys.env.get("STREAMJOIN_SEEDS"))
 
   /** The `STREAMJOIN_…` class of a failure, wherever in the chain of causes it is. */
   def errorClass(error: Throwable): Option[String] =

@@ -22,6 +22,11 @@ sealed private[streamjoin] trait Recognition
 
 private[streamjoin] object Recognition {
   case object NotMine extends Recognition
-  final case class Rejected(error: AnalysisException) extends Recognition
+
+  /**
+   * @param what
+   *   the operator in a word, for EXPLAIN
+   */
+  final case class Rejected(what: String, error: AnalysisException) extends Recognition
   final case class Found(node: StatefulNode) extends Recognition
 }

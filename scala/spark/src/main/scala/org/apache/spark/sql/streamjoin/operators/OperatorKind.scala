@@ -7,7 +7,8 @@ import org.apache.spark.sql.streamjoin.analysis.Recognizer
 /**
  * A kind of operator: how it is recognised, and how it is planned. `rules.Operators` lists them.
  */
-private[streamjoin] trait OperatorKind extends Recognizer {
+private[streamjoin] trait OperatorKind {
+  def recognizer: Recognizer
 
   /**
    * The physical operator of a node, if the node is of this kind.

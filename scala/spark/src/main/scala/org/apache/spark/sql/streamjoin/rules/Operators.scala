@@ -10,14 +10,15 @@ import org.apache.spark.sql.streamjoin.plans.StatefulNode
 /** All kinds of operators. The first that knows an operator for its own has it. */
 private[streamjoin] object Operators {
   private val kinds: Seq[OperatorKind] = Seq(IntervalJoinKind)
+  private val recognizers = kinds.map(_.recognizer)
 
   /** There are operators in a query for us to run, or to refuse. */
   def areIn(query: LogicalPlan): Boolean = query.exists(isOurs)
 
-  def isOurs(operator: LogicalPlan): Boolean = kinds.exists(_.isMine(operator))
+  def isOurs(operator: LogicalPlan): Boolean = recognizers.exists(_.isMine(operator))
 
   def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
-    kinds.iterator
+    recognizers.iterator
       .map(_.recognize(operator, ordinal, lineage))
       .find(_ != Recognition.NotMine)
       .getOrElse(Recognition.NotMine)

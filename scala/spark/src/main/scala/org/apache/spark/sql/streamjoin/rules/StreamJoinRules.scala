@@ -101,8 +101,8 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
           case Recognition.Found(node) =>
             ordinal += 1
             node
-          case Recognition.Rejected(error) if !StreamJoinConf.handsOver =>
-            Refused("StreamIntervalJoin", operator.output, operator.children, error)
+          case Recognition.Rejected(what, error) if !StreamJoinConf.handsOver =>
+            Refused(what, operator.output, operator.children, error)
           case _ => AwaitedColumns(operator, lineage)
         }
     }

@@ -229,7 +229,7 @@ final private[streamjoin] case class IntervalJoinExec(
   override protected def progressFigures: Seq[(String, Long)] =
     words.figures(origin => binding.flatMap(_.newest.get(origin)))
 
-  override def nodeName: String = "StreamIntervalJoin"
+  override def nodeName: String = RecognizeIntervalJoin.NodeName
 
   override def simpleString(maxFields: Int): String = s"$nodeName ${description.mkString(", ")}"
 

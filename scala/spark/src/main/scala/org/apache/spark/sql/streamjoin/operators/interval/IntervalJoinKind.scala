@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThrough
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan}
-import org.apache.spark.sql.streamjoin.analysis.{Recognition, WatermarkLineage}
+import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind, StatefulNodeExec}
 import org.apache.spark.sql.types.IntegerType
 
@@ -14,10 +14,7 @@ import streamjoin.core.Side
 /** The interval join: recognised by [[RecognizeIntervalJoin]], planned here. */
 private[streamjoin] object IntervalJoinKind extends OperatorKind {
 
-  override def isMine(operator: LogicalPlan): Boolean = RecognizeIntervalJoin.isMine(operator)
-
-  override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
-    RecognizeIntervalJoin.recognize(operator, ordinal, lineage)
+  override def recognizer: Recognizer = RecognizeIntervalJoin
 
   override def plan(
       node: LogicalPlan,
@@ -35,11 +32,13 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
         planLater(join.left),
         planLater(join.right)
       )
-      Some(join.plan.broadcast.fold(exec) {
-        case Side.Left => exec.copy(left = toEach(exec.left, exec.numPartitions))
-        case Side.Right => exec.copy(right = toEach(exec.right, exec.numPartitions))
-      })
+      Some(join.plan.broadcast.fold(exec)(sentToEach(exec, _)))
     case _ => None
+  }
+
+  private def sentToEach(exec: IntervalJoinExec, side: Side): IntervalJoinExec = side match {
+    case Side.Left => exec.copy(left = toEach(exec.left, exec.numPartitions))
+    case Side.Right => exec.copy(right = toEach(exec.right, exec.numPartitions))
   }
 
   /**

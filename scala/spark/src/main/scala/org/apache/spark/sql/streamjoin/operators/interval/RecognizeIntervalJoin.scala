@@ -28,6 +28,9 @@ import streamjoin.core.{Side, TimeBound, TimeBounds}
  */
 private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
+  /** For EXPLAIN. */
+  val NodeName = "StreamIntervalJoin"
+
   override def isMine(operator: LogicalPlan): Boolean = operator match {
     case join: Join => StreamJoinType.isStreamJoin(join)
     case _ => false
@@ -38,7 +41,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
       case join: Join if isMine(join) =>
         val candidate = new Candidate(join, lineage)
         candidate.refusal.fold[Recognition](Recognition.Found(candidate.result(ordinal)))(
-          Recognition.Rejected
+          Recognition.Rejected(NodeName, _)
         )
       case _ => Recognition.NotMine
     }
