@@ -10,6 +10,21 @@ private[streamjoin] object EventTime {
   /** An event-time column as Spark knows it. */
   def isMarked(attribute: Attribute): Boolean = attribute.metadata.contains(EventTimeWatermark.delayKey)
 
+  /**
+   * In the metadata of a column: it is the rowtime of a window join, which is the event time of the
+   * join's output, whatever other event-time columns of its inputs are there besides.
+   */
+  val RowtimeKey = "streamjoin.rowtime"
+
+  /** The event-time columns of an input that say when its rows are: one, unless it is ambiguous. */
+  def of(output: Seq[Attribute]): Seq[Attribute] = {
+    val marked = output.filter(column => isMarked(column) && column.dataType == TimestampType)
+    marked.filter(_.metadata.contains(RowtimeKey)) match {
+      case Seq() => marked
+      case rowtimes => rowtimes
+    }
+  }
+
   /** An event-time column is a timestamp, or a window over one. */
   def isTime(attribute: Attribute): Boolean = attribute.dataType == TimestampType || isWindow(attribute)
 
