@@ -39,8 +39,14 @@ private[streamjoin] object WindowJoin {
    * @param times
    *   the event-time column of each input
    */
-  def of(join: Join, windows: Map[Side, JoinWindow], times: Map[Side, Attribute]): LogicalPlan =
+  def of(join: Join, windows: Map[Side, JoinWindow], times: Map[Side, Attribute]): RowtimeOrder =
     new WindowJoin(join, windows, times).plan
+
+  /** By the event-time column of each input, which has to have one. */
+  def of(join: Join, windows: Map[Side, JoinWindow]): RowtimeOrder = {
+    val inputs = Map[Side, LogicalPlan](Side.Left -> join.left, Side.Right -> join.right)
+    of(join, windows, inputs.transform((_, input) => EventTime.of(input.output).head))
+  }
 }
 
 final private class WindowJoin(join: Join, windows: Map[Side, JoinWindow], times: Map[Side, Attribute]) {
@@ -57,7 +63,7 @@ final private class WindowJoin(join: Join, windows: Map[Side, JoinWindow], times
   /** The input without a window. */
   private val center: Option[Side] = Side.both.find(!windows.contains(_))
 
-  def plan: LogicalPlan = {
+  def plan: RowtimeOrder = {
     val bounds = And(
       GreaterThanOrEqual(rightTime, later(leftTime, least)),
       LessThanOrEqual(rightTime, later(leftTime, greatest))
@@ -67,6 +73,7 @@ final private class WindowJoin(join: Join, windows: Map[Side, JoinWindow], times
       .withMetadata(times(center.getOrElse(Side.Left)).metadata)
       .putBoolean(EventTime.RowtimeKey, true)
       .build()
+    val emitted = Side.both.filter(side => bounded.outputSet.contains(times(side)))
     val rowtime = Alias(rowtimeOf(bounded), WindowJoin.Rowtime)(explicitMetadata = Some(mark))
     RowtimeOrder(
       rowtime.toAttribute,
@@ -76,6 +83,9 @@ final private class WindowJoin(join: Join, windows: Map[Side, JoinWindow], times
         .filter(side => windows(side.other).isFollowing)
         .map(times)
         .filter(bounded.outputSet.contains),
+      emitted.map(times),
+      emitted.map(behind),
+      greatest - least,
       Project(bounded.output :+ rowtime, bounded)
     )
   }
@@ -98,10 +108,13 @@ final private class WindowJoin(join: Join, windows: Map[Side, JoinWindow], times
   }
 
   /** The rowtime of a row without a match. */
-  private def alone(side: Side, time: Attribute): Expression = center match {
-    case Some(`side`) => time
-    case Some(_) if windows(side).isFollowing => time
-    case _ => later(time, if (side == Side.Left) greatest else -least)
+  private def alone(side: Side, time: Attribute): Expression = later(time, behind(side))
+
+  /** By how much at most the rowtime is later than the time of a side. */
+  private def behind(side: Side): Long = center match {
+    case Some(`side`) => 0
+    case Some(_) if windows(side).isFollowing => 0
+    case _ => if (side == Side.Left) greatest else -least
   }
 
   private def later(time: Expression, micros: Long): Expression =
