@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, Project}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.{StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.analysis.{InputName, JoinWindow, WindowJoin}
+import org.apache.spark.sql.streamjoin.analysis.{InputName, WindowJoin}
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.operators.LateRows
 import org.apache.spark.sql.streamjoin.operators.interval.{IntervalJoin, JoinNames}
@@ -19,7 +19,7 @@ import org.apache.spark.sql.streamjoin.rules.{OptimizedQuery, PrepareStreamingQu
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
-import streamjoin.core.Side
+import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
 /** What the Python package calls, all of it. */
 object PythonApi {
@@ -89,8 +89,12 @@ object PythonApi {
    *   it begins at the row of the other side; otherwise it ends there
    */
   def windowJoin(joined: DataFrame, side: String, micros: Long, following: Boolean): DataFrame = {
+    val over = Side.both.find(_.name == side).get
+    windowJoin(joined, JoinWindows(Map(over -> JoinWindow(micros, following))))
+  }
+
+  private[streamjoin] def windowJoin(joined: DataFrame, windows: JoinWindows): DataFrame = {
     val classic = joined.asInstanceOf[ClassicDataset[Row]]
-    val windows = Map(Side.both.find(_.name == side).get -> JoinWindow(micros, following))
     val plan = classic.queryExecution.analyzed match {
       // Above a join on names.
       case Project(list, join: Join) =>

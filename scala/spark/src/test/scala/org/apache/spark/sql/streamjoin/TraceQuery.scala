@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 }
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
+import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoinExec
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 
@@ -118,7 +119,7 @@ final class TraceQuery(
       .toSeq
       .sortBy(_.batchId)
       .map { progress =>
-        val state = progress.stateOperators.headOption
+        val state = progress.stateOperators.find(_.operatorName == IntervalJoinExec.OperatorName)
         val late = state.fold(0L)(_.numRowsDroppedByWatermark)
         BatchSeen(progress.batchId, progress.numInputRows > 0, outputs(progress.batchId), late, counts(state))
       }
@@ -158,10 +159,9 @@ final class TraceQuery(
 
   def joined: DataFrame = {
     val condition = (trace.on.map(sql) ++ Option.when(needsKey)("l.k = r.k")).mkString(" AND ")
-    input(Side.Left)
-      .as("l")
-      .join(input(Side.Right).as("r"), expr(condition), trace.joinType.name)
-      .select(label)
+    val join =
+      input(Side.Left).as("l").join(input(Side.Right).as("r"), expr(condition), trace.joinType.name)
+    trace.windows.fold(join)(PythonApi.windowJoin(join, _)).select(label)
   }
 
   private def input(side: Side): DataFrame = {
