@@ -16,7 +16,7 @@ import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoinExec
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 
-import streamjoin.core.{Conjunct, Side, Term, Trace, TraceRow}
+import streamjoin.core.{Conjunct, JoinWindows, Side, Term, Trace, TraceRow}
 
 /**
  * What one batch did: the lines that a trace would expect of it, rows dropped as late, rows in
@@ -161,8 +161,11 @@ final class TraceQuery(
     val condition = (trace.on.map(sql) ++ Option.when(needsKey)("l.k = r.k")).mkString(" AND ")
     val join =
       input(Side.Left).as("l").join(input(Side.Right).as("r"), expr(condition), trace.joinType.name)
-    trace.windows.fold(join)(PythonApi.windowJoin(join, _)).select(label)
+    trace.windows.fold(join)(windows => PythonApi.windowJoin(join, inMicros(windows))).select(label)
   }
+
+  private def inMicros(windows: JoinWindows): JoinWindows =
+    JoinWindows(windows.windows.transform((_, window) => window.copy(length = window.length * 1000000)))
 
   private def input(side: Side): DataFrame = {
     val stream = streams(side).toDF(): DataFrame
