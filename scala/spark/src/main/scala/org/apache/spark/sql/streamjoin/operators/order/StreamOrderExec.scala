@@ -13,7 +13,15 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, BucketWidth, LateRows, LateRowsWriter, StatefulNodeExec, WholeRow}
+import org.apache.spark.sql.streamjoin.operators.{
+  BatchBinding,
+  BucketWidth,
+  LateRows,
+  LateRowsWriter,
+  StatefulNodeExec,
+  WholeRow
+}
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 import org.apache.spark.sql.types.StructType
@@ -51,11 +59,10 @@ final private[streamjoin] case class StreamOrderExec(
   override def ordinal: Int = plan.ordinal
 
   override protected def firstPartitions(stores: Int): Int =
-    plan.routing.fold(stores)(_.firstPartitions(stores, sparkContext.defaultParallelism))
+    plan.below.getOrElse(FirstPartitions.AsStores).number(stores, sparkContext.defaultParallelism)
 
   override def requiredChildDistribution: Seq[Distribution] =
-    // The join has as many tasks, and the same row in the same one in every attempt.
-    if (plan.routing.isDefined) Seq(UnspecifiedDistribution)
+    if (plan.below.isDefined) Seq(UnspecifiedDistribution)
     else Seq(StatefulOpClusteredDistribution(WholeRow.hashed(child.output), numPartitions))
 
   override def outputPartitioning: Partitioning = UnknownPartitioning(numPartitions)
