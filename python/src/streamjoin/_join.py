@@ -148,6 +148,7 @@ def _event_time(df: DataFrame, side: str) -> str:
     if marked:
         raise StreamJoinError(
             "STREAMJOIN_EVENT_TIME",
+            call="within=",
             side=side,
             found=f"{len(marked)}: {', '.join(marked)}",
             advice="Leave within= out and write the bound on the one you mean into on=, for example "
@@ -165,6 +166,7 @@ def _event_time(df: DataFrame, side: str) -> str:
     candidates = ", ".join(field.name for field in times) or "none"
     raise StreamJoinError(
         "STREAMJOIN_EVENT_TIME",
+        call="within=",
         side=side,
         found=f"none (its timestamp columns: {candidates}; all columns: {', '.join(df.columns)})",
         advice=f'Mark one before the join: {side} = {side}.withWatermark("{example}", "10 seconds").',

@@ -9,6 +9,7 @@ import org.apache.spark.sql.streamjoin.rules.{
   StreamJoinStrategy,
   UseLocalFiles
 }
+import org.apache.spark.sql.streamjoin.sql.{AttachClauses, ResolveClauses, StreamJoinParser}
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**
@@ -18,6 +19,11 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
  */
 final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    // SQL: the clauses that Spark's parser does not know.
+    extensions.injectParser((_, other) => new StreamJoinParser(other))
+    // SQL: they move to their joins before anything is resolved, and become conditions after.
+    extensions.injectHintResolutionRule(_ => AttachClauses)
+    extensions.injectResolutionRule(_ => ResolveClauses)
     // start(): refusals, and what Spark's checker need not see. The name of the injection point is
     // Spark's; the rule has nothing to do with hints, it has to run before ResolveWriteToStream.
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))

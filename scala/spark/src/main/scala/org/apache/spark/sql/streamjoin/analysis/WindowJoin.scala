@@ -106,5 +106,6 @@ final private class WindowJoin(join: Join, windows: Map[Side, JoinWindow], times
 
   private def later(time: Expression, micros: Long): Expression =
     if (micros == 0) time
-    else TimestampAddInterval(time, Literal(micros, DayTimeIntervalType()), Some(join.conf.sessionLocalTimeZone))
+    else
+      TimestampAddInterval(time, Literal(micros, DayTimeIntervalType()), Some(join.conf.sessionLocalTimeZone))
 }
