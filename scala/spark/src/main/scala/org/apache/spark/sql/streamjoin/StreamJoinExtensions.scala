@@ -9,7 +9,13 @@ import org.apache.spark.sql.streamjoin.rules.{
   StreamJoinStrategy,
   UseLocalFiles
 }
-import org.apache.spark.sql.streamjoin.sql.{AttachClauses, ResolveClauses, StreamJoinParser}
+import org.apache.spark.sql.streamjoin.sql.{
+  AttachClauses,
+  ReadImposeOrder,
+  ResolveClauses,
+  ResolveImposeOrder,
+  StreamJoinParser
+}
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**
@@ -24,6 +30,9 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // SQL: they move to their joins before anything is resolved, and become conditions after.
     extensions.injectHintResolutionRule(_ => AttachClauses)
     extensions.injectResolutionRule(_ => ResolveClauses)
+    // SQL: IMPOSE_ORDER, before Spark looks for a function of that name.
+    extensions.injectHintResolutionRule(ReadImposeOrder(_))
+    extensions.injectResolutionRule(_ => ResolveImposeOrder)
     // start(): refusals, and what Spark's checker need not see. The name of the injection point is
     // Spark's; the rule has nothing to do with hints, it has to run before ResolveWriteToStream.
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))

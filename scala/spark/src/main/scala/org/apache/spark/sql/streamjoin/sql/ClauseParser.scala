@@ -51,7 +51,7 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
     val outside =
       new SubstituteParmsAstBuilder().extractParameterLocations(parser.compoundOrSingleStatement())
     val inside = claimed.flatMap { clause =>
-      clause.tokens.zip(clause.tokens.drop(1)).collect {
+      clause.tokens.zip(clause.tokens.drop(1) :+ clause.last).collect {
         case (mark, _) if mark.getType == SqlBaseParser.QUESTION => mark -> mark
         case (mark, name) if mark.getType == SqlBaseParser.COLON => mark -> name
       }

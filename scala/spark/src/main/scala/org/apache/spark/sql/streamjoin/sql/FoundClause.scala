@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.sql
 import org.antlr.v4.runtime.{CommonToken, Token}
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, SqlBaseParser}
+import org.apache.spark.sql.catalyst.parser.SqlBaseParser
 import org.apache.spark.sql.streamjoin.analysis.JoinWindow
 
 /** Where a clause may stand. */
@@ -174,39 +174,40 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
     else {
       var end = at + 5
       while (tokens.isType(end, SqlBaseParser.DOT) && isName(end + 1)) end += 2
-      if (tokens.isType(end, SqlBaseParser.LEFT_PAREN)) None
+      if (tokens.isType(end, SqlBaseParser.LEFT_PAREN, SqlBaseParser.STRING_LITERAL)) None
       else
         Some(
           found(
             Position.OfInput,
             at,
             end,
-            Right(NotYet("FOR SYSTEM_TIME AS OF", "join on the key, and add a time bound by WITHIN", _))
+            Right(NotYet("FOR SYSTEM_TIME AS OF", Instead, _))
           )
         )
     }
 
   private def isName(at: Int): Boolean =
-    tokens.isType(at, SqlBaseParser.BACKQUOTED_IDENTIFIER) ||
-      tokens.isType(at, SqlBaseParser.IDENTIFIER) && !Spark.isConstant(tokens(at).getText)
+    tokens.isType(at, SqlBaseParser.BACKQUOTED_IDENTIFIER) || tokens.word(at).matches("[A-Z_][A-Z0-9_]*")
 
-  private object Spark {
-    def isConstant(word: String): Boolean = CatalystSqlParser.parseExpression(word).references.isEmpty
-  }
-
-  /** `ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`. */
+  /** `ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`. In front of names alone, both words are aliases. */
   private def matchCondition(at: Int): Option[FoundClause] =
     if (!tokens.is(at, "MATCH_CONDITION", "(")) None
-    else
-      (at to 0 by -1)
+    else {
+      val closing = tokens.closing(at + 1)
+      val isAlias = (at + 2 until closing).forall(i => isName(i) || tokens.isType(i, SqlBaseParser.COMMA))
+      (at - 1 to 0 by -1)
         .find(i => tokens.is(i, "ASOF", "JOIN") && tokens.depth(i) == tokens.depth(at))
+        .filterNot(_ => isAlias)
         .map { asof =>
           found(
             Position.OfJoin,
             at,
-            tokens.closing(at + 1) + 1,
-            Right(NotYet("ASOF JOIN", "join on the key, and add a time bound by WITHIN", _)),
+            closing + 1,
+            Right(NotYet("ASOF JOIN", Instead, _)),
             Some(tokens(asof))
           )
         }
+    }
+
+  private val Instead = "join on the key, and add a time bound by WITHIN"
 }

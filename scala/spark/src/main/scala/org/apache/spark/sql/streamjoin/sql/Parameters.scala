@@ -14,12 +14,15 @@ private[sql] object Parameters {
 
   def substitute(text: String, parameters: Option[ParameterContext]): SqlText =
     parameters.filterNot(_ => SQLConf.get.legacyParameterSubstitutionConstantsOnly) match {
-      case Some(context) => substitute(text, context)
-      case None => SqlText(text)
+      case Some(context) if text.exists("?:".contains(_)) => substitute(text, context)
+      case _ => SqlText(text)
     }
 
   private def substitute(text: String, context: ParameterContext): SqlText = {
-    val markers = new ClauseParser(SqlText(text)).parameters(text)
+    // Of a text that cannot be parsed, the parse that follows says why.
+    val markers =
+      try new ClauseParser(SqlText(text)).parameters(text)
+      catch { case _: ParseException => Nil }
     if (markers.isEmpty) SqlText(text)
     else {
       val (_, mapper) =

@@ -9,7 +9,8 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /** A text that is parsed, and the one that the user wrote, before parameters were put in. */
 final private[sql] class SqlText(val parsed: String, mapper: PositionMapper) {
-  private def written = mapper.originalText
+  private val original = mapper.originalText
+  private val characters = original.codePointCount(0, original.length)
 
   /**
    * Where the tokens from one to another are, in the words and with the arrows of Spark's errors. It
@@ -17,16 +18,19 @@ final private[sql] class SqlText(val parsed: String, mapper: PositionMapper) {
    * context as an internal error.
    */
   def where(first: Token, last: Token): String = {
-    val (start, stop) = (mapper.mapToOriginal(first.getStartIndex), mapper.mapToOriginal(last.getStopIndex))
-    val above = written.take(start)
+    // The parser counts characters, Java counts halves of those that take two.
+    def written(at: Int) = original.offsetByCodePoints(0, math.min(mapper.mapToOriginal(at), characters - 1))
+    val start = written(first.getStartIndex)
+    val stop = math.max(start, written(last.getStopIndex))
+    val above = original.take(start)
     val line = above.count(_ == '\n') + 1
     val column = start - (above.lastIndexOf('\n') + 1)
     SQLQueryContext(
       Some(line),
       Some(column),
       Some(start),
-      Some(math.max(start, stop)),
-      Some(written),
+      Some(stop),
+      Some(original),
       None,
       None
     ).summary
