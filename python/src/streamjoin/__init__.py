@@ -1,7 +1,8 @@
 """Joins of streams with bounded state, for Apache Spark.
 
 ``configure`` adds the extension to a Spark session; from then on a plain ``df.join`` of two streams with time
-bounds runs on its operator. ``join`` writes the bounds for you, ``bounds`` shows what they keep in state,
+bounds runs on its operator. ``join`` writes the bounds for you, ``window_join`` puts the output in the
+order of time, ``bounds`` shows what they keep in state,
 ``late_rows`` what came too late for it, and ``check`` says whether a session is ready, and if not, what to do.
 """
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from streamjoin._configure import configure
     from streamjoin._join import JoinType, join
     from streamjoin._late_rows import late_rows
+    from streamjoin._window_join import window_join
     from streamjoin.jvm import check
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "configure",
     "join",
     "late_rows",
+    "window_join",
 ]
 
 # Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not installed.
@@ -38,6 +41,7 @@ _NEEDS_PYSPARK = {
     "configure": "_configure",
     "join": "_join",
     "late_rows": "_late_rows",
+    "window_join": "_window_join",
 }
 
 

@@ -75,7 +75,8 @@ class NamedSourcesSuite extends AnyFunSuite with SparkTest {
     val plain = WatermarkColumn("t", None)
     val kept = KeyedWatermarks(
       IndexedSeq(named("a"), plain, named("b"), plain),
-      IndexedSeq(1L, 2L, 3L, 4L).map(Some(_))
+      IndexedSeq(1L, 2L, 3L, 4L).map(Some(_)),
+      ordered = Map.empty
     )
     def of(columns: WatermarkColumn*) = kept.of(columns.toIndexedSeq).map(_.millis)
     assert(

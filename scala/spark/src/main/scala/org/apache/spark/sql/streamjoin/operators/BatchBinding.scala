@@ -145,9 +145,17 @@ final private[streamjoin] class BatchBinding(
    */
   def endBatch(): Unit = synchronized {
     if (!hasEnded) {
-      val watermarks = eviction.after(execution.executedPlan)
+      val watermarks = withOrders(eviction.after(execution.executedPlan))
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, watermarks.entry)))
     }
+  }
+
+  /** With what the rows that operators keep tell about the order of those above them. */
+  private def withOrders(watermarks: QueryWatermarks): QueryWatermarks = {
+    val orders = operators(execution).flatMap { exec =>
+      exec.earliestToCome(watermarks.values(sparkEviction), evictionValues).map(exec.ordinal -> _)
+    }
+    watermarks.ordered(orders.toMap)
   }
 
   @volatile private var ended: Option[Ended] = None
@@ -247,11 +255,14 @@ private[streamjoin] object BatchBinding {
     for {
       before <- context.previousContext
       execution <- Option(before.executionPlan)
-      binding <- StreamingQueryPlanTraverseHelper
-        .collectFromUnfoldedPlan(execution.executedPlan) { case node: StatefulNodeExec => node.binding }
-        .flatten
-        .headOption
+      binding <- operators(execution).flatMap(_.binding).headOption
     } yield binding
+
+  /** Our operators of a batch that has been planned. */
+  private def operators(execution: IncrementalExecution): Seq[StatefulNodeExec] =
+    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.executedPlan) {
+      case node: StatefulNodeExec => node
+    }
 
   /** Removes what no batch needs any more. */
   private def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
@@ -282,8 +293,8 @@ private[streamjoin] object BatchBinding {
 
     val late =
       if (batch == 0) QueryWatermarks.none(keys)
-      else QueryWatermarks(keys, log.readOfLast(batch - 1, keys).millis)
-    val eviction = log.read(batch, keys).map(entry => QueryWatermarks(keys, entry.millis)).getOrElse {
+      else QueryWatermarks.read(keys, log.readOfLast(batch - 1, keys))
+    val eviction = log.read(batch, keys).map(QueryWatermarks.read(keys, _)).getOrElse {
       val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
       val watermarks = floor.fold(late)(late.atLeast)
       log.add(batch, watermarks.entry)

@@ -95,6 +95,21 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     lowestTimes.value.exists { case (key, lowest) => lowest < limits(key) }
   }
 
+  /**
+   * Of an operator that emits its rows in the order of a time, after a batch: the earliest time, in
+   * microseconds, that a row may still have that comes to it, where the rows that operators below
+   * it keep tell more than the watermarks do.
+   *
+   * @param next
+   *   the watermarks of the next batch
+   * @param late
+   *   those against which its rows are late
+   */
+  def earliestToCome(next: WatermarkValues, late: WatermarkValues): Option[Long] = None
+
+  /** The lowest time that is kept for a watermark key after the batch, if a row is kept. */
+  final def lowestKept(key: Int): Option[Long] = lowestTimes.value.get(key)
+
   /** The lowest time that is kept, by watermark key, over all tasks. */
   final protected val lowestTimes: LowestTimes = {
     val accumulator = new LowestTimes

@@ -2,7 +2,8 @@ package org.apache.spark.sql.streamjoin.sql
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.streamjoin.analysis.JoinWindow
+
+import streamjoin.core.JoinWindow
 
 /** A clause of ours, as it stands in a query. */
 sealed private[sql] trait Clause {

@@ -4,7 +4,8 @@ import org.antlr.v4.runtime.{CommonToken, Token}
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.parser.SqlBaseParser
-import org.apache.spark.sql.streamjoin.analysis.JoinWindow
+
+import streamjoin.core.JoinWindow
 
 /** Where a clause may stand. */
 sealed private[sql] trait Position

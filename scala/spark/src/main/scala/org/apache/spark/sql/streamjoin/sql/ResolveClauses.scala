@@ -9,7 +9,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.types.DayTimeIntervalType
 
-import streamjoin.core.Side
+import streamjoin.core.{JoinWindows, Side}
 
 /**
  * Clauses move from the inputs to their join, before anything is resolved. What is left then belongs
@@ -97,7 +97,7 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
       .toMap
     val plain = join.copy(condition = (join.condition ++ within).reduceOption[Expression](And(_, _)))
     plain.copyTagsFrom(join)
-    if (windows.isEmpty) plain else WindowJoin.of(plain, windows, times)
+    if (windows.isEmpty) plain else WindowJoin.of(plain, JoinWindows(windows), times)
   }
 
   private def later(time: Attribute, micros: Long): Expression =

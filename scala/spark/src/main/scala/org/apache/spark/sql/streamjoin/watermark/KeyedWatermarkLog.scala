@@ -57,10 +57,14 @@ private[streamjoin] object WatermarkKeys {
 /**
  * The watermarks of a batch, as they are kept in the checkpoint, in milliseconds, `None` before the
  * first.
+ *
+ * @param ordered
+ *   as in [[QueryWatermarks]]
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
-    millis: IndexedSeq[Option[Long]]
+    millis: IndexedSeq[Option[Long]],
+    ordered: Map[Int, Long]
 ) {
 
   /**
@@ -75,7 +79,7 @@ final private[streamjoin] case class KeyedWatermarks(
     def unnamed(columns: Seq[WatermarkColumn]) = columns.filter(_.source.isEmpty)
     val known = Origin.occurrences(columns).zip(millis).toMap
     Option.when(unnamed(columns) == unnamed(now))(
-      KeyedWatermarks(now, Origin.occurrences(now).map(known.getOrElse(_, None)).toIndexedSeq)
+      KeyedWatermarks(now, Origin.occurrences(now).map(known.getOrElse(_, None)).toIndexedSeq, ordered)
     )
   }
 }
@@ -96,17 +100,29 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
       column.source.foreach(key.put("source", _))
       millis.foreach(value => key.put("watermarkMs", value))
     }
+    if (entry.ordered.nonEmpty) {
+      val orders = root.putArray("orders")
+      entry.ordered.toSeq.sorted.foreach { case (ordinal, time) =>
+        orders.addObject().put("operator", ordinal).put("timeMicros", time)
+      }
+    }
   }
 
   override protected def fromJson(root: JsonNode): KeyedWatermarks = {
     val keys = root.path("keys").elements().asScala.toIndexedSeq
     KeyedWatermarks(
       keys.map(key => WatermarkColumn(key.path("column").asText, Option(key.get("source")).map(_.asText))),
-      keys.map(key => Option(key.get("watermarkMs")).filterNot(_.isNull).map(millis))
+      keys.map(key => Option(key.get("watermarkMs")).filterNot(_.isNull).map(number)),
+      root
+        .path("orders")
+        .elements()
+        .asScala
+        .map(order => number(order.path("operator")).toInt -> number(order.path("timeMicros")))
+        .toMap
     )
   }
 
-  private def millis(value: JsonNode): Long =
+  private def number(value: JsonNode): Long =
     if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is no watermark")
 
   /**

@@ -14,8 +14,18 @@ import streamjoin.core.Watermark
  *
  * `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`: it never goes
  * back.
+ *
+ * @param millis
+ *   by key
+ * @param ordered
+ *   by the ordinal of an operator that emits its rows in the order of a time: the earliest time that
+ *   may still come, in microseconds ([[WatermarkValues.ordered]])
  */
-final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis: IndexedSeq[Option[Long]]) {
+final private[streamjoin] case class QueryWatermarks(
+    keys: WatermarkKeys,
+    millis: IndexedSeq[Option[Long]],
+    ordered: Map[Int, Long]
+) {
 
   /** For evaluation, in microseconds. */
   def values(spark: Long): WatermarkValues =
@@ -25,10 +35,16 @@ final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis
         .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
         .toMap
         .withDefaultValue(Watermark.Undefined),
-      QueryWatermarks.micros(spark)
+      QueryWatermarks.micros(spark),
+      ordered.withDefaultValue(Watermark.Undefined)
     )
 
-  def entry: KeyedWatermarks = KeyedWatermarks(keys.columns, millis)
+  def entry: KeyedWatermarks = KeyedWatermarks(keys.columns, millis, ordered)
+
+  /** Those of operators that emit in the order of a time; they do not go back. */
+  def ordered(now: Map[Int, Long]): QueryWatermarks = copy(ordered = ordered ++ now.map {
+    case (ordinal, time) => ordinal -> ordered.get(ordinal).fold(time)(math.max(_, time))
+  })
 
   /** At least `floor` for every key. */
   def atLeast(floor: Long): QueryWatermarks =
@@ -60,7 +76,11 @@ final private[streamjoin] case class QueryWatermarks(keys: WatermarkKeys, millis
 }
 
 private[streamjoin] object QueryWatermarks {
-  def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
+  def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None), Map.empty)
+
+  /** As they were written. */
+  def read(keys: WatermarkKeys, entry: KeyedWatermarks): QueryWatermarks =
+    QueryWatermarks(keys, entry.millis, entry.ordered)
 
   private def stats(mark: EventTimeWatermarkExec): EventTimeStats = mark.child match {
     case times: NewestTimeExec => times.stats.value

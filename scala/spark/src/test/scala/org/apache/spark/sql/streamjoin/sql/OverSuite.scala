@@ -4,11 +4,13 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.plans.logical.Join
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.streamjoin.SqlTest
+import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
 import org.apache.spark.sql.streamjoin.plans.RowtimeOrder
 
-/** `OVER (RANGE ...)` behind an input of a join: the analyzed query. */
+/** `OVER (RANGE ...)` behind an input of a join. */
 class OverSuite extends AnyFunSuite with SqlTest {
+
+  import JoinTest._
 
   private def analyzed(text: String) = {
     views
@@ -77,5 +79,28 @@ class OverSuite extends AnyFunSuite with SqlTest {
       analyzed(s"SELECT * FROM o JOIN d $following AS x ON o.id = x.id JOIN r $following AS y ON y.id = o.id")
     val conditions = plan.collect { case join: Join => join.condition.get.sql }
     assert(conditions.size == 2 && conditions.exists(_.contains("rowtime")), conditions)
+  }
+
+  private def rows(query: String): Seq[String] = running(job(sql(query)))(run =>
+    (run.batches(o("a", "10:00", 1), o("b", "10:03", 2), d("a", "10:02", 3), d("b", "10:04", 4)) ++
+      run.batches(o("z", "12:00"), d("z", "12:00"))).flatMap(_.rows).filterNot(_.startsWith("12:00"))
+  )
+
+  test("the rows come in the order of rowtime") {
+    val columns = "rowtime, o.v, d.v"
+    assert(
+      rows(s"SELECT $columns FROM o JOIN d $following ON o.id = d.id") == Seq("10:00 1 3", "10:03 2 4")
+    )
+    assert(
+      rows(s"SELECT $columns FROM o $preceding JOIN d USING (id)") == Seq("10:02 1 3", "10:04 2 4")
+    )
+    assert(
+      rows(s"SELECT $columns FROM o LEFT JOIN d $following ON o.id = d.id AND o.id = 'b'") ==
+        Seq("10:00 1 -", "10:03 2 4")
+    )
+    assert(
+      rows(s"SELECT rowtime, v FROM o LEFT ANTI JOIN d OVER (RANGE 90s FOLLOWING) ON o.id = d.id") ==
+        Seq("10:00 1")
+    )
   }
 }
