@@ -1,9 +1,12 @@
 package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.streamjoin.rules.{
+  AnswerBounds,
   CheckCheckpoint,
   PrepareStreamingQuery,
   PushFilters,
+  ReadBounds,
+  ReadLateRows,
   RecognizeJoins,
   RestoreJoins,
   StreamJoinStrategy,
@@ -33,6 +36,10 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // SQL: IMPOSE_ORDER, before Spark looks for a function of that name.
     extensions.injectHintResolutionRule(ReadImposeOrder(_))
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
+    // SQL: sj_bounds and sj_late_rows. The query of sj_bounds is analyzed first.
+    extensions.injectHintResolutionRule(ReadBounds(_))
+    extensions.injectHintResolutionRule(ReadLateRows(_))
+    extensions.injectPostHocResolutionRule(AnswerBounds(_))
     // start(): refusals, and what Spark's checker need not see. The name of the injection point is
     // Spark's; the rule has nothing to do with hints, it has to run before ResolveWriteToStream.
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))

@@ -120,5 +120,6 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
   }
 
   /** Spark has an operator for it, and is to run what we reject. */
-  private def isSparks(operator: LogicalPlan): Boolean = StreamJoinConf.handsOver && operator.isInstanceOf[Join]
+  private def isSparks(operator: LogicalPlan): Boolean =
+    StreamJoinConf.handsOver && operator.isInstanceOf[Join]
 }

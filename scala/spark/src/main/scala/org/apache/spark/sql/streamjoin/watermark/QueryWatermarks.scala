@@ -76,7 +76,8 @@ final private[streamjoin] case class QueryWatermarks(
 }
 
 private[streamjoin] object QueryWatermarks {
-  def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None), Map.empty)
+  def none(keys: WatermarkKeys): QueryWatermarks =
+    QueryWatermarks(keys, keys.origins.map(_ => None), Map.empty)
 
   /** As they were written. */
   def read(keys: WatermarkKeys, entry: KeyedWatermarks): QueryWatermarks =

@@ -4,8 +4,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.plans.logical.Join
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
 import org.apache.spark.sql.streamjoin.plans.RowtimeOrder
+import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
 
 /** `OVER (RANGE ...)` behind an input of a join. */
 class OverSuite extends AnyFunSuite with SqlTest {

@@ -25,7 +25,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
   private val clause = "STREAMJOIN_CLAUSE"
   private val stream = "STREAMJOIN_NOT_A_STREAM"
   private val time = "STREAMJOIN_EVENT_TIME"
-  private val order = "STREAMJOIN_IMPOSE_ORDER"
+  private val order = "STREAMJOIN_TABLE_FUNCTION"
   private val later = "STREAMJOIN_NOT_YET"
 
   private val cases = Seq(

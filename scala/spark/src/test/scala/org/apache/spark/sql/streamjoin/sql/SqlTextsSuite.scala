@@ -2,13 +2,13 @@ package org.apache.spark.sql.streamjoin.sql
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
-import org.apache.spark.sql.{AnalysisException, DataFrame, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
 import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.{AnalysisException, DataFrame, SparkSessionExtensions}
 
 /** Everything that holds a query as text: views, parameters, scripts, another extension's parser. */
 class SqlTextsSuite extends AnyFunSuite with SqlTest {

@@ -45,7 +45,8 @@ final private[streamjoin] case class IntervalJoin(
 
   override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
 
-  override def awaiting(lags: Map[Int, Long]): IntervalJoin = copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
+  override def awaiting(lags: Map[Int, Long]): IntervalJoin =
+    copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
 
   override def emitsOnEviction: Boolean = Side.both.exists(plan.joinType.pads)
 

@@ -12,7 +12,13 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, LateRows, LateRowsWriter, StatefulNodeExec, WholeRow}
+import org.apache.spark.sql.streamjoin.operators.{
+  BatchBinding,
+  LateRows,
+  LateRowsWriter,
+  StatefulNodeExec,
+  WholeRow
+}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 import org.apache.spark.sql.types.StructType

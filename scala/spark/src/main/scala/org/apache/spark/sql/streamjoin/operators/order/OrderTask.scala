@@ -22,7 +22,8 @@ final private[order] class OrderLayout(output: Seq[Attribute], time: Attribute, 
 
   private val types = output.map(_.dataType)
 
-  def rows: RowLayout = new RowLayout(types, keys = Array.empty, times = Array(field), expiring = Array(0))}
+  def rows: RowLayout = new RowLayout(types, keys = Array.empty, times = Array(field), expiring = Array(0))
+}
 
 /**
  * What each task of a batch does.

@@ -13,7 +13,14 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, BucketWidth, LateRows, LateRowsWriter, StatefulNodeExec, WholeRow}
+import org.apache.spark.sql.streamjoin.operators.{
+  BatchBinding,
+  BucketWidth,
+  LateRows,
+  LateRowsWriter,
+  StatefulNodeExec,
+  WholeRow
+}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 import org.apache.spark.sql.types.StructType
