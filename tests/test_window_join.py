@@ -97,7 +97,9 @@ def test_an_aggregation_follows(spark: SparkSession, tmp_path: Path) -> None:
     counted = joined.groupBy(F.window("rowtime", "10 seconds")).count()
     query = counted.selectExpr("window.start", "count").writeStream.format("memory").queryName("counted")
     query.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start().awaitTermination()
-    found = {(_utc(row[0]), row[1]) for row in spark.table("counted").collect() if row[0].astimezone(START.tzinfo) < END}
+    found = {
+        (_utc(row[0]), row[1]) for row in spark.table("counted").collect() if row[0].astimezone(START.tzinfo) < END
+    }
     expected: Counter[datetime] = Counter()
     for row, number in _expected(trace, "inner", "following").items():
         seconds = int((row[0] - START).total_seconds() // 10 * 10)

@@ -154,7 +154,8 @@ def _event_time(df: DataFrame, side: str, call: str) -> str:
             call=call,
             side=side,
             found=f"{len(marked)}: {', '.join(marked)}",
-            advice="Drop the others before, or join with sj.join, leave within= out and write the bound on the one you mean into on=, for example "
+            advice="Drop the others before. Or join with sj.join, leave within= out and write the bound on the one you "
+            "mean into on=, for example "
             f"F.expr(\"l.{marked[0]} BETWEEN r.time - INTERVAL '5' SECOND AND r.time + INTERVAL '5' SECOND\").",
         )
     if not df.isStreaming:

@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, StatefulNodeExec}
-import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{NewestTime, NewestTimeExec}
 
 /**
@@ -24,6 +24,9 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
       planned :: Nil
     case refused: Refused =>
       RefusedExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
+    case order: RowtimeOrder =>
+      val refusal = PrepareStreamingQuery.needsExtension(order)
+      RefusedExec("StreamRowtimeOrder", order.output, Seq(planLater(order.child)), refusal) :: Nil
     case barrier: Barrier => planLater(barrier.child) :: Nil
     case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case _ => Nil

@@ -94,4 +94,34 @@ class SparkTextsSuite extends AnyFunSuite {
       assert(stripped.treeString == without.treeString, text)
     }
   }
+
+  private val Joined = "SELECT o.v FROM o JOIN d WITHIN 5s ON o.id = d.id WITHIN 6s"
+
+  for (statement <- Seq(
+      s"EXPLAIN EXTENDED $Joined",
+      s"INSERT INTO t $Joined",
+      s"CREATE TABLE t USING parquet AS $Joined",
+      s"CREATE STREAMING TABLE t AS $Joined",
+      s"CREATE FLOW f AS INSERT INTO t BY NAME $Joined",
+      s"CACHE TABLE t AS $Joined",
+      s"SELECT * FROM x WHERE EXISTS ($Joined)",
+      s"SELECT ($Joined) FROM x",
+      s"$Joined UNION ALL SELECT 1",
+      "SELECT v FROM IDENTIFIER('o') JOIN IDENTIFIER('d') AS d WITHIN 5s ON true WITHIN 6s",
+      "SELECT v FROM o TABLESAMPLE (10 ROWS) JOIN d TABLESAMPLE (10 ROWS) AS x WITHIN 5s ON true WITHIN 6s",
+      "SELECT v FROM o JOIN (VALUES (1), (2) AS d (n)) WITHIN 5s USING (n) WITHIN 6s",
+      "SELECT v FROM o JOIN f(TABLE(d)) AS d WITHIN 5s USING (n) WITHIN 6s",
+      "SELECT v FROM o JOIN (d JOIN e ON d.id = (SELECT max(id) FROM x)) WITHIN 5s ON o.id = d.id WITHIN 6s WHERE v > 0",
+      s"BEGIN IF true THEN $Joined; END IF; END"
+    )) test(s"both clauses are found in: $statement") {
+    val parser = new ClauseParser(SqlText(statement))
+    parser.parsePlan(statement)
+    assert(parser.claimed.map(_.tokens.map(_.getText).mkString(" ")) == Seq("WITHIN 5s", "WITHIN 6s"))
+  }
+
+  test("the body of a function keeps its clause") {
+    val body = "SELECT o.v FROM o JOIN d ON o.id = d.id WITHIN 5s"
+    val plan = ours.parsePlan(s"CREATE TEMPORARY FUNCTION f() RETURNS TABLE (v INT) RETURN $body")
+    assert(plan.toString.contains(body), plan)
+  }
 }

@@ -66,7 +66,7 @@ final private[streamjoin] case class IntervalJoinExec(
   override def ordinal: Int = join.ordinal
 
   override protected def firstPartitions(stores: Int): Int =
-    join.routing.firstPartitions(stores, sparkContext.defaultParallelism)
+    join.routing.partitions.number(stores, sparkContext.defaultParallelism)
 
   override def requiredChildDistribution: Seq[Distribution] = join.routing match {
     case Routing.ByKey => Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))

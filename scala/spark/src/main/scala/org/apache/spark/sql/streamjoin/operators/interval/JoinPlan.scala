@@ -2,26 +2,18 @@ package org.apache.spark.sql.streamjoin.operators.interval
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.analysis.AwaitedKeys
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
 
 import streamjoin.core.{JoinType, Side, TimeBounds}
 
 /** How the rows of both inputs come together. */
 sealed private[streamjoin] trait Routing {
-
-  /**
-   * With how many partitions the join begins.
-   *
-   * @param stores
-   *   the number for Spark's own operators
-   * @param parallelism
-   *   how many tasks run at once
-   */
-  def firstPartitions(stores: Int, parallelism: Int): Int = this match {
-    case Routing.ByKey => stores
+  def partitions: FirstPartitions = this match {
+    case Routing.ByKey => FirstPartitions.AsStores
     // Rows that go to every task go to no more than can run at once.
-    case _: Routing.Spread => math.min(stores, parallelism)
-    case Routing.OneTask => 1
+    case _: Routing.Spread => FirstPartitions.AtOnce
+    case Routing.OneTask => FirstPartitions.One
   }
 }
 

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.operators.order
 
 import org.apache.spark.sql.streamjoin.analysis.AwaitedKeys
-import org.apache.spark.sql.streamjoin.operators.interval.Routing
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
 import streamjoin.core.Watermark
@@ -26,8 +26,8 @@ import streamjoin.core.Watermark
  *   where that is not known
  * @param span
  *   for how long rows wait, beside the delays of the watermarks, in microseconds
- * @param routing
- *   of the join right below, in whose tasks the rows can stay
+ * @param below
+ *   the partitions of an operator of ours right below, in which the rows can stay
  */
 final private[streamjoin] case class OrderPlan(
     ordinal: Int,
@@ -35,7 +35,7 @@ final private[streamjoin] case class OrderPlan(
     center: Option[OrderPlan.Center],
     behind: IndexedSeq[Option[Long]],
     span: Long,
-    routing: Option[Routing],
+    below: Option[FirstPartitions],
     awaited: AwaitedKeys = AwaitedKeys.none
 ) {
 

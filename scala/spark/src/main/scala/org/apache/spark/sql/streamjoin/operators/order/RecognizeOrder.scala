@@ -10,8 +10,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
   WatermarkLineage
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoin
-import org.apache.spark.sql.streamjoin.plans.RowtimeOrder
+import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
@@ -34,23 +33,21 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
     }
 
   /** Of a window join nothing but projections and filters is between. */
-  private def joinBelow(order: RowtimeOrder): Option[IntervalJoin] =
-    if (order.ofJoin) order.child.collectFirst { case join: IntervalJoin => join } else None
+  private def joinBelow(order: RowtimeOrder): Option[StatefulNode] =
+    if (order.ofJoin) order.child.collectFirst { case join: StatefulNode => join } else None
 
   private def aboveJoin(
       order: RowtimeOrder,
-      join: IntervalJoin,
+      join: StatefulNode,
       ordinal: Int,
       lineage: WatermarkLineage
   ): Recognition = {
-    val bounds = join.plan.bounds.tightest
-    val reached = bounds.flatMap(bound => Seq(bound.out, bound.in)).distinct.map(join.plan.watermarks)
+    val reached = join.evictedBy
     val center = for {
       column <- order.center
-      key = join.times.indexWhere(_.exprId == column.exprId) if key >= 0
-    } yield OrderPlan.Center(join.ordinal, key, join.plan.watermarks(key), reached)
-    val time =
-      center.fold[ColumnWatermark](ColumnWatermark.Smallest(reached))(c => join.plan.outputWatermark(c.key))
+      (key, own) <- join.received(column)
+    } yield OrderPlan.Center(join.ordinal, key, own, reached)
+    val time = order.center.flatMap(join.outputWatermark).getOrElse(ColumnWatermark.Smallest(reached))
     Recognition.Found(found(order, ordinal, time, center, lineage))
   }
 
@@ -84,15 +81,15 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       center,
       behind(order, times),
       order.span,
-      rightBelow(order.child).map(_.plan.routing)
+      partitionsBelow(order.child)
     )
     StreamOrder(order.child, times, plan)
   }
 
-  private def rightBelow(plan: LogicalPlan): Option[IntervalJoin] = plan match {
-    case join: IntervalJoin => Some(join)
-    case Project(_, child) => rightBelow(child)
-    case Filter(_, child) => rightBelow(child)
+  private def partitionsBelow(plan: LogicalPlan): Option[FirstPartitions] = plan match {
+    case node: StatefulNode => node.partitions
+    case Project(_, child) => partitionsBelow(child)
+    case Filter(_, child) => partitionsBelow(child)
     case _ => None
   }
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 /**
@@ -34,6 +34,14 @@ final private[streamjoin] case class StreamOrder(child: LogicalPlan, times: Seq[
 
   override def outputWatermarksForSpark: Seq[ColumnWatermark] =
     plan.awaited.forSpark(times.indices, plan.outputWatermark)
+
+  override def evictedBy: Seq[ColumnWatermark] = Seq(plan.time)
+
+  override def received(column: Attribute): Option[(Int, ColumnWatermark)] =
+    Option.when(column.exprId == times.head.exprId)(0 -> plan.time)
+
+  /** The part of time that a task has is another one in every batch. */
+  override def partitions: Option[FirstPartitions] = None
 
   override def awaiting(lags: Map[Int, Long]): StreamOrder =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))

@@ -21,6 +21,7 @@ import org.apache.spark.sql.streamjoin.operators.{
   StatefulNodeExec,
   WholeRow
 }
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 import org.apache.spark.sql.types.StructType
@@ -58,11 +59,10 @@ final private[streamjoin] case class StreamOrderExec(
   override def ordinal: Int = plan.ordinal
 
   override protected def firstPartitions(stores: Int): Int =
-    plan.routing.fold(stores)(_.firstPartitions(stores, sparkContext.defaultParallelism))
+    plan.below.getOrElse(FirstPartitions.AsStores).number(stores, sparkContext.defaultParallelism)
 
   override def requiredChildDistribution: Seq[Distribution] =
-    // The join has as many tasks, and the same row in the same one in every attempt.
-    if (plan.routing.isDefined) Seq(UnspecifiedDistribution)
+    if (plan.below.isDefined) Seq(UnspecifiedDistribution)
     else Seq(StatefulOpClusteredDistribution(WholeRow.hashed(child.output), numPartitions))
 
   override def outputPartitioning: Partitioning = UnknownPartitioning(numPartitions)
