@@ -97,7 +97,8 @@ class SparkTextsSuite extends AnyFunSuite {
 
   private val Joined = "SELECT o.v FROM o JOIN d WITHIN 5s ON o.id = d.id WITHIN 6s"
 
-  for (statement <- Seq(
+  for (
+    statement <- Seq(
       s"EXPLAIN EXTENDED $Joined",
       s"INSERT INTO t $Joined",
       s"CREATE TABLE t USING parquet AS $Joined",
@@ -113,7 +114,8 @@ class SparkTextsSuite extends AnyFunSuite {
       "SELECT v FROM o JOIN f(TABLE(d)) AS d WITHIN 5s USING (n) WITHIN 6s",
       "SELECT v FROM o JOIN (d JOIN e ON d.id = (SELECT max(id) FROM x)) WITHIN 5s ON o.id = d.id WITHIN 6s WHERE v > 0",
       s"BEGIN IF true THEN $Joined; END IF; END"
-    )) test(s"both clauses are found in: $statement") {
+    )
+  ) test(s"both clauses are found in: $statement") {
     val parser = new ClauseParser(SqlText(statement))
     parser.parsePlan(statement)
     assert(parser.claimed.map(_.tokens.map(_.getText).mkString(" ")) == Seq("WITHIN 5s", "WITHIN 6s"))
