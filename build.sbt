@@ -53,6 +53,9 @@ val tests = Seq(
   "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
 )
 
+// The texts of Spark's own SQL tests. Not on the class path: Spark would find its test classes there.
+val SparkTexts = config("sparkTexts").hide
+
 lazy val core = (project in file("scala/core")).settings(
   name := "streamjoin-core",
   libraryDependencies ++= tests
@@ -65,10 +68,13 @@ lazy val spark = (project in file("scala/spark"))
     name := s"streamjoin-spark$sparkLine",
     moduleName := name.value,
     libraryDependencies ++= Seq(
-      "org.apache.spark" %% "spark-sql" % sparkVersion % Provided
+      "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
+      ("org.apache.spark" %% "spark-sql" % sparkVersion % SparkTexts).classifier("tests").intransitive()
     ) ++ tests,
+    ivyConfigurations += SparkTexts,
     Test / fork := true,
     Test / javaOptions ++= sparkJvmOptions,
+    Test / javaOptions += s"-Dstreamjoin.sparkTexts=${update.value.select(configurationFilter(SparkTexts.name)).head}",
     Test / parallelExecution := false,
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oD"),
     Test / baseDirectory := (ThisBuild / baseDirectory).value,

@@ -288,7 +288,11 @@ def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 def test_a_session_of_spark_connect() -> None:
     session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    refused("STREAMJOIN_SPARK_CONNECT", "df.join, SQL and sj.join work here", lambda: sj.check(session))
+    refused(
+        "STREAMJOIN_SPARK_CONNECT",
+        "sj.bounds and sj.late_rows work here",
+        lambda: sj.check(session),
+    )
 
 
 def test_without_pyspark_the_import_says_what_to_install(python: Run) -> None:

@@ -4,14 +4,15 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import checked_entry, expect, no_answer
+from streamjoin.jvm import checked_entry, expect, is_connect, no_answer
+from streamjoin.sql import ask
 
 
 def bounds(df: DataFrame) -> DataFrame:
     """Return the time bounds of every join of streams in a streaming DataFrame.
 
     Args:
-        df: A streaming DataFrame of a classic session. It is analysed, not started.
+        df: A streaming DataFrame. It is analysed, not started.
 
     Returns:
         A batch DataFrame, a row for each join, input and bound: ``join`` (its number, from the inputs up), ``side``
@@ -28,7 +29,7 @@ def bounds(df: DataFrame) -> DataFrame:
     """
     expect(DataFrame, df, "sj.bounds", "the streaming DataFrame with the joins, before writeStream")
     spark = df.sparkSession
-    found = checked_entry(spark)
+    found = None if is_connect(df) else checked_entry(spark)
     if not df.isStreaming:
         raise StreamJoinError(
             "STREAMJOIN_NOT_A_STREAM",
@@ -37,6 +38,8 @@ def bounds(df: DataFrame) -> DataFrame:
             found="this one is a batch, whose joins keep no state",
             advice="Pass the DataFrame of the streaming query, before writeStream.",
         )
+    if found is None:
+        return ask(spark, "SELECT * FROM sj_bounds(TABLE({df}))", df=df)
     try:
         return DataFrame(found.bounds(df._jdf), spark)
     except Py4JError as error:  # PySpark has already made Spark's own errors into Python's

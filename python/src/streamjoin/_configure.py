@@ -21,7 +21,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     these two on the builder before, not after. No JVM is started.
 
     Args:
-        builder: ``SparkSession.builder``, with or without settings.
+        builder: ``SparkSession.builder``, with or without settings; also with ``remote("local[2]")``, which
+            starts a Spark Connect server in this process.
 
     Returns:
         The same builder. If a session with the extension runs already, unchanged.

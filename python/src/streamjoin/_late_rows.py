@@ -1,11 +1,14 @@
 """The rows that a query has dropped as late."""
 
+from typing import Any, cast
+
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.jvm import checked_entry, is_connect, no_answer
+from streamjoin.sql import ask
 
 
 def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
@@ -16,7 +19,7 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
     ``spark.streamjoin.lateRows.maxAge``, and the oldest beyond ``spark.streamjoin.lateRows.maxBytes``, are removed.
 
     Args:
-        query: A streaming query of this session, running or stopped.
+        query: A streaming query of this session, running or stopped; over Spark Connect, a running one.
         streaming: Return a stream, which goes on as rows are dropped, and not the table of those up to the last
             committed batch.
 
@@ -27,15 +30,13 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
         ``from_json``; times in UTC).
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_SPARK_CONNECT``, or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_LATE_ROWS_NOT_KEPT``.
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_LATE_ROWS_NOT_KEPT``; over Spark Connect
+            ``STREAMJOIN_TABLE_FUNCTION``, if the query does not run.
     """
     if is_connect(query):
-        raise StreamJoinError(
-            "STREAMJOIN_SPARK_CONNECT",
-            call="sj.late_rows",
-            advice="Read the folder late-rows in the query's checkpoint with spark.read.json.",
-        )
+        stream = "STREAM " if streaming else ""
+        return ask(cast(Any, query)._session, f"SELECT * FROM {stream}sj_late_rows('{query.id}')")
     if not isinstance(query, StreamingQuery):
         raise StreamJoinError(
             "STREAMJOIN_NOT_A_STREAM",

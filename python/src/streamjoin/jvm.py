@@ -91,8 +91,8 @@ def checked_entry(spark: SparkSession) -> Any:
         raise StreamJoinError(
             "STREAMJOIN_SPARK_CONNECT",
             call="This function",
-            advice="Call it in a classic session. df.join, SQL and sj.join work here, if the server was started with "
-            f"`--jars <the streamjoin jar> --conf spark.sql.extensions={EXTENSION}`.",
+            advice="Call it in a classic session. df.join, SQL, sj.join, sj.bounds and sj.late_rows work here, if the "
+            f"server was started with `--jars <the streamjoin jar> --conf spark.sql.extensions={EXTENSION}`.",
         )
     found = entry(spark._jvm, spark.version)
     try:

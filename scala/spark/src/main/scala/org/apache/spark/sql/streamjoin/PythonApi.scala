@@ -4,19 +4,12 @@ import java.util.Properties
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.hadoop.fs.Path
-
 import org.apache.spark.sql.catalyst.plans.logical.{Join, Project}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.runtime.{StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.analysis.{InputName, WindowJoin}
-import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.operators.LateRows
-import org.apache.spark.sql.streamjoin.operators.interval.{IntervalJoin, JoinNames}
+import org.apache.spark.sql.streamjoin.analysis.WindowJoin
 import org.apache.spark.sql.streamjoin.plans.RowtimeOrder
-import org.apache.spark.sql.streamjoin.rules.{OptimizedQuery, PrepareStreamingQuery, RecognizeJoins}
-import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
+import org.apache.spark.sql.streamjoin.rules.{BoundsOfQuery, LateRowsOfQuery, RecognizeJoins}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -48,33 +41,13 @@ object PythonApi {
 
   /**
    * The rows that the joins of a query have dropped as late, as a table or as a stream. See
-   * [[LateRows.Schema]].
+   * [[operators.LateRows.Schema]].
    *
    * @throws org.apache.spark.sql.AnalysisException
    *   where the query does not keep them
    */
-  def lateRows(session: SparkSession, query: StreamingQuery, streaming: Boolean): DataFrame = {
-    val execution = query match {
-      case wrapper: StreamingQueryWrapper => wrapper.streamingQuery
-      case other => other.asInstanceOf[StreamExecution]
-    }
-    val folder = LateRows.folder(new Path(execution.resolvedCheckpointRoot))
-    val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
-    // Of a new query the first batch makes it, which comes with the first rows.
-    if (
-      query.isActive && execution.sparkSessionForStream.sessionState.conf.getConf(
-        StreamJoinConf.LateRows
-      ) == StreamJoinConf.Keep
-    )
-      LateRows.prepare(folder, hadoopConf)
-    if (!LateRows.areIn(folder, hadoopConf))
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_LATE_ROWS_NOT_KEPT",
-        "checkpoint" -> execution.resolvedCheckpointRoot
-      )
-    val rows = LateRows.read(folder, session, streaming)
-    if (streaming) rows else rows.where(s"batch <= ${execution.commitLog.getLatestBatchId().getOrElse(-1L)}")
-  }
+  def lateRows(session: SparkSession, query: StreamingQuery, streaming: Boolean): DataFrame =
+    LateRowsOfQuery.of(session, query, streaming)
 
   /**
    * A join with a window over one input, in the order of rowtime.
@@ -117,11 +90,6 @@ object PythonApi {
     )
   }
 
-  private val BoundsSchema: StructType =
-    Seq("side", "input", "column", "bound", "keeps", "conjunct", "origin").foldLeft(
-      new StructType().add("join", IntegerType, nullable = false)
-    )(_.add(_, StringType, nullable = false))
-
   /**
    * The time bounds of every join of two streams in a DataFrame, a row each: the number of the
    * join, from the inputs up, the side whose rows the bound keeps, what the user calls that input,
@@ -133,22 +101,10 @@ object PythonApi {
    *   for a join that `start()` would refuse
    */
   def bounds(df: Dataset[Row]): DataFrame = {
-    val plan = PrepareStreamingQuery.visible(df.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed)
-    val inputs = InputName.of(plan)
-    val rows = for {
-      join <- OptimizedQuery.nodes(plan, df.sparkSession).collect { case join: IntervalJoin => join }
-      names = JoinNames.of(join.plan, join.times, join.left.output, join.right.output, inputs)
-      words <- names.bounds(join.plan, join.times)
-    } yield Row(
-      join.plan.ordinal + 1,
-      words.side.name,
-      words.input,
-      words.column,
-      words.bound,
-      words.keeps,
-      words.conjunct,
-      words.origin
+    val analyzed = df.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed
+    df.sparkSession.createDataFrame(
+      BoundsOfQuery.rows(analyzed, df.sparkSession).asJava,
+      BoundsOfQuery.Schema
     )
-    df.sparkSession.createDataFrame(rows.asJava, BoundsSchema)
   }
 }

@@ -1,13 +1,23 @@
 package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.streamjoin.rules.{
+  AnswerBounds,
   CheckCheckpoint,
   PrepareStreamingQuery,
   PushFilters,
+  ReadBounds,
+  ReadLateRows,
   RecognizeJoins,
   RestoreJoins,
   StreamJoinStrategy,
   UseLocalFiles
+}
+import org.apache.spark.sql.streamjoin.sql.{
+  AttachClauses,
+  ReadImposeOrder,
+  ResolveClauses,
+  ResolveImposeOrder,
+  StreamJoinParser
 }
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
@@ -18,6 +28,18 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
  */
 final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    // SQL: the clauses that Spark's parser does not know.
+    extensions.injectParser((_, other) => new StreamJoinParser(other))
+    // SQL: they move to their joins before anything is resolved, and become conditions after.
+    extensions.injectHintResolutionRule(_ => AttachClauses)
+    extensions.injectResolutionRule(_ => ResolveClauses)
+    // SQL: IMPOSE_ORDER, before Spark looks for a function of that name.
+    extensions.injectHintResolutionRule(ReadImposeOrder(_))
+    extensions.injectResolutionRule(_ => ResolveImposeOrder)
+    // SQL: sj_bounds and sj_late_rows. The query of sj_bounds is analyzed first.
+    extensions.injectHintResolutionRule(ReadBounds(_))
+    extensions.injectHintResolutionRule(ReadLateRows(_))
+    extensions.injectPostHocResolutionRule(AnswerBounds(_))
     // start(): refusals, and what Spark's checker need not see. The name of the injection point is
     // Spark's; the rule has nothing to do with hints, it has to run before ResolveWriteToStream.
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))

@@ -20,7 +20,11 @@ class PackagesSuite extends AnyFunSuite {
    * These stand beside the chain: what they may use, and the first package of the chain that may
    * use them.
    */
-  private val Beside = Map("state" -> (Set("base"), "operators"), "files" -> (Set("base"), "rules"))
+  private val Beside = Map(
+    "state" -> (Set("base"), "operators"),
+    "files" -> (Set("base"), "rules"),
+    "sql" -> (Set("base", "time", "plans", "analysis"), "rules")
+  )
 
   private val Import = """\s*import org\.apache\.spark\.sql\.streamjoin\.(.*)""".r
 

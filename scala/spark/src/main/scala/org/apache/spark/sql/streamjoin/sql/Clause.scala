@@ -1,0 +1,55 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+
+import streamjoin.core.JoinWindow
+
+/** A clause of ours, as it stands in a query. */
+sealed private[sql] trait Clause {
+
+  /** Its first words. */
+  def name: String
+
+  /** Its place in the query, as Spark shows it below an error. */
+  def where: String
+
+  override def toString: String = name
+}
+
+/** The limits of `right.time - left.time` in microseconds, both included. */
+final private[sql] case class Within(least: Long, greatest: Long, where: String) extends Clause {
+  override def name: String = "WITHIN"
+}
+
+/** A sliding window over the input that it follows. */
+final private[sql] case class Over(window: JoinWindow, where: String) extends Clause {
+  override def name: String = "OVER"
+}
+
+/** A clause whose operator does not exist yet. */
+final private[sql] case class NotYet(name: String, instead: String, where: String) extends Clause
+
+/** The input of a join with the clauses behind it, as the parser has it. */
+final private[sql] case class InputWithClauses(clauses: Seq[Clause], child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  override lazy val resolved: Boolean = false
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): InputWithClauses =
+    copy(child = newChild)
+}
+
+/**
+ * A join with the clauses of its inputs. The join is Spark's, so all of Spark's rules know it. It is
+ * not resolved before its clauses are, for they may add a column to what `*` stands for above it.
+ */
+final private[sql] case class JoinWithClauses(left: Seq[Clause], right: Seq[Clause], child: LogicalPlan)
+    extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  override lazy val resolved: Boolean = false
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): JoinWithClauses =
+    copy(child = newChild)
+}

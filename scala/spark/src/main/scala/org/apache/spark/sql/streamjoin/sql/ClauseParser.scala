@@ -1,0 +1,149 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import scala.collection.mutable
+
+import org.antlr.v4.runtime.{CommonTokenStream, ParserRuleContext, Token}
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.parser.SqlBaseParser.{JoinRelationContext, RelationContext}
+import org.apache.spark.sql.catalyst.parser.{
+  AbstractSqlParser,
+  ParameterLocation,
+  SqlBaseParser,
+  SqlBaseParserBaseListener,
+  SubstituteParmsAstBuilder
+}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.SparkSqlAstBuilder
+
+/**
+ * Parses one text with clauses of ours. Their tokens are hidden while Spark's parser reads the rest;
+ * the input of a join that a clause follows claims it. What is not claimed only looked like a clause
+ * (`sum(x) OVER (RANGE ...)`): it is shown again, and the text is parsed once more.
+ *
+ * It keeps what it finds: a text, a parser.
+ */
+final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
+  private val claims = new Claims
+  private var candidates = Seq.empty[FoundClause]
+
+  override val astBuilder: SparkSqlAstBuilder = new SparkSqlAstBuilder {
+    override protected def plan(tree: ParserRuleContext): LogicalPlan = {
+      val input = super.plan(tree)
+      claims.of(tree).flatMap(_.content.toOption) match {
+        case Seq() => input
+        case clauses => InputWithClauses(clauses, input)
+      }
+    }
+  }
+
+  /** Clauses that belong to a join. */
+  def claimed: Seq[FoundClause] = claims.all
+
+  /** The first error in the clauses. It must not be thrown while Spark's parser runs, which wraps it. */
+  def error: Option[AnalysisException] = claimed.flatMap(_.content.left.toOption).headOption
+
+  /** The text has words that nothing but a clause of ours begins with. */
+  def hasClauses: Boolean = claimed.nonEmpty || candidates.exists(_.position == Position.OfJoin)
+
+  /** The parameters of the text in their order, those in clauses of ours too. */
+  def parameters(command: String): Seq[ParameterLocation] = parse(command) { parser =>
+    val outside =
+      new SubstituteParmsAstBuilder().extractParameterLocations(parser.compoundOrSingleStatement())
+    val inside = claimed.flatMap { clause =>
+      clause.tokens.zip(clause.tokens.drop(1) :+ clause.last).collect {
+        case (mark, _) if mark.getType == SqlBaseParser.QUESTION => mark -> mark
+        case (mark, name) if mark.getType == SqlBaseParser.COLON => mark -> name
+      }
+    }
+    val locations = outside.namedParameterLocations.values.flatten ++ outside.positionalParameterLocations ++
+      inside.map { case (first, last) => ParameterLocation(first.getStartIndex, last.getStopIndex + 1) }
+    locations.toSeq.sortBy(_.start)
+  }
+
+  // Spark calls the function twice, for its fast way of parsing and for the slow one.
+  override protected def parse[T](command: String)(toResult: SqlBaseParser => T): T =
+    super.parse(command) { parser =>
+      val stream = parser.getTokenStream.asInstanceOf[CommonTokenStream]
+      candidates.foreach(_.show())
+      val tokens = Tokens.of(stream)
+      candidates = FoundClause.in(tokens, text)
+      parser.removeParseListener(claims)
+      parser.addParseListener(claims)
+      parseWith(candidates, stream, tokens, parser)(toResult)
+    }
+
+  private def parseWith[T](
+      hidden: Seq[FoundClause],
+      stream: CommonTokenStream,
+      tokens: Tokens,
+      parser: SqlBaseParser
+  )(
+      toResult: SqlBaseParser => T
+  ): T = {
+    hidden.foreach(_.hide())
+    claims.begin(hidden, stream, tokens.depthOf)
+    parser.reset()
+    val result = toResult(parser)
+    if (claims.all.size == hidden.size) result
+    else {
+      hidden.foreach(_.show())
+      parseWith(claims.all, stream, tokens, parser)(toResult)
+    }
+  }
+}
+
+/** Which input of a join each clause belongs to; known before Spark builds a plan of the input. */
+final private class Claims extends SqlBaseParserBaseListener {
+  private val inputs = mutable.LinkedHashMap.empty[FoundClause, ParserRuleContext]
+  // Each with the place of the token in front of it.
+  private var hidden = Seq.empty[(FoundClause, Int)]
+  private var depthOf: Token => Int = _ => 0
+
+  /** Before each run of Spark's parser. */
+  def begin(clauses: Seq[FoundClause], stream: CommonTokenStream, depth: Token => Int): Unit = {
+    inputs.clear()
+    depthOf = depth
+    hidden = clauses.map { clause =>
+      val before = (clause.first.getTokenIndex - 1 to 0 by -1)
+        .find(at => stream.get(at).getChannel == Token.DEFAULT_CHANNEL)
+      clause -> before.getOrElse(-1)
+    }
+  }
+
+  def all: Seq[FoundClause] = hidden.map(_._1).filter(inputs.contains)
+
+  def of(input: ParserRuleContext): Seq[FoundClause] = all.filter(inputs(_) eq input)
+
+  override def exitEveryRule(context: ParserRuleContext): Unit =
+    if (context.getStop != null) {
+      context match {
+        case join: JoinRelationContext if join.right != null => claim(join.right, join)
+        case relation: RelationContext if relation.relationPrimary != null =>
+          claim(relation.relationPrimary, relation.relationPrimary)
+        case _ =>
+      }
+      extend(context)
+    }
+
+  private def claim(input: ParserRuleContext, behind: ParserRuleContext): Unit =
+    for ((clause, before) <- hidden if !inputs.contains(clause)) {
+      val (first, last) = (input.getStart.getTokenIndex, input.getStop.getTokenIndex)
+      val belongs = clause.position match {
+        case Position.OfJoin => before == last || before == behind.getStop.getTokenIndex
+        case Position.OfInput => first <= before && before <= last && clause.depth == depthOf(input.getStart)
+      }
+      if (belongs) inputs(clause) = input
+    }
+
+  /** What ends in front of a clause ends behind it: a view keeps the text of its query. */
+  private def extend(context: ParserRuleContext): Unit =
+    if (context.getStart.getTokenIndex <= context.getStop.getTokenIndex)
+      hidden
+        .collect {
+          case (clause, before) if inputs.contains(clause) && before == context.getStop.getTokenIndex =>
+            clause.last
+        }
+        .maxByOption(_.getTokenIndex)
+        .foreach(context.stop = _)
+}

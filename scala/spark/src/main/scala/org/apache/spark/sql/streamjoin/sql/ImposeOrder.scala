@@ -1,0 +1,91 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import java.util.UUID
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.{
+  UnresolvedAttribute,
+  UnresolvedFunction,
+  UnresolvedTableValuedFunction
+}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.types.{StringType, TimestampType}
+import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
+
+/**
+ * `IMPOSE_ORDER(TABLE(t), DESCRIPTOR(ts), INTERVAL 10 SECONDS)`: a watermark on the column, as
+ * `withWatermark` has it.
+ *
+ * @param column
+ *   its name
+ * @param lag
+ *   resolved by Spark
+ */
+final private[sql] case class ImposeOrder(column: Seq[String], lag: Expression, child: LogicalPlan)
+    extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  override lazy val resolved: Boolean = false
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): ImposeOrder = copy(child = newChild)
+
+  def watermark: EventTimeWatermark = {
+    import ImposeOrder.Function.refused
+    val time = child.resolve(column, conf.resolver) match {
+      case Some(found: Attribute) => found
+      case Some(_) =>
+        throw refused(s"takes a column, and ${column.mkString(".")} is a field of one", this)
+      case None =>
+        val columns = child.output.map(_.name).mkString(", ")
+        throw refused(s"finds no column ${column.mkString(".")} among $columns", this)
+    }
+    if (time.dataType != TimestampType)
+      throw refused(
+        s"takes a column of type TIMESTAMP, and ${time.name} is ${time.dataType.sql}; cast it in a subquery",
+        this
+      )
+    Duration.micros(lag) match {
+      case Left(reason) => throw refused(s"takes a constant lag, and of this one $reason", lag)
+      case Right(micros) if micros < 0 => throw refused("takes a lag that is not negative", lag)
+      case Right(micros) =>
+        EventTimeWatermark(UUID.randomUUID(), time, new CalendarInterval(0, 0, micros), child)
+    }
+  }
+}
+
+private[sql] object ImposeOrder {
+  val Function: TableFunction = TableFunction(
+    "IMPOSE_ORDER",
+    "IMPOSE_ORDER(TABLE(orders), DESCRIPTOR(order_time), INTERVAL 10 SECONDS)"
+  )
+  import Function.refused
+
+  def of(call: UnresolvedTableValuedFunction): ImposeOrder = call.functionArgs match {
+    case Seq(table, column, lag) => ImposeOrder(name(column), lag, Function.table(table))
+    case arguments => throw refused(s"takes three arguments, and not ${arguments.size}", call)
+  }
+
+  private def name(column: Expression): Seq[String] = column match {
+    case UnresolvedFunction(Seq(descriptor), Seq(name: UnresolvedAttribute), _, _, _, _, _)
+        if descriptor.equalsIgnoreCase("descriptor") =>
+      name.nameParts
+    case Literal(name: UTF8String, _: StringType) => Seq(name.toString)
+    case other => throw refused(s"takes a column as DESCRIPTOR(ts) or 'ts', and not ${other.sql}", other)
+  }
+}
+
+/** The call of the function, before Spark looks it up. */
+final private[streamjoin] case class ReadImposeOrder(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
+    case call: UnresolvedTableValuedFunction if ImposeOrder.Function.isCalledBy(call, session) =>
+      ImposeOrder.of(call)
+  }
+}
+
+private[streamjoin] object ResolveImposeOrder extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
+    case order: ImposeOrder if order.childrenResolved && order.lag.resolved => order.watermark
+  }
+}

@@ -1,0 +1,139 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.streamjoin.analysis.WindowJoin
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.types.DayTimeIntervalType
+
+import streamjoin.core.{JoinWindows, Side}
+
+/**
+ * Clauses move from the inputs to their join, before anything is resolved. What is left then belongs
+ * to no join.
+ */
+private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val attached = plan.resolveOperatorsUp {
+      case join @ Join(Clauses(leftClauses, left), Clauses(rightClauses, right), _, _, _)
+          if leftClauses.nonEmpty || rightClauses.nonEmpty =>
+        check(leftClauses, rightClauses)
+        val plain = join.copy(left = left, right = right)
+        plain.copyTagsFrom(join)
+        JoinWithClauses(leftClauses, rightClauses, plain)
+    }
+    attached.foreach {
+      case InputWithClauses(clauses, _) =>
+        throw refused(clauses.head, "it does not stand at an input of a join")
+      case _ =>
+    }
+    attached
+  }
+
+  private object Clauses {
+    def unapply(input: LogicalPlan): Some[(Seq[Clause], LogicalPlan)] = input match {
+      case InputWithClauses(clauses, child) => Some((clauses, child))
+      case other => Some((Nil, other))
+    }
+  }
+
+  private def check(left: Seq[Clause], right: Seq[Clause]): Unit = {
+    (left ++ right).collectFirst { case unknown: NotYet =>
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_NOT_YET",
+        "clause" -> unknown.name,
+        "instead" -> unknown.instead,
+        "where" -> unknown.where
+      )
+    }
+    left.collectFirst { case within: Within =>
+      throw refused(within, "it stands behind the left input of the join, and belongs behind the right one")
+    }
+    Seq(left, right).flatMap(_.groupBy(_.name).values).find(_.size > 1).foreach { same =>
+      throw refused(same(1), s"there are two ${same.head.name} at one place")
+    }
+  }
+
+  private def refused(clause: Clause, reason: String) = StreamJoinErrors.analysis(
+    "STREAMJOIN_CLAUSE",
+    "clause" -> clause.name,
+    "reason" -> reason,
+    "where" -> clause.where
+  )
+}
+
+/**
+ * A join with clauses becomes one with time bounds, once Spark has resolved it: by then it is a plain
+ * join also where it was written with `USING` or `NATURAL`.
+ */
+private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
+    case JoinWithClauses(left, right, join: Join) if join.resolved => bounded(join, left, right)
+    case JoinWithClauses(left, right, columns @ Project(list, join: Join)) if columns.resolved =>
+      val child = bounded(join, left, right)
+      val added = child.output.filterNot(join.outputSet.contains)
+      val project = columns.copy(projectList = list ++ added, child = child)
+      project.copyTagsFrom(columns)
+      project
+  }
+
+  private def bounded(join: Join, left: Seq[Clause], right: Seq[Clause]): LogicalPlan = {
+    val times = Side.both.map(side => side -> timeOf(join, side, (left ++ right).head)).toMap
+    val within = right.collect { case Within(least, greatest, _) =>
+      val (leftTime, rightTime) = (times(Side.Left), times(Side.Right))
+      And(
+        GreaterThanOrEqual(rightTime, later(leftTime, least)),
+        GreaterThanOrEqual(leftTime, later(rightTime, -greatest))
+      )
+    }
+    val windows = Side.both
+      .zip(Seq(left, right))
+      .flatMap { case (side, clauses) =>
+        clauses.collect { case Over(window, _) => side -> window }
+      }
+      .toMap
+    val plain = join.copy(condition = (join.condition ++ within).reduceOption[Expression](And(_, _)))
+    plain.copyTagsFrom(join)
+    if (windows.isEmpty) plain else WindowJoin.of(plain, JoinWindows(windows), times)
+  }
+
+  private def later(time: Attribute, micros: Long): Expression =
+    if (micros == 0) time
+    else TimestampAddInterval(time, Literal(micros, DayTimeIntervalType()), Some(conf.sessionLocalTimeZone))
+
+  private def timeOf(join: Join, side: Side, clause: Clause): Attribute = {
+    val input = if (side == Side.Left) join.left else join.right
+    if (!input.isStreaming) throw noStream(side, clause)
+    EventTime.of(input.output).distinctBy(_.exprId) match {
+      case Seq(one) => one
+      case columns => throw notOne(side, clause, columns)
+    }
+  }
+
+  private def noStream(side: Side, clause: Clause): AnalysisException = StreamJoinErrors.analysis(
+    "STREAMJOIN_NOT_A_STREAM",
+    "call" -> clause.name,
+    "wanted" -> "two streams",
+    "found" -> s"the ${side.name} input is none",
+    "advice" -> s"Write the bound as a condition in ON or WHERE.\n${clause.where}"
+  )
+
+  private def notOne(side: Side, clause: Clause, columns: Seq[Attribute]): AnalysisException = {
+    val found =
+      if (columns.isEmpty) "none" else s"${columns.size}: ${columns.map(_.qualifiedName).mkString(", ")}"
+    val advice =
+      if (columns.isEmpty)
+        "Mark one by withWatermark, or in SQL by `WATERMARK t DELAY OF INTERVAL 10 SECONDS` behind the table's name."
+      else "Write the bound as a condition in ON, or leave the other columns out of the input by a subquery."
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_EVENT_TIME",
+      "call" -> clause.name,
+      "side" -> side.name,
+      "found" -> found,
+      "advice" -> s"$advice\n${clause.where}"
+    )
+  }
+}

@@ -1,0 +1,45 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
+import org.apache.spark.sql.catalyst.expressions.{Expression, FunctionTableSubqueryArgumentExpression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.trees.WithOrigin
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+
+/**
+ * A table function of ours, known by its name. Its call is taken before Spark looks the name up.
+ *
+ * @param example
+ *   how to call it
+ */
+final private[streamjoin] case class TableFunction(name: String, example: String) {
+
+  /** A function of that name that the user has made goes first. */
+  def isCalledBy(call: UnresolvedTableValuedFunction, session: SparkSession): Boolean = call.name match {
+    case Seq(called) =>
+      called.equalsIgnoreCase(name) &&
+      !session.asInstanceOf[ClassicSession].sessionState.catalog.functionExists(FunctionIdentifier(called))
+    case _ => false
+  }
+
+  /** The query in `TABLE(...)`. */
+  def table(argument: Expression): LogicalPlan = argument match {
+    case table: FunctionTableSubqueryArgumentExpression
+        if !table.hasRepartitioning && table.orderByExpressions.isEmpty =>
+      table.plan
+    case _: FunctionTableSubqueryArgumentExpression =>
+      throw refused("takes a table as it is, neither partitioned nor ordered", argument)
+    case other => throw refused(s"takes a table first, and not ${other.sql}", other)
+  }
+
+  def refused(problem: String, at: WithOrigin): AnalysisException = StreamJoinErrors.analysis(
+    "STREAMJOIN_TABLE_FUNCTION",
+    "call" -> name,
+    "problem" -> problem,
+    "example" -> example,
+    "where" -> at.origin.getQueryContext.map(_.summary).mkString
+  )
+}

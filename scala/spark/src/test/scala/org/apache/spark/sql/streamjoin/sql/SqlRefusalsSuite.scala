@@ -1,0 +1,158 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.streamjoin.SqlTest
+
+/** What is refused in SQL, with which words, and where the arrows point. */
+class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
+
+  private val duration = "STREAMJOIN_DURATION"
+
+  private case class Case(query: String, condition: String, at: String, words: String*)
+
+  private def within(clause: String, at: String, words: String*) =
+    Case(s"SELECT o.v FROM o JOIN d $clause ON o.id = d.id", duration, at, words :+ "WITHIN 5s": _*)
+
+  private def over(inside: String, words: String*) =
+    Case(
+      s"SELECT o.v FROM o JOIN d OVER ($inside) AS x ON o.id = x.id",
+      duration,
+      s"OVER ($inside)",
+      words :+ "OVER (RANGE INTERVAL '10' MINUTE FOLLOWING)": _*
+    )
+
+  private val clause = "STREAMJOIN_CLAUSE"
+  private val stream = "STREAMJOIN_NOT_A_STREAM"
+  private val time = "STREAMJOIN_EVENT_TIME"
+  private val order = "STREAMJOIN_TABLE_FUNCTION"
+  private val later = "STREAMJOIN_NOT_YET"
+
+  private val cases = Seq(
+    within("WITHIN 5 parsecs", "WITHIN 5 parsecs", "parsecs is no unit", "ms, s, m, h or d"),
+    within("WITHIN 5parsecs", "WITHIN 5parsecs", "parsecs is no unit"),
+    within("WITHIN '5 parsecs'", "WITHIN '5 parsecs'", "parsecs is no unit"),
+    within("WITHIN INTERVAL 5 PARSECS", "WITHIN INTERVAL 5 PARSECS", "PARSECS is no unit"),
+    within("WITHIN 5", "WITHIN 5", "no unit"),
+    within("WITHIN 1 MONTH", "WITHIN 1 MONTH", "months and years varies"),
+    within("WITHIN INTERVAL '1' YEAR", "WITHIN INTERVAL '1' YEAR", "months and years varies"),
+    within("WITHIN INTERVAL 1 MONTH 1 DAY", "WITHIN INTERVAL 1 MONTH 1 DAY"),
+    within("WITHIN -5s", "WITHIN -5s", "negative"),
+    within("WITHIN INTERVAL -5 SECONDS", "WITHIN INTERVAL -5 SECONDS", "negative"),
+    within("WITHIN BETWEEN 5s AND 1s", "WITHIN BETWEEN 5s AND 1s", "lower limit"),
+    within("WITHIN BETWEEN 5s AND 1 MONTH", "WITHIN BETWEEN 5s AND 1 MONTH", "varies"),
+    over("ROWS 10 PRECEDING", "counted"),
+    over("RANGE INTERVAL '0' MINUTE FOLLOWING", "no length"),
+    over("RANGE INTERVAL '-10' MINUTE FOLLOWING", "no length"),
+    over("RANGE INTERVAL '1' MONTH FOLLOWING", "varies"),
+    over("RANGE UNBOUNDED PRECEDING", "one duration"),
+    over("RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW", "one duration"),
+    over("RANGE INTERVAL '10' MINUTE", "one duration"),
+    Case("SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = d.id WITHIN 6s", clause, "WITHIN 6s", "two WITHIN"),
+    Case("SELECT 1 FROM o JOIN d WITHIN 5s WITHIN 5s USING (id)", clause, "WITHIN 5s", "two WITHIN"),
+    Case("SELECT 1 FROM o WITHIN 5s JOIN d ON o.id = d.id", clause, "WITHIN 5s", "left input"),
+    Case("SELECT 1 FROM o WITHIN 5s", clause, "WITHIN 5s", "at an input of a join"),
+    Case("SELECT 1 FROM o OVER (RANGE 5s PRECEDING) AS x", clause, "OVER (RANGE 5s PRECEDING)", "of a join"),
+    Case("SELECT 1 FROM o, LATERAL (SELECT o.id) WITHIN 5s", clause, "WITHIN 5s", "of a join"),
+    Case(
+      "SELECT 1 FROM batch b JOIN batch c WITHIN 5s ON b.id = c.id",
+      stream,
+      "WITHIN 5s",
+      "left input is none"
+    ),
+    Case("SELECT 1 FROM o JOIN batch c WITHIN 5s ON o.id = c.id", stream, "WITHIN 5s", "right input is none"),
+    Case(
+      "SELECT 1 FROM o JOIN batch OVER (RANGE 5s FOLLOWING) c ON o.id = c.id",
+      stream,
+      "OVER (RANGE 5s FOLLOWING)",
+      "OVER takes two streams"
+    ),
+    Case(
+      "SELECT 1 FROM raw JOIN d WITHIN 5s ON raw.id = d.id",
+      time,
+      "WITHIN 5s",
+      "left one has none",
+      "WATERMARK"
+    ),
+    Case(
+      "SELECT 1 FROM o JOIN d WITHIN 5s USING (id) JOIN r WITHIN 5s ON o.id = r.id",
+      time,
+      "WITHIN 5s",
+      "left one has 2: o.t, d.t",
+      "ON"
+    ),
+    Case(
+      "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t ON o.id = d.id",
+      later,
+      "FOR SYSTEM_TIME AS OF o.t"
+    ),
+    Case(
+      "SELECT 1 FROM o LEFT JOIN d FOR SYSTEM_TIME AS OF o.t AS x ON o.id = x.id",
+      later,
+      "FOR SYSTEM_TIME AS OF o.t"
+    ),
+    Case(
+      "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.t) ON o.id = d.id",
+      later,
+      "MATCH_CONDITION (o.t >= d.t)",
+      "ASOF JOIN"
+    ),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t))",
+      order,
+      "IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t))",
+      "three"
+    ),
+    Case("SELECT * FROM IMPOSE_ORDER(1, DESCRIPTOR(t), INTERVAL 1 SECOND)", order, "1", "table first"),
+    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), t, INTERVAL 1 SECOND)", order, "t", "DESCRIPTOR(ts)"),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 'u', INTERVAL 1 SECOND)",
+      order,
+      "",
+      "no column u among id, t, v"
+    ),
+    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 'v', INTERVAL 1 SECOND)", order, "", "v is INT"),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', INTERVAL -1 SECOND)",
+      order,
+      "INTERVAL -1 SECOND",
+      "negative"
+    ),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', INTERVAL 1 MONTH)",
+      order,
+      "INTERVAL 1 MONTH",
+      "varies"
+    ),
+    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', 5)", order, "5", "no interval"),
+    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', rand() * INTERVAL 1 SECOND)", order, "", "not constant")
+  )
+
+  for (refusal <- cases) test(s"${refusal.condition}: ${refusal.query}") {
+    val (error, at) = refused(refusal.query)
+    val message = error.getMessage
+    assert(error.getCondition == refusal.condition, message)
+    assert(error.getQueryContext.isEmpty)
+    assert(!message.matches("(?s).*<(\\w+)>.*".r.regex), message)
+    refusal.words.foreach(word => assert(message.contains(word)))
+    if (refusal.at.nonEmpty) assert(at == refusal.at, message)
+    assert(message.contains("== SQL (line 1, position "), message)
+  }
+
+  test("the place in a text of several lines, with parameters before it") {
+    views
+    val text = "SELECT 'x', :much\nFROM o\n  JOIN d WITHIN 5 parsecs\n  ON o.id = d.id"
+    val error =
+      intercept[org.apache.spark.sql.AnalysisException](spark.sql(text, Map("much" -> "a longer text")))
+    assert(
+      error.getMessage.contains(
+        "== SQL (line 3, position 10) ==\n  JOIN d WITHIN 5 parsecs\n         ^^^^^^^^"
+      )
+    )
+  }
+
+  test("a join without a bound is told of WITHIN") {
+    val error = refusal(sql("SELECT o.v FROM o JOIN d ON o.id = d.id")(newStreams()))
+    assert(error.getCondition == "STREAMJOIN_UNBOUNDED" && error.getMessage.contains("WITHIN 1h"))
+  }
+}

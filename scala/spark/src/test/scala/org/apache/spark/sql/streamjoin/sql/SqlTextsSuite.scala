@@ -1,0 +1,162 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
+import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
+import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.{AnalysisException, DataFrame, SparkSessionExtensions}
+
+/** Everything that holds a query as text: views, parameters, scripts, another extension's parser. */
+class SqlTextsSuite extends AnyFunSuite with SqlTest {
+  import JoinTest._
+
+  override protected def extensions: String =
+    Seq(classOf[LoudParser].getName, super.extensions, classOf[LoudParser].getName).mkString(",")
+
+  private def rows(query: Streams => DataFrame): Seq[String] =
+    running(job(query))(
+      _.feed(o("a", "10:00:10", 1), d("a", "10:00:05", 2), d("a", "10:00:15", 3), d("b", "10:00:15", 4))
+    )
+
+  private val within = "SELECT o.v AS a, d.v AS b FROM o JOIN d WITHIN BETWEEN 0s AND 5s ON o.id = d.id"
+
+  test("a temporary view") {
+    assert(rows { streams =>
+      sql(s"CREATE OR REPLACE TEMPORARY VIEW pairs AS $within")(streams)
+      spark.sql("SELECT b, a FROM pairs")
+    } == Seq("3 1"))
+  }
+
+  test("a persistent view keeps the text of its query, with what comes last") {
+    val query = "SELECT a.id FROM default.x a JOIN default.y b ON a.id = b.id WITHIN /* or so */ 5s"
+    // A table is no stream, which is said when the view is made; the clause is read before.
+    spark.sql("CREATE TABLE IF NOT EXISTS default.x (id STRING, t TIMESTAMP) USING parquet")
+    spark.sql("CREATE TABLE IF NOT EXISTS default.y (id STRING, t TIMESTAMP) USING parquet")
+    try {
+      val error = intercept[AnalysisException](spark.sql(s"CREATE VIEW kept AS $query"))
+      assert(error.getCondition == "STREAMJOIN_NOT_A_STREAM")
+      val plan = spark.sessionState.sqlParser.parsePlan(s"CREATE VIEW kept AS $query")
+      assert(plan.toString.contains("or so */ 5s"), plan)
+    } finally Seq("x", "y").foreach(name => spark.sql(s"DROP TABLE default.$name"))
+  }
+
+  test("parameters with names, in the clause and around it") {
+    val query = "SELECT o.v, d.v, :word FROM o JOIN d WITHIN BETWEEN INTERVAL :least SECOND AND :most " +
+      "ON o.id = d.id AND o.id = :id"
+    val parameters = Map[String, Any]("word" -> "WITHIN 5s?", "least" -> 0, "most" -> "5s", "id" -> "a")
+    assert(rows { streams =>
+      sql("SELECT 1")(streams)
+      spark.sql(query, parameters)
+    } == Seq("1 3 WITHIN 5s?"))
+  }
+
+  test("parameters by place, in the clause and around it") {
+    val query = "SELECT ?, o.v, d.v FROM o JOIN d WITHIN BETWEEN ? AND ? ON o.id = d.id AND o.id = ?"
+    val parameters = Array[Any]("x", java.time.Duration.ZERO, java.time.Duration.ofSeconds(5), "a")
+    assert(rows { streams =>
+      sql("SELECT 1")(streams)
+      spark.sql(query, parameters)
+    } == Seq("x 1 3"))
+  }
+
+  test("a parameter without a value is Spark's to report") {
+    views
+    val text = "SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = :id"
+    val error = intercept[AnalysisException](spark.sql(text, Map("other" -> 1)))
+    assert(error.getCondition == "UNBOUND_SQL_PARAMETER" && error.getQueryContext.head.fragment == ":id")
+  }
+
+  test("scripts") {
+    assert(rows { streams =>
+      sql("SELECT 1")(streams)
+      spark.sql(s"BEGIN DECLARE n INT DEFAULT 1; CREATE OR REPLACE TEMPORARY VIEW p AS $within; END")
+      spark.sql("SELECT b, a FROM p")
+    } == Seq("3 1"))
+    assert(rows { streams =>
+      sql("SELECT 1")(streams)
+      spark.sql(s"EXECUTE IMMEDIATE '$within AND o.id = ?' USING 'a'")
+    } == Seq("1 3"))
+  }
+
+  test("variables") {
+    withConf("streamjoin.test.most" -> "5s", "spark.sql.variable.substitute" -> "true") {
+      assert(rows(sql(within.replace("5s", "${streamjoin.test.most}"))) == Seq("1 3"))
+    }
+  }
+
+  test("a place behind a character that is two in Java") {
+    val (error, at) = refused("SELECT '\uD83D\uDE00', o.v FROM o JOIN d WITHIN 5 parsecs ON o.id = d.id")
+    assert(error.getCondition == "STREAMJOIN_DURATION" && at == "WITHIN 5 parsecs")
+  }
+
+  test("marks with IMPOSE_ORDER and WATERMARK") {
+    val lag = "INTERVAL 10 SECONDS"
+    for (
+      (left, right) <- Seq(
+        s"IMPOSE_ORDER(TABLE(x), DESCRIPTOR(t), $lag) AS o" -> s"y WATERMARK t DELAY OF $lag AS d",
+        s"impose_order(TABLE(SELECT * FROM x), 't', $lag) o" -> s"IMPOSE_ORDER(TABLE(y), DESCRIPTOR(y.t), $lag) AS d",
+        s"IMPOSE_ORDER(TABLE(x), 't', INTERVAL 5 SECONDS * 2) o" -> s"(SELECT * FROM y) WATERMARK t DELAY OF $lag AS d"
+      )
+    ) {
+      val seen = rows { streams =>
+        streams.raw("o").createOrReplaceTempView("x")
+        streams.raw("d").createOrReplaceTempView("y")
+        spark.sql(s"SELECT o.v, d.v FROM $left JOIN $right WITHIN BETWEEN 0s AND 5s ON o.id = d.id")
+      }
+      assert(seen == Seq("1 3"), left)
+    }
+  }
+
+  test("another extension's parser keeps its own words, and we ours") {
+    assert(spark.sql("LOUD SELECT 1 AS n").columns.toSeq == Seq("n"))
+    assert(rows(sql(within)) == Seq("1 3"))
+    val error = intercept[ParseException](spark.sql("SELEKT 1"))
+    assert(error.getCondition == "PARSE_SYNTAX_ERROR")
+  }
+
+  test("with another mistake in the text, the error is at the mistake, not at the clause") {
+    views
+    val error = intercept[ParseException](spark.sql("SELECT o.v FROM o JOIN d WITHIN 5s ON o.id = )"))
+    assert(error.getMessage.contains("line 1, pos 45"), error.getMessage)
+    val unknown = intercept[AnalysisException](spark.sql("SELECT o.x FROM o JOIN d WITHIN 5s ON o.id = d.id"))
+    assert(unknown.getCondition.startsWith("UNRESOLVED_COLUMN"))
+    assert(unknown.getQueryContext.head.fragment == "o.x")
+    val on = intercept[AnalysisException](spark.sql("SELECT o.v FROM o JOIN d WITHIN 5s ON o.id = d.y"))
+    assert(on.getCondition.startsWith("UNRESOLVED_COLUMN"))
+    val using = intercept[AnalysisException](spark.sql("SELECT o.v FROM o JOIN d WITHIN 5s USING (y)"))
+    assert(using.getCondition == "UNRESOLVED_USING_COLUMN_FOR_JOIN")
+  }
+}
+
+/** An extension whose parser reads statements that begin with `LOUD`. */
+class LoudParser extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    extensions.injectParser((_, other) => new LoudParser.Parser(other))
+}
+
+object LoudParser {
+  private val Word = "LOUD "
+
+  final private class Parser(other: ParserInterface) extends ParserInterface {
+    private def quiet(text: String) = text.stripPrefix(Word)
+    override def parsePlan(sqlText: String): LogicalPlan = other.parsePlan(quiet(sqlText))
+    override def parseExpression(sqlText: String): Expression = other.parseExpression(sqlText)
+    override def parseTableIdentifier(sqlText: String): TableIdentifier = other.parseTableIdentifier(sqlText)
+    override def parseFunctionIdentifier(sqlText: String): FunctionIdentifier =
+      other.parseFunctionIdentifier(sqlText)
+    override def parseMultipartIdentifier(sqlText: String): Seq[String] =
+      other.parseMultipartIdentifier(sqlText)
+    override def parseQuery(sqlText: String): LogicalPlan = other.parseQuery(sqlText)
+    override def parseRoutineParam(sqlText: String): StructType = other.parseRoutineParam(sqlText)
+    override def parseDataType(sqlText: String): DataType = other.parseDataType(sqlText)
+    override def parseTableSchema(sqlText: String): StructType = other.parseTableSchema(sqlText)
+    override def parsePlanWithParameters(
+        sqlText: String,
+        parameters: org.apache.spark.sql.catalyst.parser.ParameterContext
+    ): LogicalPlan = other.parsePlanWithParameters(quiet(sqlText), parameters)
+  }
+}

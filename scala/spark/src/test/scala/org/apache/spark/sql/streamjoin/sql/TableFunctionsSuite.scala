@@ -1,0 +1,79 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi, SqlTest}
+
+/** `sj_bounds` and `sj_late_rows`. */
+class TableFunctionsSuite extends AnyFunSuite with SqlTest {
+  import JoinTest._
+
+  private val within = "SELECT o.id FROM o JOIN d WITHIN BETWEEN 0s AND 1h ON o.id = d.id"
+
+  test("the bounds of a query") {
+    views
+    val expected = PythonApi.bounds(spark.sql(within)).collect().toSeq
+    assert(expected.map(_.getAs[String]("keeps")) == Seq("o kept 1 hour", "d kept 0 seconds"))
+    for (
+      query <- Seq(
+        s"SELECT * FROM sj_bounds(TABLE($within))",
+        s"WITH q AS ($within) SELECT * FROM sj_bounds(TABLE(q))",
+        s"WITH p AS (SELECT * FROM o), q AS (${within.replace("FROM o", "FROM p AS o")}), r AS (SELECT 1 AS n) " +
+          "SELECT b.* FROM sj_bounds(TABLE(q)) AS b, r"
+      )
+    ) {
+      val found = spark.sql(query)
+      assert(
+        !found.isStreaming && found.collect().map(_.getAs[String]("keeps")).toSeq == expected.map(
+          _.getAs[String]("keeps")
+        )
+      )
+    }
+    assert(
+      spark.sql(s"SELECT keeps FROM SJ_BOUNDS(TABLE($within)) WHERE side = 'left'").collect().length == 1
+    )
+  }
+
+  test("what sj_bounds does not take") {
+    for (
+      (query, condition) <- Seq(
+        "SELECT * FROM sj_bounds(TABLE(SELECT 1))" -> "STREAMJOIN_NOT_A_STREAM",
+        "SELECT * FROM sj_bounds(TABLE(SELECT o.id FROM o JOIN d ON o.id = d.id))" -> "STREAMJOIN_UNBOUNDED",
+        "SELECT * FROM sj_bounds('o')" -> "STREAMJOIN_TABLE_FUNCTION",
+        "SELECT * FROM sj_bounds()" -> "STREAMJOIN_TABLE_FUNCTION",
+        "SELECT * FROM sj_late_rows()" -> "STREAMJOIN_TABLE_FUNCTION",
+        "SELECT * FROM sj_late_rows('nobody')" -> "STREAMJOIN_TABLE_FUNCTION"
+      )
+    ) assert(refused(query)._1.getCondition == condition, query)
+  }
+
+  test("the late rows of a query, as a table and as a stream") {
+    withConf("spark.streamjoin.lateRows" -> "keep") {
+      running(job(sql(within))) { run =>
+        run.feed(o("a", "10:00"), d("a", "10:00"))
+        run.feed(o("b", "12:00"), d("b", "12:00"))
+        run.feed(o("late", "09:00", 7))
+        val asked = s"sj_late_rows('${run.streaming.id}')"
+        val table = spark.sql(s"SELECT input, row FROM $asked")
+        assert(table.collect().map(_.getString(1)).toSeq.map(_.contains("late")) == Seq(true))
+        assert(table.collect().map(_.getString(0)).toSeq == Seq("o"))
+        val stream = spark.sql(s"SELECT input, row FROM STREAM $asked")
+        assert(stream.isStreaming)
+        assert(
+          PythonApi.lateRows(spark, run.streaming, streaming = false).columns.toSeq.contains("watermark")
+        )
+      }
+    }
+  }
+
+  test("a function of the user's with our name goes first") {
+    views
+    spark.sql("CREATE TEMPORARY FUNCTION sj_bounds(x INT) RETURNS TABLE (n INT) RETURN SELECT x + 1")
+    try assert(spark.sql("SELECT n FROM sj_bounds(1)").collectAsList().asScala.map(_.getInt(0)) == Seq(2))
+    finally spark.sql("DROP TEMPORARY FUNCTION sj_bounds")
+    intercept[AnalysisException](spark.sql("SELECT n FROM sj_bounds(1)"))
+  }
+}

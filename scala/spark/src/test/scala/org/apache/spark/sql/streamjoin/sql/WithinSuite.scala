@@ -1,0 +1,100 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
+
+/** `JOIN ... WITHIN`: where it may stand, and what it means. */
+class WithinSuite extends AnyFunSuite with SqlTest {
+  import JoinTest._
+
+  private def rows(query: String): Seq[String] = running(job(sql(query)))(run =>
+    run.feed(
+      o("a", "10:00:10", 1),
+      d("a", "10:00:05", 2),
+      d("a", "10:00:15", 3),
+      d("a", "10:00:04.999999", 4),
+      d("a", "10:00:15.000001", 5),
+      o("b", "10:00:10", 6)
+    ) ++ run.feed(o("z", "12:00"), d("z", "12:00")).filterNot(Set("0", "0 0"))
+  )
+
+  private val both = Seq("1 2", "1 3")
+
+  for (
+    duration <- Seq(
+      "INTERVAL 5 SECONDS",
+      "INTERVAL '5' SECOND",
+      "INTERVAL '00:05' MINUTE TO SECOND",
+      "5s",
+      "5 s",
+      "5S",
+      "5000ms",
+      "5 SECONDS",
+      "'5 seconds'",
+      "'5s'",
+      "BETWEEN -5 SECONDS AND 5 SECONDS",
+      "BETWEEN -5s AND INTERVAL 5 SECONDS",
+      "BETWEEN -INTERVAL 5 SECONDS AND 5s",
+      "BETWEEN INTERVAL -5 SECONDS AND 5s"
+    )
+  ) test(s"WITHIN $duration") {
+    assert(rows(s"SELECT o.v, d.v FROM o JOIN d WITHIN $duration ON o.id = d.id") == both)
+  }
+
+  test("of two limits, both are included") {
+    val between = "WITHIN BETWEEN 0 SECONDS AND 5s"
+    assert(rows(s"SELECT o.v, d.v FROM o JOIN d $between ON o.id = d.id") == Seq("1 3"))
+    assert(rows("SELECT o.v, d.v FROM o JOIN d WITHIN 0s ON o.v = 1") == Nil)
+  }
+
+  for (
+    query <- Seq(
+      "SELECT o.v, d.v FROM o JOIN d ON o.id = d.id WITHIN 5s",
+      "SELECT x.v, y.v FROM o AS x JOIN d AS y WITHIN 5s ON x.id = y.id",
+      "SELECT o.v, d.v FROM o, d WITHIN 5s WHERE o.id = d.id",
+      "SELECT o.v, d.v FROM o JOIN d WITHIN 5s USING (id)",
+      "SELECT o.v, d.v FROM o JOIN d USING (id) WITHIN 5s",
+      "SELECT v, w FROM o NATURAL JOIN (SELECT id, t AS u, v AS w FROM d) WITHIN 5s",
+      "SELECT o.v, d.v FROM o /* WITHIN 1s */ JOIN d -- WITHIN 2s\n WITHIN /* of */ 5s ON o.id = d.id",
+      "FROM o JOIN d WITHIN 5s ON o.id = d.id SELECT o.v, d.v",
+      "FROM o |> JOIN d WITHIN 5s ON o.id = d.id |> SELECT o.v, d.v",
+      "WITH p AS (SELECT o.v AS a, d.v AS b FROM o JOIN d WITHIN 5s USING (id)) SELECT a, b FROM p",
+      "SELECT a, b FROM (SELECT o.v AS a, d.v AS b FROM (o JOIN d WITHIN 5s USING (id)))",
+      "SELECT /*+ BROADCAST(d) */ within.v, over.v FROM o within JOIN d over WITHIN 5s ON within.id = over.id"
+    )
+  ) test(query) {
+    assert(rows(query) == both)
+  }
+
+  test("every type of join") {
+    def of(how: String, columns: String = "o.v, d.v") =
+      rows(s"SELECT $columns FROM o $how JOIN d WITHIN 5s ON o.id = d.id")
+    assert(of("LEFT") == both :+ "6 -")
+    assert(of("RIGHT").sorted == (both ++ Seq("- 4", "- 5")).sorted)
+    assert(of("FULL").sorted == (both ++ Seq("6 -", "- 4", "- 5")).sorted)
+    assert(of("LEFT SEMI", "v") == Seq("1"))
+    assert(of("LEFT ANTI", "v") == Seq("6"))
+  }
+
+  test("a stream joined with itself") {
+    val query = "SELECT a.v, b.v FROM o a JOIN o b WITHIN BETWEEN 0s AND 1m ON a.id = b.id AND a.v <> b.v"
+    val seen = running(job(sql(query)))(_.feed(o("a", "10:00", 1), o("a", "10:01", 2), o("a", "10:03", 3)))
+    assert(seen == Seq("1 2"))
+  }
+
+  test("a chain, with subqueries that say which column counts") {
+    val query =
+      "SELECT p.v, p.w, r.v FROM (SELECT o.id, o.t, o.v, d.v AS w FROM o JOIN d WITHIN 5s USING (id)) p " +
+        "JOIN r WITHIN 10s ON p.id = r.id"
+    val seen = running(job(sql(query, "r")))(
+      _.feed(
+        o("a", "10:00:00", 1),
+        d("a", "10:00:05", 2),
+        "r" -> row("a", "10:00:10", 3),
+        "r" -> row("a", "10:00:11", 4)
+      )
+    )
+    assert(seen == Seq("1 2 3"))
+  }
+}

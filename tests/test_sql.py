@@ -1,0 +1,101 @@
+"""SQL: clauses, errors, views and parameters, as PySpark shows them."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+ORDERS = '{"id": 1, "t": "2026-01-01T10:00:00Z"}\n{"id": 2, "t": "2026-01-01T10:00:00Z"}\n'
+DELIVERIES = '{"id": 1, "t": "2026-01-01T10:40:00Z"}\n{"id": 2, "t": "2026-01-01T11:40:00Z"}\n'
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Make the tables orders and deliveries, which are read as streams with ``STREAM``."""
+    names = {"orders": ORDERS, "deliveries": DELIVERIES}
+    for name, rows in names.items():
+        folder = tmp_path_factory.mktemp(name)
+        (folder / "1.json").write_text(rows)
+        spark.sql(f"CREATE TABLE {name} (id INT, t TIMESTAMP) USING json LOCATION '{folder}'")
+    yield
+    for name in names:
+        spark.sql(f"DROP TABLE {name}")
+
+
+INPUTS = (
+    "STREAM orders WATERMARK t DELAY OF INTERVAL 0 SECONDS AS o",
+    "STREAM deliveries WATERMARK t DELAY OF INTERVAL 0 SECONDS AS d",
+)
+PAIRS = f"SELECT o.id, d.t FROM {INPUTS[0]} JOIN {INPUTS[1]} ON o.id = d.id WITHIN BETWEEN 0s AND 1h"
+
+
+def rows(df: DataFrame, tmp_path: Path) -> list[Row]:
+    """Run a streaming query to its end, and return its rows."""
+    query = (
+        df.writeStream.format("memory")
+        .queryName("out")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return df.sparkSession.table("out").collect()
+
+
+def ids(df: DataFrame, tmp_path: Path) -> list[int]:
+    return sorted(row.id for row in rows(df, tmp_path))
+
+
+def test_a_query(spark: SparkSession, tables: None, tmp_path: Path) -> None:
+    assert ids(spark.sql(PAIRS), tmp_path) == [1]
+
+
+def test_a_persistent_view(spark: SparkSession, tables: None, tmp_path: Path) -> None:
+    spark.sql(f"CREATE OR REPLACE VIEW pairs AS {PAIRS}")
+    try:
+        assert "WITHIN BETWEEN 0s AND 1h" in spark.sql("SHOW CREATE TABLE pairs").collect()[0][0]
+        assert ids(spark.table("pairs"), tmp_path) == [1]
+    finally:
+        spark.sql("DROP VIEW pairs")
+
+
+def test_parameters(spark: SparkSession, tables: None, tmp_path: Path) -> None:
+    named = spark.sql(PAIRS.replace("1h", ":most") + " WHERE o.id = :id", {"most": timedelta(hours=2), "id": 2})
+    assert ids(named, tmp_path / "named") == [2]
+    placed = spark.sql(PAIRS.replace("1h", "INTERVAL ? HOUR") + " WHERE o.id = ?", [2, 2])
+    assert ids(placed, tmp_path / "placed") == [2]
+
+
+def test_dataframes_in_a_query(spark: SparkSession, tables: None, tmp_path: Path) -> None:
+    o = spark.readStream.table("orders").withWatermark("t", "0 seconds")
+    d = spark.readStream.table("deliveries").withWatermark("t", "0 seconds")
+    df = spark.sql("SELECT {o}.id FROM {o} JOIN {d} WITHIN 1h ON {o}.id = {d}.id", o=o, d=d)
+    assert ids(df, tmp_path) == [1]
+
+
+def test_an_error_points_at_the_clause(spark: SparkSession, tables: None) -> None:
+    with pytest.raises(AnalysisException) as refused:
+        spark.sql(PAIRS.replace("1h", "1 month"))
+    assert refused.value.getCondition() == "STREAMJOIN_DURATION"
+    assert refused.value.getSqlState() == "42601"
+    message = str(refused.value)
+    assert "the length of months and years varies" in message
+    assert "== SQL (line 1, position " in message
+    assert "^" * len("WITHIN BETWEEN 0s AND 1 month") in message
+    assert "INTERNAL_ERROR" not in message
+
+
+def test_a_table_is_no_stream(spark: SparkSession, tables: None) -> None:
+    with pytest.raises(AnalysisException) as refused:
+        spark.sql(PAIRS.replace("STREAM deliveries WATERMARK t DELAY OF INTERVAL 0 SECONDS", "deliveries"))
+    assert refused.value.getCondition() == "STREAMJOIN_NOT_A_STREAM"
+    assert "WITHIN takes two streams, and the right input is none." in str(refused.value)
+
+
+def test_a_mistake_of_sparks_grammar_is_sparks_to_report(spark: SparkSession) -> None:
+    with pytest.raises(ParseException) as refused:
+        spark.sql("SELECT * FROM a JOIN b WITHIN ON")
+    assert refused.value.getCondition() == "PARSE_SYNTAX_ERROR"
