@@ -72,6 +72,17 @@ object PythonApi {
     if (streaming) rows else rows.where(s"batch <= ${execution.commitLog.getLatestBatchId().getOrElse(-1L)}")
   }
 
+  /** [[StreamInputs.imposeOrder]] */
+  def imposeOrder(df: Dataset[Row], time: String, lag: String): DataFrame =
+    StreamInputs.imposeOrder(df, time, lag)
+
+  /** [[StreamInputs.withBounds]], with null for no lag */
+  def withBounds(df: Dataset[Row], time: String, isBound: String, lag: String): DataFrame =
+    StreamInputs.withBounds(df, time, isBound, Option(lag))
+
+  /** [[StreamInputs.idleAfter]] */
+  def idleAfter(df: Dataset[Row], timeout: String): DataFrame = StreamInputs.idleAfter(df, timeout)
+
   private val BoundsSchema: StructType =
     Seq("side", "input", "column", "bound", "keeps", "conjunct", "origin").foldLeft(
       new StructType().add("join", IntegerType, nullable = false)
