@@ -28,6 +28,7 @@ import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
+  ColumnWatermark,
   KeyedWatermarkLog,
   Origin,
   QueryWatermarks,
@@ -68,11 +69,12 @@ final private[streamjoin] class BatchBinding(
     watermarkLog: KeyedWatermarkLog,
     operatorLog: OperatorLog,
     partitions: mutable.Map[Int, Int],
+    query: MicroBatchExecution,
     execution: IncrementalExecution
 ) extends Logging {
   import BatchBinding._
 
-  lazy val lateValues: WatermarkValues = late.values(sparkLate)
+  lazy val lateValues: WatermarkValues = late.judging(sparkLate)
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
 
   /**
@@ -109,7 +111,7 @@ final private[streamjoin] class BatchBinding(
    */
   def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
     if (hasEnded) next.values(sparkWatermarkMs)
-    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) lateValues
+    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) late.values(sparkLate)
     else evictionValues
 
   private val lateTaken = mutable.Set.empty[Int]
@@ -145,7 +147,8 @@ final private[streamjoin] class BatchBinding(
    */
   def endBatch(): Unit = synchronized {
     if (!hasEnded) {
-      val watermarks = eviction.after(execution.executedPlan)
+      val time = execution.offsetSeqMetadata.batchTimestampMs
+      val watermarks = eviction.after(execution.executedPlan, time).idleAt(time, operators, sparkEviction)
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, watermarks.entry)))
     }
   }
@@ -162,6 +165,22 @@ final private[streamjoin] class BatchBinding(
     ThreadUtils.awaitResult(end.written, Duration.Inf)
     end.watermarks
   }
+
+  /**
+   * An input has become idle since the batch ended, and the others carry its watermark on. One more
+   * batch says so in the checkpoint, for the batch after it.
+   */
+  def hasNewlyIdle: Boolean = next.keys.idleAfterMs.exists(_.isDefined) && {
+    // The one that the next batch would have.
+    val time = query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
+    next.idleAt(time, operators, sparkEviction).evictsOtherThan(next)
+  }
+
+  /** Our operators: by ordinal, the watermarks that they receive. */
+  private def operators: Seq[(Int, IndexedSeq[ColumnWatermark])] =
+    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.executedPlan) {
+      case node: StatefulNodeExec => node.ordinal -> node.watermarks
+    }
 
   /** The newest event times that have come, this batch included, once it has ended. */
   lazy val newest: Map[Origin, Long] = end.watermarks.newest(execution.executedPlan)
@@ -180,6 +199,7 @@ final private[streamjoin] class BatchBinding(
       watermarkLog,
       operatorLog,
       partitions,
+      query,
       execution
     )
   }
@@ -282,8 +302,8 @@ private[streamjoin] object BatchBinding {
 
     val late =
       if (batch == 0) QueryWatermarks.none(keys)
-      else QueryWatermarks(keys, log.readOfLast(batch - 1, keys).millis)
-    val eviction = log.read(batch, keys).map(entry => QueryWatermarks(keys, entry.millis)).getOrElse {
+      else QueryWatermarks.of(keys, log.readOfLast(batch - 1, keys))
+    val eviction = log.read(batch, keys).map(QueryWatermarks.of(keys, _)).getOrElse {
       val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
       val watermarks = floor.fold(late)(late.atLeast)
       log.add(batch, watermarks.entry)
@@ -297,13 +317,14 @@ private[streamjoin] object BatchBinding {
     new BatchBinding(
       batch,
       late,
-      eviction,
+      eviction.begun(planned.query.triggerClock.getTimeMillis()),
       sparkLate,
       sparkEviction,
       SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
       log,
       operatorLog,
       mutable.Map.empty,
+      planned.query,
       execution
     )
   }

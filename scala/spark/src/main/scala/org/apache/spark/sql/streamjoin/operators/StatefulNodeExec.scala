@@ -88,11 +88,14 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
       math.max(microsToMillis(outputWatermarksForSpark.map(_.value(values)).min), 0L)
     }
 
-  /** When, and only when, the watermarks have moved far enough to evict a row. */
+  /**
+   * When the watermarks have moved far enough to evict a row, or an input has become idle that holds
+   * others back; never else.
+   */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
     val values = batch.next.values(sparkWatermarkMs)
     val limits = evictionLimits(watermarks.map(_.value(values)))
-    lowestTimes.value.exists { case (key, lowest) => lowest < limits(key) }
+    lowestTimes.value.exists { case (key, lowest) => lowest < limits(key) } || batch.hasNewlyIdle
   }
 
   /** The lowest time that is kept, by watermark key, over all tasks. */

@@ -21,6 +21,7 @@ import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineag
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
+import org.apache.spark.sql.streamjoin.watermark.IdleAfter
 
 /**
  * `start()`: refuses what cannot run, and prepares what can. It runs in the first batch of the
@@ -38,12 +39,16 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
       checkMarks(query)
       val optimized = OptimizedQuery.of(query, session)
       val nodes = OptimizedQuery.nodesIn(optimized)
+      if (nodes.isEmpty) checkNoIdle(query)
       if (nodes.isEmpty && Operators.areIn(optimized)) write
       else {
         checkOutputMode(write.outputMode, query, nodes)
         checkStateStore()
         write.copy(inputQuery = hidden(query, optimized))
       }
+    case write: WriteToStreamStatement if !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
+      checkNoIdle(write.inputQuery)
+      write
     case other => other
   }
 }
@@ -142,6 +147,16 @@ private[streamjoin] object PrepareStreamingQuery {
       }
     case _ =>
   }
+
+  /** Nothing of ours would look at it: Spark's operators go by Spark's own watermark. */
+  private def checkNoIdle(query: LogicalPlan): Unit =
+    if (query.exists(_.isInstanceOf[IdleAfter]))
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_INPUT",
+        "call" -> "sj.idle_after",
+        "reason" -> "the query has no join of two streams that streamjoin runs, and Spark's own operators take no notice",
+        "advice" -> "Remove the call."
+      )
 
   private def checkStateStore(): Unit = {
     val encoding = SQLConf.get.stateStoreEncodingFormat

@@ -27,10 +27,16 @@ import org.apache.spark.util.ThreadUtils
  */
 final private[streamjoin] case class WatermarkColumn(name: String, source: Option[String])
 
-/** The event-time columns of a query, in the order of its analyzed plan. */
+/**
+ * The event-time columns of a query, in the order of its analyzed plan.
+ *
+ * @param idleAfterMs
+ *   after which time without a row its input is idle, in milliseconds; none where it never is
+ */
 final private[streamjoin] case class WatermarkKeys(
     origins: IndexedSeq[Origin],
-    columns: IndexedSeq[WatermarkColumn]
+    columns: IndexedSeq[WatermarkColumn],
+    idleAfterMs: IndexedSeq[Option[Long]]
 )
 
 private[streamjoin] object WatermarkKeys {
@@ -40,12 +46,21 @@ private[streamjoin] object WatermarkKeys {
    *   of a query that runs: it has the names of its sources, which the plans of its batches have not
    */
   def of(plan: LogicalPlan): WatermarkKeys = {
-    val marks = plan.collect { case mark: EventTimeWatermark => mark }
+    val (marks, idleAfterMs) = marksOf(plan, None).unzip
     WatermarkKeys(
       Origin.number(marks.map(_.nodeId)).toIndexedSeq,
-      marks.map(mark => WatermarkColumn(mark.eventTime.name, sourceOf(mark))).toIndexedSeq
+      marks.map(mark => WatermarkColumn(mark.eventTime.name, sourceOf(mark))).toIndexedSeq,
+      idleAfterMs.toIndexedSeq
     )
   }
+
+  /** Top down and left to right, each with how long its input may be silent. */
+  private def marksOf(plan: LogicalPlan, idleAfterMs: Option[Long]): Seq[(EventTimeWatermark, Option[Long])] =
+    plan match {
+      case IdleAfter(timeoutMs, child) => marksOf(child, Some(timeoutMs))
+      case mark: EventTimeWatermark => (mark -> idleAfterMs) +: marksOf(mark.child, None)
+      case other => other.children.flatMap(marksOf(_, idleAfterMs))
+    }
 
   private def sourceOf(mark: EventTimeWatermark): Option[String] = mark.collectLeaves() match {
     case Seq(source: StreamingExecutionRelation) => source.sourceIdentifyingName.nameOpt
@@ -57,10 +72,14 @@ private[streamjoin] object WatermarkKeys {
 /**
  * The watermarks of a batch, as they are kept in the checkpoint, in milliseconds, `None` before the
  * first.
+ *
+ * @param idle
+ *   by place in `columns`: of the inputs that are idle, or were
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
-    millis: IndexedSeq[Option[Long]]
+    millis: IndexedSeq[Option[Long]],
+    idle: Map[Int, IdleInput] = Map.empty
 ) {
 
   /**
@@ -73,9 +92,14 @@ final private[streamjoin] case class KeyedWatermarks(
    */
   def of(now: IndexedSeq[WatermarkColumn]): Option[KeyedWatermarks] = {
     def unnamed(columns: Seq[WatermarkColumn]) = columns.filter(_.source.isEmpty)
-    val known = Origin.occurrences(columns).zip(millis).toMap
+    val known = Origin.occurrences(columns).zipWithIndex.toMap
+    val before = Origin.occurrences(now).map(known.get).toIndexedSeq
     Option.when(unnamed(columns) == unnamed(now))(
-      KeyedWatermarks(now, Origin.occurrences(now).map(known.getOrElse(_, None)).toIndexedSeq)
+      KeyedWatermarks(
+        now,
+        before.map(_.flatMap(millis)),
+        (for ((Some(at), key) <- before.zipWithIndex; input <- idle.get(at)) yield key -> input).toMap
+      )
     )
   }
 }
@@ -91,18 +115,24 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
 
   override protected def toJson(entry: KeyedWatermarks, root: ObjectNode): Unit = {
     val keys = root.putArray("keys")
-    entry.columns.zip(entry.millis).foreach { case (column, millis) =>
+    entry.columns.indices.foreach { at =>
+      val (column, idle) = (entry.columns(at), entry.idle.get(at))
       val key = keys.addObject().put("column", column.name)
       column.source.foreach(key.put("source", _))
-      millis.foreach(value => key.put("watermarkMs", value))
+      entry.millis(at).foreach(value => key.put("watermarkMs", value))
+      idle.flatMap(_.since).foreach(value => key.put("idleSinceMs", value))
+      idle.flatMap(_.carried).foreach(value => key.put("carriedMs", value))
     }
   }
 
   override protected def fromJson(root: JsonNode): KeyedWatermarks = {
     val keys = root.path("keys").elements().asScala.toIndexedSeq
+    def optional(key: JsonNode, name: String) = Option(key.get(name)).filterNot(_.isNull).map(millis)
+    val idle = keys.map(key => IdleInput(optional(key, "idleSinceMs"), optional(key, "carriedMs")))
     KeyedWatermarks(
       keys.map(key => WatermarkColumn(key.path("column").asText, Option(key.get("source")).map(_.asText))),
-      keys.map(key => Option(key.get("watermarkMs")).filterNot(_.isNull).map(millis))
+      keys.map(optional(_, "watermarkMs")),
+      idle.zipWithIndex.collect { case (input, at) if input != IdleInput.No => at -> input }.toMap
     )
   }
 

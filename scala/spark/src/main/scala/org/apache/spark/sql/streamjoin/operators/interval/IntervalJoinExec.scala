@@ -227,7 +227,10 @@ final private[streamjoin] case class IntervalJoinExec(
    * with the highest.
    */
   override protected def progressFigures: Seq[(String, Long)] =
-    words.figures(origin => binding.flatMap(_.newest.get(origin)))
+    words.figures(
+      origin => binding.flatMap(_.newest.get(origin)),
+      column => binding.flatMap(_.eviction.idleSince(column))
+    )
 
   override def nodeName: String = RecognizeIntervalJoin.NodeName
 
