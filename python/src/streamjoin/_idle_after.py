@@ -47,7 +47,7 @@ def idle_after(df: DataFrame, after: str | timedelta) -> DataFrame:
         ['id', 'time', 'is_bound']
     """
     expect(DataFrame, df, "sj.idle_after", "a streaming DataFrame")
-    length = spark_interval(after, "after", "sj.idle_after")
+    length = spark_interval(after, "after", "sj.idle_after", least=1000)
     entry = checked_entry(df.sparkSession)
     try:
         return DataFrame(entry.idleAfter(df._jdf, length), df.sparkSession)

@@ -91,13 +91,14 @@ def limits(within: Within) -> tuple[int, int]:
     return low, high
 
 
-def spark_interval(duration: str | timedelta, argument: str, call: str) -> str:
-    """Return a duration that is not negative as the text of an interval, as ``withWatermark`` takes it.
+def spark_interval(duration: str | timedelta, argument: str, call: str, *, least: int = 0) -> str:
+    """Return a duration as the text of an interval, as ``withWatermark`` takes it.
 
     Args:
         duration: As for :func:`microseconds`.
         argument: Its name, for the error.
         call: The function that has it, for the error.
+        least: How long it is at least, in microseconds.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_DURATION``.
@@ -111,8 +112,8 @@ def spark_interval(duration: str | timedelta, argument: str, call: str) -> str:
     except StreamJoinError as error:
         reason = error.getMessageParameters()["reason"]
         raise _unusable(duration, argument, call, reason) from None
-    if length < 0:
-        raise _unusable(duration, argument, call, "it is negative")
+    if length < least:
+        raise _unusable(duration, argument, call, "it is too short" if length >= 0 else "it is negative")
     return f"{length} microseconds"
 
 
