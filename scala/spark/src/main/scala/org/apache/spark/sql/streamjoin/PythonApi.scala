@@ -76,9 +76,9 @@ object PythonApi {
   def imposeOrder(df: Dataset[Row], time: String, lag: String): DataFrame =
     StreamInputs.imposeOrder(df, time, lag)
 
-  /** [[StreamInputs.withBounds]], with null for no lag */
-  def withBounds(df: Dataset[Row], time: String, isBound: String, lag: String): DataFrame =
-    StreamInputs.withBounds(df, time, isBound, Option(lag))
+  /** [[StreamInputs.withBounds]], with null for what is left out */
+  def withBounds(df: Dataset[Row], time: String, isBound: String, lag: String, per: String): DataFrame =
+    StreamInputs.withBounds(df, time, isBound, Option(lag), Option(per))
 
   /** [[StreamInputs.idleAfter]] */
   def idleAfter(df: Dataset[Row], timeout: String): DataFrame = StreamInputs.idleAfter(df, timeout)

@@ -35,9 +35,18 @@ object StreamInputs {
    *   a boolean column: true for a bound, false or null for data. It is not in the result.
    * @param lag
    *   as in [[imposeOrder]]; none where the column has its watermark already
+   * @param per
+   *   a column that tells the partitions of the stream apart, where each has bounds of its own. The
+   *   watermark is then the lowest of the partitions that have spoken.
    */
-  def withBounds(df: DataFrame, time: String, isBound: String, lag: Option[String] = None): DataFrame =
-    changed(df)(new StreamInput("sj.with_bounds").withBounds(_, time, isBound, lag))
+  def withBounds(
+      df: DataFrame,
+      time: String,
+      isBound: String,
+      lag: Option[String] = None,
+      per: Option[String] = None
+  ): DataFrame =
+    changed(df)(new StreamInput("sj.with_bounds").withBounds(_, time, isBound, lag, per))
 
   /**
    * A stream that stops holding others back once it has had no row for a time.

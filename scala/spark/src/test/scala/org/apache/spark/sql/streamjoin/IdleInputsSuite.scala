@@ -203,6 +203,37 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  /** Deliveries of several partitions, told apart by the id, each with bounds of its own (`v` is -1). */
+  private def partitioned(streams: Streams): DataFrame = {
+    val deliveries = streams.raw("d").withColumn("b", expr("v = -1"))
+    val bounded = StreamInputs.withBounds(deliveries, "t", "b", Some("0 seconds"), Some("id"))
+    streams
+      .marked("o")
+      .join(StreamInputs.idleAfter(bounded, "30 seconds").as("d"), expr("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"), "left_outer")
+      .selectExpr("o.v", "d.v")
+  }
+
+  test("the watermark of the slowest partition, of those that are not idle") {
+    running(partitioned _) { (job, clock) =>
+      job.feed(o("a", "10:00", 1), d("p0", "09:00", -1), d("p1", "09:30", -1))
+      job.feed(d("p0", "12:00", -1), d("p1", "10:30", -1), o("b", "10:10", 2))
+      assert(job.restart().feed(d("p0", "12:30", -1)).isEmpty)
+      assert(job.watermark("right") == "10:30")
+      assert(job.feed(d("p1", "11:05", -1)) == Seq("1 -"))
+      clock.advance(20000)
+      assert(job.feed(d("p0", "12:40", -1)).isEmpty && job.metric("idleSinceMs.right.t") == -1)
+      // One is silent: the other one says how far deliveries are.
+      assert(wait(job, clock, 10) == Seq("2 -"))
+      assert(job.watermark("right") == "12:40" && job.metric("idleSinceMs.right.t") == Noon)
+      // It speaks again, and is judged by what both have said.
+      assert(job.feed(o("c", "11:50", 3), d("p1", "11:04", 7), d("p1", "12:20", 8)) == Seq("3 8"))
+      assert(job.operator.numRowsDroppedByWatermark == 1)
+      job.feed(o("e", "12:10", 4))
+      assert(job.watermark("right") == "12:40" && job.metric("idleSinceMs.right.t") == -1)
+      assert(keys(job, job.seen.last.id).last.get("watermarkMs").asLong == at("12:20").getTime)
+    }
+  }
+
   test("the entries of queries without idle inputs are as they were") {
     running(hourly()) { (job, _) =>
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))

@@ -12,9 +12,9 @@ import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MIC
 import org.apache.spark.sql.catalyst.util.IntervalUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.plans.{DataRows, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.time.EventTime
-import org.apache.spark.sql.streamjoin.watermark.IdleAfter
+import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
@@ -45,14 +45,19 @@ final private[streamjoin] class StreamInput(call: String) {
     EventTimeWatermark(UUID.randomUUID(), column, new CalendarInterval(0, 0, whole), stream)
   }
 
-  /** Without the rows that are bounds, which move the watermark of `time`. */
+  /**
+   * Without the rows that are bounds, which move the watermark of `time`: the lowest of its
+   * partitions, where `per` tells them apart.
+   */
   def withBounds(
       stream: LogicalPlan,
       time: String,
       isBound: String,
-      lag: Option[String]
+      lag: Option[String],
+      per: Option[String]
   ): LogicalPlan = {
     checkIsStream(stream)
+    checkIsInput(stream)
     val bound = column(stream, isBound)
     if (bound.dataType != BooleanType)
       throw wrong(
@@ -62,8 +67,33 @@ final private[streamjoin] class StreamInput(call: String) {
       )
     val marked = lag.fold(stream)(imposeOrder(stream, time, _))
     if (lag.isEmpty) checkMarked(stream, time)
-    Project(marked.output.filterNot(_.exprId == bound.exprId), DataRows(bound, marked))
+    val rows = DataRows(bound, timestamp(marked, time), per.map(partition(marked, _)), per.map(_ => onlyMark(marked, time)), marked)
+    Project(marked.output.filterNot(_.exprId == bound.exprId), rows)
   }
+
+  private def partition(stream: LogicalPlan, name: String): Attribute = {
+    val found = column(stream, name)
+    found.dataType match {
+      case _: StringType | _: IntegralType => found
+      case other =>
+        throw wrong(
+          found.name,
+          s"per is a column of numbers or text, and this is ${other.sql}",
+          "Name the column that says from which partition a row is."
+        )
+    }
+  }
+
+  /** The mark of a column as it was marked: partitions are told apart where its times are noted. */
+  private def onlyMark(stream: LogicalPlan, time: String): UUID =
+    stream.collect { case mark: EventTimeWatermark => mark } match {
+      case Seq(mark) if mark.eventTime.exprId == timestamp(stream, time).exprId => mark.nodeId
+      case _ =>
+        throw refused(
+          "per needs one stream, whose event time is the column as it was marked",
+          """Call it on the stream itself, with lag="0 seconds" and before any union."""
+        )
+    }
 
   /** One that holds no other back once it has had no row for a time. */
   def idleAfter(stream: LogicalPlan, timeout: String): LogicalPlan = {
@@ -100,7 +130,6 @@ final private[streamjoin] class StreamInput(call: String) {
     }
 
   private def checkMarked(stream: LogicalPlan, time: String): Unit = {
-    checkIsInput(stream)
     val marked = timestamp(stream, time)
     if (!EventTime.isMarked(marked))
       throw wrong(

@@ -21,7 +21,7 @@ import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineag
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
-import org.apache.spark.sql.streamjoin.watermark.IdleAfter
+import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
 
 /**
  * `start()`: refuses what cannot run, and prepares what can. It runs in the first batch of the
@@ -39,7 +39,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
       checkMarks(query)
       val optimized = OptimizedQuery.of(query, session)
       val nodes = OptimizedQuery.nodesIn(optimized)
-      if (nodes.isEmpty) checkNoIdle(query)
+      if (nodes.isEmpty) checkInputs(query)
       if (nodes.isEmpty && Operators.areIn(optimized)) write
       else {
         checkOutputMode(write.outputMode, query, nodes)
@@ -47,7 +47,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
         write.copy(inputQuery = hidden(query, optimized))
       }
     case write: WriteToStreamStatement if !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
-      checkNoIdle(write.inputQuery)
+      checkInputs(write.inputQuery)
       write
     case other => other
   }
@@ -149,14 +149,18 @@ private[streamjoin] object PrepareStreamingQuery {
   }
 
   /** Nothing of ours would look at it: Spark's operators go by Spark's own watermark. */
-  private def checkNoIdle(query: LogicalPlan): Unit =
-    if (query.exists(_.isInstanceOf[IdleAfter]))
+  private def checkInputs(query: LogicalPlan): Unit =
+    query.collectFirst {
+      case _: IdleAfter => "sj.idle_after"
+      case rows: DataRows if rows.partition.isDefined => "per= of sj.with_bounds"
+    }.foreach { call =>
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_INPUT",
-        "call" -> "sj.idle_after",
+        "call" -> call,
         "reason" -> "the query has no join of two streams that streamjoin runs, and Spark's own operators take no notice",
-        "advice" -> "Remove the call."
+        "advice" -> "Leave it out."
       )
+    }
 
   private def checkStateStore(): Unit = {
     val encoding = SQLConf.get.stateStoreEncodingFormat

@@ -2,10 +2,10 @@ package org.apache.spark.sql.streamjoin.rules
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.execution.{FilterExec, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.operators.BatchBinding
-import org.apache.spark.sql.streamjoin.plans.{Barrier, DataRows, Refused, RefusedExec, StatefulNode}
-import org.apache.spark.sql.streamjoin.watermark.{IdleAfter, NewestTime, NewestTimeExec}
+import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, StatefulNode}
+import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTime, NewestTimeExec}
 
 /**
  * Plans our logical nodes. An operator that keeps state is bound to the batch that is being
@@ -22,7 +22,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
     case refused: Refused =>
       RefusedExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
     case barrier: Barrier => planLater(barrier.child) :: Nil
-    case rows: DataRows => FilterExec(rows.condition, planLater(rows.child)) :: Nil
+    case rows: DataRows => rows.planned(planLater(rows.child)) :: Nil
     case idle: IdleAfter => planLater(idle.child) :: Nil
     case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case _ => Nil

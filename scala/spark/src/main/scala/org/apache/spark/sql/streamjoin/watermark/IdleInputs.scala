@@ -3,26 +3,6 @@ package org.apache.spark.sql.streamjoin.watermark
 import streamjoin.core.Watermark
 
 /**
- * What a batch knows of an input that is idle, or was. Both values are in milliseconds.
- *
- * An idle input has two watermarks. Its own stays where it is, and says which of its rows are late
- * when it speaks again. The others carry the second one on, by which rows are evicted; it counts on
- * when the input has spoken, until its own has reached it, for a watermark never goes back.
- *
- * @param since
- *   when its last row came, on the clock of the query's trigger; none where it is not idle
- * @param carried
- *   its watermark for eviction; none where that is its own
- */
-final private[streamjoin] case class IdleInput(since: Option[Long], carried: Option[Long])
-
-private[streamjoin] object IdleInput {
-
-  /** Of an input that is not idle. */
-  val No: IdleInput = IdleInput(None, None)
-}
-
-/**
  * How far the inputs that speak carry the watermarks of those that are idle. Pure: from watermarks
  * and the shape of the query alone.
  *

@@ -32,11 +32,14 @@ final private[streamjoin] case class WatermarkColumn(name: String, source: Optio
  *
  * @param idleAfterMs
  *   after which time without a row its input is idle, in milliseconds; none where it never is
+ * @param partitioned
+ *   each partition of its input has bounds of its own
  */
 final private[streamjoin] case class WatermarkKeys(
     origins: IndexedSeq[Origin],
     columns: IndexedSeq[WatermarkColumn],
-    idleAfterMs: IndexedSeq[Option[Long]]
+    idleAfterMs: IndexedSeq[Option[Long]],
+    partitioned: IndexedSeq[Boolean]
 )
 
 private[streamjoin] object WatermarkKeys {
@@ -47,10 +50,12 @@ private[streamjoin] object WatermarkKeys {
    */
   def of(plan: LogicalPlan): WatermarkKeys = {
     val (marks, idleAfterMs) = marksOf(plan, None).unzip
+    val partitioned = plan.collect { case rows: DataRows => rows.mark }.flatten.toSet
     WatermarkKeys(
       Origin.number(marks.map(_.nodeId)).toIndexedSeq,
       marks.map(mark => WatermarkColumn(mark.eventTime.name, sourceOf(mark))).toIndexedSeq,
-      idleAfterMs.toIndexedSeq
+      idleAfterMs.toIndexedSeq,
+      marks.map(mark => partitioned(mark.nodeId)).toIndexedSeq
     )
   }
 
@@ -73,13 +78,13 @@ private[streamjoin] object WatermarkKeys {
  * The watermarks of a batch, as they are kept in the checkpoint, in milliseconds, `None` before the
  * first.
  *
- * @param idle
- *   by place in `columns`: of the inputs that are idle, or were
+ * @param inputs
+ *   by place in `columns`: of which there is more to say
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
     millis: IndexedSeq[Option[Long]],
-    idle: Map[Int, IdleInput] = Map.empty
+    inputs: Map[Int, InputState] = Map.empty
 ) {
 
   /**
@@ -98,7 +103,7 @@ final private[streamjoin] case class KeyedWatermarks(
       KeyedWatermarks(
         now,
         before.map(_.flatMap(millis)),
-        (for ((Some(at), key) <- before.zipWithIndex; input <- idle.get(at)) yield key -> input).toMap
+        (for ((Some(at), key) <- before.zipWithIndex; input <- inputs.get(at)) yield key -> input).toMap
       )
     )
   }
@@ -116,25 +121,41 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
   override protected def toJson(entry: KeyedWatermarks, root: ObjectNode): Unit = {
     val keys = root.putArray("keys")
     entry.columns.indices.foreach { at =>
-      val (column, idle) = (entry.columns(at), entry.idle.get(at))
+      val column = entry.columns(at)
       val key = keys.addObject().put("column", column.name)
       column.source.foreach(key.put("source", _))
       entry.millis(at).foreach(value => key.put("watermarkMs", value))
-      idle.flatMap(_.since).foreach(value => key.put("idleSinceMs", value))
-      idle.flatMap(_.carried).foreach(value => key.put("carriedMs", value))
+      entry.inputs.get(at).foreach { input =>
+        input.since.foreach(value => key.put("idleSinceMs", value))
+        input.carried.foreach(value => key.put("carriedMs", value))
+        if (input.partitions.nonEmpty) {
+          val partitions = key.putObject("partitions")
+          input.partitions.toSeq.sortBy(_._1).foreach { case (name, partition) =>
+            val state = partitions.putObject(name).put("watermarkMs", partition.millis)
+            partition.since.foreach(value => state.put("idleSinceMs", value))
+          }
+        }
+      }
     }
   }
 
   override protected def fromJson(root: JsonNode): KeyedWatermarks = {
     val keys = root.path("keys").elements().asScala.toIndexedSeq
-    def optional(key: JsonNode, name: String) = Option(key.get(name)).filterNot(_.isNull).map(millis)
-    val idle = keys.map(key => IdleInput(optional(key, "idleSinceMs"), optional(key, "carriedMs")))
+    val inputs = keys.map { key =>
+      val partitions = key.path("partitions").properties().asScala.map { entry =>
+        entry.getKey -> PartitionState(millis(entry.getValue.path("watermarkMs")), optional(entry.getValue, "idleSinceMs"))
+      }
+      InputState(optional(key, "idleSinceMs"), optional(key, "carriedMs"), partitions.toMap)
+    }
     KeyedWatermarks(
       keys.map(key => WatermarkColumn(key.path("column").asText, Option(key.get("source")).map(_.asText))),
       keys.map(optional(_, "watermarkMs")),
-      idle.zipWithIndex.collect { case (input, at) if input != IdleInput.No => at -> input }.toMap
+      inputs.zipWithIndex.collect { case (input, at) if !input.isEmpty => at -> input }.toMap
     )
   }
+
+  private def optional(key: JsonNode, name: String): Option[Long] =
+    Option(key.get(name)).filterNot(_.isNull).map(millis)
 
   private def millis(value: JsonNode): Long =
     if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is no watermark")

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.watermark
 
+import java.util.UUID
+
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.SparkPlan
@@ -16,16 +18,16 @@ import streamjoin.core.Watermark
  * `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`: it never goes
  * back.
  *
- * @param idle
- *   by key: of the inputs that are idle, or were
+ * @param inputs
+ *   by key: of which there is more to say
  * @param heard
- *   by key: when the input had its last row in this run, in milliseconds. Not in the checkpoint.
+ *   when they had their last rows in this run. Not in the checkpoint.
  */
 final private[streamjoin] case class QueryWatermarks(
     keys: WatermarkKeys,
     millis: IndexedSeq[Option[Long]],
-    idle: Map[Int, IdleInput] = Map.empty,
-    heard: Map[Int, Long] = Map.empty
+    inputs: Map[Int, InputState] = Map.empty,
+    heard: LastHeard = LastHeard(0L)
 ) {
 
   /** For eviction, in microseconds. */
@@ -38,7 +40,9 @@ final private[streamjoin] case class QueryWatermarks(
     new WatermarkValues(keyed.withDefaultValue(Watermark.Undefined), QueryWatermarks.micros(spark))
 
   private def forEviction: Map[Origin, Long] =
-    byOrigin(millis.indices.map(key => (millis(key) ++ idle.get(key).flatMap(_.carried)).maxOption))
+    byOrigin(millis.indices.map(key => (millis(key) ++ input(key).carried).maxOption))
+
+  private def input(key: Int): InputState = inputs.getOrElse(key, InputState())
 
   private def byOrigin(millis: Seq[Option[Long]]): Map[Origin, Long] =
     keys.origins
@@ -46,11 +50,12 @@ final private[streamjoin] case class QueryWatermarks(
       .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
       .toMap
 
-  def entry: KeyedWatermarks = KeyedWatermarks(keys.columns, millis, idle)
+  def entry: KeyedWatermarks = KeyedWatermarks(keys.columns, millis, inputs)
 
-  /** At least `floor` for every key. */
-  def atLeast(floor: Long): QueryWatermarks =
-    copy(millis = millis.map(known => Some(math.max(known.getOrElse(floor), floor))))
+  /** At least `floor` for every key, but where Spark does not wait for all partitions as we do. */
+  def atLeast(floor: Long): QueryWatermarks = copy(millis = millis.zip(keys.partitioned).map {
+    case (known, partitioned) => if (partitioned) known else Some(math.max(known.getOrElse(floor), floor))
+  })
 
   /** The newest event times that have come up to these watermarks, in microseconds. */
   def newest(executed: SparkPlan): Map[Origin, Long] = {
@@ -60,15 +65,15 @@ final private[streamjoin] case class QueryWatermarks(
     }
   }
 
-  /** At the start of a run: how long an input was silent before it is unknown. */
-  def begun(time: Long): QueryWatermarks = copy(heard = keys.origins.indices.map(_ -> time).toMap)
+  /** At the beginning of a run. */
+  def begun(time: Long): QueryWatermarks = copy(heard = LastHeard(time))
 
   /** The same event times, and rows are evicted by others. */
   def evictsOtherThan(other: QueryWatermarks): Boolean = forEviction != other.forEviction
 
   /** When the input of a column had its last row, if the column has its watermark from an idle one. */
   def idleSince(column: ColumnWatermark): Option[Long] =
-    IdleInputs.marks(column).flatMap(mark => idle.get(keys.origins.indexOf(mark))).flatMap(_.since).minOption
+    IdleInputs.marks(column).flatMap(mark => input(keys.origins.indexOf(mark)).firstIdle).minOption
 
   /**
    * With the inputs that are idle at a time, and how far the others carry their watermarks.
@@ -85,19 +90,30 @@ final private[streamjoin] case class QueryWatermarks(
       operators: => Seq[(Int, IndexedSeq[ColumnWatermark])],
       spark: Long
   ): QueryWatermarks = {
-    val since = for {
-      (Some(timeout), key) <- keys.idleAfterMs.zipWithIndex
-      last <- idle.get(key).flatMap(_.since).orElse(heard.get(key).filter(time - _ >= timeout))
-    } yield key -> last
-    val silent = since.map { case (key, _) => keys.origins(key) }.toSet
+    val judged = copy(inputs = keys.origins.indices.map(key => key -> idleAt(key, time)).toMap)
+    val silent = keys.origins.indices.filter(judged.input(_).since.isDefined).map(keys.origins).toSet
     val carried =
-      if (silent.isEmpty) forEviction
-      else new IdleInputs(operators, silent).carried(forEviction, QueryWatermarks.micros(spark))
-    val inputs = keys.origins.zipWithIndex.map { case (origin, key) =>
-      val reached = carried.get(origin).map(microsToMillis).filter(ms => millis(key).forall(_ < ms))
-      key -> IdleInput(since.toMap.get(key), reached)
+      if (silent.isEmpty) judged.forEviction
+      else new IdleInputs(operators, silent).carried(judged.forEviction, QueryWatermarks.micros(spark))
+    val carriedOn = judged.inputs.map { case (key, input) =>
+      val reached = carried.get(keys.origins(key)).map(microsToMillis)
+      key -> input.copy(carried = reached.filter(ms => millis(key).forall(_ < ms)))
     }
-    copy(idle = inputs.filter(_._2 != IdleInput.No).toMap)
+    copy(inputs = carriedOn.filterNot(_._2.isEmpty))
+  }
+
+  /** An input with what is idle of it, not yet carried on by others. */
+  private def idleAt(key: Int, time: Long): InputState = {
+    def last(known: Option[Long], partition: Option[String]): Option[Long] =
+      keys.idleAfterMs(key).flatMap(timeout => known.orElse(heard.before(key, partition, time, timeout)))
+    val before = input(key)
+    val now = before.copy(
+      since = last(before.since, None),
+      partitions = before.partitions.map { case (name, partition) =>
+        name -> partition.copy(since = last(partition.since, Some(name)))
+      }
+    )
+    now.copy(carried = (now.carried ++ now.slowestSpeaking).maxOption)
   }
 
   /**
@@ -114,14 +130,23 @@ final private[streamjoin] case class QueryWatermarks(
       stats = QueryWatermarks.stats(mark) if stats.count > 0
     } yield origin.node -> (stats.max - mark.delayMs)
     val newest = seen.groupMapReduce(_._1)(_._2)(math.max)
+    val partitions = QueryWatermarks.partitions(executed)
     val spoke = keys.origins.indices.filter(key => newest.contains(keys.origins(key).node))
+    val spoken = spoke.map { key =>
+      key -> input(key).spoken(partitions.getOrElse(keys.origins(key).node, Map.empty))
+    }.toMap
+    val parts: Seq[(Int, Option[String])] = for {
+      key <- spoke
+      name <- partitions.getOrElse(keys.origins(key).node, Map.empty).keys.toSeq
+    } yield key -> Some(name)
     copy(
-      millis = keys.origins.zip(millis).map { case (origin, known) =>
-        (known ++ newest.get(origin.node)).reduceOption(math.max(_, _))
+      millis = keys.origins.indices.map { key =>
+        val reached =
+          if (keys.partitioned(key)) spoken.get(key).flatMap(_.slowest) else newest.get(keys.origins(key).node)
+        (millis(key) ++ reached).maxOption
       },
-      idle = idle.map { case (key, input) => key -> (if (spoke.contains(key)) input.copy(since = None) else input) },
-      // A batch that is done again has its old time.
-      heard = heard ++ spoke.map(key => key -> heard.get(key).fold(time)(math.max(_, time)))
+      inputs = inputs ++ spoken,
+      heard = heard.now(spoke.map(_ -> None) ++ parts, time)
     )
   }
 }
@@ -130,7 +155,13 @@ private[streamjoin] object QueryWatermarks {
   def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
 
   def of(keys: WatermarkKeys, entry: KeyedWatermarks): QueryWatermarks =
-    QueryWatermarks(keys, entry.millis, entry.idle)
+    QueryWatermarks(
+      keys,
+      entry.millis,
+      entry.inputs.map { case (key, input) =>
+        key -> (if (keys.partitioned(key)) input else input.copy(partitions = Map.empty))
+      }
+    )
 
   private def stats(mark: EventTimeWatermarkExec): EventTimeStats = mark.child match {
     case times: NewestTimeExec => times.stats.value
@@ -152,6 +183,24 @@ private[streamjoin] object QueryWatermarks {
       .collectFromUnfoldedPlan(executed) {
         case mark: EventTimeWatermarkExec => Seq(mark)
         case reused: ReusedExchangeExec => marks(reused.child)
+      }
+      .flatten
+
+  /** The watermark of each partition that had rows in a batch, by the id of the mark. */
+  private def partitions(executed: SparkPlan): Map[UUID, Map[String, Long]] = {
+    val delays = marks(executed).map(mark => mark.nodeId -> mark.delayMs).toMap
+    val all = for (times <- partitionTimes(executed); (name, newest) <- times.times.value)
+      yield (times.mark, name) -> (newest - delays(times.mark))
+    all.groupMapReduce(_._1)(_._2)(math.max).toSeq.groupMap(_._1._1) { case ((_, name), ms) => name -> ms }.map {
+      case (mark, newest) => mark -> newest.toMap
+    }
+  }
+
+  private def partitionTimes(executed: SparkPlan): Seq[PartitionTimesExec] =
+    StreamingQueryPlanTraverseHelper
+      .collectFromUnfoldedPlan(executed) {
+        case times: PartitionTimesExec => Seq(times)
+        case reused: ReusedExchangeExec => partitionTimes(reused.child)
       }
       .flatten
 
