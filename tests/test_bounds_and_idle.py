@@ -43,7 +43,9 @@ def test_bounds_move_the_watermark_and_nothing_else(spark: SparkSession, tmp_pat
     assert orders.columns == ["id", "t"]
     joined = sj.join(orders, deliveries, F.expr("o.id = d.id"), "left_outer", within=("0 seconds", "1 hour"))
     out = joined.select(F.col("o.id").alias("order"), F.col("d.id").alias("delivery"))
-    query = out.writeStream.format("memory").queryName("bounded").option("checkpointLocation", str(tmp_path / "c")).start()
+    query = (
+        out.writeStream.format("memory").queryName("bounded").option("checkpointLocation", str(tmp_path / "c")).start()
+    )
     try:
         write(tmp_path / "orders", 0, ("a", "10:00", None), ("b", "10:00", False))
         write(tmp_path / "deliveries", 0, ("a", "10:30", False))
@@ -102,7 +104,11 @@ REFUSED: list[tuple[str, str, Callable[[DataFrame], Any]]] = [
     ),
     ("STREAMJOIN_COLUMN", "timestamp_millis", lambda df: sj.impose_order(df.selectExpr("1L AS ms"), "ms", "1s")),
     ("STREAMJOIN_COLUMN", "is a field", lambda df: sj.impose_order(df.select(F.struct("t").alias("s")), "s.t", "1s")),
-    ("STREAMJOIN_COLUMN", "does not name one", lambda df: sj.impose_order(df.selectExpr("t", "t + INTERVAL 1 DAY AS t"), "t", "1s")),
+    (
+        "STREAMJOIN_COLUMN",
+        "does not name one",
+        lambda df: sj.impose_order(df.selectExpr("t", "t + INTERVAL 1 DAY AS t"), "t", "1s"),
+    ),
     ("STREAMJOIN_TWO_WATERMARKS", "one on t", lambda df: sj.impose_order(marked(df), "t", "1s")),
     ("STREAMJOIN_NOT_A_STREAM", "sj.impose_order", lambda df: sj.impose_order(batch(df), "t", "1s")),
     ("STREAMJOIN_WRONG_ARGUMENT", "a streaming DataFrame", lambda df: sj.impose_order("t", df, "1s")),  # type: ignore[arg-type]

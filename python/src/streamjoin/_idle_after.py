@@ -17,9 +17,9 @@ def idle_after(df: DataFrame, after: str | timedelta) -> DataFrame:
     been silent for ``after``, its watermark is taken to be the lowest of the others that it is joined or united with
     (the highest, where all of them are idle).
 
-    The driver decides this with the clock of the query's trigger: an input is idle in a batch if the batches of the last
-    ``after`` had no row of it that reached its ``withWatermark``. The time in which a query does not run does not count.
-    The decision is in the checkpoint, so a batch that is done again sees the same one.
+    The driver decides this with the clock of the query's trigger: an input is idle in a batch if the batches of the
+    last ``after`` had no row of it that reached its ``withWatermark``. The time in which a query does not run does not
+    count. The decision is in the checkpoint, so a batch that is done again sees the same one.
 
     When the input speaks again, its rows are late or not by the watermark that it had left, and not by the one that
     the others have reached in the meantime. A row that is not late may still find that its partners have left: it is

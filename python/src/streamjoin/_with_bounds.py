@@ -15,8 +15,8 @@ def with_bounds(
     """Take some rows of a stream as bounds (punctuation): they move its watermark and carry no data.
 
     A bound says that no row with an earlier time, minus ``lag``, is still to come. It moves the watermark of ``time``
-    just as a row of data with its time would, for the batches after its own, and is then dropped: it reaches no join, no
-    state and no output. A bound that goes back in time moves nothing, for a watermark never goes back. All bounds
+    just as a row of data with its time would, for the batches after its own, and is then dropped: it reaches no join,
+    no state and no output. A bound that goes back in time moves nothing, for a watermark never goes back. All bounds
     move the watermark, whatever filters the query has after this call; so do the rows of data that these filters
     remove.
 
@@ -29,8 +29,8 @@ def with_bounds(
             ``withWatermark`` and this call must let the bounds pass.
         per: The name of a column of text or whole numbers that tells the partitions of the stream apart, such as
             Kafka's ``partition``, where each of them has bounds of its own. The watermark is then that of the slowest
-            partition among those that have had a row. With :func:`idle_after`, one that is silent is left out. It is for
-            joins that streamjoin runs: Spark's own watermark stays that of the newest row.
+            partition among those that have had a row. With :func:`idle_after`, one that is silent is left out. It is
+            for joins that streamjoin runs: Spark's own watermark stays that of the newest row.
 
     Returns:
         The rows of data, with all columns but ``is_bound``, and with a watermark on ``time``.

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.{DataFrame, Row}
 

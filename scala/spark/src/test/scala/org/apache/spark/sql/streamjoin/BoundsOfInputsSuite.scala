@@ -45,7 +45,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
   }
 
   test("a null is a row of data, and the lag counts for bounds too") {
-    running(job(streams => {
+    running(job { streams =>
       val orders = StreamInputs.withBounds(
         streams.raw("o").withColumn("b", expr("nullif(v, 1) = -1")),
         "t",
@@ -53,7 +53,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
         Some("5 minutes")
       )
       orders.as("o").join(bounded(streams, "d"), expr(Hourly), "left_outer").selectExpr("o.v", "d.v")
-    })) { job =>
+    }) { job =>
       assert(job.feed(o("a", "10:00", 1), o("x", "10:30", Bound), d("a", "10:00", 2)) == Seq("1 2"))
       job.feed(o("x", "10:30", Bound))
       assert(job.watermark("left") == "10:25")

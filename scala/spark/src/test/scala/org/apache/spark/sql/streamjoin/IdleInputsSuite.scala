@@ -2,7 +2,9 @@ package org.apache.spark.sql.streamjoin
 
 import java.nio.file.{Files, Path}
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
+import scala.util.Random
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.scalatest.funsuite.AnyFunSuite
@@ -65,30 +67,33 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
   }
 
   test("when it speaks again its rows are judged by the watermark that it left") {
-    running(outer("full_outer", "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 HOUR AND o.t + INTERVAL 1 HOUR") _) {
-      (job, clock) =>
-        job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
-        assert(job.feed(o("b", "12:00", 2)) == Seq("- 9"))
-        assert(wait(job, clock, 30) == Seq("1 -"))
-        // Below the watermark that it left: late. Above: not late, and what has not left is met.
-        assert(
-          job.feed(d("a", "09:59", 3), d("a", "10:05", 4), d("b", "11:00", 5), d("n", "10:10", 6)) ==
-            Seq("- 4", "- 6", "2 5")
-        )
-        assert(job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum == 1)
-        job.feed(o("c", "12:30", 7))
-        assert(job.metric("idleSinceMs.right.t") == -1)
-        // For eviction it does not go back; for late rows it is what deliveries have said.
-        assert(job.watermark("right") == "12:00")
-        assert(job.feed(d("c", "11:30", 8), d("c", "10:59", 10)) == Seq("7 8"))
-        assert(job.feed(d("x", "14:00", 11)).isEmpty)
-        assert(job.watermark("right") == "14:00")
+    running(
+      outer("full_outer", "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 HOUR AND o.t + INTERVAL 1 HOUR") _
+    ) { (job, clock) =>
+      job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+      assert(job.feed(o("b", "12:00", 2)) == Seq("- 9"))
+      assert(wait(job, clock, 30) == Seq("1 -"))
+      // Below the watermark that it left: late. Above: not late, and what has not left is met.
+      assert(
+        job.feed(d("a", "09:59", 3), d("a", "10:05", 4), d("b", "11:00", 5), d("n", "10:10", 6)) ==
+          Seq("- 4", "- 6", "2 5")
+      )
+      assert(job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum == 1)
+      job.feed(o("c", "12:30", 7))
+      assert(job.metric("idleSinceMs.right.t") == -1)
+      // For eviction it does not go back; for late rows it is what deliveries have said.
+      assert(job.watermark("right") == "12:00")
+      assert(job.feed(d("c", "11:30", 8), d("c", "10:59", 10)) == Seq("7 8"))
+      assert(job.feed(d("x", "14:00", 11)).isEmpty)
+      assert(job.watermark("right") == "14:00")
     }
   }
 
   test("an input that has never spoken, and both idle") {
     running { streams =>
-      idleAfter(streams, "o").join(idleAfter(streams, "d"), expr(Hourly), "left_outer").selectExpr("o.v", "d.v")
+      idleAfter(streams, "o")
+        .join(idleAfter(streams, "d"), expr(Hourly), "left_outer")
+        .selectExpr("o.v", "d.v")
     } { (job, clock) =>
       job.feed(o("a", "10:00", 1))
       assert(job.feed(o("b", "12:00", 2)).isEmpty)
@@ -144,6 +149,86 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("a row that comes back is not late in the joins above either") {
+    val condition = "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 HOUR AND o.t + INTERVAL 1 HOUR"
+    running { streams =>
+      streams
+        .marked("o")
+        .join(idleAfter(streams, "d"), expr(condition))
+        .join(
+          streams.marked("r"),
+          expr("d.id = r.id AND r.t BETWEEN d.t AND d.t + INTERVAL 3 HOURS"),
+          "left_outer"
+        )
+        .selectExpr("o.v", "d.v", "r.v")
+    } { (job, clock) =>
+      job.feed(o("a", "11:30", 1), d("x", "10:00", 9), "r" -> row("a", "12:00", 5))
+      job.feed(o("b", "12:00", 2), "r" -> row("x", "12:00", 9))
+      clock.advance(30000)
+      job.settle()
+      job.feed(o("b", "12:10", 2), "r" -> row("x", "12:10", 9))
+      // The second join has been told that d.t is at 11:10 or later, and is told the truth of d.
+      assert(job.feed(d("a", "10:40", 3)) == Seq("1 3 5"))
+      assert(job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum == 0)
+    }
+  }
+
+  test("where joins are left to Spark it changes nothing, and without a join it is refused") {
+    withConf("spark.streamjoin.enabled" -> "false") {
+      running(outer() _) { (job, _) =>
+        assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
+      }
+    }
+    val refused = refusal(idleAfter(newStreams(), "d"))
+    assert(refused.getCondition == "STREAMJOIN_INPUT" && refused.getMessage.contains("sj.idle_after"))
+    val bounds = StreamInputs.withBounds(newStreams().raw("d").selectExpr("*", "v = 1 AS b"), "t", "b", Some("1 second"), Some("id"))
+    assert(refusal(bounds).getMessage.contains("per= of sj.with_bounds"))
+  }
+
+  // Random stories: silence, rows that come back, restarts, batches that are done again.
+
+  private def randomStory(seed: Int): Unit = {
+    val random = new Random(seed)
+    running { streams =>
+      idleAfter(streams, "o").join(idleAfter(streams, "d"), expr(Hourly), "full_outer").selectExpr("o.v", "d.v")
+    } { (job, clock) =>
+      var fed = Seq.empty[Int]
+      val now = mutable.Map("o" -> 600, "d" -> 600)
+      (0 until 25).foreach { _ =>
+        val names = Seq("o", "d").filter(_ => random.nextInt(3) > 0)
+        val rows = for (name <- names; _ <- 0 to random.nextInt(3)) yield {
+          now(name) += random.nextInt(30)
+          fed :+= fed.size
+          name -> row(random.nextInt(2).toString, f"${now(name) / 60}%02d:${now(name) % 60}%02d", fed.last)
+        }
+        job.feed(rows: _*)
+        clock.advance(random.nextInt(40) * 1000L)
+        job.settle()
+        random.nextInt(6) match {
+          case 0 => job.restart()
+          case 1 if job.seen.nonEmpty => job.redoLast()
+          case _ =>
+        }
+      }
+      clock.advance(60000)
+      job.feed(o("end", "23:00", -1), d("end", "23:00", -2))
+      clock.advance(60000)
+      job.settle()
+      val out = job.seen.groupBy(_.id).values.map(_.last).flatMap(_.rows).map(_.split(" ").toSeq).toSeq
+      // Nothing is late here, so each row comes out: in pairs, or once and alone.
+      fed.map(_.toString).foreach { v =>
+        val with_v = out.filter(_.contains(v))
+        val alone = with_v.count(_.contains("-"))
+        assert(with_v.nonEmpty && (alone == 0 || alone == 1 && with_v.size == 1), s"seed $seed, row $v: $with_v")
+      }
+      assert(out.distinct.size == out.size, s"seed $seed: a row twice")
+    }
+  }
+
+  test("each row comes out, in pairs or once alone, whoever is idle") {
+    (0 until SparkTest.seeds(6)).foreach(randomStory)
+  }
+
   test("a restart and a batch that is done again keep what was decided") {
     def story(restarts: Boolean) = running(outer("full_outer") _) { (job, clock) =>
       def step(out: => Seq[String]): Seq[String] = {
@@ -192,7 +277,10 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
   test("an aggregation of Spark's above the join closes its windows, each once") {
     running { streams =>
       val joined = streams.marked("o").join(idleAfter(streams, "d"), expr(Hourly), "left_outer")
-      joined.groupBy(window(col("o.t"), "1 hour")).agg(count(lit(1)).as("n")).selectExpr("hour(window.start)", "n")
+      joined
+        .groupBy(window(col("o.t"), "1 hour"))
+        .agg(count(lit(1)).as("n"))
+        .selectExpr("hour(window.start)", "n")
     } { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
       assert(job.feed(o("b", "12:30", 2)).isEmpty)
@@ -209,7 +297,11 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     val bounded = StreamInputs.withBounds(deliveries, "t", "b", Some("0 seconds"), Some("id"))
     streams
       .marked("o")
-      .join(StreamInputs.idleAfter(bounded, "30 seconds").as("d"), expr("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"), "left_outer")
+      .join(
+        StreamInputs.idleAfter(bounded, "30 seconds").as("d"),
+        expr("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"),
+        "left_outer"
+      )
       .selectExpr("o.v", "d.v")
   }
 

@@ -67,7 +67,13 @@ final private[streamjoin] class StreamInput(call: String) {
       )
     val marked = lag.fold(stream)(imposeOrder(stream, time, _))
     if (lag.isEmpty) checkMarked(stream, time)
-    val rows = DataRows(bound, timestamp(marked, time), per.map(partition(marked, _)), per.map(_ => onlyMark(marked, time)), marked)
+    val rows = DataRows(
+      bound,
+      timestamp(marked, time),
+      per.map(partition(marked, _)),
+      per.map(_ => onlyMark(marked, time)),
+      marked
+    )
     Project(marked.output.filterNot(_.exprId == bound.exprId), rows)
   }
 
@@ -121,13 +127,14 @@ final private[streamjoin] class StreamInput(call: String) {
 
   /** Rows of a join or an aggregate come when that emits them: what they say of time is its own. */
   private def checkIsInput(stream: LogicalPlan): Unit =
-    stream.find(operator => WatermarkLineage.isStateful(operator) || operator.isInstanceOf[StatefulNode]).foreach {
-      operator =>
+    stream
+      .find(operator => WatermarkLineage.isStateful(operator) || operator.isInstanceOf[StatefulNode])
+      .foreach { operator =>
         throw refused(
           s"it is the output of an operator that keeps state (${operator.nodeName})",
           "Call it on the streams that are the input of that operator."
         )
-    }
+      }
 
   private def checkMarked(stream: LogicalPlan, time: String): Unit = {
     val marked = timestamp(stream, time)
@@ -168,7 +175,11 @@ final private[streamjoin] class StreamInput(call: String) {
       try stream.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)
       catch {
         case ambiguous: AnalysisException =>
-          throw wrong(name, s"it does not name one column (${ambiguous.getCondition})", s"Its columns are $columns.")
+          throw wrong(
+            name,
+            s"it does not name one column (${ambiguous.getCondition})",
+            s"Its columns are $columns."
+          )
       }
     found match {
       case Some(attribute: Attribute) => attribute

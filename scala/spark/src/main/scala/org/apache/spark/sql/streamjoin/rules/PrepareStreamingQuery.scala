@@ -150,17 +150,19 @@ private[streamjoin] object PrepareStreamingQuery {
 
   /** Nothing of ours would look at it: Spark's operators go by Spark's own watermark. */
   private def checkInputs(query: LogicalPlan): Unit =
-    query.collectFirst {
-      case _: IdleAfter => "sj.idle_after"
-      case rows: DataRows if rows.partition.isDefined => "per= of sj.with_bounds"
-    }.foreach { call =>
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_INPUT",
-        "call" -> call,
-        "reason" -> "the query has no join of two streams that streamjoin runs, and Spark's own operators take no notice",
-        "advice" -> "Leave it out."
-      )
-    }
+    query
+      .collectFirst {
+        case _: IdleAfter => "sj.idle_after"
+        case rows: DataRows if rows.partition.isDefined => "per= of sj.with_bounds"
+      }
+      .foreach { call =>
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_INPUT",
+          "call" -> call,
+          "reason" -> "the query has no join of two streams that streamjoin runs, and Spark's own operators take no notice",
+          "advice" -> "Leave it out."
+        )
+      }
 
   private def checkStateStore(): Unit = {
     val encoding = SQLConf.get.stateStoreEncodingFormat

@@ -78,7 +78,8 @@ final private[streamjoin] case class PartitionTimesExec(
     }
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): PartitionTimesExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): PartitionTimesExec =
+    copy(child = newChild)
 }
 
 /** The newest time of each partition, in milliseconds, from all tasks. */

@@ -77,7 +77,9 @@ final private[streamjoin] class IdleInputs(
     case Shifted(by, shifted) => raised(keyed, shifted, Watermark.postponed(to, by))
     case other =>
       origins(other, below).toSeq.flatten.foldLeft(keyed) { (known, origin) =>
-        known.updatedWith(origin)(before => Some(before.fold(to)(math.max(_, to))).filter(_ != Watermark.Undefined))
+        known.updatedWith(origin)(before =>
+          Some(before.fold(to)(math.max(_, to))).filter(_ != Watermark.Undefined)
+        )
       }
   }
 }

@@ -40,7 +40,10 @@ final private[streamjoin] case class InputState(
   def spoken(newest: Map[String, Long]): InputState = copy(
     since = None,
     partitions = partitions ++ newest.map { case (name, millis) =>
-      name -> PartitionState(partitions.get(name).fold(millis)(before => math.max(before.millis, millis)), None)
+      name -> PartitionState(
+        partitions.get(name).fold(millis)(before => math.max(before.millis, millis)),
+        None
+      )
     }
   )
 }
@@ -64,7 +67,10 @@ final private[streamjoin] case class PartitionState(millis: Long, since: Option[
  * @param last
  *   by key and, of a partition, its name
  */
-final private[streamjoin] case class LastHeard(begun: Long, last: Map[(Int, Option[String]), Long] = Map.empty) {
+final private[streamjoin] case class LastHeard(
+    begun: Long,
+    last: Map[(Int, Option[String]), Long] = Map.empty
+) {
 
   /** If it was at least so long ago. */
   def before(key: Int, partition: Option[String], time: Long, timeout: Long): Option[Long] =

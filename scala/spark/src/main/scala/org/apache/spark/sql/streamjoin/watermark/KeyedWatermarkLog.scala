@@ -143,7 +143,10 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     val keys = root.path("keys").elements().asScala.toIndexedSeq
     val inputs = keys.map { key =>
       val partitions = key.path("partitions").properties().asScala.map { entry =>
-        entry.getKey -> PartitionState(millis(entry.getValue.path("watermarkMs")), optional(entry.getValue, "idleSinceMs"))
+        entry.getKey -> PartitionState(
+          millis(entry.getValue.path("watermarkMs")),
+          optional(entry.getValue, "idleSinceMs")
+        )
       }
       InputState(optional(key, "idleSinceMs"), optional(key, "carriedMs"), partitions.toMap)
     }

@@ -142,7 +142,8 @@ final private[streamjoin] case class QueryWatermarks(
     copy(
       millis = keys.origins.indices.map { key =>
         val reached =
-          if (keys.partitioned(key)) spoken.get(key).flatMap(_.slowest) else newest.get(keys.origins(key).node)
+          if (keys.partitioned(key)) spoken.get(key).flatMap(_.slowest)
+          else newest.get(keys.origins(key).node)
         (millis(key) ++ reached).maxOption
       },
       inputs = inputs ++ spoken,
@@ -189,11 +190,16 @@ private[streamjoin] object QueryWatermarks {
   /** The watermark of each partition that had rows in a batch, by the id of the mark. */
   private def partitions(executed: SparkPlan): Map[UUID, Map[String, Long]] = {
     val delays = marks(executed).map(mark => mark.nodeId -> mark.delayMs).toMap
-    val all = for (times <- partitionTimes(executed); (name, newest) <- times.times.value)
-      yield (times.mark, name) -> (newest - delays(times.mark))
-    all.groupMapReduce(_._1)(_._2)(math.max).toSeq.groupMap(_._1._1) { case ((_, name), ms) => name -> ms }.map {
-      case (mark, newest) => mark -> newest.toMap
-    }
+    val all =
+      for (times <- partitionTimes(executed); (name, newest) <- times.times.value)
+        yield (times.mark, name) -> (newest - delays(times.mark))
+    all
+      .groupMapReduce(_._1)(_._2)(math.max)
+      .toSeq
+      .groupMap(_._1._1) { case ((_, name), ms) => name -> ms }
+      .map { case (mark, newest) =>
+        mark -> newest.toMap
+      }
   }
 
   private def partitionTimes(executed: SparkPlan): Seq[PartitionTimesExec] =

@@ -55,7 +55,8 @@ final private[interval] class JoinWords(
       s"holdsBackMs.$name" -> (known.map { case (other, _) => eviction(other) }.max - eviction(key))
     }
     val all = received ++ lags ++ (if (known.size == keys.size) slowest.filter(_._2 > 0) else Nil)
-    val idle = for ((key, name) <- keys; since <- idleSince(join.watermarks(key))) yield s"idleSinceMs.$name" -> since
+    val idle =
+      for ((key, name) <- keys; since <- idleSince(join.watermarks(key))) yield s"idleSinceMs.$name" -> since
     all.map { case (name, micros) => name -> microsToMillis(micros) } ++ idle
   }
 
