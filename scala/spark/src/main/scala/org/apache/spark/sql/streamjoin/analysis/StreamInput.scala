@@ -193,6 +193,8 @@ final private[streamjoin] class StreamInput(call: String) {
     }
   }
 
+  private val Longest = 1000L * 366 * MICROS_PER_DAY
+
   /** In microseconds. */
   private def length(argument: String, text: String): Long = {
     val interval =
@@ -200,7 +202,10 @@ final private[streamjoin] class StreamInput(call: String) {
       catch { case NonFatal(_) => throw duration(argument, text, "it is not a number followed by a unit") }
     if (interval.months != 0)
       throw duration(argument, text, "the length of months and years varies; say it in days")
-    Math.addExact(Math.multiplyExact(interval.days.toLong, MICROS_PER_DAY), interval.microseconds)
+    // A watermark is kept in microseconds, beside times that are.
+    val micros = BigInt(interval.days) * MICROS_PER_DAY + interval.microseconds
+    if (micros.abs > Longest) throw duration(argument, text, "it is longer than a thousand years")
+    micros.toLong
   }
 
   private def duration(argument: String, text: String, reason: String) = StreamJoinErrors.analysis(

@@ -47,12 +47,13 @@ final private[streamjoin] class IdleInputs(
    */
   def carried(keyed: Map[Origin, Long], spark: Long): Map[Origin, Long] = {
     def together(columns: Seq[ColumnWatermark], from: Map[Origin, Long]): Map[Origin, Long] = {
-      val (silent, speaking) = columns.partition(isSilent)
+      // A column that never has a watermark says nothing.
+      val (silent, speaking) = columns.filter(_.isDefined).partition(isSilent)
       if (silent.isEmpty) from
       else {
         val values = new WatermarkValues(from.getOrElse(_, Watermark.Undefined), spark)
         val reached =
-          if (speaking.nonEmpty) speaking.map(_.value(values)).min else silent.map(_.value(values)).max
+          if (speaking.nonEmpty) speaking.map(_.value(values)).min else silent.map(highest(_, values)).max
         silent.foldLeft(from)(raised(_, _, reached))
       }
     }
@@ -67,6 +68,12 @@ final private[streamjoin] class IdleInputs(
     operators.sortBy(_._1).foldLeft(keyed) { case (from, (_, columns)) =>
       together(columns, columns.foldLeft(from)((known, column) => united(column, known)))
     }
+  }
+
+  /** Of the branches of a union the one that is ahead. */
+  private def highest(column: ColumnWatermark, values: WatermarkValues): Long = column match {
+    case Smallest(branches) => branches.map(highest(_, values)).max
+    case other => other.value(values)
   }
 
   private def raised(
