@@ -126,6 +126,12 @@ REFUSED: list[tuple[str, str, Callable[[DataFrame], Any]]] = [
         "(Aggregate)",
         lambda df: sj.with_bounds(marked(df).groupBy("t", "b").count(), "t", is_bound="b"),
     ),
+    ("STREAMJOIN_COLUMN", "per is a column", lambda df: sj.with_bounds(df, "t", is_bound="b", lag="0s", per="t")),
+    (
+        "STREAMJOIN_INPUT",
+        "before any union",
+        lambda df: sj.with_bounds(marked(df).union(marked(df)), "t", is_bound="b", per="id"),
+    ),
     ("STREAMJOIN_INPUT", "withWatermark", lambda df: sj.idle_after(df, "1s")),
     ("STREAMJOIN_NOT_A_STREAM", "sj.idle_after", lambda df: sj.idle_after(batch(df), "1s")),
     ("STREAMJOIN_DURATION", "after='0 seconds'", lambda df: sj.idle_after(marked(df), "0 seconds")),

@@ -10,7 +10,8 @@ import streamjoin.core.{TimeBound, TimeBounds, Watermark}
 class CarriedWatermarksSuite extends AnyFunSuite {
   import ColumnWatermark._
 
-  private val Seq(o, d, e, r) = Seq.fill(4)(Origin(UUID.randomUUID(), 0))
+  private def mark = Origin(UUID.randomUUID(), 0)
+  private val (o, d, e, r) = (mark, mark, mark, mark)
   private val known = Map(o -> 100L, d -> 50L, e -> 80L, r -> 70L)
 
   private def carried(idle: Origin*)(operators: IndexedSeq[ColumnWatermark]*): Map[Origin, Long] =
@@ -40,7 +41,7 @@ class CarriedWatermarksSuite extends AnyFunSuite {
   }
 
   test("nobody is carried by one that has not spoken, or that never has a watermark") {
-    val silent = Origin(UUID.randomUUID(), 0)
+    val silent = mark
     assert(carried(d)(columns(Marked(silent), Marked(d))) == known)
     assert(carried(silent)(columns(Marked(silent), Marked(d))) == known + (silent -> 50L))
     assert(carried(d)(columns(Marked(o), Unknown, Marked(d))) == known + (d -> 100L))
