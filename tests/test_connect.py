@@ -83,7 +83,7 @@ refused(lambda: sj.check(spark))
         "STREAMJOIN_TABLE_FUNCTION",
         "STREAMJOIN_NOT_A_STREAM",
         "STREAMJOIN_UNBOUNDED",
-        "STREAMJOIN_DURATION",
+        "STREAMJOIN_CLAUSE_DURATION",
         "STREAMJOIN_SPARK_CONNECT",
     ]
 

@@ -190,7 +190,8 @@ def test_the_examples_of_the_docstrings(spark: SparkSession) -> None:
         rows = spark.readStream.format("rate").load().selectExpr("value AS order_id", f"timestamp AS {key}")
         return rows.withWatermark(key, "10 seconds")
 
-    given = {"orders": stream("order_time"), "deliveries": stream("delivery_time")}
+    events = spark.readStream.format("rate").load().selectExpr("value AS id", "timestamp AS time", "false AS is_bound")
+    given = {"orders": stream("order_time"), "deliveries": stream("delivery_time"), "events": events}
     attempted = 0
     for name in (each.name for each in pkgutil.iter_modules(sj.__path__) if each.name != "__main__"):
         module = importlib.import_module(f"streamjoin.{name}")

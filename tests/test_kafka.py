@@ -45,6 +45,22 @@ def test_kafka_to_kafka_with_a_restart_between(tmp_path: Path) -> None:
         assert _joined(broker) == {(1, 11), (2, 12), (3, None), (5, 15)}
 
 
+def test_bounds_of_each_partition(tmp_path: Path) -> None:
+    with KafkaBroker(TOOLS, tmp_path / "broker") as broker:
+        broker.create_topic("orders")
+        broker.create_topic("deliveries", partitions=2)
+        job = spark_submit(
+            ROOT / "tests" / "jobs" / "kafka_bounds_job.py",
+            f"--bootstrap={broker.bootstrap}",
+            f"--checkpoint={tmp_path / 'checkpoint'}",
+            jars=connector_jars(TOOLS),
+        )
+        done = subprocess.run(job, env=environment(), capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+    steps = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert steps == [[], [], [[1, 1]], [[1, 1], [2, None]]]
+
+
 def _order(order_id: int, at: str) -> str:
     return json.dumps({"order_id": order_id, "order_time": _moment(at), "customer": "c", "cents": 1})
 

@@ -79,7 +79,7 @@ def test_dataframes_in_a_query(spark: SparkSession, tables: None, tmp_path: Path
 def test_an_error_points_at_the_clause(spark: SparkSession, tables: None) -> None:
     with pytest.raises(AnalysisException) as refused:
         spark.sql(PAIRS.replace("1h", "1 month"))
-    assert refused.value.getCondition() == "STREAMJOIN_DURATION"
+    assert refused.value.getCondition() == "STREAMJOIN_CLAUSE_DURATION"
     assert refused.value.getSqlState() == "42601"
     message = str(refused.value)
     assert "the length of months and years varies" in message

@@ -136,10 +136,10 @@ class KafkaBroker:
             self._process.kill()
             self._process.wait()
 
-    def create_topic(self, name: str) -> None:
-        """Create a topic of one partition, which keeps the order of its records."""
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic, by default of one partition, which keeps the order of its records."""
         # The tool's client tries again until the broker is up.
-        self._tool("org.apache.kafka.tools.TopicCommand", "--create", "--topic", name, "--partitions", "1")
+        self._tool("org.apache.kafka.tools.TopicCommand", "--create", "--topic", name, "--partitions", str(partitions))
 
     def produce(self, topic: str, values: Iterable[str]) -> None:
         """Append a record for each value, in this order."""

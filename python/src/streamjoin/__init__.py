@@ -4,6 +4,7 @@
 bounds runs on its operator. ``join`` writes the bounds for you, ``window_join`` puts the output in the
 order of time, ``bounds`` shows what they keep in state,
 ``late_rows`` what came too late for it, and ``check`` says whether a session is ready, and if not, what to do.
+``impose_order``, ``with_bounds`` and ``idle_after`` say of a stream how far it is.
 """
 
 from importlib import import_module
@@ -15,9 +16,12 @@ from streamjoin.version import __version__
 if TYPE_CHECKING:
     from streamjoin._bounds import bounds
     from streamjoin._configure import configure
+    from streamjoin._idle_after import idle_after
+    from streamjoin._impose_order import impose_order
     from streamjoin._join import JoinType, join
     from streamjoin._late_rows import late_rows
     from streamjoin._window_join import window_join
+    from streamjoin._with_bounds import with_bounds
     from streamjoin.jvm import check
 
 __all__ = [
@@ -28,9 +32,12 @@ __all__ = [
     "bounds",
     "check",
     "configure",
+    "idle_after",
+    "impose_order",
     "join",
     "late_rows",
     "window_join",
+    "with_bounds",
 ]
 
 # Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not installed.
@@ -39,9 +46,12 @@ _NEEDS_PYSPARK = {
     "bounds": "_bounds",
     "check": "jvm",
     "configure": "_configure",
+    "idle_after": "_idle_after",
+    "impose_order": "_impose_order",
     "join": "_join",
     "late_rows": "_late_rows",
     "window_join": "_window_join",
+    "with_bounds": "_with_bounds",
 }
 
 

@@ -1,4 +1,4 @@
-"""Durations of a fixed length: what ``within=`` takes."""
+"""Durations of a fixed length: what ``within=``, ``lag=`` and ``after=`` take."""
 
 import re
 from datetime import timedelta
@@ -89,6 +89,36 @@ def limits(within: Within) -> tuple[int, int]:
     if low > high:
         raise _refused(within, "its lower limit is above its upper one, so no two times would match")
     return low, high
+
+
+def spark_interval(duration: str | timedelta, argument: str, call: str, *, least: int = 0) -> str:
+    """Return a duration as the text of an interval, as ``withWatermark`` takes it.
+
+    Args:
+        duration: As for :func:`microseconds`.
+        argument: Its name, for the error.
+        call: The function that has it, for the error.
+        least: How long it is at least, in microseconds.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_DURATION``.
+
+    Example:
+        >>> spark_interval("1.5s", "lag", "sj.impose_order")
+        '1500000 microseconds'
+    """
+    try:
+        length = microseconds(duration, signed=True)
+    except StreamJoinError as error:
+        reason = error.getMessageParameters()["reason"]
+        raise _unusable(duration, argument, call, reason) from None
+    if length < least:
+        raise _unusable(duration, argument, call, "it is too short" if length >= 0 else "it is negative")
+    return f"{length} microseconds"
+
+
+def _unusable(duration: object, argument: str, call: str, reason: str) -> StreamJoinError:
+    return StreamJoinError("STREAMJOIN_DURATION", call=call, argument=argument, duration=repr(duration), reason=reason)
 
 
 def interval_sql(length: int) -> str:

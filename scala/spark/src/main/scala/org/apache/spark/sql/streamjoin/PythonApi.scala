@@ -90,6 +90,17 @@ object PythonApi {
     )
   }
 
+  /** [[StreamInputs.imposeOrder]] */
+  def imposeOrder(df: Dataset[Row], time: String, lag: String): DataFrame =
+    StreamInputs.imposeOrder(df, time, lag)
+
+  /** [[StreamInputs.withBounds]], with null for what is left out */
+  def withBounds(df: Dataset[Row], time: String, isBound: String, lag: String, per: String): DataFrame =
+    StreamInputs.withBounds(df, time, isBound, Option(lag), Option(per))
+
+  /** [[StreamInputs.idleAfter]] */
+  def idleAfter(df: Dataset[Row], timeout: String): DataFrame = StreamInputs.idleAfter(df, timeout)
+
   /**
    * The time bounds of every join of two streams in a DataFrame, a row each: the number of the
    * join, from the inputs up, the side whose rows the bound keeps, what the user calls that input,

@@ -10,6 +10,8 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
+import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.runtime.{
@@ -17,12 +19,14 @@ import org.apache.spark.sql.execution.streaming.runtime.{
   MicroBatchExecution,
   StreamingQueryWrapper
 }
+import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
 import org.apache.spark.sql.streamjoin.operators.interval.{IntervalJoin, IntervalJoinExec}
 import org.apache.spark.sql.streamjoin.rules.{OptimizedQuery, PrepareStreamingQuery}
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Dataset, Encoders, Row}
+import org.apache.spark.util.{Clock, SystemClock}
 
 /** Queries over streams in memory that stand still until they are fed. */
 private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
@@ -142,6 +146,9 @@ private[streamjoin] object JoinTest {
     /** In which order the rows of a stream come again after a start, which were fed together. */
     var order: Seq[Row] => Seq[Row] = identity
 
+    /** By which the driver tells the time, if not by that of the machine. */
+    var clock: Clock = new SystemClock
+
     /** How the sink reads a batch. */
     var sink: DataFrame => Seq[String] = _.collect().map(text(_: Row)).toSeq
 
@@ -157,15 +164,21 @@ private[streamjoin] object JoinTest {
       streams = new Streams(spark, schema)
       fed.foreach { case (name, rows) => streams.stream(name).addData(order(rows)) }
       val frame = query(streams)
+      val write = (batch: Dataset[Row], id: Long) => {
+        val rows = sink(batch)
+        seen.synchronized(seen += Batch(id, rows)): Unit
+      }
       running = Some(
-        frame.writeStream
-          .option("checkpointLocation", checkpoint)
-          .outputMode(mode)
-          .foreachBatch { (batch: DataFrame, id: Long) =>
-            val rows = sink(batch)
-            seen.synchronized(seen += Batch(id, rows)): Unit
-          }
-          .start()
+        // What writeStream.foreachBatch(...).start() does, with a clock.
+        spark.streams.startQuery(
+          None,
+          userSpecifiedCheckpointLocation = Some(checkpoint),
+          df = frame.asInstanceOf[ClassicDataset[Row]],
+          extraOptions = Map.empty,
+          sink = new ForeachBatchSink[Row](write, ExpressionEncoder(frame.schema)),
+          outputMode = InternalOutputModes(mode),
+          triggerClock = clock
+        )
       )
       this
     }

@@ -7,7 +7,7 @@ import scala.collection.mutable
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.watermark.{KeyedWatermarks, WatermarkColumn}
+import org.apache.spark.sql.streamjoin.watermark.{InputState, KeyedWatermarks, WatermarkColumn}
 import org.apache.spark.sql.{DataFrame, Row}
 
 /**
@@ -76,12 +76,14 @@ class NamedSourcesSuite extends AnyFunSuite with SparkTest {
     val kept = KeyedWatermarks(
       IndexedSeq(named("a"), plain, named("b"), plain),
       IndexedSeq(1L, 2L, 3L, 4L).map(Some(_)),
-      ordered = Map.empty
+      ordered = Map.empty,
+      Map(2 -> InputState(since = Some(7L)))
     )
     def of(columns: WatermarkColumn*) = kept.of(columns.toIndexedSeq).map(_.millis)
     assert(
       of(plain, named("b"), plain, named("a")).contains(IndexedSeq(2, 3, 4, 1).map(at => Some(at.toLong)))
     )
+    assert(kept.of(IndexedSeq(plain, named("b"), plain)).map(_.inputs).contains(Map(1 -> kept.inputs(2))))
     assert(of(named("c"), plain, plain).contains(IndexedSeq(None, Some(2L), Some(4L))))
     assert(of(named("a"), plain, named("b")).isEmpty, "a column without a source is gone")
     assert(of(named("a"), plain, WatermarkColumn("u", None)).isEmpty, "another one has taken its place")

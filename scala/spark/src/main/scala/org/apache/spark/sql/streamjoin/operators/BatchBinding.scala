@@ -28,6 +28,7 @@ import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
+  ColumnWatermark,
   KeyedWatermarkLog,
   Origin,
   QueryWatermarks,
@@ -68,11 +69,15 @@ final private[streamjoin] class BatchBinding(
     watermarkLog: KeyedWatermarkLog,
     operatorLog: OperatorLog,
     partitions: mutable.Map[Int, Int],
+    query: MicroBatchExecution,
     execution: IncrementalExecution
 ) extends Logging {
   import BatchBinding._
 
-  lazy val lateValues: WatermarkValues = late.values(sparkLate)
+  lazy val lateValues: WatermarkValues = late.judging(sparkLate)
+
+  /** The watermarks by which rows were evicted in the batch before. */
+  lazy val evictedValues: WatermarkValues = late.values(sparkLate)
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
 
   /**
@@ -109,7 +114,7 @@ final private[streamjoin] class BatchBinding(
    */
   def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
     if (hasEnded) next.values(sparkWatermarkMs)
-    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) lateValues
+    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) late.values(sparkLate)
     else evictionValues
 
   private val lateTaken = mutable.Set.empty[Int]
@@ -145,7 +150,9 @@ final private[streamjoin] class BatchBinding(
    */
   def endBatch(): Unit = synchronized {
     if (!hasEnded) {
-      val watermarks = withOrders(eviction.after(execution.executedPlan))
+      val time = execution.offsetSeqMetadata.batchTimestampMs
+      val watermarks =
+        withOrders(eviction.after(execution.executedPlan, time).idleAt(time, received, sparkEviction))
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, watermarks.entry)))
     }
   }
@@ -153,7 +160,9 @@ final private[streamjoin] class BatchBinding(
   /** With what the rows that operators keep tell about the order of those above them. */
   private def withOrders(watermarks: QueryWatermarks): QueryWatermarks = {
     val orders = operators(execution).flatMap { exec =>
-      exec.earliestToCome(watermarks.values(sparkEviction), evictionValues).map(exec.ordinal -> _)
+      exec
+        .earliestToCome(watermarks.values(sparkEviction), eviction.judging(sparkEviction))
+        .map(exec.ordinal -> _)
     }
     watermarks.ordered(orders.toMap)
   }
@@ -170,6 +179,20 @@ final private[streamjoin] class BatchBinding(
     ThreadUtils.awaitResult(end.written, Duration.Inf)
     end.watermarks
   }
+
+  /**
+   * An input has become idle since the batch ended, and the others carry its watermark on. One more
+   * batch says so in the checkpoint, for the batch after it.
+   */
+  def hasNewlyIdle: Boolean = next.keys.idleAfterMs.exists(_.isDefined) && {
+    // The one that the next batch would have.
+    val time = query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
+    next.idleAt(time, received, sparkEviction).evictsOtherThan(next)
+  }
+
+  /** Of our operators, by ordinal: the watermarks that they receive. */
+  private def received: Seq[(Int, IndexedSeq[ColumnWatermark])] =
+    operators(execution).map(exec => exec.ordinal -> exec.watermarks)
 
   /** The newest event times that have come, this batch included, once it has ended. */
   lazy val newest: Map[Origin, Long] = end.watermarks.newest(execution.executedPlan)
@@ -188,6 +211,7 @@ final private[streamjoin] class BatchBinding(
       watermarkLog,
       operatorLog,
       partitions,
+      query,
       execution
     )
   }
@@ -293,8 +317,8 @@ private[streamjoin] object BatchBinding {
 
     val late =
       if (batch == 0) QueryWatermarks.none(keys)
-      else QueryWatermarks.read(keys, log.readOfLast(batch - 1, keys))
-    val eviction = log.read(batch, keys).map(QueryWatermarks.read(keys, _)).getOrElse {
+      else QueryWatermarks.of(keys, log.readOfLast(batch - 1, keys))
+    val eviction = log.read(batch, keys).map(QueryWatermarks.of(keys, _)).getOrElse {
       val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
       val watermarks = floor.fold(late)(late.atLeast)
       log.add(batch, watermarks.entry)
@@ -308,13 +332,14 @@ private[streamjoin] object BatchBinding {
     new BatchBinding(
       batch,
       late,
-      eviction,
+      eviction.begun(planned.query.triggerClock.getTimeMillis()),
       sparkLate,
       sparkEviction,
       SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
       log,
       operatorLog,
       mutable.Map.empty,
+      planned.query,
       execution
     )
   }

@@ -37,12 +37,10 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   protected def outputWatermarksForSpark: Seq[ColumnWatermark]
 
   /**
-   * By watermark key: a row with a lower time is evicted.
-   *
-   * @param received
-   *   the watermarks by key, in microseconds
+   * By watermark key, in microseconds: a row with a lower time is evicted in a batch with these
+   * watermarks.
    */
-  protected def evictionLimits(received: IndexedSeq[Long]): IndexedSeq[Long]
+  protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long]
 
   /**
    * With how many partitions the operator begins.
@@ -88,11 +86,14 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
       math.max(microsToMillis(outputWatermarksForSpark.map(_.value(values)).min), 0L)
     }
 
-  /** When, and only when, the watermarks have moved far enough to evict a row. */
+  /**
+   * When the watermarks have moved far enough to evict a row, or an input has become idle that holds
+   * others back; never else.
+   */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
     val values = batch.next.values(sparkWatermarkMs)
-    val limits = evictionLimits(watermarks.map(_.value(values)))
-    lowestTimes.value.exists { case (key, lowest) => lowest < limits(key) }
+    val limits = evictionLimits(values)
+    lowestTimes.value.exists { case (key, lowest) => lowest < limits(key) } || batch.hasNewlyIdle
   }
 
   /**

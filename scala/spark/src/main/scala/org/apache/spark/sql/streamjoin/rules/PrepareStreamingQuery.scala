@@ -20,6 +20,7 @@ import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineag
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
+import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
@@ -38,6 +39,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
       checkMarks(query)
       val optimized = OptimizedQuery.of(query, session)
       val nodes = OptimizedQuery.nodesIn(optimized)
+      if (nodes.isEmpty) checkInputs(query)
       if (nodes.isEmpty && Operators.areIn(optimized)) write
       else {
         checkOutputMode(write.outputMode, query, nodes)
@@ -49,6 +51,9 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
         case order: RowtimeOrder => throw needsExtension(order)
         case _ =>
       }
+      write
+    case write: WriteToStreamStatement if !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
+      checkInputs(write.inputQuery)
       write
     case other => other
   }
@@ -152,6 +157,22 @@ private[streamjoin] object PrepareStreamingQuery {
       }
     case _ =>
   }
+
+  /** Nothing of ours would look at it: Spark's operators go by Spark's own watermark. */
+  private def checkInputs(query: LogicalPlan): Unit =
+    query
+      .collectFirst {
+        case _: IdleAfter => "sj.idle_after"
+        case rows: DataRows if rows.partition.isDefined => "per= of sj.with_bounds"
+      }
+      .foreach { call =>
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_INPUT",
+          "call" -> call,
+          "reason" -> "the query has no join of two streams that streamjoin runs, and Spark's own operators take no notice",
+          "advice" -> "Leave it out."
+        )
+      }
 
   private def checkStateStore(): Unit = {
     val encoding = SQLConf.get.stateStoreEncodingFormat

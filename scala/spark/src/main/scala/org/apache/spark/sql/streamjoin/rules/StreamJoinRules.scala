@@ -25,6 +25,7 @@ import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.operators.BatchBinding
 import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, Refused, RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.BatchTime
+import org.apache.spark.sql.streamjoin.watermark.IdleAfter
 
 /** Our operators of a query as they will be, found by optimizing a copy of it. */
 private[streamjoin] object OptimizedQuery {
@@ -72,6 +73,7 @@ private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
 /** Filters past the barriers that need not keep them, and below an order of rows; columns too. */
 private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {
+    case IdleAfter(_, child) => child
     case Filter(condition, JoinBarrier(child)) if condition.deterministic =>
       JoinBarrier(Filter(condition, child))
     case Filter(condition, order: RowtimeOrder) if condition.deterministic =>

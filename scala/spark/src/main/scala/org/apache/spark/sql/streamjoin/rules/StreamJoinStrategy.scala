@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, RowtimeOrder, StatefulNode}
-import org.apache.spark.sql.streamjoin.watermark.{NewestTime, NewestTimeExec}
+import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTime, NewestTimeExec}
 
 /**
  * Plans our logical nodes. An operator that keeps state is bound to the batch that is being
@@ -28,6 +28,8 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
       val refusal = PrepareStreamingQuery.needsExtension(order)
       RefusedExec("StreamRowtimeOrder", order.output, Seq(planLater(order.child)), refusal) :: Nil
     case barrier: Barrier => planLater(barrier.child) :: Nil
+    case rows: DataRows => rows.planned(planLater(rows.child)) :: Nil
+    case idle: IdleAfter => planLater(idle.child) :: Nil
     case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case _ => Nil
   }

@@ -91,7 +91,7 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
     def refused(until: Int, reason: String) =
       Left(
         error(
-          "STREAMJOIN_DURATION",
+          "STREAMJOIN_CLAUSE_DURATION",
           at,
           until,
           "clause" -> "WITHIN",
@@ -141,7 +141,7 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
       def refused(reason: String) =
         Left(
           error(
-            "STREAMJOIN_DURATION",
+            "STREAMJOIN_CLAUSE_DURATION",
             at,
             closing + 1,
             "clause" -> "OVER",

@@ -27,10 +27,19 @@ import org.apache.spark.util.ThreadUtils
  */
 final private[streamjoin] case class WatermarkColumn(name: String, source: Option[String])
 
-/** The event-time columns of a query, in the order of its analyzed plan. */
+/**
+ * The event-time columns of a query, in the order of its analyzed plan.
+ *
+ * @param idleAfterMs
+ *   after which time without a row its input is idle, in milliseconds; none where it never is
+ * @param partitioned
+ *   each partition of its input has bounds of its own
+ */
 final private[streamjoin] case class WatermarkKeys(
     origins: IndexedSeq[Origin],
-    columns: IndexedSeq[WatermarkColumn]
+    columns: IndexedSeq[WatermarkColumn],
+    idleAfterMs: IndexedSeq[Option[Long]],
+    partitioned: IndexedSeq[Boolean]
 )
 
 private[streamjoin] object WatermarkKeys {
@@ -40,12 +49,23 @@ private[streamjoin] object WatermarkKeys {
    *   of a query that runs: it has the names of its sources, which the plans of its batches have not
    */
   def of(plan: LogicalPlan): WatermarkKeys = {
-    val marks = plan.collect { case mark: EventTimeWatermark => mark }
+    val (marks, idleAfterMs) = marksOf(plan, None).unzip
+    val partitioned = plan.collect { case rows: DataRows => rows.mark }.flatten.toSet
     WatermarkKeys(
       Origin.number(marks.map(_.nodeId)).toIndexedSeq,
-      marks.map(mark => WatermarkColumn(mark.eventTime.name, sourceOf(mark))).toIndexedSeq
+      marks.map(mark => WatermarkColumn(mark.eventTime.name, sourceOf(mark))).toIndexedSeq,
+      idleAfterMs.toIndexedSeq,
+      marks.map(mark => partitioned(mark.nodeId)).toIndexedSeq
     )
   }
+
+  /** Top down and left to right, each with how long its input may be silent. */
+  private def marksOf(plan: LogicalPlan, idleAfterMs: Option[Long]): Seq[(EventTimeWatermark, Option[Long])] =
+    plan match {
+      case IdleAfter(timeoutMs, child) => marksOf(child, Some(timeoutMs))
+      case mark: EventTimeWatermark => (mark -> idleAfterMs) +: marksOf(mark.child, None)
+      case other => other.children.flatMap(marksOf(_, idleAfterMs))
+    }
 
   private def sourceOf(mark: EventTimeWatermark): Option[String] = mark.collectLeaves() match {
     case Seq(source: StreamingExecutionRelation) => source.sourceIdentifyingName.nameOpt
@@ -60,11 +80,14 @@ private[streamjoin] object WatermarkKeys {
  *
  * @param ordered
  *   as in [[QueryWatermarks]]
+ * @param inputs
+ *   by place in `columns`: of which there is more to say
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
     millis: IndexedSeq[Option[Long]],
-    ordered: Map[Int, Long]
+    ordered: Map[Int, Long],
+    inputs: Map[Int, InputState] = Map.empty
 ) {
 
   /**
@@ -77,9 +100,15 @@ final private[streamjoin] case class KeyedWatermarks(
    */
   def of(now: IndexedSeq[WatermarkColumn]): Option[KeyedWatermarks] = {
     def unnamed(columns: Seq[WatermarkColumn]) = columns.filter(_.source.isEmpty)
-    val known = Origin.occurrences(columns).zip(millis).toMap
+    val known = Origin.occurrences(columns).zipWithIndex.toMap
+    val before = Origin.occurrences(now).map(known.get).toIndexedSeq
     Option.when(unnamed(columns) == unnamed(now))(
-      KeyedWatermarks(now, Origin.occurrences(now).map(known.getOrElse(_, None)).toIndexedSeq, ordered)
+      KeyedWatermarks(
+        now,
+        before.map(_.flatMap(millis)),
+        ordered,
+        (for ((Some(at), key) <- before.zipWithIndex; input <- inputs.get(at)) yield key -> input).toMap
+      )
     )
   }
 }
@@ -95,10 +124,22 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
 
   override protected def toJson(entry: KeyedWatermarks, root: ObjectNode): Unit = {
     val keys = root.putArray("keys")
-    entry.columns.zip(entry.millis).foreach { case (column, millis) =>
+    entry.columns.indices.foreach { at =>
+      val column = entry.columns(at)
       val key = keys.addObject().put("column", column.name)
       column.source.foreach(key.put("source", _))
-      millis.foreach(value => key.put("watermarkMs", value))
+      entry.millis(at).foreach(value => key.put("watermarkMs", value))
+      entry.inputs.get(at).foreach { input =>
+        input.since.foreach(value => key.put("idleSinceMs", value))
+        input.carried.foreach(value => key.put("carriedMs", value))
+        if (input.partitions.nonEmpty) {
+          val partitions = key.putObject("partitions")
+          input.partitions.toSeq.sortBy(_._1).foreach { case (name, partition) =>
+            val state = partitions.putObject(name).put("watermarkMs", partition.millis)
+            partition.since.foreach(value => state.put("idleSinceMs", value))
+          }
+        }
+      }
     }
     if (entry.ordered.nonEmpty) {
       val orders = root.putArray("orders")
@@ -110,17 +151,30 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
 
   override protected def fromJson(root: JsonNode): KeyedWatermarks = {
     val keys = root.path("keys").elements().asScala.toIndexedSeq
+    val inputs = keys.map { key =>
+      val partitions = key.path("partitions").properties().asScala.map { entry =>
+        entry.getKey -> PartitionState(
+          number(entry.getValue.path("watermarkMs")),
+          optional(entry.getValue, "idleSinceMs")
+        )
+      }
+      InputState(optional(key, "idleSinceMs"), optional(key, "carriedMs"), partitions.toMap)
+    }
     KeyedWatermarks(
       keys.map(key => WatermarkColumn(key.path("column").asText, Option(key.get("source")).map(_.asText))),
-      keys.map(key => Option(key.get("watermarkMs")).filterNot(_.isNull).map(number)),
+      keys.map(optional(_, "watermarkMs")),
       root
         .path("orders")
         .elements()
         .asScala
         .map(order => number(order.path("operator")).toInt -> number(order.path("timeMicros")))
-        .toMap
+        .toMap,
+      inputs.zipWithIndex.collect { case (input, at) if !input.isEmpty => at -> input }.toMap
     )
   }
+
+  private def optional(key: JsonNode, name: String): Option[Long] =
+    Option(key.get(name)).filterNot(_.isNull).map(number)
 
   private def number(value: JsonNode): Long =
     if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is no watermark")

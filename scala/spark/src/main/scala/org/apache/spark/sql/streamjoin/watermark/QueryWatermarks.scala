@@ -1,6 +1,9 @@
 package org.apache.spark.sql.streamjoin.watermark
 
+import java.util.UUID
+
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
@@ -20,35 +23,54 @@ import streamjoin.core.Watermark
  * @param ordered
  *   by the ordinal of an operator that emits its rows in the order of a time: the earliest time that
  *   may still come, in microseconds ([[WatermarkValues.ordered]])
+ * @param inputs
+ *   by key: of which there is more to say
+ * @param heard
+ *   when they had their last rows in this run. Not in the checkpoint.
  */
 final private[streamjoin] case class QueryWatermarks(
     keys: WatermarkKeys,
     millis: IndexedSeq[Option[Long]],
-    ordered: Map[Int, Long]
+    ordered: Map[Int, Long] = Map.empty,
+    inputs: Map[Int, InputState] = Map.empty,
+    heard: LastHeard = LastHeard(0L)
 ) {
 
-  /** For evaluation, in microseconds. */
-  def values(spark: Long): WatermarkValues =
-    new WatermarkValues(
-      keys.origins
-        .zip(millis)
-        .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
-        .toMap
-        .withDefaultValue(Watermark.Undefined),
-      QueryWatermarks.micros(spark),
-      ordered.withDefaultValue(Watermark.Undefined)
-    )
+  /** For eviction, in microseconds. */
+  def values(spark: Long): WatermarkValues = values(forEviction, spark)
 
-  def entry: KeyedWatermarks = KeyedWatermarks(keys.columns, millis, ordered)
+  /** For late rows, in microseconds: each input is judged by what it has said itself. */
+  def judging(spark: Long): WatermarkValues = values(byOrigin(millis), spark)
 
   /** Those of operators that emit in the order of a time; they do not go back. */
   def ordered(now: Map[Int, Long]): QueryWatermarks = copy(ordered = ordered ++ now.map {
     case (ordinal, time) => ordinal -> ordered.get(ordinal).fold(time)(math.max(_, time))
   })
 
-  /** At least `floor` for every key. */
-  def atLeast(floor: Long): QueryWatermarks =
-    copy(millis = millis.map(known => Some(math.max(known.getOrElse(floor), floor))))
+  private def values(keyed: Map[Origin, Long], spark: Long): WatermarkValues =
+    new WatermarkValues(
+      keyed.withDefaultValue(Watermark.Undefined),
+      QueryWatermarks.micros(spark),
+      ordered.withDefaultValue(Watermark.Undefined)
+    )
+
+  private def forEviction: Map[Origin, Long] =
+    byOrigin(millis.indices.map(key => (millis(key) ++ input(key).carried).maxOption))
+
+  private def input(key: Int): InputState = inputs.getOrElse(key, InputState())
+
+  private def byOrigin(millis: Seq[Option[Long]]): Map[Origin, Long] =
+    keys.origins
+      .zip(millis)
+      .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
+      .toMap
+
+  def entry: KeyedWatermarks = KeyedWatermarks(keys.columns, millis, ordered, inputs)
+
+  /** At least `floor` for every key, but where Spark does not wait for all partitions as we do. */
+  def atLeast(floor: Long): QueryWatermarks = copy(millis = millis.zip(keys.partitioned).map {
+    case (known, partitioned) => if (partitioned) known else Some(math.max(known.getOrElse(floor), floor))
+  })
 
   /** The newest event times that have come up to these watermarks, in microseconds. */
   def newest(executed: SparkPlan): Map[Origin, Long] = {
@@ -58,30 +80,107 @@ final private[streamjoin] case class QueryWatermarks(
     }
   }
 
+  /** At the beginning of a run. */
+  def begun(time: Long): QueryWatermarks = copy(heard = LastHeard(time))
+
+  /** The same event times, and rows are evicted by others. */
+  def evictsOtherThan(other: QueryWatermarks): Boolean = forEviction != other.forEviction
+
+  /** When the input of a column had its last row, if the column has its watermark from an idle one. */
+  def idleSince(column: ColumnWatermark): Option[Long] =
+    IdleInputs.marks(column).flatMap(mark => input(keys.origins.indexOf(mark)).firstIdle).minOption
+
+  /**
+   * With the inputs that are idle at a time, and how far the others carry their watermarks.
+   *
+   * @param time
+   *   of a batch, as it is in the offset log, in milliseconds
+   * @param operators
+   *   of ours: by ordinal, the watermarks that they receive
+   * @param spark
+   *   Spark's own watermark
+   */
+  def idleAt(
+      time: Long,
+      operators: => Seq[(Int, IndexedSeq[ColumnWatermark])],
+      spark: Long
+  ): QueryWatermarks = {
+    val judged = copy(inputs = keys.origins.indices.map(key => key -> idleAt(key, time)).toMap)
+    val silent = keys.origins.indices.filter(judged.input(_).since.isDefined).map(keys.origins).toSet
+    val carried =
+      if (silent.isEmpty) judged.forEviction
+      else new IdleInputs(operators, silent).carried(judged.forEviction, QueryWatermarks.micros(spark))
+    val carriedOn = judged.inputs.map { case (key, input) =>
+      val reached = carried.get(keys.origins(key)).map(microsToMillis)
+      key -> input.copy(carried = reached.filter(ms => millis(key).forall(_ < ms)))
+    }
+    copy(inputs = carriedOn.filterNot(_._2.isEmpty))
+  }
+
+  /** An input with what is idle of it, not yet carried on by others. */
+  private def idleAt(key: Int, time: Long): InputState = {
+    def last(known: Option[Long], partition: Option[String]): Option[Long] =
+      keys.idleAfterMs(key).flatMap(timeout => known.orElse(heard.before(key, partition, time, timeout)))
+    val before = input(key)
+    val now = before.copy(
+      since = last(before.since, None),
+      partitions = before.partitions.map { case (name, partition) =>
+        name -> partition.copy(since = last(partition.since, Some(name)))
+      }
+    )
+    now.copy(carried = (now.carried ++ now.slowestSpeaking).maxOption)
+  }
+
   /**
    * After a batch that ran with these watermarks, from the event times that its plan saw. The
    * copies of a mark, in a stream that is joined with itself, have one watermark, that of the
    * newest row in any of them: so it is in Spark (`WatermarkTracker`).
+   *
+   * @param time
+   *   of the batch, as it is in the offset log, in milliseconds
    */
-  def after(executed: SparkPlan): QueryWatermarks = {
+  def after(executed: SparkPlan, time: Long): QueryWatermarks = {
     val seen = for {
       (origin, mark) <- QueryWatermarks.byOrigin(executed).toSeq
       stats = QueryWatermarks.stats(mark) if stats.count > 0
     } yield origin.node -> (stats.max - mark.delayMs)
     val newest = seen.groupMapReduce(_._1)(_._2)(math.max)
-    copy(millis = keys.origins.zip(millis).map { case (origin, known) =>
-      (known ++ newest.get(origin.node)).reduceOption(math.max(_, _))
-    })
+    val partitions = QueryWatermarks.partitions(executed)
+    val spoke = keys.origins.indices.filter(key => newest.contains(keys.origins(key).node))
+    val spoken = spoke.map { key =>
+      key -> input(key).spoken(partitions.getOrElse(keys.origins(key).node, Map.empty))
+    }.toMap
+    val parts: Seq[(Int, Option[String])] = for {
+      key <- spoke
+      name <- partitions.getOrElse(keys.origins(key).node, Map.empty).keys.toSeq
+    } yield key -> Some(name)
+    copy(
+      millis = keys.origins.indices.map { key =>
+        val reached =
+          if (keys.partitioned(key)) spoken.get(key).flatMap(_.slowest)
+          else newest.get(keys.origins(key).node)
+        (millis(key) ++ reached).maxOption
+      },
+      inputs = inputs ++ spoken,
+      heard = heard.now(spoke.map(_ -> None) ++ parts, time)
+    )
   }
 }
 
 private[streamjoin] object QueryWatermarks {
   def none(keys: WatermarkKeys): QueryWatermarks =
-    QueryWatermarks(keys, keys.origins.map(_ => None), Map.empty)
+    QueryWatermarks(keys, keys.origins.map(_ => None))
 
   /** As they were written. */
-  def read(keys: WatermarkKeys, entry: KeyedWatermarks): QueryWatermarks =
-    QueryWatermarks(keys, entry.millis, entry.ordered)
+  def of(keys: WatermarkKeys, entry: KeyedWatermarks): QueryWatermarks =
+    QueryWatermarks(
+      keys,
+      entry.millis,
+      entry.ordered,
+      entry.inputs.map { case (key, input) =>
+        key -> (if (keys.partitioned(key)) input else input.copy(partitions = Map.empty))
+      }
+    )
 
   private def stats(mark: EventTimeWatermarkExec): EventTimeStats = mark.child match {
     case times: NewestTimeExec => times.stats.value
@@ -103,6 +202,29 @@ private[streamjoin] object QueryWatermarks {
       .collectFromUnfoldedPlan(executed) {
         case mark: EventTimeWatermarkExec => Seq(mark)
         case reused: ReusedExchangeExec => marks(reused.child)
+      }
+      .flatten
+
+  /** The watermark of each partition that had rows in a batch, by the id of the mark. */
+  private def partitions(executed: SparkPlan): Map[UUID, Map[String, Long]] = {
+    val delays = marks(executed).map(mark => mark.nodeId -> mark.delayMs).toMap
+    val all =
+      for (times <- partitionTimes(executed); (name, newest) <- times.times.value)
+        yield (times.mark, name) -> (newest - delays(times.mark))
+    all
+      .groupMapReduce(_._1)(_._2)(math.max)
+      .toSeq
+      .groupMap(_._1._1) { case ((_, name), ms) => name -> ms }
+      .map { case (mark, newest) =>
+        mark -> newest.toMap
+      }
+  }
+
+  private def partitionTimes(executed: SparkPlan): Seq[PartitionTimesExec] =
+    StreamingQueryPlanTraverseHelper
+      .collectFromUnfoldedPlan(executed) {
+        case times: PartitionTimesExec => Seq(times)
+        case reused: ReusedExchangeExec => partitionTimes(reused.child)
       }
       .flatten
 

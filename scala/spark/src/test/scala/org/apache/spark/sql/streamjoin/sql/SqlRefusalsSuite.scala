@@ -7,7 +7,7 @@ import org.apache.spark.sql.streamjoin.SqlTest
 /** What is refused in SQL, with which words, and where the arrows point. */
 class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
 
-  private val duration = "STREAMJOIN_DURATION"
+  private val duration = "STREAMJOIN_CLAUSE_DURATION"
 
   private case class Case(query: String, condition: String, at: String, words: String*)
 

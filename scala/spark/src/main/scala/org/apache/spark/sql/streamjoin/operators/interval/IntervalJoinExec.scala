@@ -20,7 +20,7 @@ import org.apache.spark.sql.streamjoin.operators.{
   WholeRow
 }
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
-import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.CompletionIterator
 
@@ -100,8 +100,10 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = join.outputWatermarksForSpark
 
-  override protected def evictionLimits(received: IndexedSeq[Long]): IndexedSeq[Long] =
+  override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] = {
+    val received = watermarks.map(_.value(values))
     received.indices.map(key => join.bounds.evictionLimit(key, received))
+  }
 
   override protected def storeSchema: (StructType, StructType) =
     (SegmentStore.KeySchema, SegmentStore.ValueSchema)
@@ -115,7 +117,7 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     makeOnDriver()
-    val spec = TaskSpec.of(this, late, evictionLimits(eviction))
+    val spec = TaskSpec.of(this, late, evictionLimits(binding.get.evictionValues))
     val hadoopConf = binding.get.hadoopConf
     left
       .execute()
@@ -222,7 +224,10 @@ final private[streamjoin] case class IntervalJoinExec(
    * with the highest.
    */
   override protected def progressFigures: Seq[(String, Long)] =
-    words.figures(origin => binding.flatMap(_.newest.get(origin)))
+    words.figures(
+      origin => binding.flatMap(_.newest.get(origin)),
+      column => binding.flatMap(_.eviction.idleSince(column))
+    )
 
   override def nodeName: String = RecognizeIntervalJoin.NodeName
 

@@ -4,7 +4,7 @@ import java.time.Instant
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
-import org.apache.spark.sql.streamjoin.watermark.Origin
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
 
 import streamjoin.core.Watermark
 
@@ -30,20 +30,34 @@ final private[interval] class JoinWords(
     if (join.keys(side).count(times(_).name == column.name) == 1) column.name else names.column(side, column)
   }
 
-  /** In milliseconds, by name; nothing of a column that has no watermark yet. */
-  def figures(newest: Origin => Option[Long]): Seq[(String, Long)] = {
+  /**
+   * In milliseconds, by name; nothing of a column that has no watermark yet.
+   *
+   * @param newest
+   *   the newest time that has come, in microseconds, by origin
+   * @param idleSince
+   *   in milliseconds, of a column whose input is idle
+   */
+  def figures(
+      newest: Origin => Option[Long],
+      idleSince: ColumnWatermark => Option[Long]
+  ): Seq[(String, Long)] = {
     val keys = eviction.indices.map(key => key -> s"${join.sides(key).name}.${keyName(key)}")
     val known = keys.filter { case (key, _) => eviction(key) != Watermark.Undefined }
     val received = known.map { case (key, name) => s"watermarkMs.$name" -> eviction(key) }
     val lags = for {
       (key, name) <- known
       newestTime <- join.watermarks(key).newest(newest)
+      // That of an idle input is carried by the others, beyond its own rows.
+      if newestTime >= eviction(key)
     } yield s"lagMs.$name" -> (newestTime - eviction(key))
     val slowest = known.minByOption { case (key, _) => eviction(key) }.toSeq.map { case (key, name) =>
       s"holdsBackMs.$name" -> (known.map { case (other, _) => eviction(other) }.max - eviction(key))
     }
     val all = received ++ lags ++ (if (known.size == keys.size) slowest.filter(_._2 > 0) else Nil)
-    all.map { case (name, micros) => name -> microsToMillis(micros) }
+    val idle =
+      for ((key, name) <- keys; since <- idleSince(join.watermarks(key))) yield s"idleSinceMs.$name" -> since
+    all.map { case (name, micros) => name -> microsToMillis(micros) } ++ idle
   }
 
   def description(

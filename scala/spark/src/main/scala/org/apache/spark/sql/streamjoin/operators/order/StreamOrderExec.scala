@@ -71,14 +71,20 @@ final private[streamjoin] case class StreamOrderExec(
 
   // Watermarks and state.
 
-  override def watermarks: IndexedSeq[ColumnWatermark] = times.indices.map(plan.outputWatermark)
+  override def watermarks: IndexedSeq[ColumnWatermark] = IndexedSeq(plan.time)
 
   override protected def outputWatermarksForSpark: Seq[ColumnWatermark] =
     plan.awaited.forSpark(times.indices, plan.outputWatermark)
 
+  /** No row that comes after a batch with these watermarks has an earlier time, in microseconds. */
+  private def reached(values: WatermarkValues): Long = plan.outputWatermark(0).value(values)
+
   /** A row at the watermark is due: what still comes is not earlier. */
-  override protected def evictionLimits(received: IndexedSeq[Long]): IndexedSeq[Long] =
-    received.map(watermark => if (watermark == Watermark.Undefined) watermark else watermark + 1)
+  override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
+    IndexedSeq(reached(values) match {
+      case Watermark.Undefined => Watermark.Undefined
+      case watermark => watermark + 1
+    })
 
   override def earliestToCome(next: WatermarkValues, late: WatermarkValues): Option[Long] =
     plan.center.flatMap(_.earliest(next, late, keptByJoin))
@@ -96,8 +102,10 @@ final private[streamjoin] case class StreamOrderExec(
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
     super.shouldRunAnotherBatch(sparkWatermarkMs) || (for {
       batch <- binding
-      values = batch.next.values(sparkWatermarkMs)
-      earliest <- plan.center.flatMap(_.earliest(values, values, keptByJoin))
+      next = batch.next
+      earliest <- plan.center.flatMap(
+        _.earliest(next.values(sparkWatermarkMs), next.judging(sparkWatermarkMs), keptByJoin)
+      )
       lowest <- lowestKept(0)
     } yield lowest <= earliest).getOrElse(false)
 
@@ -106,8 +114,17 @@ final private[streamjoin] case class StreamOrderExec(
 
   override protected def readsOtherStores: Boolean = false
 
+  /**
+   * Up to there rows have been emitted in the batches before. A row with an earlier time is late,
+   * also where its input was idle for a while and is judged by the watermark that it left.
+   */
+  private def emitted: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.evictedValues))
+
+  /** Up to there they are emitted in this batch. */
+  private def due: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.evictionValues))
+
   /** The parts of time by which the rows of this batch are sorted. */
-  def ranges: TimeRanges = TimeRanges(late.head, eviction.head, numPartitions)
+  def ranges: TimeRanges = TimeRanges(emitted, due, numPartitions)
 
   // Execution.
 
@@ -118,8 +135,8 @@ final private[streamjoin] case class StreamOrderExec(
     makeOnDriver()
     val spec = OrderSpec(
       new OrderLayout(child.output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
-      late.head,
-      evictionLimits(eviction).head,
+      emitted,
+      evictionLimits(binding.get.evictionValues).head,
       conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
       conf.getConf(StreamJoinConf.IndexMemory),
       conf.getConf(StreamJoinConf.ExecutorIndexMemory),
@@ -207,7 +224,7 @@ final private[streamjoin] case class StreamOrderExec(
 
   /** The watermark of the order: the rows up to it have been emitted. */
   override protected def progressFigures: Seq[(String, Long)] =
-    eviction.headOption.filter(_ != Watermark.Undefined).toSeq.map { micros =>
+    Some(due).filter(_ != Watermark.Undefined).toSeq.map { micros =>
       s"watermarkMs.${times.head.name}" -> microsToMillis(micros)
     }
 

@@ -1,0 +1,229 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import java.util.UUID
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MICROS_PER_MILLIS}
+import org.apache.spark.sql.catalyst.util.IntervalUtils
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.plans.StatefulNode
+import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.CalendarInterval
+
+/**
+ * What a query says of one of its streams: its event time, its bounds, that it may be idle. Pure:
+ * analyzed plans in, analyzed plans out.
+ *
+ * @param call
+ *   what the user has called, for errors
+ */
+final private[streamjoin] class StreamInput(call: String) {
+
+  /** With a watermark on a column, `lag` behind its newest time. */
+  def imposeOrder(stream: LogicalPlan, time: String, lag: String): LogicalPlan = {
+    checkIsStream(stream)
+    val column = timestamp(stream, time)
+    WatermarkLineage.markBelow(stream).foreach { known =>
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_TWO_WATERMARKS",
+        "first" -> known.eventTime.name,
+        "second" -> column.name
+      )
+    }
+    val micros = length("lag", lag)
+    if (micros < 0) throw duration("lag", lag, "it is negative, and no row comes before its time")
+    // A watermark has whole milliseconds. Rounded down, a row within its lag would be late.
+    val whole = -Math.floorDiv(-micros, MICROS_PER_MILLIS) * MICROS_PER_MILLIS
+    EventTimeWatermark(UUID.randomUUID(), column, new CalendarInterval(0, 0, whole), stream)
+  }
+
+  /**
+   * Without the rows that are bounds, which move the watermark of `time`: the lowest of its
+   * partitions, where `per` tells them apart.
+   */
+  def withBounds(
+      stream: LogicalPlan,
+      time: String,
+      isBound: String,
+      lag: Option[String],
+      per: Option[String]
+  ): LogicalPlan = {
+    checkIsStream(stream)
+    checkIsInput(stream)
+    val bound = column(stream, isBound)
+    if (bound.dataType != BooleanType)
+      throw wrong(
+        bound.name,
+        s"is_bound is a boolean column, and this is ${bound.dataType.sql}",
+        s"""Make one first: df.withColumn("is_bound", F.expr("<condition of a bound>"))."""
+      )
+    val marked = lag.fold(stream)(imposeOrder(stream, time, _))
+    if (lag.isEmpty) checkMarked(stream, time)
+    val rows = DataRows(
+      bound,
+      timestamp(marked, time),
+      per.map(partition(marked, _)),
+      per.map(_ => onlyMark(marked, time)),
+      marked
+    )
+    Project(marked.output.filterNot(_.exprId == bound.exprId), rows)
+  }
+
+  private def partition(stream: LogicalPlan, name: String): Attribute = {
+    val found = column(stream, name)
+    found.dataType match {
+      case _: StringType | _: IntegralType => found
+      case other =>
+        throw wrong(
+          found.name,
+          s"per is a column of numbers or text, and this is ${other.sql}",
+          "Name the column that says from which partition a row is."
+        )
+    }
+  }
+
+  /** The mark of a column as it was marked: partitions are told apart where its times are noted. */
+  private def onlyMark(stream: LogicalPlan, time: String): UUID =
+    stream.collect { case mark: EventTimeWatermark => mark } match {
+      case Seq(mark) if mark.eventTime.exprId == timestamp(stream, time).exprId => mark.nodeId
+      case _ =>
+        throw refused(
+          "per needs one stream, whose event time is the column as it was marked",
+          """Call it on the stream itself, with lag="0 seconds" and before any union."""
+        )
+    }
+
+  /** One that holds no other back once it has had no row for a time. */
+  def idleAfter(stream: LogicalPlan, timeout: String): LogicalPlan = {
+    checkIsStream(stream)
+    checkIsInput(stream)
+    if (!stream.exists(_.isInstanceOf[EventTimeWatermark]))
+      throw refused(
+        "it has no watermark, so it holds no other input back",
+        """Mark its event time first: df.withWatermark("<column>", "10 seconds")."""
+      )
+    val micros = length("after", timeout)
+    if (micros < MICROS_PER_MILLIS) throw duration("after", timeout, "it is not a millisecond or longer")
+    IdleAfter(micros / MICROS_PER_MILLIS, stream)
+  }
+
+  private def checkIsStream(stream: LogicalPlan): Unit =
+    if (!stream.isStreaming)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_NOT_A_STREAM",
+        "call" -> call,
+        "wanted" -> "a streaming DataFrame (spark.readStream)",
+        "found" -> "this one is a batch, which has no watermark",
+        "advice" -> "Leave the call out for a batch."
+      )
+
+  /** Rows of a join or an aggregate come when that emits them: what they say of time is its own. */
+  private def checkIsInput(stream: LogicalPlan): Unit =
+    stream
+      .find(operator => WatermarkLineage.isStateful(operator) || operator.isInstanceOf[StatefulNode])
+      .foreach { operator =>
+        throw refused(
+          s"it is the output of an operator that keeps state (${operator.nodeName})",
+          "Call it on the streams that are the input of that operator."
+        )
+      }
+
+  private def checkMarked(stream: LogicalPlan, time: String): Unit = {
+    val marked = timestamp(stream, time)
+    if (!EventTime.isMarked(marked))
+      throw wrong(
+        marked.name,
+        stream.output.filter(EventTime.isMarked).map(_.name) match {
+          case Seq() => "it has no watermark"
+          case others => s"it has no watermark; ${others.mkString(", ")} has one"
+        },
+        """Name the column with the watermark, or give this one its own: lag="0 seconds"."""
+      )
+  }
+
+  private def timestamp(stream: LogicalPlan, name: String): Attribute = {
+    val found = column(stream, name)
+    def converted(expression: String): String =
+      s"""Convert it first: df.withColumn("${found.name}", $expression)."""
+    found.dataType match {
+      case TimestampType => found
+      case other =>
+        throw wrong(
+          found.name,
+          s"an event time is a TIMESTAMP column, and this is ${other.sql}",
+          other match {
+            case _: StringType => converted(s"""F.to_timestamp("${found.name}")""")
+            case TimestampNTZType | DateType => converted(s"""F.col("${found.name}").cast("timestamp")""")
+            case _: IntegralType => converted(s"""F.timestamp_millis("${found.name}")""")
+            case _ => "Name a column that says when a row happened."
+          }
+        )
+    }
+  }
+
+  private def column(stream: LogicalPlan, name: String): Attribute = {
+    def columns = stream.output.map(_.name).mkString(", ")
+    val found =
+      try stream.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)
+      catch {
+        case ambiguous: AnalysisException =>
+          throw wrong(
+            name,
+            s"it does not name one column (${ambiguous.getCondition})",
+            s"Its columns are $columns."
+          )
+      }
+    found match {
+      case Some(attribute: Attribute) => attribute
+      case Some(_) =>
+        throw wrong(
+          name,
+          "it is a field of a column, and an event time is a column",
+          s"""Make it one first: df.withColumn("time", F.col("$name"))."""
+        )
+      case None => throw wrong(name, "there is no such column", s"Its columns are $columns.")
+    }
+  }
+
+  private val Longest = 1000L * 366 * MICROS_PER_DAY
+
+  /** In microseconds. */
+  private def length(argument: String, text: String): Long = {
+    val interval =
+      try IntervalUtils.fromIntervalString(text)
+      catch { case NonFatal(_) => throw duration(argument, text, "it is not a number followed by a unit") }
+    if (interval.months != 0)
+      throw duration(argument, text, "the length of months and years varies; say it in days")
+    // A watermark is kept in microseconds, beside times that are.
+    val micros = BigInt(interval.days) * MICROS_PER_DAY + interval.microseconds
+    if (micros.abs > Longest) throw duration(argument, text, "it is longer than a thousand years")
+    micros.toLong
+  }
+
+  private def duration(argument: String, text: String, reason: String) = StreamJoinErrors.analysis(
+    "STREAMJOIN_DURATION",
+    "call" -> call,
+    "argument" -> argument,
+    "duration" -> s"'$text'",
+    "reason" -> reason
+  )
+
+  private def wrong(column: String, reason: String, advice: String) = StreamJoinErrors.analysis(
+    "STREAMJOIN_COLUMN",
+    "call" -> call,
+    "column" -> column,
+    "reason" -> reason,
+    "advice" -> advice
+  )
+
+  private def refused(reason: String, advice: String) =
+    StreamJoinErrors.analysis("STREAMJOIN_INPUT", "call" -> call, "reason" -> reason, "advice" -> advice)
+}

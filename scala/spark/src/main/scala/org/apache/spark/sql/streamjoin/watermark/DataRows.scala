@@ -1,0 +1,95 @@
+package org.apache.spark.sql.streamjoin.watermark
+
+import java.util.UUID
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
+import org.apache.spark.sql.execution.{FilterExec, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.util.AccumulatorV2
+
+/**
+ * The rows of a stream without its bounds: rows that only say how far the stream is. It stands above
+ * the stream's `EventTimeWatermark`, so that bounds move the watermark.
+ *
+ * A node of its own and no `Filter`, for Spark would push a filter below the mark
+ * (`PushPredicateThroughNonJoin`). It also keeps all filters of the query above itself: most columns
+ * of a bound are null, and a filter on one of them would remove the bound before it is seen.
+ *
+ * @param isBound
+ *   a boolean column of the child. A row where it is null is data.
+ * @param time
+ *   the event time
+ * @param partition
+ *   of a stream whose partitions have bounds of their own, the column that tells them apart
+ * @param mark
+ *   of such a stream, the id of its `EventTimeWatermark`
+ */
+final private[streamjoin] case class DataRows(
+    isBound: Attribute,
+    time: Attribute,
+    partition: Option[Attribute],
+    mark: Option[UUID],
+    child: LogicalPlan
+) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  /** The operator, on that of the child. */
+  def planned(input: SparkPlan): SparkPlan = FilterExec(
+    Not(EqualNullSafe(isBound, Literal.TrueLiteral)),
+    partition.zip(mark).fold(input) { case (name, node) => PartitionTimesExec(node, time, name, input) }
+  )
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): DataRows = copy(child = newChild)
+}
+
+/** Hands its rows on and notes the newest event time in each partition of their stream. */
+final private[streamjoin] case class PartitionTimesExec(
+    mark: UUID,
+    time: Attribute,
+    partition: Attribute,
+    child: SparkPlan
+) extends UnaryExecNode {
+
+  val times: PartitionTimes = {
+    val accumulator = new PartitionTimes
+    sparkContext.register(accumulator)
+    accumulator
+  }
+
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val name = Cast(partition, StringType, Some(conf.sessionLocalTimeZone))
+    child.execute().mapPartitions { rows =>
+      val noted = UnsafeProjection.create(Seq(time, name), child.output)
+      rows.map { row =>
+        val values = noted(row)
+        if (!values.isNullAt(0))
+          times.add(String.valueOf(values.getUTF8String(1)) -> microsToMillis(values.getLong(0)))
+        row
+      }
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): PartitionTimesExec =
+    copy(child = newChild)
+}
+
+/** The newest time of each partition, in milliseconds, from all tasks. */
+final private[streamjoin] class PartitionTimes(private var seen: Map[String, Long] = Map.empty)
+    extends AccumulatorV2[(String, Long), Map[String, Long]] {
+  override def isZero: Boolean = seen.isEmpty
+  override def copy(): PartitionTimes = new PartitionTimes(seen)
+  override def reset(): Unit = seen = Map.empty
+  override def add(entry: (String, Long)): Unit =
+    if (seen.get(entry._1).forall(_ < entry._2)) seen += entry
+  override def merge(other: AccumulatorV2[(String, Long), Map[String, Long]]): Unit = other.value.foreach(add)
+  override def value: Map[String, Long] = seen
+}

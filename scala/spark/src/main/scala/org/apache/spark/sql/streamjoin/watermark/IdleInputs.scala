@@ -1,0 +1,104 @@
+package org.apache.spark.sql.streamjoin.watermark
+
+import streamjoin.core.Watermark
+
+/**
+ * How far the inputs that speak carry the watermarks of those that are idle. Pure: from watermarks
+ * and the shape of the query alone.
+ *
+ * @param operators
+ *   of ours: by ordinal, the watermarks that they receive
+ * @param isIdle
+ *   by origin
+ */
+final private[streamjoin] class IdleInputs(
+    operators: Seq[(Int, IndexedSeq[ColumnWatermark])],
+    isIdle: Origin => Boolean
+) {
+  import ColumnWatermark._
+
+  /** The origins of all that an operator receives; none where something else is among them. */
+  private val below: Map[Int, Option[Set[Origin]]] =
+    operators.sortBy(_._1).foldLeft(Map.empty[Int, Option[Set[Origin]]]) { case (known, (ordinal, columns)) =>
+      known + (ordinal -> all(columns.map(origins(_, known))))
+    }
+
+  private def all(sets: Seq[Option[Set[Origin]]]): Option[Set[Origin]] =
+    if (sets.forall(_.isDefined)) Some(sets.flatten.flatten.toSet) else None
+
+  private def origins(column: ColumnWatermark, known: Map[Int, Option[Set[Origin]]]): Option[Set[Origin]] =
+    column match {
+      case Marked(origin) => Some(Set(origin))
+      case Shifted(_, shifted) => origins(shifted, known)
+      case Smallest(branches) => all(branches.map(origins(_, known)))
+      case output: Output => known.getOrElse(output.ordinal, None)
+      case _ => None
+    }
+
+  private def isSilent(column: ColumnWatermark): Boolean = origins(column, below).exists(_.forall(isIdle))
+
+  /**
+   * The watermarks for eviction.
+   *
+   * @param keyed
+   *   as they are without it, in microseconds, by origin
+   * @param spark
+   *   Spark's own
+   */
+  def carried(keyed: Map[Origin, Long], spark: Long): Map[Origin, Long] = {
+    def together(columns: Seq[ColumnWatermark], from: Map[Origin, Long]): Map[Origin, Long] = {
+      // A column that never has a watermark says nothing.
+      val (silent, speaking) = columns.filter(_.isDefined).partition(isSilent)
+      if (silent.isEmpty) from
+      else {
+        val values =
+          new WatermarkValues(from.getOrElse(_, Watermark.Undefined), spark, _ => Watermark.Undefined)
+        val reached =
+          if (speaking.nonEmpty) speaking.map(_.value(values)).min else silent.map(highest(_, values)).max
+        silent.foldLeft(from)(raised(_, _, reached))
+      }
+    }
+    def united(column: ColumnWatermark, from: Map[Origin, Long]): Map[Origin, Long] = column match {
+      case Shifted(_, shifted) => united(shifted, from)
+      case Smallest(branches) =>
+        val inner = branches.foldLeft(from)((known, branch) => united(branch, known))
+        // All of a union that is silent is carried by what it is joined with.
+        if (isSilent(column)) inner else together(branches, inner)
+      case _ => from
+    }
+    operators.sortBy(_._1).foldLeft(keyed) { case (from, (_, columns)) =>
+      together(columns, columns.foldLeft(from)((known, column) => united(column, known)))
+    }
+  }
+
+  /** Of the branches of a union the one that is ahead. */
+  private def highest(column: ColumnWatermark, values: WatermarkValues): Long = column match {
+    case Smallest(branches) => branches.map(highest(_, values)).max
+    case other => other.value(values)
+  }
+
+  private def raised(
+      keyed: Map[Origin, Long],
+      column: ColumnWatermark,
+      to: Long
+  ): Map[Origin, Long] = column match {
+    case Shifted(by, shifted) => raised(keyed, shifted, Watermark.postponed(to, by))
+    case other =>
+      origins(other, below).toSeq.flatten.foldLeft(keyed) { (known, origin) =>
+        known.updatedWith(origin)(before =>
+          Some(before.fold(to)(math.max(_, to))).filter(_ != Watermark.Undefined)
+        )
+      }
+  }
+}
+
+private[streamjoin] object IdleInputs {
+
+  /** The marks that a column has its watermark from, operators of ours not passed. */
+  def marks(column: ColumnWatermark): Seq[Origin] = column match {
+    case ColumnWatermark.Marked(origin) => Seq(origin)
+    case ColumnWatermark.Shifted(_, shifted) => marks(shifted)
+    case ColumnWatermark.Smallest(branches) => branches.flatMap(marks)
+    case _ => Nil
+  }
+}

@@ -1,0 +1,346 @@
+package org.apache.spark.sql.streamjoin
+
+import java.nio.file.{Files, Path}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+import scala.util.Random
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions.{col, count, expr, lit, window}
+import org.apache.spark.util.ManualClock
+
+/** An input that is silent for a time stops holding others back. */
+class IdleInputsSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private val Noon = 1000000000000L
+
+  private def idleAfter(streams: Streams, name: String, timeout: String = "30 seconds"): DataFrame =
+    StreamInputs.idleAfter(streams.raw(name).withWatermark("t", "0 seconds"), timeout).as(name)
+
+  /** Only deliveries may be idle. */
+  private def outer(how: String = "left_outer", condition: String = Hourly)(streams: Streams): DataFrame =
+    streams.marked("o").join(idleAfter(streams, "d"), expr(condition), how).selectExpr("o.v", "d.v")
+
+  private def running[T](query: Streams => DataFrame)(body: (Job, ManualClock) => T): T = {
+    val clock = new ManualClock(Noon)
+    val made = job(query)
+    made.clock = clock
+    running(made)(body(_, clock))
+  }
+
+  /** Time goes by; returns what comes out. */
+  private def wait(job: Job, clock: ManualClock, seconds: Long): Seq[String] = {
+    clock.advance(seconds * 1000)
+    job.settle()
+  }
+
+  private def keys(job: Job, batch: Long) = new ObjectMapper()
+    .readTree(Files.readString(Path.of(job.checkpoint, "keyed-watermarks", batch.toString)))
+    .get("keys")
+    .elements()
+    .asScala
+    .toSeq
+
+  test("the other input's rows are evicted, without new data, and the progress says who is idle") {
+    running(outer() _) { (job, clock) =>
+      job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+      job.feed(o("b", "11:30", 2))
+      assert(wait(job, clock, 29).isEmpty)
+      assert(job.metric("idleSinceMs.right.t") == -1)
+      val batches = job.seen.size
+      assert(wait(job, clock, 1) == Seq("1 -"))
+      // One that puts it down, and one that evicts by it.
+      assert(job.seen.size == batches + 2)
+      assert(job.watermark("right") == "11:30")
+      assert(job.metric("idleSinceMs.right.t") == Noon)
+      assert(job.metric("idleSinceMs.left.t") == -1 && job.metric("lagMs.right.t") == -1)
+      // It goes on with the other input, and needs no batch of its own any more.
+      assert(wait(job, clock, 3600).isEmpty && job.seen.size == batches + 2)
+      assert(job.feed(o("c", "13:00", 3)) == Seq("2 -"))
+      assert(job.watermark("right") == "13:00")
+    }
+  }
+
+  test("when it speaks again its rows are judged by the watermark that it left") {
+    running(
+      outer("full_outer", "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 HOUR AND o.t + INTERVAL 1 HOUR") _
+    ) { (job, clock) =>
+      job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+      assert(job.feed(o("b", "12:00", 2)) == Seq("- 9"))
+      assert(wait(job, clock, 30) == Seq("1 -"))
+      // Below the watermark that it left: late. Above: not late, and what has not left is met.
+      assert(
+        job.feed(d("a", "09:59", 3), d("a", "10:05", 4), d("b", "11:00", 5), d("n", "10:10", 6)) ==
+          Seq("- 4", "- 6", "2 5")
+      )
+      assert(job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum == 1)
+      job.feed(o("c", "12:30", 7))
+      assert(job.metric("idleSinceMs.right.t") == -1)
+      // For eviction it does not go back; for late rows it is what deliveries have said.
+      assert(job.watermark("right") == "12:00")
+      assert(job.feed(d("c", "11:30", 8), d("c", "10:59", 10)) == Seq("7 8"))
+      assert(job.feed(d("x", "14:00", 11)).isEmpty)
+      assert(job.watermark("right") == "14:00")
+    }
+  }
+
+  test("an input that has never spoken, and both idle") {
+    running { streams =>
+      idleAfter(streams, "o")
+        .join(idleAfter(streams, "d"), expr(Hourly), "left_outer")
+        .selectExpr("o.v", "d.v")
+    } { (job, clock) =>
+      job.feed(o("a", "10:00", 1))
+      assert(job.feed(o("b", "12:00", 2)).isEmpty)
+      // The one that is ahead counts where all of them are idle.
+      assert(wait(job, clock, 40) == Seq("1 -"))
+      assert(job.watermark("left") == "12:00" && job.watermark("right") == "12:00")
+      assert(job.feed(d("b", "10:30", 3), d("b", "12:10", 4)) == Seq("2 4"))
+    }
+  }
+
+  test("rows now and then keep an input from being idle, also where the query is slow") {
+    running(outer() _) { (job, clock) =>
+      job.feed(o("a", "10:00", 1), o("b", "12:00", 2), d("x", "10:00", 9))
+      (1 to 4).foreach { _ =>
+        clock.advance(20000)
+        assert(job.feed(d("x", "10:00", 9)).isEmpty)
+      }
+      // Rows of a batch that comes after a long time are seen before it is decided.
+      clock.advance(100000)
+      assert(job.feed(d("x", "10:00", 9)).isEmpty)
+      assert(wait(job, clock, 29).isEmpty && wait(job, clock, 1) == Seq("1 -"))
+    }
+  }
+
+  test("an input that holds nobody back causes no batch") {
+    running(outer() _) { (job, clock) =>
+      job.feed(o("a", "10:00", 1), d("x", "12:00", 9))
+      val batches = job.seen.size
+      assert(wait(job, clock, 60).isEmpty && job.seen.size == batches)
+    }
+  }
+
+  test("a branch of a union, and a chain in which another input is slow") {
+    running { streams =>
+      val d = idleAfter(streams, "d").union(streams.raw("e").withWatermark("t", "0 seconds")).as("d")
+      val r = streams.marked("r")
+      streams
+        .marked("o")
+        .join(d, expr(Hourly), "left_outer")
+        .join(r, expr("o.id = r.id AND r.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"), "left_outer")
+        .selectExpr("o.v", "d.v", "r.v")
+    } { (job, clock) =>
+      job.feed(o("a", "10:00", 1), d("x", "10:00"), "e" -> row("x", "12:00"), "r" -> row("x", "09:00"))
+      clock.advance(20000)
+      job.feed(o("b", "12:00", 2), "e" -> row("x", "12:00"), "r" -> row("x", "09:30"))
+      assert(wait(job, clock, 10).isEmpty)
+      // The slow input of the second join does not hold the first one back.
+      assert(job.joins.map(_.ordinal).toSet == Set(0, 1))
+      val first = job.progress.stateOperators.filter(_.customMetrics.get("join") == 1L).head
+      assert(first.customMetrics.get("watermarkMs.right.t") == at("12:00").getTime)
+      assert(first.customMetrics.get("idleSinceMs.right.t") == Noon)
+      assert(job.feed("r" -> row("x", "11:30")) == Seq("1 - -"))
+    }
+  }
+
+  test("a row that comes back is not late in the joins above either") {
+    val condition = "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 HOUR AND o.t + INTERVAL 1 HOUR"
+    running { streams =>
+      streams
+        .marked("o")
+        .join(idleAfter(streams, "d"), expr(condition))
+        .join(
+          streams.marked("r"),
+          expr("d.id = r.id AND r.t BETWEEN d.t AND d.t + INTERVAL 3 HOURS"),
+          "left_outer"
+        )
+        .selectExpr("o.v", "d.v", "r.v")
+    } { (job, clock) =>
+      job.feed(o("a", "11:30", 1), d("x", "10:00", 9), "r" -> row("a", "12:00", 5))
+      job.feed(o("b", "12:00", 2), "r" -> row("x", "12:00", 9))
+      clock.advance(30000)
+      job.settle()
+      job.feed(o("b", "12:10", 2), "r" -> row("x", "12:10", 9))
+      // The second join has been told that d.t is at 11:10 or later, and is told the truth of d.
+      assert(job.feed(d("a", "10:40", 3)) == Seq("1 3 5"))
+      assert(job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum == 0)
+    }
+  }
+
+  test("where joins are left to Spark it changes nothing, and without a join it is refused") {
+    withConf("spark.streamjoin.enabled" -> "false") {
+      running(outer() _) { (job, _) =>
+        assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
+      }
+    }
+    val refused = refusal(idleAfter(newStreams(), "d"))
+    assert(refused.getCondition == "STREAMJOIN_INPUT" && refused.getMessage.contains("sj.idle_after"))
+    val bounds = StreamInputs.withBounds(
+      newStreams().raw("d").selectExpr("*", "v = 1 AS b"),
+      "t",
+      "b",
+      Some("1 second"),
+      Some("id")
+    )
+    assert(refusal(bounds).getMessage.contains("per= of sj.with_bounds"))
+  }
+
+  // Random stories: silence, rows that come back, restarts, batches that are done again.
+
+  private def randomStory(seed: Int): Unit = {
+    val random = new Random(seed)
+    running { streams =>
+      idleAfter(streams, "o")
+        .join(idleAfter(streams, "d"), expr(Hourly), "full_outer")
+        .selectExpr("o.v", "d.v")
+    } { (job, clock) =>
+      var fed = Seq.empty[Int]
+      val now = mutable.Map("o" -> 600, "d" -> 600)
+      (0 until 25).foreach { _ =>
+        val names = Seq("o", "d").filter(_ => random.nextInt(3) > 0)
+        val rows = for (name <- names; _ <- 0 to random.nextInt(3)) yield {
+          now(name) += random.nextInt(30)
+          fed :+= fed.size
+          name -> row(random.nextInt(2).toString, f"${now(name) / 60}%02d:${now(name) % 60}%02d", fed.last)
+        }
+        job.feed(rows: _*)
+        clock.advance(random.nextInt(40) * 1000L)
+        job.settle()
+        random.nextInt(6) match {
+          case 0 => job.restart()
+          case 1 if job.seen.nonEmpty => job.redoLast()
+          case _ =>
+        }
+      }
+      clock.advance(60000)
+      job.feed(o("end", "23:00", -1), d("end", "23:00", -2))
+      clock.advance(60000)
+      job.settle()
+      val out = job.seen.groupBy(_.id).values.map(_.last).flatMap(_.rows).map(_.split(" ").toSeq).toSeq
+      // Nothing is late here, so each row comes out: in pairs, or once and alone.
+      fed.map(_.toString).foreach { v =>
+        val with_v = out.filter(_.contains(v))
+        val alone = with_v.count(_.contains("-"))
+        assert(
+          with_v.nonEmpty && (alone == 0 || alone == 1 && with_v.size == 1),
+          s"seed $seed, row $v: $with_v"
+        )
+      }
+      assert(out.distinct.size == out.size, s"seed $seed: a row twice")
+    }
+  }
+
+  test("each row comes out, in pairs or once alone, whoever is idle") {
+    (0 until SparkTest.seeds(3)).foreach(randomStory)
+  }
+
+  test("a restart and a batch that is done again keep what was decided") {
+    def story(restarts: Boolean) = running(outer("full_outer") _) { (job, clock) =>
+      def step(out: => Seq[String]): Seq[String] = {
+        val rows = out
+        if (restarts) {
+          val last = job.seen.last
+          job.redoLast()
+          assert(job.seen.last.rows.sorted == last.rows.sorted)
+        }
+        rows
+      }
+      val out = Seq(
+        step(job.feed(o("a", "10:00", 1), d("x", "10:00", 9))),
+        job.feed(o("b", "12:00", 2)),
+        step(wait(job, clock, 30)),
+        step(job.feed(o("c", "13:30", 3))),
+        step(job.feed(d("a", "09:59", 4), d("c", "13:40", 5), d("b", "10:30", 6))),
+        step(job.feed(d("b", "10:29", 7), o("d", "13:45", 8))),
+        step(job.feed(o("e", "20:00", 10), d("e", "20:00", 11)))
+      )
+      (out.map(_.sorted), keys(job, job.seen.last.id).map(_.toString))
+    }
+    val plain = story(restarts = false)
+    assert(plain._1.flatten.nonEmpty)
+    assert(story(restarts = true) == plain)
+  }
+
+  test("the time in which a query does not run does not count") {
+    running(outer() _) { (job, clock) =>
+      job.feed(o("a", "10:00", 1), o("b", "12:00", 2), d("x", "10:00", 9))
+      job.stop()
+      clock.advance(3600000)
+      job.start()
+      assert(job.settle().isEmpty)
+      assert(job.feed(o("b", "12:10", 3)).isEmpty)
+      assert(wait(job, clock, 30) == Seq("1 -"))
+      // Idle already, it stays so.
+      job.stop()
+      clock.advance(3600000)
+      job.start()
+      assert(job.feed(o("c", "14:00", 4)) == Seq("2 -", "3 -"))
+      assert(keys(job, job.seen.last.id).last.get("idleSinceMs").asLong == Noon + 3600000)
+    }
+  }
+
+  test("an aggregation of Spark's above the join closes its windows, each once") {
+    running { streams =>
+      val joined = streams.marked("o").join(idleAfter(streams, "d"), expr(Hourly), "left_outer")
+      joined
+        .groupBy(window(col("o.t"), "1 hour"))
+        .agg(count(lit(1)).as("n"))
+        .selectExpr("hour(window.start)", "n")
+    } { (job, clock) =>
+      job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+      assert(job.feed(o("b", "12:30", 2)).isEmpty)
+      assert(wait(job, clock, 30) == Seq("10 1"))
+      // The watermark that Spark is given does not go back, so no window comes twice.
+      assert(job.feed(d("a", "10:30", 3), o("c", "13:00", 4)).isEmpty)
+      assert(job.feed(d("b", "13:00", 5), d("x", "20:00", 9), o("x", "20:00", 9)) == Seq("12 1", "13 1"))
+    }
+  }
+
+  /** Deliveries of several partitions, told apart by the id, each with bounds of its own (`v` is -1). */
+  private def partitioned(streams: Streams): DataFrame = {
+    val deliveries = streams.raw("d").withColumn("b", expr("v = -1"))
+    val bounded = StreamInputs.withBounds(deliveries, "t", "b", Some("0 seconds"), Some("id"))
+    streams
+      .marked("o")
+      .join(
+        StreamInputs.idleAfter(bounded, "30 seconds").as("d"),
+        expr("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"),
+        "left_outer"
+      )
+      .selectExpr("o.v", "d.v")
+  }
+
+  test("the watermark of the slowest partition, of those that are not idle") {
+    running(partitioned _) { (job, clock) =>
+      job.feed(o("a", "10:00", 1), d("p0", "09:00", -1), d("p1", "09:30", -1))
+      job.feed(d("p0", "12:00", -1), d("p1", "10:30", -1), o("b", "10:10", 2))
+      assert(job.restart().feed(d("p0", "12:30", -1)).isEmpty)
+      assert(job.watermark("right") == "10:30")
+      assert(job.feed(d("p1", "11:05", -1)) == Seq("1 -"))
+      clock.advance(20000)
+      assert(job.feed(d("p0", "12:40", -1)).isEmpty && job.metric("idleSinceMs.right.t") == -1)
+      // One is silent: the other one says how far deliveries are.
+      assert(wait(job, clock, 10) == Seq("2 -"))
+      assert(job.watermark("right") == "12:40" && job.metric("idleSinceMs.right.t") == Noon)
+      // It speaks again, and is judged by what both have said.
+      assert(job.feed(o("c", "11:50", 3), d("p1", "11:04", 7), d("p1", "12:20", 8)) == Seq("3 8"))
+      assert(job.operator.numRowsDroppedByWatermark == 1)
+      job.feed(o("e", "12:10", 4))
+      assert(job.watermark("right") == "12:40" && job.metric("idleSinceMs.right.t") == -1)
+      assert(keys(job, job.seen.last.id).last.get("watermarkMs").asLong == at("12:20").getTime)
+    }
+  }
+
+  test("the entries of queries without idle inputs are as they were") {
+    running(hourly()) { (job, _) =>
+      job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+      assert(keys(job, 1).flatMap(_.fieldNames().asScala).toSet == Set("column", "watermarkMs"))
+    }
+  }
+}
