@@ -8,6 +8,8 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+import streamjoin as sj
+
 ORDERS = '{"id": 1, "t": "2026-01-01T10:00:00Z"}\n{"id": 2, "t": "2026-01-01T10:00:00Z"}\n'
 DELIVERIES = '{"id": 1, "t": "2026-01-01T10:40:00Z"}\n{"id": 2, "t": "2026-01-01T11:40:00Z"}\n'
 
@@ -74,6 +76,8 @@ def test_dataframes_in_a_query(spark: SparkSession, tables: None, tmp_path: Path
     d = spark.readStream.table("deliveries").withWatermark("t", "0 seconds")
     df = spark.sql("SELECT {o}.id FROM {o} JOIN {d} WITHIN 1h ON {o}.id = {d}.id", o=o, d=d)
     assert ids(df, tmp_path) == [1]
+    named = spark.sql("SELECT * FROM {o} JOIN {d} AS x WITHIN 1h USING (id)", o=o.alias("orders"), d=d)
+    assert [row.input for row in sj.bounds(named).collect()] == ["orders", "x"]
 
 
 def test_an_error_points_at_the_clause(spark: SparkSession, tables: None) -> None:

@@ -15,6 +15,9 @@ final private[streamjoin] case class InputName(alias: Option[String], table: Str
 
 private[streamjoin] object InputName {
 
+  /** What PySpark calls the DataFrames in `spark.sql("... {a} ...", a=df)`. */
+  private val PySpark = "_pyspark_"
+
   /**
    * The names around each mark of an analyzed query, below the join. Where the optimizer puts a
    * source's columns in the place of the query's, their qualifiers are gone, so the names are read
@@ -29,6 +32,7 @@ private[streamjoin] object InputName {
       plan match {
         case mark: EventTimeWatermark =>
           Seq(mark -> outer.map(alias => InputName(Some(alias), inner.getOrElse(alias))))
+        case SubqueryAlias(name, child) if name.name.startsWith(PySpark) => marks(child, outer, inner)
         case SubqueryAlias(name, child) => marks(child, outer.orElse(Some(name.name)), Some(name.name))
         case _: Join => plan.children.flatMap(marks(_, None, None))
         case other => other.children.flatMap(marks(_, outer, inner))

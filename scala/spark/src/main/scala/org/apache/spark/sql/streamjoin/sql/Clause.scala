@@ -41,8 +41,9 @@ final private[sql] case class InputWithClauses(clauses: Seq[Clause], child: Logi
 }
 
 /**
- * A join with the clauses of its inputs. The join is Spark's, so all of Spark's rules know it. It is
- * not resolved before its clauses are, for they may add a column to what `*` stands for above it.
+ * A join with the clauses of its inputs. The join is Spark's, so all of Spark's rules know it. It
+ * is not resolved before its clauses are, for they may add a column to what `*` stands for above
+ * it.
  */
 final private[sql] case class JoinWithClauses(left: Seq[Clause], right: Seq[Clause], child: LogicalPlan)
     extends UnaryNode {

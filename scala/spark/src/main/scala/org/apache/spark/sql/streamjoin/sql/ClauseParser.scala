@@ -17,9 +17,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkSqlAstBuilder
 
 /**
- * Parses one text with clauses of ours. Their tokens are hidden while Spark's parser reads the rest;
- * the input of a join that a clause follows claims it. What is not claimed only looked like a clause
- * (`sum(x) OVER (RANGE ...)`): it is shown again, and the text is parsed once more.
+ * Parses one text with clauses of ours. Their tokens are hidden while Spark's parser reads the
+ * rest; the input of a join that a clause follows claims it. What is not claimed only looked like a
+ * clause (`sum(x) OVER (RANGE ...)`): it is shown again, and the text is parsed once more.
  *
  * It keeps what it finds: a text, a parser.
  */
@@ -40,7 +40,10 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
   /** Clauses that belong to a join. */
   def claimed: Seq[FoundClause] = claims.all
 
-  /** The first error in the clauses. It must not be thrown while Spark's parser runs, which wraps it. */
+  /**
+   * The first error in the clauses. It must not be thrown while Spark's parser runs, which wraps
+   * it.
+   */
   def error: Option[AnalysisException] = claimed.flatMap(_.content.left.toOption).headOption
 
   /** The text has words that nothing but a clause of ours begins with. */

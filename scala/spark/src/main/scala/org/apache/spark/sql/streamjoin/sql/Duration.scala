@@ -2,10 +2,12 @@ package org.apache.spark.sql.streamjoin.sql
 
 import java.util.Locale
 
+import scala.collection.mutable
 import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException, ParserUtils, SqlBaseParser}
+import org.apache.spark.sql.catalyst.parser.SqlBaseParser._
+import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParserUtils}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
 import org.apache.spark.sql.types.{CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType}
 import org.apache.spark.unsafe.types.CalendarInterval
@@ -22,96 +24,22 @@ import org.apache.spark.unsafe.types.CalendarInterval
 final private[sql] case class Duration(end: Int, micros: Either[String, Long])
 
 private[sql] object Duration {
-  private val ShortUnits =
+  private val Short =
     Map("MS" -> "MILLISECOND", "S" -> "SECOND", "M" -> "MINUTE", "H" -> "HOUR", "D" -> "DAY")
 
-  private val LongUnits =
-    Seq("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
+  private val Varying = Seq("MONTH", "YEAR")
+
+  private val Known: Set[String] =
+    (Seq("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK") ++ Varying)
       .flatMap(unit => Seq(unit, unit + "S"))
       .toSet
 
-  val Units = "ms, s, m, h or d"
+  private val Units = "write ms, s, m, h or d, or SECOND, MINUTE and so on"
 
-  private val Glued = """(\d+)([A-Za-z]+)""".r
-  private val Part = """(\d)\s*([A-Za-z]+)""".r
+  private val Months = "the length of months and years varies"
 
   /** The duration that begins at a token, if one begins there. */
-  def read(tokens: Tokens, from: Int): Option[Duration] = {
-    import SqlBaseParser._
-    var at = from
-    val text = new StringBuilder
-    var unknown = Option.empty[String]
-    var withoutUnit = false
-    def take(written: String): Unit = {
-      text ++= written ++= " "
-      at += 1
-    }
-    def isSign = tokens.isType(at, MINUS, PLUS)
-    def unit(written: String): String = {
-      val upper = written.toUpperCase(Locale.ROOT)
-      if (!ShortUnits.contains(upper) && !LongUnits(upper)) unknown = unknown.orElse(Some(written))
-      ShortUnits.getOrElse(upper, upper)
-    }
-    def isUnit = tokens.isType(at, IDENTIFIER) || LongUnits(tokens.word(at))
-    // A number or a text with its unit, if there is one.
-    def part(): Boolean = {
-      val before = (at, text.length)
-      if (isSign) take(tokens.word(at))
-      tokens(at).getText match {
-        case Glued(number, letters) => take(s"$number ${unit(letters)}")
-        case number if tokens.isType(at, INTEGER_VALUE, DECIMAL_VALUE) =>
-          take(number)
-          if (isUnit) take(unit(tokens(at).getText)) else withoutUnit = true
-        case string if tokens.isType(at, STRING_LITERAL, DOUBLEQUOTED_STRING) =>
-          at += 1
-          if (isUnit) {
-            text ++= string ++= " "
-            take(unit(tokens(at).getText))
-            if (tokens.is(at, "TO")) {
-              take("TO")
-              take(unit(tokens(at).getText))
-            }
-          } else
-            text ++= Part.replaceAllIn(
-              ParserUtils.string(tokens(at - 1)),
-              m => s"${m.group(1)} ${unit(m.group(2))}"
-            )
-        case _ if tokens.isType(at, QUESTION, COLON) =>
-          if (tokens.isType(at, COLON)) take(":")
-          take(tokens(at).getText)
-          if (isUnit) take(unit(tokens(at).getText))
-        case _ =>
-          at = before._1
-          text.setLength(before._2)
-      }
-      at > before._1
-    }
-    if (isSign && tokens.is(at + 1, "INTERVAL")) take(tokens.word(at))
-    if (tokens.is(at, "INTERVAL")) take("INTERVAL") else text ++= "INTERVAL "
-    val begun = at
-    while (part()) {}
-    if (at == begun) None
-    else
-      Some(
-        Duration(
-          at,
-          if (unknown.isDefined)
-            Left(s"${unknown.get} is no unit of time; write $Units, or SECOND, MINUTE and so on")
-          else if (withoutUnit) Left(s"it has no unit; write $Units, or SECOND, MINUTE and so on")
-          else constant(text.toString)
-        )
-      )
-  }
-
-  private def constant(text: String): Either[String, Long] =
-    Try(CatalystSqlParser.parseExpression(text)).toEither.left
-      .map {
-        case error: ParseException => s"it is no interval (${error.getCondition})"
-        case error => s"it is no interval (${error.getMessage})"
-      }
-      .flatMap(micros)
-
-  val Months = "the length of months and years varies"
+  def read(tokens: Tokens, from: Int): Option[Duration] = new Reader(tokens, from).duration
 
   /** The length of a constant interval in microseconds, or why it has none. */
   def micros(interval: Expression): Either[String, Long] =
@@ -125,4 +53,91 @@ private[sql] object Duration {
           else Right(calendar.days * MICROS_PER_DAY + calendar.microseconds)
         case _ => Left("it is no interval")
       }
+
+  private val Glued = """(\d+)([A-Za-z]+)""".r
+  private val Part = """(\d)\s*([A-Za-z]+)""".r
+
+  /** Takes tokens for as long as they go on with a duration, and writes them as Spark does. */
+  final private class Reader(tokens: Tokens, from: Int) {
+    private var at = from
+    private val written = new StringBuilder
+    private val units = mutable.ArrayBuffer.empty[String]
+    private var withoutUnit = false
+
+    def duration: Option[Duration] = {
+      if (isSign && tokens.is(at + 1, "INTERVAL")) take(tokens.word(at))
+      if (tokens.is(at, "INTERVAL")) at += 1
+      written ++= "INTERVAL "
+      val begun = at
+      while (part()) {}
+      if (at == begun) None else Some(Duration(at, length))
+    }
+
+    private def isSign = tokens.isType(at, MINUS, PLUS)
+
+    private def isUnit = tokens.isType(at, IDENTIFIER) || Known(tokens.word(at))
+
+    private def take(text: String): Unit = {
+      written ++= text ++= " "
+      at += 1
+    }
+
+    private def unit(text: String): String = {
+      val long = Short.getOrElse(text.toUpperCase(Locale.ROOT), text)
+      units += long
+      long
+    }
+
+    private def takeUnit(): Unit = take(unit(tokens(at).getText))
+
+    /** A number with its unit, a text with or without one, or a parameter. */
+    private def part(): Boolean = {
+      val before = (at, written.length)
+      if (isSign) take(tokens.word(at))
+      tokens(at).getText match {
+        case Glued(number, letters) => take(s"$number ${unit(letters)}")
+        case number if tokens.isType(at, INTEGER_VALUE, DECIMAL_VALUE) =>
+          take(number)
+          if (isUnit) takeUnit() else withoutUnit = true
+        case string if tokens.isType(at, STRING_LITERAL, DOUBLEQUOTED_STRING) => text(string)
+        case _ if tokens.isType(at, QUESTION, COLON) =>
+          if (tokens.isType(at, COLON)) take(":")
+          take(tokens(at).getText)
+          if (isUnit) takeUnit()
+        case _ =>
+          at = before._1
+          written.setLength(before._2)
+      }
+      at > before._1
+    }
+
+    /** `'5' MINUTE`, `'05:00' MINUTE TO SECOND` or `'5 minutes'`. */
+    private def text(string: String): Unit = {
+      at += 1
+      if (isUnit) {
+        written ++= string ++= " "
+        takeUnit()
+        if (tokens.is(at, "TO")) {
+          take("TO")
+          takeUnit()
+        }
+      } else
+        written ++= Part.replaceAllIn(
+          ParserUtils.unescapeSQLString(string),
+          part => s"${part.group(1)} ${unit(part.group(2))}"
+        )
+    }
+
+    private def length: Either[String, Long] = {
+      val upper = units.map(_.toUpperCase(Locale.ROOT))
+      units.zip(upper).collectFirst { case (text, unit) if !Known(unit) => text } match {
+        case Some(unknown) => Left(s"$unknown is no unit of time; $Units")
+        case None if withoutUnit => Left(s"it has no unit; $Units")
+        case None if upper.exists(unit => Varying.exists(unit.startsWith)) => Left(Months)
+        case None =>
+          Try(CatalystSqlParser.parseExpression(written.toString))
+            .fold(_ => Left("Spark cannot read it as an interval"), micros)
+      }
+    }
+  }
 }

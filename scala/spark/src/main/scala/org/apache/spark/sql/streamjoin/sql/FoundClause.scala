@@ -20,8 +20,8 @@ private[sql] object Position {
 }
 
 /**
- * Words that look like a clause of ours. They are one if they stand behind an input of a join, which
- * is known when the rest of the text is parsed.
+ * Words that look like a clause of ours. They are one if they stand behind an input of a join,
+ * which is known when the rest of the text is parsed.
  *
  * @param tokens
  *   its own
@@ -169,7 +169,9 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
   private val OverExample =
     "OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) or OVER (RANGE INTERVAL '10' MINUTE PRECEDING)"
 
-  /** `FOR SYSTEM_TIME AS OF` a column of the other input. With a constant it is Spark's time travel. */
+  /**
+   * `FOR SYSTEM_TIME AS OF` a column of the other input. With a constant it is Spark's time travel.
+   */
   private def asOf(at: Int): Option[FoundClause] =
     if (!tokens.is(at, "FOR", "SYSTEM_TIME", "AS", "OF") || !isName(at + 4)) None
     else {
@@ -190,7 +192,9 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
   private def isName(at: Int): Boolean =
     tokens.isType(at, SqlBaseParser.BACKQUOTED_IDENTIFIER) || tokens.word(at).matches("[A-Z_][A-Z0-9_]*")
 
-  /** `ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`. In front of names alone, both words are aliases. */
+  /**
+   * `ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`. In front of names alone, both words are aliases.
+   */
   private def matchCondition(at: Int): Option[FoundClause] =
     if (!tokens.is(at, "MATCH_CONDITION", "(")) None
     else {

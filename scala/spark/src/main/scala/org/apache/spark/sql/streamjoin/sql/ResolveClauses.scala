@@ -12,8 +12,8 @@ import org.apache.spark.sql.types.DayTimeIntervalType
 import streamjoin.core.{JoinWindows, Side}
 
 /**
- * Clauses move from the inputs to their join, before anything is resolved. What is left then belongs
- * to no join.
+ * Clauses move from the inputs to their join, before anything is resolved. What is left then
+ * belongs to no join.
  */
 private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -66,8 +66,8 @@ private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
 }
 
 /**
- * A join with clauses becomes one with time bounds, once Spark has resolved it: by then it is a plain
- * join also where it was written with `USING` or `NATURAL`.
+ * A join with clauses becomes one with time bounds, once Spark has resolved it: by then it is a
+ * plain join also where it was written with `USING` or `NATURAL`.
  */
 private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {

@@ -13,8 +13,8 @@ final private[sql] class SqlText(val parsed: String, mapper: PositionMapper) {
   private val characters = original.codePointCount(0, original.length)
 
   /**
-   * Where the tokens from one to another are, in the words and with the arrows of Spark's errors. It
-   * is text, and no query context of the error: PySpark shows an error of an unknown name with a
+   * Where the tokens from one to another are, in the words and with the arrows of Spark's errors.
+   * It is text, and no query context of the error: PySpark shows an error of an unknown name with a
    * context as an internal error.
    */
   def where(first: Token, last: Token): String = {

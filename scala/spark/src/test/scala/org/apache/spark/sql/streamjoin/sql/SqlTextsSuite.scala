@@ -10,7 +10,9 @@ import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.{AnalysisException, DataFrame, SparkSessionExtensions}
 
-/** Everything that holds a query as text: views, parameters, scripts, another extension's parser. */
+/**
+ * Everything that holds a query as text: views, parameters, scripts, another extension's parser.
+ */
 class SqlTextsSuite extends AnyFunSuite with SqlTest {
   import JoinTest._
 
