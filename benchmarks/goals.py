@@ -34,7 +34,15 @@ class Of(NamedTuple):
 
 def goals(runs: Runs, scenarios: dict[str, Scenario]) -> list[Goal]:
     """Return the goals of those scenarios and sides that ran."""
-    found = (_w2(runs), _w2f(runs), _growth(runs), _evict(runs, scenarios), _small(runs, scenarios), _memory(runs))
+    found = (
+        _w2(runs),
+        _w2f(runs),
+        _growth(runs),
+        _order(runs),
+        _evict(runs, scenarios),
+        _small(runs, scenarios),
+        _memory(runs),
+    )
     return [goal for each in found for goal in each]
 
 
@@ -67,6 +75,13 @@ def _growth(runs: Runs) -> Iterator[Goal]:
             few, many = (Of(f"growth-{size}", side, speed) for size in ("0.3", "5"))
             text = f"growth, {side}: rows/s at 5 M >= 0.9 of those at 0.3 M{words}"
             yield from _ratio(runs, text, many, few, lambda ratio: ratio >= 0.9)
+
+
+def _order(runs: Runs) -> Iterator[Goal]:
+    for name in ("order-inner", "order-left"):
+        ordered, plain = Of(name, "ours-default-ordered"), Of(name, "ours-default")
+        text = f"{name}: in the order of rowtime <= 1.2x the interval join"
+        yield from _ratio(runs, text, ordered, plain, lambda ratio: ratio <= 1.2)
 
 
 def _evict(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goal]:

@@ -9,6 +9,7 @@ import json
 import platform
 import shutil
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from scenarios import Scenario, scenarios
 from sides import BY_NAME, PARTITIONS, Side, session
+
+import streamjoin as sj
 
 Record = dict[str, Any]
 
@@ -134,6 +137,11 @@ def query_rows(spark: SparkSession, scenario: Scenario, side: Side, inputs: Path
         return floor(left, streams.left, right, streams.right)
     if side.engine == "spark" and not streams.has_key:
         return with_constant_key(left, right, streams.condition, scenario.how)
+    if side.ordered:
+        window = timedelta(milliseconds=scenario.window_ms or 0)
+        joined = sj.window_join(left, right, F.expr(streams.condition), scenario.how, following=window)
+        # What comes out is compared with the other side's.
+        return joined.drop("rowtime")
     return left.join(right, F.expr(streams.condition), scenario.how)
 
 

@@ -15,6 +15,7 @@ COLORS = {
     "spark-rocksdb-v4": "#8c3b1f",
     "ours-default": "#2a7fb8",
     "ours-default-spark-files": "#57a3d1",
+    "ours-default-ordered": "#1d5c88",
     "ours-rocksdb": "#1b4f80",
     "ours-default-budget": "#7db8dc",
     "ours-rocksdb-budget": "#5c8db5",

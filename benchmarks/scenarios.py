@@ -13,7 +13,7 @@ Kind = Literal["time", "memory", "budget", "rebuild"]
 HOUR_MS = 3_600_000
 MILLION = 1_000_000
 SMALL_SCALE = 0.3
-SMALL_SCENARIOS = ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict", "band")
+SMALL_SCENARIOS = ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict", "band", "order-inner")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Scenario:
         kind: what a run does.
         rounds: no more rounds than these, however many are asked for.
         measured: the batches, by position, that stand for the steady state, where it is not all of them.
+        window_ms: the bound of the join as a window over the right stream, for sides that put their output in order.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Scenario:
     kind: Kind = "time"
     rounds: int | None = None
     measured: tuple[int, int] | None = None
+    window_ms: int | None = None
 
 
 def scenarios(scale: float) -> dict[str, Scenario]:
@@ -60,6 +62,18 @@ def scenarios(scale: float) -> dict[str, Scenario]:
             w2f(million, million // 25, items=2000),
             "inner",
             sides=WITH_FILES,
+        ),
+        *(
+            Scenario(
+                f"order-{short}",
+                "order",
+                f"Rowtime order: W2, {words}, 25 batches, as a window join and as an interval join",
+                _w2(million, batches=25),
+                how,
+                sides=("ours-default", "ours-default-ordered"),
+                window_ms=million * HOUR_MS // MILLION,
+            )
+            for short, words, how in _W2_TYPES
         ),
         *(_growth(size, scale) for size in (0.3, 1, 3, 5)),
         Scenario(

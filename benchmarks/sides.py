@@ -49,6 +49,7 @@ class Side:
         budget_of: the side whose index, a quarter of it, is this one's memory budget.
         version: raised when the same name comes to mean another session, by settings or by defaults: runs of before
             are then no longer of this side.
+        ordered: whether the join is a window join, whose output is in the order of rowtime.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Side:
     settings: dict[str, str]
     budget_of: str | None = None
     version: int = 1
+    ordered: bool = False
 
 
 ALL = [
@@ -65,6 +67,7 @@ ALL = [
     Side("spark-rocksdb-v4", "spark", ROCKSDB | JOIN_FORMAT_4),
     Side("ours-default", "ours", {}, version=OURS_NOW),
     Side("ours-default-spark-files", "ours", SPARKS_FILES),
+    Side("ours-default-ordered", "ours", {}, ordered=True),
     Side("ours-rocksdb", "ours", ROCKSDB, version=OURS_NOW),
     Side("ours-default-budget", "ours", {}, budget_of="ours-default", version=OURS_NOW),
     Side("ours-rocksdb-budget", "ours", ROCKSDB, budget_of="ours-rocksdb", version=OURS_NOW),

@@ -28,6 +28,7 @@ html_copy_source = False
 PAGES = [
     "getting-started",
     "how-it-works",
+    "window-joins",
     "tuning",
     "migration",
     "reference",

@@ -140,6 +140,12 @@ class Runs:
             assert batches.setdefault(batch, rows) == rows, f"{how}: batch {batch} run again gave other rows"
         return batches
 
+    def rowtimes(self) -> list[int]:
+        """Return the rowtimes of the window join in the order in which they came."""
+        first = {int(path.parent.name): path for path in sorted(self.output.glob("window/*/*.json"))}
+        rows = (json.loads(row) for batch in sorted(first) for row in json.loads(first[batch].read_text()))
+        return [row["rowtime"] for row in rows if "rowtime" in row]
+
 
 @pytest.fixture(scope="module")
 def uninterrupted(files: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Batches]:
@@ -180,22 +186,25 @@ def test_killed_inside_batches(files: Path, uninterrupted: dict[str, Batches], t
     _compare(runs, uninterrupted, same_batches=6)
 
 
-def test_chain_killed_again_and_again(tmp_path: Path) -> None:
+def test_chain_and_window_killed_again_and_again(tmp_path: Path) -> None:
     seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
     print(f"STREAMJOIN_SEED={seed}")
     chance = random.Random(seed)
     (tmp_path / "plain").mkdir()
     (tmp_path / "killed").mkdir()
     inputs = _inputs(tmp_path, 4 * KILLS, ("left", "right", "third"))
-    plain = Runs(inputs, tmp_path / "plain", ["chain"])
+    plain = Runs(inputs, tmp_path / "plain", ["chain", "window"])
     plain.finish()
-    runs = Runs(inputs, tmp_path / "killed", ["chain"])
+    runs = Runs(inputs, tmp_path / "killed", ["chain", "window"])
     for _ in range(KILLS):
         runs.kill_after(chance.uniform(0, 0.5))
     before = len(runs.batches("chain"))
     runs.finish()
     assert before < len(runs.batches("chain")), "it had come to its end before the last kill"
-    assert _total(runs.batches("chain")) == _total(plain.batches("chain"))
+    for how in runs.types:
+        assert _total(runs.batches(how)) == _total(plain.batches(how)), how
+    for each in (plain, runs):
+        assert each.rowtimes() == sorted(each.rowtimes())
     attempts = len(runs.written()) - len(runs.batches("chain"))
     print(f"{KILLS} kills, {len(runs.batches('chain'))} batches, {attempts} of them done again")
 

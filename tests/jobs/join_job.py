@@ -1,6 +1,7 @@
 """Joins two folders of JSON files in several join types at once, one file of each side a batch, and ends.
 
-The type ``chain`` is a left outer join of both, and of that with a third folder.
+The type ``chain`` is a left outer join of both, and of that with a third folder; ``window`` is a full outer join of
+both with a window, in the order of its rowtime.
 
 Every batch writes its rows to ``<output>/<join type>/<batch>/<process>.json``: a batch that is run again, by a later
 process, adds a file beside the first, and a test can see whether both times the rows were the same.
@@ -54,6 +55,11 @@ def main() -> None:
     right = read(spark, args.input / "right", "rk INT, rt TIMESTAMP, rv INT, rid INT").withWatermark("rt", "8 seconds")
 
     def joined(how: str) -> DataFrame:
+        if how == "window":
+            window = sj.window_join(
+                left, right, F.expr("lk = rk AND lv + rv < 15"), "full_outer", following="20 seconds"
+            )
+            return window.withColumn("rowtime", F.unix_micros("rowtime"))
         if how != "chain":
             return left.join(right, F.expr(CONDITION), how)
         third = read(spark, args.input / "third", "tk INT, tt TIMESTAMP, tv INT, tid INT")

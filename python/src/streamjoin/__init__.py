@@ -1,7 +1,8 @@
 """Joins of streams with bounded state, for Apache Spark.
 
 ``configure`` adds the extension to a Spark session; from then on a plain ``df.join`` of two streams with time
-bounds runs on its operator. ``join`` writes the bounds for you, ``bounds`` shows what they keep in state,
+bounds runs on its operator. ``join`` writes the bounds for you, ``window_join`` puts the output in the
+order of time, ``bounds`` shows what they keep in state,
 ``late_rows`` what came too late for it, and ``check`` says whether a session is ready, and if not, what to do.
 ``impose_order``, ``with_bounds`` and ``idle_after`` say of a stream how far it is.
 """
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from streamjoin._impose_order import impose_order
     from streamjoin._join import JoinType, join
     from streamjoin._late_rows import late_rows
+    from streamjoin._window_join import window_join
     from streamjoin._with_bounds import with_bounds
     from streamjoin.jvm import check
 
@@ -34,6 +36,7 @@ __all__ = [
     "impose_order",
     "join",
     "late_rows",
+    "window_join",
     "with_bounds",
 ]
 
@@ -47,6 +50,7 @@ _NEEDS_PYSPARK = {
     "impose_order": "_impose_order",
     "join": "_join",
     "late_rows": "_late_rows",
+    "window_join": "_window_join",
     "with_bounds": "_with_bounds",
 }
 

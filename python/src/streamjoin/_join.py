@@ -38,6 +38,7 @@ Span: TypeAlias = tuple[int, int]
 """The least and the greatest ``right.time - left.time``, in microseconds."""
 
 _WATERMARK = "spark.watermarkDelayMs"  # Spark marks an event-time column with it (EventTimeWatermark.delayKey).
+_ROWTIME = "streamjoin.rowtime"  # The rowtime of a window join, before other event times of its inputs.
 _LEFT_TIME = "__streamjoin_left_time"
 _RIGHT_TIME = "__streamjoin_right_time"
 
@@ -91,7 +92,7 @@ def join(
         return left.join(right, names or condition, how)
     if names:
         return _join_on_names(left, right, names, how, span)
-    return _join_within(left, right, cast(Column, condition), _times(left, right), how, span)
+    return _join_within(left, right, cast(Column, condition), event_times(left, right), how, span)
 
 
 def _check_type(how: str) -> None:
@@ -135,36 +136,41 @@ def _same(one: str, other: str) -> bool:
     return one.casefold() == other.casefold()
 
 
-def _times(left: DataFrame, right: DataFrame) -> tuple[str, str]:
-    return _event_time(left, "left"), _event_time(right, "right")
+def event_times(left: DataFrame, right: DataFrame, call: str = "within=") -> tuple[str, str]:
+    """Return the names of the event-time columns of both inputs."""
+    return _event_time(left, "left", call), _event_time(right, "right", call)
 
 
-def _event_time(df: DataFrame, side: str) -> str:
+def _event_time(df: DataFrame, side: str, call: str) -> str:
     """Return the name of the one event-time column of an input."""
     times = [field for field in df.schema.fields if isinstance(field.dataType, TimestampType)]
-    marked = [field.name for field in times if _WATERMARK in field.metadata]
+    rowtimes = [field.name for field in times if _ROWTIME in field.metadata]
+    marked = rowtimes or [field.name for field in times if _WATERMARK in field.metadata]
     if len(marked) == 1:
         return marked[0]
     if marked:
         raise StreamJoinError(
             "STREAMJOIN_EVENT_TIME",
+            call=call,
             side=side,
             found=f"{len(marked)}: {', '.join(marked)}",
-            advice="Leave within= out and write the bound on the one you mean into on=, for example "
+            advice="Drop the others before. Or join with sj.join, leave within= out and write the bound on the one you "
+            "mean into on=, for example "
             f"F.expr(\"l.{marked[0]} BETWEEN r.time - INTERVAL '5' SECOND AND r.time + INTERVAL '5' SECOND\").",
         )
     if not df.isStreaming:
         raise StreamJoinError(
             "STREAMJOIN_NOT_A_STREAM",
-            call="within=",
+            call=call,
             wanted="two streams",
             found=f"the {side} input is a batch, whose columns carry no watermark",
-            advice="Leave within= out, and write the distance into on=.",
+            advice="Join with sj.join, leave within= out, and write the distance into on=.",
         )
     example = times[0].name if times else "time"
     candidates = ", ".join(field.name for field in times) or "none"
     raise StreamJoinError(
         "STREAMJOIN_EVENT_TIME",
+        call=call,
         side=side,
         found=f"none (its timestamp columns: {candidates}; all columns: {', '.join(df.columns)})",
         advice=f'Mark one before the join: {side} = {side}.withWatermark("{example}", "10 seconds").',
@@ -179,7 +185,7 @@ def _join_on_names(left: DataFrame, right: DataFrame, names: list[str], how: Joi
     """
     from_right = how.startswith("right")
     kept, other = (right, left) if from_right else (left, right)
-    left_time, right_time = _times(left, right)
+    left_time, right_time = event_times(left, right)
     keys = [_spelled(kept, name) for name in names]
     renamed = {_spelled(other, name): f"__streamjoin_key_{i}" for i, name in enumerate(names)}
     if from_right:

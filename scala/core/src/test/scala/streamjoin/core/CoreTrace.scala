@@ -44,6 +44,41 @@ object CoreTrace {
       trace: Trace,
       groups: Trace => Seq[Seq[Step]] = _.single,
       restarting: Boolean = false
+  ): Option[String] =
+    trace.windows.fold(plainFailure(trace, groups, restarting))(windowFailure(trace, _, groups, restarting))
+
+  private def windowFailure(
+      trace: Trace,
+      windows: JoinWindows,
+      groups: Trace => Seq[Seq[Step]],
+      restarting: Boolean
+  ): Option[String] = {
+    def made(restored: WindowJoinState[TraceRow]) = new WindowJoin[TraceRow](
+      trace.joinType,
+      windows,
+      Side.both.map(side => side -> input(trace, side)).toMap,
+      (left, right) =>
+        trace.on.forall(_.holds(c => (if (c.side == Side.Left) left else right).values(c.name))),
+      restored
+    )
+    var processor = made(WindowJoinState())
+    trace.failure(groups(trace), () => (), errorClass) { group =>
+      if (restarting || group.head.action == Restart) processor = made(processor.snapshot)
+      val seen = group.map(_.action).flatMap {
+        case WatermarkComes(column, value) => processor.onWatermark(trace.keys.indexOf(column), value)
+        case RowComes(row) => processor.onRow(row.side, row)
+        case Restart => Nil
+      }
+      // The watermarks of the join below are not seen.
+      val outputs = seen.filterNot(_.isInstanceOf[Output.Moved])
+      trace.difference(group.head.line, group.flatMap(_.expected), outputs.map(shown(trace)))
+    }
+  }
+
+  private def plainFailure(
+      trace: Trace,
+      groups: Trace => Seq[Seq[Step]],
+      restarting: Boolean
   ): Option[String] = {
     var processor: IntervalJoin[TraceRow] = null
     trace.failure(groups(trace), () => processor = join(trace), errorClass) { group =>

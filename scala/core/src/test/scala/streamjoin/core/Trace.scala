@@ -79,6 +79,8 @@ final case class Step(line: Int, action: Action, expected: Seq[Expected], state:
  *
  * @param times
  *   the event-time columns of each side; their watermark keys are counted through, left side first
+ * @param windows
+ *   of a window join, whose output comes in the order of rowtime
  * @param fails
  *   the error class with which the last step ends, or the start when there is no step
  */
@@ -89,6 +91,7 @@ final case class Trace(
     times: Map[Side, Seq[String]],
     on: Seq[Conjunct],
     constraints: Seq[Conjunct],
+    windows: Option[JoinWindows],
     layers: Set[String],
     cap: Option[Long],
     fails: Option[String],
@@ -123,11 +126,28 @@ final case class Trace(
   def difference(line: Int, expected: Seq[Expected], seen: Seq[String]): Option[String] = {
     val wanted = expected.map(_.text)
     val missing = wanted.diff(seen)
-    Option.when(wanted.sorted != seen.sorted) {
+    val rowtimes = seen.flatMap(rowtime)
+    if (wanted.sorted != seen.sorted) {
       val arrow = expected.find(e => missing.contains(e.text)).fold(line)(_.line)
-      at(arrow, s"expected ${Trace.listed(wanted)}; seen ${Trace.listed(seen)}")
-    }
+      Some(at(arrow, s"expected ${Trace.listed(wanted)}; seen ${Trace.listed(seen)}"))
+    } else
+      Option.when(rowtimes != rowtimes.sorted) {
+        at(line, s"seen in the order ${seen.mkString(", ")}, with the rowtimes ${rowtimes.mkString(", ")}")
+      }
   }
+
+  /** Of a line of output of a window join. */
+  def rowtime(text: String): Option[Long] = for {
+    known <- windows
+    Seq("expect", output) <- Some(text.split(' ').toSeq)
+    found = output.split('+').toSeq.flatMap(label => rows.find(_.label == label))
+    timed = found.flatMap(row => row.values(times(row.side).head).map(row.side -> _))
+    time <- timed match {
+      case Seq((Side.Left, left), (Side.Right, right)) => Some(known.rowtime(left, right))
+      case Seq((side, alone)) => Some(alone + known.behind(side))
+      case _ => None
+    }
+  } yield time
 
   /** The steps one by one. */
   def single: Seq[Seq[Step]] = steps.map(Seq(_))

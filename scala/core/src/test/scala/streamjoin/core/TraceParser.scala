@@ -18,6 +18,8 @@ object TraceParser {
   private val Value: Regex = """(\w+)=(-?\d+|null)""".r
   private val Output: Regex = """(\w+|-)(?:\+(\w+|-))?""".r
   private val single = Set("join", "left", "right", "layers", "cap", "fail")
+  private val several = Set("on", "constraint", "window")
+  private val Window: Regex = """(left|right) (following|preceding) (\d+)""".r
   private val layerNames = Set("core", "spark", "python")
 }
 
@@ -55,22 +57,43 @@ final private class TraceParser(name: String, lines: Vector[String]) {
 
   def trace(): Trace = {
     directives.groupBy(_.text.takeWhile(_ != ':')).foreach { case (directive, found) =>
-      if (!single(directive) && directive != "on" && directive != "constraint")
+      if (!single(directive) && !several(directive))
         found.head.fail(s"no such directive: $directive")
       if (single(directive) && found.size > 1) found(1).fail(s"`$directive:` is given twice")
     }
-    Trace(
+    val trace = Trace(
       name,
       lines,
       joinType,
       times,
       on.map(_._2),
       values("constraint").map { case (line, text) => conjunct(line, text) },
+      windows,
       layers,
       value("cap").map { case (line, text) => text.toLongOption.getOrElse(line.fail("the cap is a number")) },
       value("fail").map(_._2),
       steps
     )
+    checkOrder(trace)
+    trace
+  }
+
+  private def windows: Option[JoinWindows] = {
+    val found = values("window").map {
+      case (_, Window(side, direction, length)) =>
+        sideNamed(side) -> JoinWindow(length.toLong, direction == "following")
+      case (line, _) => line.fail("a window is `left|right following|preceding n`")
+    }
+    Option.when(found.nonEmpty)(JoinWindows(found.toMap))
+  }
+
+  /** What a window join emits is in the order of rowtime from the first step to the last. */
+  private def checkOrder(trace: Trace): Unit = {
+    val outputs = trace.steps.flatMap(_.expected).flatMap(e => trace.rowtime(e.text).map(e -> _))
+    outputs.zip(outputs.drop(1)).foreach { case ((_, before), (expected, rowtime)) =>
+      if (rowtime < before)
+        Line(expected.line, expected.text).fail(s"its rowtime is $rowtime, and $before came before it")
+    }
   }
 
   private def joinType: JoinType = {

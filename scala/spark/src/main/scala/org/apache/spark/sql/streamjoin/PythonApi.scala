@@ -6,16 +6,20 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.catalyst.plans.logical.{Join, Project}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.{StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.analysis.InputName
+import org.apache.spark.sql.streamjoin.analysis.{InputName, WindowJoin}
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.operators.LateRows
 import org.apache.spark.sql.streamjoin.operators.interval.{IntervalJoin, JoinNames}
+import org.apache.spark.sql.streamjoin.plans.RowtimeOrder
 import org.apache.spark.sql.streamjoin.rules.{OptimizedQuery, PrepareStreamingQuery, RecognizeJoins}
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
+
+import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
 /** What the Python package calls, all of it. */
 object PythonApi {
@@ -82,6 +86,47 @@ object PythonApi {
 
   /** [[StreamInputs.idleAfter]] */
   def idleAfter(df: Dataset[Row], timeout: String): DataFrame = StreamInputs.idleAfter(df, timeout)
+
+  /**
+   * A join with a window over one input, in the order of rowtime.
+   *
+   * @param joined
+   *   the join without the window
+   * @param side
+   *   whose rows the window is over, `left` or `right`
+   * @param micros
+   *   the length of the window
+   * @param following
+   *   it begins at the row of the other side; otherwise it ends there
+   */
+  def windowJoin(joined: DataFrame, side: String, micros: Long, following: Boolean): DataFrame = {
+    val over = Side.both.find(_.name == side).get
+    windowJoin(joined, JoinWindows(Map(over -> JoinWindow(micros, following))))
+  }
+
+  private[streamjoin] def windowJoin(joined: DataFrame, windows: JoinWindows): DataFrame = {
+    val classic = joined.asInstanceOf[ClassicDataset[Row]]
+    val plan = classic.queryExecution.analyzed match {
+      // Above a join on names.
+      case Project(list, join: Join) =>
+        val window = WindowJoin.of(join, windows)
+        Project(list :+ window.time, window)
+      case join: Join => WindowJoin.of(join, windows)
+      case other => throw new IllegalArgumentException(s"no join: $other")
+    }
+    ClassicDataset.ofRows(classic.sparkSession, plan)
+  }
+
+  /** The rows of a stream in ascending order of an event-time column. */
+  def ordered(df: DataFrame, column: String): DataFrame = {
+    val classic = df.asInstanceOf[ClassicDataset[Row]]
+    val plan = classic.queryExecution.analyzed
+    val time = plan.output.find(_.name == column).get
+    ClassicDataset.ofRows(
+      classic.sparkSession,
+      RowtimeOrder(time, ofJoin = false, center = None, times = Nil, behind = Nil, span = 0, plan)
+    )
+  }
 
   private val BoundsSchema: StructType =
     Seq("side", "input", "column", "bound", "keeps", "conjunct", "origin").foldLeft(

@@ -12,10 +12,11 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 }
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
+import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoinExec
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 
-import streamjoin.core.{Conjunct, Side, Term, Trace, TraceRow}
+import streamjoin.core.{Conjunct, JoinWindows, Side, Term, Trace, TraceRow}
 
 /**
  * What one batch did: the lines that a trace would expect of it, rows dropped as late, rows in
@@ -118,7 +119,7 @@ final class TraceQuery(
       .toSeq
       .sortBy(_.batchId)
       .map { progress =>
-        val state = progress.stateOperators.headOption
+        val state = progress.stateOperators.find(_.operatorName == IntervalJoinExec.OperatorName)
         val late = state.fold(0L)(_.numRowsDroppedByWatermark)
         BatchSeen(progress.batchId, progress.numInputRows > 0, outputs(progress.batchId), late, counts(state))
       }
@@ -158,11 +159,13 @@ final class TraceQuery(
 
   def joined: DataFrame = {
     val condition = (trace.on.map(sql) ++ Option.when(needsKey)("l.k = r.k")).mkString(" AND ")
-    input(Side.Left)
-      .as("l")
-      .join(input(Side.Right).as("r"), expr(condition), trace.joinType.name)
-      .select(label)
+    val join =
+      input(Side.Left).as("l").join(input(Side.Right).as("r"), expr(condition), trace.joinType.name)
+    trace.windows.fold(join)(windows => PythonApi.windowJoin(join, inMicros(windows))).select(label)
   }
+
+  private def inMicros(windows: JoinWindows): JoinWindows =
+    JoinWindows(windows.windows.transform((_, window) => window.copy(length = window.length * 1000000)))
 
   private def input(side: Side): DataFrame = {
     val stream = streams(side).toDF(): DataFrame

@@ -75,6 +75,9 @@ final private[streamjoin] class BatchBinding(
   import BatchBinding._
 
   lazy val lateValues: WatermarkValues = late.judging(sparkLate)
+
+  /** The watermarks that evicted in the batch before: what was emitted by them does not come again. */
+  lazy val emittedValues: WatermarkValues = late.values(sparkLate)
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
 
   /**
@@ -111,7 +114,7 @@ final private[streamjoin] class BatchBinding(
    */
   def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
     if (hasEnded) next.values(sparkWatermarkMs)
-    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) late.values(sparkLate)
+    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) emittedValues
     else evictionValues
 
   private val lateTaken = mutable.Set.empty[Int]
@@ -148,9 +151,18 @@ final private[streamjoin] class BatchBinding(
   def endBatch(): Unit = synchronized {
     if (!hasEnded) {
       val time = execution.offsetSeqMetadata.batchTimestampMs
-      val watermarks = eviction.after(execution.executedPlan, time).idleAt(time, operators, sparkEviction)
+      val watermarks =
+        withOrders(eviction.after(execution.executedPlan, time).idleAt(time, received, sparkEviction))
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, watermarks.entry)))
     }
+  }
+
+  /** With what the rows that operators keep tell about the order of those above them. */
+  private def withOrders(watermarks: QueryWatermarks): QueryWatermarks = {
+    val orders = operators(execution).flatMap { exec =>
+      exec.earliestToCome(watermarks.values(sparkEviction), evictionValues).map(exec.ordinal -> _)
+    }
+    watermarks.ordered(orders.toMap)
   }
 
   @volatile private var ended: Option[Ended] = None
@@ -173,14 +185,12 @@ final private[streamjoin] class BatchBinding(
   def hasNewlyIdle: Boolean = next.keys.idleAfterMs.exists(_.isDefined) && {
     // The one that the next batch would have.
     val time = query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
-    next.idleAt(time, operators, sparkEviction).evictsOtherThan(next)
+    next.idleAt(time, received, sparkEviction).evictsOtherThan(next)
   }
 
-  /** Our operators: by ordinal, the watermarks that they receive. */
-  private def operators: Seq[(Int, IndexedSeq[ColumnWatermark])] =
-    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.executedPlan) {
-      case node: StatefulNodeExec => node.ordinal -> node.watermarks
-    }
+  /** By the ordinal of our operators, the watermarks that they receive. */
+  private def received: Seq[(Int, IndexedSeq[ColumnWatermark])] =
+    operators(execution).map(exec => exec.ordinal -> exec.watermarks)
 
   /** The newest event times that have come, this batch included, once it has ended. */
   lazy val newest: Map[Origin, Long] = end.watermarks.newest(execution.executedPlan)
@@ -267,11 +277,14 @@ private[streamjoin] object BatchBinding {
     for {
       before <- context.previousContext
       execution <- Option(before.executionPlan)
-      binding <- StreamingQueryPlanTraverseHelper
-        .collectFromUnfoldedPlan(execution.executedPlan) { case node: StatefulNodeExec => node.binding }
-        .flatten
-        .headOption
+      binding <- operators(execution).flatMap(_.binding).headOption
     } yield binding
+
+  /** Our operators of a batch that has been planned. */
+  private def operators(execution: IncrementalExecution): Seq[StatefulNodeExec] =
+    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.executedPlan) {
+      case node: StatefulNodeExec => node
+    }
 
   /** Removes what no batch needs any more. */
   private def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
@@ -302,8 +315,8 @@ private[streamjoin] object BatchBinding {
 
     val late =
       if (batch == 0) QueryWatermarks.none(keys)
-      else QueryWatermarks.of(keys, log.readOfLast(batch - 1, keys))
-    val eviction = log.read(batch, keys).map(QueryWatermarks.of(keys, _)).getOrElse {
+      else QueryWatermarks.read(keys, log.readOfLast(batch - 1, keys))
+    val eviction = log.read(batch, keys).map(QueryWatermarks.read(keys, _)).getOrElse {
       val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
       val watermarks = floor.fold(late)(late.atLeast)
       log.add(batch, watermarks.entry)

@@ -11,7 +11,7 @@ private[streamjoin] trait OperatorKind {
   def recognizer: Recognizer
 
   /**
-   * The physical operator of a node, if the node is of this kind.
+   * The physical operator of a node, and what has to be above it, if the node is of this kind.
    *
    * @param binding
    *   the batch, or none where the plan is only explained
@@ -22,5 +22,5 @@ private[streamjoin] trait OperatorKind {
       node: LogicalPlan,
       binding: Option[BatchBinding],
       planLater: LogicalPlan => SparkPlan
-  ): Option[StatefulNodeExec]
+  ): Option[SparkPlan]
 }

@@ -70,7 +70,10 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     stateInfo.map(_.numPartitions).getOrElse(firstPartitions(conf.numShufflePartitions))
 
   /** By watermark key, in microseconds: a row with a lower time is late. */
-  final protected lazy val late: IndexedSeq[Long] = received(_.lateValues)
+  final protected lazy val late: IndexedSeq[Long] = received(lateBy)
+
+  /** By which rows are late: each input by what it has said itself, also where it was idle. */
+  protected def lateBy(batch: BatchBinding): WatermarkValues = batch.lateValues
 
   /** By watermark key, in microseconds: the watermarks that evict in this batch, after its rows. */
   final protected lazy val eviction: IndexedSeq[Long] = received(_.evictionValues)
@@ -97,6 +100,21 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     val limits = evictionLimits(watermarks.map(_.value(values)))
     lowestTimes.value.exists { case (key, lowest) => lowest < limits(key) } || batch.hasNewlyIdle
   }
+
+  /**
+   * Of an operator that emits its rows in the order of a time, after a batch: the earliest time, in
+   * microseconds, that a row may still have that comes to it, where the rows that operators below
+   * it keep tell more than the watermarks do.
+   *
+   * @param next
+   *   the watermarks of the next batch
+   * @param late
+   *   those against which its rows are late
+   */
+  def earliestToCome(next: WatermarkValues, late: WatermarkValues): Option[Long] = None
+
+  /** The lowest time that is kept for a watermark key after the batch, if a row is kept. */
+  final def lowestKept(key: Int): Option[Long] = lowestTimes.value.get(key)
 
   /** The lowest time that is kept, by watermark key, over all tasks. */
   final protected val lowestTimes: LowestTimes = {

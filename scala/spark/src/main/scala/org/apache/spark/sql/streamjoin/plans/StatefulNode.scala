@@ -27,6 +27,18 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
   /** What Spark's stateful operators above are given as their watermark: the smallest of these. */
   def outputWatermarksForSpark: Seq[ColumnWatermark]
 
+  /** The watermarks as they are received that decide when a row leaves. */
+  def evictedBy: Seq[ColumnWatermark]
+
+  /** The watermark key of an event-time column, and the column's watermark as it is received. */
+  def received(column: Attribute): Option[(Int, ColumnWatermark)]
+
+  /**
+   * The number of its partitions, where a row of its output is in the same one in every attempt at
+   * a batch.
+   */
+  def partitions: Option[FirstPartitions]
+
   /**
    * The same operator, once it is known which columns a stateful operator of Spark's above awaits.
    *

@@ -4,12 +4,13 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.{Recognition, WatermarkLineage}
 import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoinKind
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.operators.order.OrderKind
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 
 /** All kinds of operators. The first that knows an operator for its own has it. */
 private[streamjoin] object Operators {
-  private val kinds: Seq[OperatorKind] = Seq(IntervalJoinKind)
+  private val kinds: Seq[OperatorKind] = Seq(IntervalJoinKind, OrderKind)
   private val recognizers = kinds.map(_.recognizer)
 
   /** There are operators in a query for us to run, or to refuse. */
@@ -27,7 +28,7 @@ private[streamjoin] object Operators {
       node: StatefulNode,
       binding: Option[BatchBinding],
       planLater: LogicalPlan => SparkPlan
-  ): StatefulNodeExec =
+  ): SparkPlan =
     kinds.iterator
       .flatMap(_.plan(node, binding, planLater))
       .nextOption()

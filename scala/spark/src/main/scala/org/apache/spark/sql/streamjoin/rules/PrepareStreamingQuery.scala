@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.rules
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
 import org.apache.spark.sql.catalyst.expressions.{CommonExpressionDef, CommonExpressionRef, With}
 import org.apache.spark.sql.catalyst.optimizer.InlineCTE
@@ -19,9 +18,10 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineage, WatermarkPlacement}
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
  * `start()`: refuses what cannot run, and prepares what can. It runs in the first batch of the
@@ -46,7 +46,13 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
         checkStateStore()
         write.copy(inputQuery = hidden(query, optimized))
       }
-    case write: WriteToStreamStatement if !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
+    case write: WriteToStreamStatement if !StreamJoinConf.enabled =>
+      write.inputQuery.foreach {
+        case order: RowtimeOrder => throw needsExtension(order)
+        case _ =>
+      }
+      write
+    case write: WriteToStreamStatement if !isPrepared(write.inputQuery) =>
       checkInputs(write.inputQuery)
       write
     case other => other
@@ -54,6 +60,10 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
 }
 
 private[streamjoin] object PrepareStreamingQuery {
+
+  /** Spark has no operator for it that could run in place of ours. */
+  def needsExtension(order: RowtimeOrder): AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_ORDER_DISABLED", "column" -> order.time.name)
 
   /** The batch of the analyzer runs until nothing changes any more. */
   private def isPrepared(query: LogicalPlan): Boolean = query.exists(_.isInstanceOf[HiddenJoin])

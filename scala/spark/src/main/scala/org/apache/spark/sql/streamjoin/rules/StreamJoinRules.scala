@@ -2,13 +2,14 @@ package org.apache.spark.sql.streamjoin.rules
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{
+  AttributeSet,
   CurrentBatchTimestamp,
   CurrentDate,
   CurrentTimestamp,
   LocalTimestamp
 }
 import org.apache.spark.sql.catalyst.optimizer.ExtractPythonUDFFromJoinCondition
-import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, Filter, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
@@ -22,7 +23,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
 }
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.operators.BatchBinding
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, Refused, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, Refused, RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.BatchTime
 import org.apache.spark.sql.streamjoin.watermark.IdleAfter
 
@@ -69,13 +70,23 @@ private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
   }
 }
 
-/** Filters past the nodes that need not keep them. */
+/** Filters past the barriers that need not keep them, and below an order of rows; columns too. */
 private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {
     case IdleAfter(_, child) => child
     case Filter(condition, JoinBarrier(child)) if condition.deterministic =>
       JoinBarrier(Filter(condition, child))
+    case Filter(condition, order: RowtimeOrder) if condition.deterministic =>
+      order.copy(child = Filter(condition, order.child))
+    case project @ Project(_, order: RowtimeOrder) if unused(project, order).nonEmpty =>
+      val dropped = unused(project, order)
+      project.copy(child =
+        order.copy(child = Project(order.child.output.filterNot(dropped.contains), order.child))
+      )
   }
+
+  private def unused(project: Project, order: RowtimeOrder): AttributeSet =
+    order.child.outputSet -- project.references -- order.references
 }
 
 /**
@@ -103,10 +114,14 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
           case Recognition.Found(node) =>
             ordinal += 1
             node
-          case Recognition.Rejected(what, error) if !StreamJoinConf.handsOver =>
+          case Recognition.Rejected(what, error) if !isSparks(operator) =>
             Refused(what, operator.output, operator.children, error)
           case _ => AwaitedColumns(operator, lineage)
         }
     }
   }
+
+  /** Spark has an operator for it, and is to run what we reject. */
+  private def isSparks(operator: LogicalPlan): Boolean =
+    StreamJoinConf.handsOver && operator.isInstanceOf[Join]
 }

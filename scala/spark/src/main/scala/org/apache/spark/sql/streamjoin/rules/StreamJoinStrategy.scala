@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.rules
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.streamjoin.operators.BatchBinding
-import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, StatefulNode}
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTime, NewestTimeExec}
 
 /**
@@ -16,11 +16,17 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: StatefulNode =>
       val binding = BatchBinding.current(session)
-      val exec = Operators.plan(node, binding, input => planLater(NewestTime.noted(input)))
-      binding.foreach(_.beginRun(node, exec.numPartitions))
-      exec :: Nil
+      val planned = Operators.plan(node, binding, input => planLater(NewestTime.noted(input)))
+      for {
+        batch <- binding
+        exec <- planned.collectFirst { case exec: StatefulNodeExec => exec }
+      } batch.beginRun(node, exec.numPartitions)
+      planned :: Nil
     case refused: Refused =>
       RefusedExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
+    case order: RowtimeOrder =>
+      val refusal = PrepareStreamingQuery.needsExtension(order)
+      RefusedExec("StreamRowtimeOrder", order.output, Seq(planLater(order.child)), refusal) :: Nil
     case barrier: Barrier => planLater(barrier.child) :: Nil
     case rows: DataRows => rows.planned(planLater(rows.child)) :: Nil
     case idle: IdleAfter => planLater(idle.child) :: Nil

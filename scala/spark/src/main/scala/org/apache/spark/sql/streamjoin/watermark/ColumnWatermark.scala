@@ -110,25 +110,51 @@ private[streamjoin] object ColumnWatermark {
 
   /**
    * The output watermark of a column of an operator of ours.
-   *
-   * @param columns
-   *   by watermark key of the operator
-   * @param key
-   *   the column among them
-   * @param ordinal
-   *   of the operator
    */
-  // No case class: a column of a long chain is reached in very many ways, which must not be
+  // No case classes: a column of a long chain is reached in very many ways, which must not be
   // compared, hashed or printed.
-  final class Output(
-      val columns: IndexedSeq[ColumnWatermark],
+  sealed abstract class Output extends ColumnWatermark {
+
+    /** By watermark key of the operator. */
+    def columns: IndexedSeq[ColumnWatermark]
+
+    /** The column among them. */
+    def key: Int
+
+    /** Of the operator. */
+    def ordinal: Int
+
+    protected def work(of: WatermarkValues): Long
+
+    final override def value(of: WatermarkValues): Long = of.output(ordinal, key)(work(of))
+    final override def newest(of: Origin => Option[Long]): Option[Long] = columns(key).newest(of)
+  }
+
+  final class OfJoin(
+      override val columns: IndexedSeq[ColumnWatermark],
       bounds: TimeBounds,
-      val key: Int,
-      val ordinal: Int
-  ) extends ColumnWatermark {
-    override def value(of: WatermarkValues): Long =
-      of.output(ordinal, key)(bounds.output(key, columns(_).value(of)))
-    override def newest(of: Origin => Option[Long]): Option[Long] = columns(key).newest(of)
+      override val key: Int,
+      override val ordinal: Int
+  ) extends Output {
+    override protected def work(of: WatermarkValues): Long = bounds.output(key, columns(_).value(of))
+  }
+
+  /**
+   * Of an operator that emits its rows in the order of the column with key 0.
+   *
+   * @param behind
+   *   by watermark key: by how many microseconds at most a row's time is behind that column
+   */
+  final class OfOrder(
+      override val columns: IndexedSeq[ColumnWatermark],
+      behind: IndexedSeq[Long],
+      override val key: Int,
+      override val ordinal: Int
+  ) extends Output {
+    override protected def work(of: WatermarkValues): Long = columns(key).value(of) match {
+      case Watermark.Undefined => Watermark.Undefined
+      case known => Watermark.postponed(math.max(known, of.ordered(ordinal)), behind(key))
+    }
   }
 
   /** The output watermarks of the nearest operators of ours that a watermark comes from. */
@@ -140,7 +166,7 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /** Every stream has one. */
-  private def everywhere = new WatermarkValues(_ => 1L, 1L)
+  private def everywhere = new WatermarkValues(_ => 1L, 1L, _ => Watermark.Undefined)
 }
 
 /**
@@ -150,8 +176,15 @@ private[streamjoin] object ColumnWatermark {
  *   by origin; undefined where there is none
  * @param spark
  *   Spark's own watermark, which its stateful operators use
+ * @param ordered
+ *   by the ordinal of an operator that emits in the order of a time: no row that it has not emitted
+ *   yet has an earlier time, as far as the rows below it tell, beside the watermarks
  */
-final private[streamjoin] class WatermarkValues(val keyed: Origin => Long, val spark: Long) {
+final private[streamjoin] class WatermarkValues(
+    val keyed: Origin => Long,
+    val spark: Long,
+    val ordered: Int => Long
+) {
   private val known = mutable.Map.empty[(Int, Int), Long]
 
   /** The output watermark of a key of an operator of ours, worked out once. */

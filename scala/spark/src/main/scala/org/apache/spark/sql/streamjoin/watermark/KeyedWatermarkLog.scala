@@ -78,12 +78,15 @@ private[streamjoin] object WatermarkKeys {
  * The watermarks of a batch, as they are kept in the checkpoint, in milliseconds, `None` before the
  * first.
  *
+ * @param ordered
+ *   as in [[QueryWatermarks]]
  * @param inputs
  *   by place in `columns`: of which there is more to say
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
     millis: IndexedSeq[Option[Long]],
+    ordered: Map[Int, Long] = Map.empty,
     inputs: Map[Int, InputState] = Map.empty
 ) {
 
@@ -103,6 +106,7 @@ final private[streamjoin] case class KeyedWatermarks(
       KeyedWatermarks(
         now,
         before.map(_.flatMap(millis)),
+        ordered,
         (for ((Some(at), key) <- before.zipWithIndex; input <- inputs.get(at)) yield key -> input).toMap
       )
     )
@@ -137,6 +141,12 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
         }
       }
     }
+    if (entry.ordered.nonEmpty) {
+      val orders = root.putArray("orders")
+      entry.ordered.toSeq.sorted.foreach { case (ordinal, time) =>
+        orders.addObject().put("operator", ordinal).put("timeMicros", time)
+      }
+    }
   }
 
   override protected def fromJson(root: JsonNode): KeyedWatermarks = {
@@ -144,7 +154,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     val inputs = keys.map { key =>
       val partitions = key.path("partitions").properties().asScala.map { entry =>
         entry.getKey -> PartitionState(
-          millis(entry.getValue.path("watermarkMs")),
+          number(entry.getValue.path("watermarkMs")),
           optional(entry.getValue, "idleSinceMs")
         )
       }
@@ -153,14 +163,20 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     KeyedWatermarks(
       keys.map(key => WatermarkColumn(key.path("column").asText, Option(key.get("source")).map(_.asText))),
       keys.map(optional(_, "watermarkMs")),
+      root
+        .path("orders")
+        .elements()
+        .asScala
+        .map(order => number(order.path("operator")).toInt -> number(order.path("timeMicros")))
+        .toMap,
       inputs.zipWithIndex.collect { case (input, at) if !input.isEmpty => at -> input }.toMap
     )
   }
 
   private def optional(key: JsonNode, name: String): Option[Long] =
-    Option(key.get(name)).filterNot(_.isNull).map(millis)
+    Option(key.get(name)).filterNot(_.isNull).map(number)
 
-  private def millis(value: JsonNode): Long =
+  private def number(value: JsonNode): Long =
     if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is no watermark")
 
   /**

@@ -18,6 +18,11 @@ import streamjoin.core.Watermark
  * `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`: it never goes
  * back.
  *
+ * @param millis
+ *   by key
+ * @param ordered
+ *   by the ordinal of an operator that emits its rows in the order of a time: the earliest time that
+ *   may still come, in microseconds ([[WatermarkValues.ordered]])
  * @param inputs
  *   by key: of which there is more to say
  * @param heard
@@ -26,6 +31,7 @@ import streamjoin.core.Watermark
 final private[streamjoin] case class QueryWatermarks(
     keys: WatermarkKeys,
     millis: IndexedSeq[Option[Long]],
+    ordered: Map[Int, Long] = Map.empty,
     inputs: Map[Int, InputState] = Map.empty,
     heard: LastHeard = LastHeard(0L)
 ) {
@@ -36,8 +42,17 @@ final private[streamjoin] case class QueryWatermarks(
   /** For late rows, in microseconds: each input is judged by what it has said itself. */
   def judging(spark: Long): WatermarkValues = values(byOrigin(millis), spark)
 
+  /** Those of operators that emit in the order of a time; they do not go back. */
+  def ordered(now: Map[Int, Long]): QueryWatermarks = copy(ordered = ordered ++ now.map {
+    case (ordinal, time) => ordinal -> ordered.get(ordinal).fold(time)(math.max(_, time))
+  })
+
   private def values(keyed: Map[Origin, Long], spark: Long): WatermarkValues =
-    new WatermarkValues(keyed.withDefaultValue(Watermark.Undefined), QueryWatermarks.micros(spark))
+    new WatermarkValues(
+      keyed.withDefaultValue(Watermark.Undefined),
+      QueryWatermarks.micros(spark),
+      ordered.withDefaultValue(Watermark.Undefined)
+    )
 
   private def forEviction: Map[Origin, Long] =
     byOrigin(millis.indices.map(key => (millis(key) ++ input(key).carried).maxOption))
@@ -50,7 +65,7 @@ final private[streamjoin] case class QueryWatermarks(
       .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
       .toMap
 
-  def entry: KeyedWatermarks = KeyedWatermarks(keys.columns, millis, inputs)
+  def entry: KeyedWatermarks = KeyedWatermarks(keys.columns, millis, ordered, inputs)
 
   /** At least `floor` for every key, but where Spark does not wait for all partitions as we do. */
   def atLeast(floor: Long): QueryWatermarks = copy(millis = millis.zip(keys.partitioned).map {
@@ -94,7 +109,7 @@ final private[streamjoin] case class QueryWatermarks(
     val silent = keys.origins.indices.filter(judged.input(_).since.isDefined).map(keys.origins).toSet
     val carried =
       if (silent.isEmpty) judged.forEviction
-      else new IdleInputs(operators, silent).carried(judged.forEviction, QueryWatermarks.micros(spark))
+      else new IdleInputs(operators, silent).carried(judged.forEviction, values(_, spark))
     val carriedOn = judged.inputs.map { case (key, input) =>
       val reached = carried.get(keys.origins(key)).map(microsToMillis)
       key -> input.copy(carried = reached.filter(ms => millis(key).forall(_ < ms)))
@@ -155,10 +170,12 @@ final private[streamjoin] case class QueryWatermarks(
 private[streamjoin] object QueryWatermarks {
   def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
 
-  def of(keys: WatermarkKeys, entry: KeyedWatermarks): QueryWatermarks =
+  /** As they were written. */
+  def read(keys: WatermarkKeys, entry: KeyedWatermarks): QueryWatermarks =
     QueryWatermarks(
       keys,
       entry.millis,
+      entry.ordered,
       entry.inputs.map { case (key, input) =>
         key -> (if (keys.partitioned(key)) input else input.copy(partitions = Map.empty))
       }

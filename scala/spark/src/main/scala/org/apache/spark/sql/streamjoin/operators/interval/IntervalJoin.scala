@@ -4,7 +4,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.analysis.RowConstraintsOf
-import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 import streamjoin.core.{JoinType, Side}
@@ -45,7 +45,18 @@ final private[streamjoin] case class IntervalJoin(
 
   override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
 
-  override def awaiting(lags: Map[Int, Long]): IntervalJoin = copy(plan = plan.awaiting(lags))
+  override def evictedBy: Seq[ColumnWatermark] =
+    plan.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).distinct.map(plan.watermarks)
+
+  override def received(column: Attribute): Option[(Int, ColumnWatermark)] = {
+    val key = times.indexWhere(_.exprId == column.exprId)
+    Option.when(key >= 0)(key -> plan.watermarks(key))
+  }
+
+  override def partitions: Option[FirstPartitions] = Some(plan.routing.partitions)
+
+  override def awaiting(lags: Map[Int, Long]): IntervalJoin =
+    copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
 
   override def emitsOnEviction: Boolean = Side.both.exists(plan.joinType.pads)
 

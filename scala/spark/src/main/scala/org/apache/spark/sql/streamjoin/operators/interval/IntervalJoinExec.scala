@@ -12,10 +12,16 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, LateRows, LateRowsWriter, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.operators.{
+  BatchBinding,
+  LateRows,
+  LateRowsWriter,
+  StatefulNodeExec,
+  WholeRow
+}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
-import org.apache.spark.sql.types.{MapType, StructType, VariantType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.CompletionIterator
 
 import streamjoin.core.{JoinType, Side}
@@ -59,12 +65,8 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override def ordinal: Int = join.ordinal
 
-  /** Rows that go to every task go to no more than can run at once. */
-  override protected def firstPartitions(stores: Int): Int = join.routing match {
-    case Routing.ByKey => stores
-    case _: Routing.Spread => math.min(stores, sparkContext.defaultParallelism)
-    case Routing.OneTask => 1
-  }
+  override protected def firstPartitions(stores: Int): Int =
+    join.routing.partitions.number(stores, sparkContext.defaultParallelism)
 
   override def requiredChildDistribution: Seq[Distribution] = join.routing match {
     case Routing.ByKey => Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))
@@ -73,18 +75,11 @@ final private[streamjoin] case class IntervalJoinExec(
       Side.both.map { side =>
         // The strategy has sent it to all tasks.
         if (side == broadcast) UnspecifiedDistribution
-        else StatefulOpClusteredDistribution(spreadBy(plan(side).output), numPartitions)
+        else StatefulOpClusteredDistribution(WholeRow.hashed(plan(side).output), numPartitions)
       }
   }
 
   private def plan(side: Side): SparkPlan = if (side == Side.Left) left else right
-
-  /** The whole row, as far as it has a hash: a row goes to the same task in every attempt. */
-  private def spreadBy(columns: Seq[Attribute]): Seq[Attribute] =
-    columns.filterNot(_.dataType.existsRecursively {
-      case _: MapType | VariantType => true
-      case _ => false
-    })
 
   /** A padded row lies where its key was, which the keys of the other side do not say. */
   override def outputPartitioning: Partitioning = (join.routing, join.joinType) match {

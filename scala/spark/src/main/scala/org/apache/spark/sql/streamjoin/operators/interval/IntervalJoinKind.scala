@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThroug
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan}
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind}
 import org.apache.spark.sql.types.IntegerType
 
 import streamjoin.core.Side
@@ -20,7 +20,7 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
       node: LogicalPlan,
       binding: Option[BatchBinding],
       planLater: LogicalPlan => SparkPlan
-  ): Option[StatefulNodeExec] = node match {
+  ): Option[SparkPlan] = node match {
     case join: IntervalJoin =>
       val exec = IntervalJoinExec(
         join.leftKeys,

@@ -1,13 +1,21 @@
 package org.apache.spark.sql.streamjoin.operators.interval
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.analysis.AwaitedColumns
+import org.apache.spark.sql.streamjoin.analysis.AwaitedKeys
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
 
 import streamjoin.core.{JoinType, Side, TimeBounds}
 
 /** How the rows of both inputs come together. */
-sealed private[streamjoin] trait Routing
+sealed private[streamjoin] trait Routing {
+  def partitions: FirstPartitions = this match {
+    case Routing.ByKey => FirstPartitions.AsStores
+    // Rows that go to every task go to no more than can run at once.
+    case _: Routing.Spread => FirstPartitions.AtOnce
+    case Routing.OneTask => FirstPartitions.One
+  }
+}
 
 private[streamjoin] object Routing {
 
@@ -49,10 +57,6 @@ private[streamjoin] object Routing {
  *   which join of the query this is, from the inputs up: the number of its state
  * @param constraints
  *   what holds between the event-time columns of one input, from the conditions below
- * @param awaited
- *   the watermark keys that a stateful operator of Spark's above awaits. Each has the microseconds
- *   by which the watermark that Spark is given has to be lower. Without any, Spark is given all
- *   that the join emits.
  */
 final private[streamjoin] case class JoinPlan(
     joinType: JoinType,
@@ -64,7 +68,7 @@ final private[streamjoin] case class JoinPlan(
     ordinal: Int,
     constraints: Seq[RowConstraint],
     routing: Routing,
-    awaited: Map[Int, Long] = Map.empty
+    awaited: AwaitedKeys = AwaitedKeys.none
 ) {
 
   /** The side whose rows all come to every task. */
@@ -74,27 +78,15 @@ final private[streamjoin] case class JoinPlan(
   }
 
   def outputWatermark(key: Int): ColumnWatermark =
-    new ColumnWatermark.Output(watermarks, bounds, key, ordinal)
+    new ColumnWatermark.OfJoin(watermarks, bounds, key, ordinal)
 
   override def hashCode: Int = ordinal
 
   /** For Spark's texts of logical plans; that of the operator has the words for people. */
   override def toString: String = s"join ${ordinal + 1}"
 
-  /**
-   * The smallest of these is what Spark's stateful operators are given. A row at the watermark may
-   * still come, but is late for Spark; so Spark is given less, unless the row counts by its window,
-   * which ends later.
-   */
-  def outputWatermarksForSpark: Seq[ColumnWatermark] = {
-    val all = if (joinType.filtered.isDefined) keys(Side.Left) else sides.indices
-    val lags = if (awaited.isEmpty) all.map(_ -> AwaitedColumns.Lag) else awaited.toSeq.sorted
-    lags.map { case (key, lag) => ColumnWatermark.ForSpark(outputWatermark(key), lag) }
-  }
-
-  /** With these awaited as well; of two lags for a key, the larger counts. */
-  def awaiting(lags: Map[Int, Long]): JoinPlan =
-    copy(awaited = (awaited.toSeq ++ lags).groupMapReduce(_._1)(_._2)(math.max))
+  def outputWatermarksForSpark: Seq[ColumnWatermark] =
+    awaited.forSpark(if (joinType.filtered.isDefined) keys(Side.Left) else sides.indices, outputWatermark)
 
   /** The watermark keys of a side. */
   def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)

@@ -1,12 +1,9 @@
 package org.apache.spark.sql.streamjoin.operators.interval
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
-import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.operators.LateRows
+import org.apache.spark.sql.streamjoin.operators.{BucketWidth, LateRows}
 import org.apache.spark.sql.streamjoin.state.Reach
 
 import streamjoin.core.{JoinType, Side, TimeBound}
@@ -49,11 +46,6 @@ private[streamjoin] object TaskSpec {
   /** The task that keeps the broadcast side. */
   val BroadcastKeeper = 0
 
-  /** More of them make a probe look into more buckets, fewer keep expired rows longer. */
-  private val BucketsPerSpan = 8
-  private val MinBucketMicros = 5000000L
-  private val MaxBucketMicros = 30L * 24 * 3600 * 1000000
-
   /**
    * @param late
    *   by watermark key, in microseconds: below it a row is late
@@ -66,7 +58,7 @@ private[streamjoin] object TaskSpec {
     val bySide: Map[Option[Side], Seq[Expression]] = exec.condition.toSeq
       .flatMap(PredicateParts.conjuncts)
       .groupBy(conjunct => if (conjunct.deterministic) parts.sideOf(conjunct) else None)
-    val delay = Seq(exec.left, exec.right).flatMap(delays).maxOption.getOrElse(BigInt(0))
+    val delay = BucketWidth.delay(exec.left, exec.right)
     def side(side: Side, plan: SparkPlan, keys: Seq[Expression]): SideSpec = {
       val watermarkKeys = join.keys(side)
       val bounded = join.bounds.bounded(side).map(watermarkKeys.indexOf(_))
@@ -137,15 +129,6 @@ private[streamjoin] object TaskSpec {
   }
 
   /**
-   * Of the watermarks in an input, in microseconds. A plan may have a copy of an exchange as a
-   * leaf.
-   */
-  private def delays(plan: SparkPlan): Seq[BigInt] = plan.collect {
-    case mark: EventTimeWatermarkExec => Seq(BigInt(mark.delayMs) * MICROS_PER_MILLIS)
-    case reused: ReusedExchangeExec => delays(reused.child)
-  }.flatten
-
-  /**
    * A part of the times of rows that are kept together: those that a row can meet, and as the
    * watermark is behind by its delay, those of so much longer. Rows leave memory a bucket at a
    * time.
@@ -154,6 +137,6 @@ private[streamjoin] object TaskSpec {
     val key = bucketed(join, side)
     val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
     val kept = bounds.map(bound => BigInt(bound.postpone)).sum.abs + delay
-    (kept / BucketsPerSpan).min(MaxBucketMicros).max(MinBucketMicros).toLong
+    BucketWidth.of(kept)
   }
 }

@@ -1,0 +1,79 @@
+"""``window_join``: a join with a sliding window over one input, whose output is in the order of time."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from py4j.protocol import Py4JError
+from pyspark.sql import Column, DataFrame
+
+from streamjoin._join import JoinType, event_times, join
+from streamjoin.durations import microseconds
+from streamjoin.errors import StreamJoinError
+from streamjoin.jvm import checked_entry, expect, no_answer
+
+
+def window_join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Column | Sequence[str] | Sequence[Column],
+    how: JoinType = "inner",
+    *,
+    following: str | timedelta | None = None,
+    preceding: str | timedelta | None = None,
+) -> DataFrame:
+    """Join two streams within a sliding window, with the output in ascending order of time.
+
+    Either way a pair matches if its right row is up to so much later than its left row. What differs is the order:
+    with ``following`` each left row sees the right rows that follow it, and the output is in the order of the left
+    rows; with ``preceding`` each right row sees the left rows that precede it, and the output is in the order of the
+    right rows. A row comes out as soon as no earlier one can come. In SQL: ``l JOIN r OVER (RANGE INTERVAL '10'
+    MINUTE FOLLOWING)``, ``l OVER (RANGE INTERVAL '10' MINUTE PRECEDING) JOIN r``.
+
+    Args:
+        left: A streaming DataFrame with a watermark, in a classic session.
+        right: Another, or the same.
+        on: A condition besides the window, the name of a column that both have, or a list of either;
+            ``F.lit(True)`` to join on time alone.
+        how: The join type.
+        following: The length of the window over ``right``, both ends included: text such as ``"10 minutes"`` or a
+            ``timedelta``, more than zero.
+        preceding: The length of the window over ``left``. One of the two is given.
+
+    Returns:
+        What ``left.join(right, on, how)`` returns, and a column ``rowtime`` with the time of the order: the left or
+        the right event time. A row without a match has the latest rowtime that a match could have given it. The
+        column carries a watermark, so that an aggregation or another window join can follow. Rows whose event time is
+        null have no place in the order, and are not held up.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WINDOW`` (not just one window, or none longer than zero); ``STREAMJOIN_WITHIN``
+            (no fixed duration); ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_EVENT_TIME``; and as for
+            :func:`streamjoin.join`.
+
+    Example:
+        >>> joined = window_join(orders, deliveries, "order_id", following="1 hour")
+        >>> joined.columns
+        ['order_id', 'order_time', 'delivery_time', 'rowtime']
+    """
+    for side in (left, right):
+        expect(DataFrame, side, "sj.window_join", "two DataFrames")
+    length, over = _window(following, preceding)
+    found = checked_entry(left.sparkSession)
+    event_times(left, right, "sj.window_join")
+    joined = join(left, right, on, how)
+    try:
+        return DataFrame(found.windowJoin(joined._jdf, over, length, over == "right"), left.sparkSession)
+    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
+        raise no_answer() from error
+
+
+def _window(following: str | timedelta | None, preceding: str | timedelta | None) -> tuple[int, str]:
+    """Return the length of the window in microseconds, and the side that it is over."""
+    given = [(each, side) for each, side in ((following, "right"), (preceding, "left")) if each is not None]
+    if len(given) != 1:
+        raise StreamJoinError("STREAMJOIN_WINDOW", found="both" if given else "neither of the two")
+    window, side = given[0]
+    length = microseconds(window)
+    if length == 0:
+        raise StreamJoinError("STREAMJOIN_WINDOW", found=f"a window of no length, {window!r}")
+    return length, side

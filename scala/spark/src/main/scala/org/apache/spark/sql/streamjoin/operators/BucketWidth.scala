@@ -1,0 +1,27 @@
+package org.apache.spark.sql.streamjoin.operators
+
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
+
+/** The span of a bucket of state, in microseconds. */
+private[streamjoin] object BucketWidth {
+
+  /** More of them make a probe look into more buckets, fewer keep expired rows longer. */
+  private val BucketsPerSpan = 8
+  private val MinMicros = 5000000L
+  private val MaxMicros = 30L * 24 * 3600 * 1000000
+
+  /** @param kept for how long rows are kept, in microseconds */
+  def of(kept: BigInt): Long = (kept / BucketsPerSpan).min(MaxMicros).max(MinMicros).toLong
+
+  /** The longest delay of the watermarks in some inputs, in microseconds. */
+  def delay(inputs: SparkPlan*): BigInt = inputs.flatMap(delays).maxOption.getOrElse(BigInt(0))
+
+  /** A plan may have a copy of an exchange as a leaf. */
+  private def delays(plan: SparkPlan): Seq[BigInt] = plan.collect {
+    case mark: EventTimeWatermarkExec => Seq(BigInt(mark.delayMs) * MICROS_PER_MILLIS)
+    case reused: ReusedExchangeExec => delays(reused.child)
+  }.flatten
+}

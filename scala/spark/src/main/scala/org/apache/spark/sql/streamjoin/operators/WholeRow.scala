@@ -1,0 +1,14 @@
+package org.apache.spark.sql.streamjoin.operators
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.types.{MapType, VariantType}
+
+private[streamjoin] object WholeRow {
+
+  /** The whole row, as far as it has a hash: a row goes to the same task in every attempt. */
+  def hashed(columns: Seq[Attribute]): Seq[Attribute] =
+    columns.filterNot(_.dataType.existsRecursively {
+      case _: MapType | VariantType => true
+      case _ => false
+    })
+}

@@ -1,0 +1,101 @@
+package org.apache.spark.sql.streamjoin.operators.order
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter}
+import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
+
+import streamjoin.core.Side
+
+/**
+ * Where the time of the order is in a row, for the tasks.
+ *
+ * @param bucketWidth
+ *   in microseconds
+ */
+final private[order] class OrderLayout(output: Seq[Attribute], time: Attribute, val bucketWidth: Long)
+    extends Serializable {
+
+  /** The field of the time. */
+  val field: Int = output.indexWhere(_.exprId == time.exprId)
+
+  private val types = output.map(_.dataType)
+
+  def rows: RowLayout = new RowLayout(types, keys = Array.empty, times = Array(field), expiring = Array(0))
+}
+
+/**
+ * What each task of a batch does.
+ *
+ * @param late
+ *   a row with a lower time is late, in microseconds
+ * @param due
+ *   a row with a lower time is emitted in this batch, in microseconds
+ * @param indexMemory
+ *   in bytes
+ * @param executorIndexMemory
+ *   in bytes, if it is set
+ */
+final private[order] case class OrderSpec(
+    layout: OrderLayout,
+    late: Long,
+    due: Long,
+    maxAccumulatedRecords: Long,
+    indexMemory: Long,
+    executorIndexMemory: Option[Long],
+    lateRows: Option[LateRows.Spec]
+)
+
+/** The work of one task in one batch: what is due goes through, the rest waits in the state. */
+final private[order] class OrderTask(
+    spec: OrderSpec,
+    partition: Int,
+    state: JoinState,
+    lateRows: Option[LateRowsWriter]
+) {
+  private val field = spec.layout.field
+  private var accumulated = state.rows(Side.Left)
+
+  /** Rows that were dropped. */
+  var late = 0L
+
+  /** Rows that were put into the state. */
+  var kept = 0L
+
+  /** Rows that have left it. */
+  def evicted: Long = expired.evicted
+
+  def run(rows: Iterator[InternalRow]): Iterator[InternalRow] = rows.filter(passes) ++ leaving
+
+  /** A row without a time has no place in the order, and is not held up. */
+  private def passes(row: InternalRow): Boolean =
+    row.isNullAt(field) || {
+      val time = row.getLong(field)
+      if (time < spec.late) drop(row)
+      else if (time >= spec.due) keep(row)
+      time >= spec.late && time < spec.due
+    }
+
+  private def drop(row: InternalRow): Unit = {
+    late += 1
+    lateRows.foreach(_.add(Side.Left, row, 0, spec.late))
+  }
+
+  private def keep(row: InternalRow): Unit = {
+    accumulated += 1
+    kept += 1
+    if (accumulated >= spec.maxAccumulatedRecords)
+      throw StreamJoinErrors.runtime(
+        "STREAMJOIN_MAX_ACCUMULATED_RECORDS",
+        "partition" -> partition.toString,
+        "cap" -> spec.maxAccumulatedRecords.toString
+      )
+    state.append(Side.Left, row.asInstanceOf[UnsafeRow])
+  }
+
+  private lazy val expired = state.expired(Side.Left, Array(spec.due), unmatched = true)
+
+  private def leaving: Iterator[InternalRow] =
+    Iterator.continually(expired).takeWhile(_.next()).map(_.row)
+}

@@ -1,0 +1,84 @@
+package org.apache.spark.sql.streamjoin.operators.order
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription, StatefulNode}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
+
+/**
+ * The rows of a stream in the order of a time, recognised and bounded: each is kept until no
+ * earlier one can come.
+ *
+ * @param times
+ *   the event-time columns by watermark key; that of the order is the first
+ */
+final private[streamjoin] case class StreamOrder(child: LogicalPlan, times: Seq[Attribute], plan: OrderPlan)
+    extends UnaryNode
+    with StatefulNode {
+
+  override def output: Seq[Attribute] = child.output
+
+  override def kind: String = StreamOrder.Kind
+
+  override def ordinal: Int = plan.ordinal
+
+  override def typeName: String = "ordered"
+
+  override def outputWatermark(column: Attribute): Option[ColumnWatermark] = {
+    val key = times.indexWhere(_.exprId == column.exprId)
+    if (key < 0) None else Some(plan.outputWatermark(key))
+  }
+
+  override def outputWatermarksForSpark: Seq[ColumnWatermark] =
+    plan.awaited.forSpark(times.indices, plan.outputWatermark)
+
+  override def evictedBy: Seq[ColumnWatermark] = Seq(plan.time)
+
+  override def received(column: Attribute): Option[(Int, ColumnWatermark)] =
+    Option.when(column.exprId == times.head.exprId)(0 -> plan.time)
+
+  /** The part of time that a task has is another one in every batch. */
+  override def partitions: Option[FirstPartitions] = None
+
+  override def awaiting(lags: Map[Int, Long]): StreamOrder =
+    copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
+
+  override def emitsOnEviction: Boolean = true
+
+  /** Spark sorts no stream in update mode, for a row may come again there. */
+  override def runsInUpdateMode: Boolean = false
+
+  override def undefinedWatermark(key: Int, waiting: String): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_ORDER_WATERMARK",
+      "waits" -> waiting,
+      "column" -> times(key).name,
+      "time" -> times.head.name
+    )
+
+  override def rowConstraints: RowConstraints = {
+    val own = times.zip(plan.behind).collect {
+      case (column, Some(behind)) if column.exprId != times.head.exprId =>
+        RowConstraint(column.exprId, times.head.exprId, behind, Nil)
+    }
+    val below = RowConstraintsOf(child)
+    RowConstraints(RowConstraints.tightest(below.all ++ own), below.present).closed(Set.empty)
+  }
+
+  override def description: OperatorDescription = {
+    def text(column: Attribute) = s"${NormalForm.lasting(column.name)} ${column.dataType.catalogString}"
+    OperatorDescription(
+      Map("order" -> NormalForm.lasting(times.head.name)),
+      Map("columns" -> child.output.map(text).mkString(", "))
+    )
+  }
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): StreamOrder = copy(child = newChild)
+}
+
+private[streamjoin] object StreamOrder {
+  val Kind = "rowtime_order"
+}

@@ -1,0 +1,229 @@
+package org.apache.spark.sql.streamjoin.operators.order
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
+import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.operators.{
+  BatchBinding,
+  BucketWidth,
+  LateRows,
+  LateRowsWriter,
+  StatefulNodeExec,
+  WholeRow
+}
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
+import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.CompletionIterator
+
+import streamjoin.core.{Side, Watermark}
+
+/**
+ * Keeps each row until no row with an earlier time can come, and lets it go then.
+ *
+ * {{{
+ *   rows -- task: emit what is due, keep the rest --- range of time -- sort --> in order
+ *                    |                                (the strategy puts these two above)
+ *               state store
+ *              (one per task)
+ * }}}
+ *
+ * A row stays in the task that it comes to: which rows a task has makes no difference to what it
+ * does with them. A batch lets go of the rows up to the watermark of the order, all tasks alike;
+ * so the next batch has no earlier ones. Within a batch each task of the sort has a part of the
+ * time between the watermark of the batch before and this one ([[TimeRanges]]).
+ */
+final private[streamjoin] case class StreamOrderExec(
+    times: Seq[Attribute],
+    plan: OrderPlan,
+    @transient override val binding: Option[BatchBinding],
+    child: SparkPlan
+) extends UnaryExecNode
+    with StatefulNodeExec {
+
+  override def shortName: String = StreamOrderExec.OperatorName
+
+  override def output: Seq[Attribute] = child.output
+
+  override def ordinal: Int = plan.ordinal
+
+  override protected def firstPartitions(stores: Int): Int =
+    plan.below.getOrElse(FirstPartitions.AsStores).number(stores, sparkContext.defaultParallelism)
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    if (plan.below.isDefined) Seq(UnspecifiedDistribution)
+    else Seq(StatefulOpClusteredDistribution(WholeRow.hashed(child.output), numPartitions))
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(numPartitions)
+
+  override protected def withNewChildInternal(newChild: SparkPlan): StreamOrderExec = copy(child = newChild)
+
+  // Watermarks and state.
+
+  override def watermarks: IndexedSeq[ColumnWatermark] = times.indices.map(plan.outputWatermark)
+
+  /** An earlier row than those that are out would break the order, also of an input that was idle. */
+  override protected def lateBy(batch: BatchBinding): WatermarkValues = batch.emittedValues
+
+  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] =
+    plan.awaited.forSpark(times.indices, plan.outputWatermark)
+
+  /** A row at the watermark is due: what still comes is not earlier. */
+  override protected def evictionLimits(received: IndexedSeq[Long]): IndexedSeq[Long] =
+    received.map(watermark => if (watermark == Watermark.Undefined) watermark else watermark + 1)
+
+  override def earliestToCome(next: WatermarkValues, late: WatermarkValues): Option[Long] =
+    plan.center.flatMap(_.earliest(next, late, keptByJoin))
+
+  private def keptByJoin: Option[Long] = plan.center.flatMap { center =>
+    child
+      .collectFirst { case exec: StatefulNodeExec if exec.ordinal == center.join => exec }
+      .flatMap(_.lowestKept(center.key))
+  }
+
+  /**
+   * Also where a batch without rows would tell that no earlier row comes: the rows of the batch
+   * after it are judged by newer watermarks.
+   */
+  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
+    super.shouldRunAnotherBatch(sparkWatermarkMs) || (for {
+      batch <- binding
+      values = batch.next.values(sparkWatermarkMs)
+      earliest <- plan.center.flatMap(_.earliest(values, values, keptByJoin))
+      lowest <- lowestKept(0)
+    } yield lowest <= earliest).getOrElse(false)
+
+  override protected def storeSchema: (StructType, StructType) =
+    (SegmentStore.KeySchema, SegmentStore.ValueSchema)
+
+  override protected def readsOtherStores: Boolean = false
+
+  /** The parts of time by which the rows of this batch are sorted. */
+  def ranges: TimeRanges = TimeRanges(late.head, eviction.head, numPartitions)
+
+  // Execution.
+
+  override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
+    OrderMetric.all.map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    makeOnDriver()
+    val spec = OrderSpec(
+      new OrderLayout(child.output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
+      late.head,
+      evictionLimits(eviction).head,
+      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+      conf.getConf(StreamJoinConf.IndexMemory),
+      conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      lateRows
+    )
+    val hadoopConf = binding.get.hadoopConf
+    val rows = child.execute()
+    // Of no rows, but with the places of the state stores.
+    val nothing = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
+    rows.stateStoreAwareZipPartitions(
+      nothing,
+      getStateInfo,
+      stateStoreNames,
+      session.sessionState.streamingQueryManager.stateStoreCoordinator
+    )((partition, some, _) => runTask(spec, hadoopConf.value.value, partition, some))
+  }
+
+  private def runTask(
+      spec: OrderSpec,
+      hadoopConf: Configuration,
+      partition: Int,
+      rows: Iterator[InternalRow]
+  ): Iterator[InternalRow] = {
+    val begun = System.nanoTime()
+    val store = openStore(partition, hadoopConf)
+    val layout = spec.layout.rows
+    val state = new JoinState(
+      store,
+      // One input; the other side of the state stays empty.
+      Seq(layout, layout),
+      Seq(spec.layout.bucketWidth, spec.layout.bucketWidth),
+      spec.indexMemory,
+      IndexCache.take[JoinIndex](storeId(partition)),
+      None,
+      ExecutorMemory.limit(spec.executorIndexMemory)
+    )
+    TaskContext.get().addTaskCompletionListener[Unit](_ => state.close())
+    longMetric(OrderMetric.LoadTimeMs) += millisSince(begun)
+    val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
+    TaskContext.get().addTaskCompletionListener[Unit](_ => lateRows.foreach(_.abort()))
+
+    val updating = System.nanoTime()
+    val task = new OrderTask(spec, partition, state, lateRows)
+    val numOutputRows = longMetric("numOutputRows")
+    val output = task.run(rows).map { row =>
+      numOutputRows += 1
+      row
+    }
+    CompletionIterator[InternalRow, Iterator[InternalRow]](
+      output, {
+        longMetric("numRowsDroppedByWatermark") += task.late
+        longMetric("numUpdatedStateRows") += task.kept
+        longMetric("numRemovedStateRows") += task.evicted
+        longMetric("allUpdatesTimeMs") += millisSince(updating)
+        // Before the state: what is committed has its late rows.
+        lateRows.foreach(_.commit())
+        commit(store, partition, state)
+      }
+    )
+  }
+
+  private def commit(store: StateStore, partition: Int, state: JoinState): Unit = {
+    longMetric("commitTimeMs") += timeTakenMs(state.commit())
+    longMetric("numTotalStateRows") += state.rows(Side.Left)
+    state.lowest(Side.Left, 0).foreach(lowest => lowestTimes.add(0 -> lowest))
+    val size = state.size
+    longMetric(OrderMetric.IndexBytes) += size.index
+    longMetric(OrderMetric.SegmentBytes) += size.stored
+    longMetric(OrderMetric.Segments) += size.segments
+    longMetric(OrderMetric.SegmentsOnDisk) += size.unloaded
+    reportStore(store, size.index)
+    // Last of all: from here on the index may be another task's.
+    IndexCache.put(storeId(partition), state.handOver())
+  }
+
+  private def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
+
+  private def lateRows: Option[LateRows.Spec] =
+    binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
+      val input = LateRows.Input(times.head.name, times.take(1), child.output)
+      LateRows.Spec(batch.lateRows.toString, batch.batch, ordinal + 1, Map(Side.Left -> input))
+    }
+
+  // The story: EXPLAIN and progress.
+
+  /** The watermark of the order: the rows up to it have been emitted. */
+  override protected def progressFigures: Seq[(String, Long)] =
+    eviction.headOption.filter(_ != Watermark.Undefined).toSeq.map { micros =>
+      s"watermarkMs.${times.head.name}" -> microsToMillis(micros)
+    }
+
+  override def nodeName: String = RecognizeOrder.NodeName
+
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName by ${times.head.name}, $numPartitions tasks, one state store each"
+
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n  by ${times.head.name}\n"
+}
+
+private[streamjoin] object StreamOrderExec {
+
+  /** In the progress of a query. */
+  val OperatorName = "streamRowtimeOrder"
+}

@@ -1,0 +1,163 @@
+package org.apache.spark.sql.streamjoin
+
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.operators.order.StreamOrderExec
+import org.apache.spark.sql.{DataFrame, Row}
+
+import streamjoin.core.{JoinWindow, JoinWindows, Side}
+
+/**
+ * Rows in the order of rowtime. What comes out when is told by the traces, and random joins are
+ * compared with DuckDB in Python; here is what lies around them.
+ */
+class WindowJoinSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private val Minute = 60L * 1000000
+
+  private def following(minutes: Long) = JoinWindows(Map(Side.Right -> JoinWindow(minutes * Minute, true)))
+
+  private def window(how: String = "full_outer", windows: JoinWindows = following(10))(
+      streams: Streams
+  ): DataFrame =
+    PythonApi
+      .windowJoin(streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), how), windows)
+      .selectExpr("rowtime", "o.id", "o.v", "d.v")
+
+  /** Batches whose rows are up to five minutes behind the newest row before them. */
+  private def story(seed: Long): Seq[Seq[(String, Row)]] = {
+    val random = new Random(seed)
+    def time(minutes: Int) = f"${10 + minutes / 60}%02d:${minutes % 60}%02d"
+    val batches = (0 until 6).map { batch =>
+      Seq("o", "d").flatMap { stream =>
+        (0 until 8).map { n =>
+          val minute = math.max(0, batch * 10 + random.nextInt(15) - 5)
+          stream -> row(s"k${random.nextInt(3)}", time(minute), batch * 100 + n)
+        } :+ (stream -> row(s"$stream-last", time(batch * 10 + 10), batch))
+      }
+    }
+    batches :+ Seq(o("o-end", "20:00"), d("d-end", "20:00")) :+ Seq(o("o-end", "20:01"), d("d-end", "20:01"))
+  }
+
+  private def delayed(how: String)(streams: Streams): DataFrame = PythonApi
+    .windowJoin(
+      streams.marked("o", "5 minutes").join(streams.marked("d", "5 minutes"), expr("o.id = d.id"), how),
+      following(10)
+    )
+    .selectExpr("rowtime", "o.id", "o.v", "d.v")
+
+  private def rowtimes(rows: Seq[String]): Seq[String] = rows.map(_.takeWhile(_ != ' '))
+
+  for (how <- Seq("inner", "full_outer"))
+    test(s"$how: stopped and started after every batch, and the last batch done again") {
+      val whole = running(job(delayed(how))) { job =>
+        story(1).foreach(rows => job.feed(rows: _*))
+        job.seen.flatMap(_.rows).toSeq
+      }
+      assert(whole.size > 30)
+      assert(rowtimes(whole) == rowtimes(whole).sorted)
+      running(job(delayed(how))) { job =>
+        // Within a batch the rows come in another order when it is done again.
+        job.order = _.reverse
+        story(1).foreach { rows =>
+          job.feed(rows: _*)
+          job.redoLast()
+        }
+        val attempts = job.seen.groupBy(_.id).toSeq.sortBy(_._1).map(_._2.map(_.rows))
+        attempts.foreach(same =>
+          assert(same.distinct.size == 1, "another attempt gave other rows, or another order")
+        )
+        val once = attempts.flatMap(_.head)
+        assert(rowtimes(once) == rowtimes(once).sorted)
+        assert(once.sorted == whole.sorted)
+      }
+    }
+
+  test("nothing stays when the watermarks have passed") {
+    running(job(delayed("full_outer"))) { job =>
+      story(2).foreach(rows => job.feed(rows: _*))
+      job.feed(o("o-x", "23:00"), d("d-x", "23:00"))
+      val operators = job.progress.stateOperators.map(op => op.operatorName -> op.numRowsTotal).toMap
+      // The rows that came last.
+      assert(operators == Map("streamIntervalJoin" -> 2, StreamOrderExec.OperatorName -> 0))
+    }
+  }
+
+  test("windows over both inputs: the later of the two times") {
+    val both = JoinWindows(
+      Map(Side.Left -> JoinWindow(5 * Minute, false), Side.Right -> JoinWindow(10 * Minute, false))
+    )
+    running(job(window("full_outer", both))) { job =>
+      val out = Seq(
+        job.feed(o("a", "10:00", 1), d("a", "10:05", 2), d("b", "10:00", 3), o("b", "10:10", 4)),
+        job.feed(o("c", "10:20", 5), d("c", "10:26", 6)),
+        job.feed(o("x", "11:00", 7), d("y", "11:00", 8))
+      )
+      assert(
+        out.flatten
+          .filterNot(_.startsWith("11")) == Seq("10:05 a 1 2", "10:10 b 4 3", "10:25 c 5 -", "10:36 - - 6")
+      )
+    }
+  }
+
+  test("another window join follows, on the rowtime of the first") {
+    running(job { streams =>
+      val first = PythonApi
+        .windowJoin(
+          streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), "inner"),
+          following(10)
+        )
+        .selectExpr("o.id AS id", "rowtime", "o.v AS ov", "d.v AS dv")
+        .as("first")
+      PythonApi
+        .windowJoin(first.join(streams.marked("r"), expr("first.id = r.id"), "left_outer"), following(20))
+        .selectExpr("ov", "dv", "r.v AS rv")
+    }) { job =>
+      job.feed(o("a", "10:00", 1), d("a", "10:05", 2), "r" -> row("a", "10:15", 3))
+      job.feed(o("b", "10:30", 4), d("b", "10:31", 5), "r" -> row("z", "10:30", 6))
+      job.feed(o("x", "12:00", 7), d("y", "12:00", 8), "r" -> row("z", "12:00", 9))
+      job.feed(o("x", "12:10", 7), d("y", "12:10", 8), "r" -> row("z", "12:10", 9))
+      assert(job.seen.flatMap(_.rows) == Seq("1 2 3", "4 5 -"))
+    }
+  }
+
+  test("a union of streams in order, and what comes late for it") {
+    running(job { streams =>
+      val both = streams
+        .raw("o")
+        .withWatermark("t", "10 minutes")
+        .union(streams.raw("d").withWatermark("t", "10 minutes"))
+      PythonApi.ordered(both, "t")
+    }) { job =>
+      assert(job.feed(o("a", "10:20"), d("b", "10:05"), o("c", "10:10")) == Nil)
+      assert(job.feed(o("e", "10:40"), d("f", "10:40")).size == 3)
+      assert(rowtimes(job.seen.flatMap(_.rows).map(_.drop(2)).toSeq) == Seq("10:05", "10:10", "10:20"))
+      assert(job.feed(o("late", "10:01"), o("h", null)) == Seq("h - 0"))
+      val dropped = job.streaming.recentProgress
+        .groupBy(_.batchId)
+        .map(_._2.last.stateOperators.head.numRowsDroppedByWatermark)
+      assert(dropped.sum == 1)
+    }
+  }
+
+  private def condition(frame: DataFrame): String = refusal(frame).getCondition
+
+  test("what is refused") {
+    val streams = newStreams()
+    assert(condition(PythonApi.ordered(streams.raw("o"), "t")) == "STREAMJOIN_ORDER_TIME")
+    assert(refusal(window()(newStreams()), mode = "update").getCondition == "STREAMJOIN_OUTPUT_MODE")
+    withConf("spark.streamjoin.enabled" -> "false") {
+      assert(condition(window()(newStreams())) == "STREAMJOIN_ORDER_DISABLED")
+    }
+  }
+
+  test("the plan says what it does") {
+    val text = window()(newStreams()).queryExecution.explainString(org.apache.spark.sql.execution.SimpleMode)
+    assert(text.contains("StreamRowtimeOrder by rowtime"), text)
+    assert(text.contains("StreamIntervalJoin full_outer"), text)
+  }
+}

@@ -1,0 +1,134 @@
+"""Window joins against DuckDB: the same rows with the same rowtimes, in ascending order over all batches.
+
+The inputs are those of ``test_oracle.py``. ``STREAMJOIN_SEEDS`` is the number of traces, ``STREAMJOIN_FIRST_SEED`` the
+first of them.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from side import START, TYPES
+from test_oracle import Trace, random_trace
+
+import streamjoin as sj
+
+SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "3"))
+FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
+# All closing rows come long after these seconds of the trace.
+END = START + timedelta(seconds=50_000)
+WINDOW = 7
+
+Row = tuple[Any, ...]
+
+
+@pytest.mark.usefixtures("watermark_before_filter")
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+@pytest.mark.parametrize("direction", ["following", "preceding"])
+def test_same_rows_as_duckdb_in_order(spark: SparkSession, tmp_path: Path, seed: int, direction: str) -> None:
+    trace = random_trace(seed)
+    print(f"STREAMJOIN_FIRST_SEED={seed} STREAMJOIN_SEEDS=1")
+    left, right = trace.left.stream(spark, tmp_path), trace.right.stream(spark, tmp_path)
+    seen: dict[str, list[Row]] = {how: [] for how in TYPES}
+    queries = {}
+    for how in TYPES:
+        window = {direction: timedelta(seconds=WINDOW)}
+        joined = sj.window_join(left, right, F.expr("lk = rk"), how, **window)  # type: ignore[arg-type]
+        columns = [column for column in ("rowtime", "li", "ri") if column in joined.columns]
+        writer = joined.select(*columns).writeStream.foreachBatch(_into(seen[how]))
+        writer = writer.option("checkpointLocation", str(tmp_path / how)).trigger(availableNow=True)
+        queries[how] = writer.start()
+    try:
+        for how, query in queries.items():
+            query.awaitTermination()
+            rows = [row for row in seen[how] if row[0] is None or row[0] < END]
+            times = [row[0] for row in rows if row[0] is not None]
+            assert times == sorted(times), f"{how}, {direction}"
+            assert Counter(rows) == _expected(trace, how, direction), f"{how}, {direction}"
+    finally:
+        for query in queries.values():
+            query.stop()
+
+
+def _into(rows: list[Row]) -> Callable[[DataFrame, int], None]:
+    def write(batch: DataFrame, _: int) -> None:
+        collected = batch.collect()
+        # A row without a time has no place in the order.
+        rows.extend(tuple(_utc(value) for value in row) for row in collected)
+
+    return write
+
+
+def _utc(value: Any) -> Any:
+    return value.astimezone(START.tzinfo) if isinstance(value, datetime) else value
+
+
+def _expected(trace: Trace, how: str, direction: str) -> Counter[Row]:
+    with duckdb.connect() as db:
+        db.execute("SET TimeZone = 'UTC'")
+        for side in (trace.left, trace.right):
+            rows = [row for file in side.files[:-1] for row in file if row[3] not in side.late]
+            db.register(side.name, side.table(rows))
+        window = f"INTERVAL '{WINDOW}' SECOND"
+        paired, left_alone, right_alone = (
+            ("lt", "lt", "rt") if direction == "following" else ("rt", f"lt + {window}", "rt")
+        )
+        if how in ("left_semi", "left_anti"):
+            columns = f"{left_alone}, li"
+        else:
+            columns = f"CASE WHEN ri IS NULL THEN {left_alone} WHEN li IS NULL THEN {right_alone} ELSE {paired} END"
+            columns += ", li, ri"
+        condition = f"lk = rk AND rt BETWEEN lt AND lt + {window}"
+        found = db.execute(f"SELECT {columns} FROM l {TYPES[how]} JOIN r ON {condition}").fetchall()
+        return Counter(tuple(_utc(value) for value in row) for row in found)
+
+
+def test_an_aggregation_follows(spark: SparkSession, tmp_path: Path) -> None:
+    trace = random_trace(1)
+    left, right = trace.left.stream(spark, tmp_path), trace.right.stream(spark, tmp_path)
+    joined = sj.window_join(left, right, F.expr("lk = rk"), following="7 seconds")
+    counted = joined.groupBy(F.window("rowtime", "10 seconds")).count()
+    query = counted.selectExpr("window.start", "count").writeStream.format("memory").queryName("counted")
+    query.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start().awaitTermination()
+    found = {
+        (_utc(row[0]), row[1]) for row in spark.table("counted").collect() if row[0].astimezone(START.tzinfo) < END
+    }
+    expected: Counter[datetime] = Counter()
+    for row, number in _expected(trace, "inner", "following").items():
+        seconds = int((row[0] - START).total_seconds() // 10 * 10)
+        expected[START + timedelta(seconds=seconds)] += number
+    assert found == set(expected.items())
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        ({}, "neither of the two"),
+        ({"following": "1 minute", "preceding": "1 minute"}, "both"),
+        ({"following": "0 seconds"}, "no length"),
+    ],
+)
+def test_which_windows_are_refused(spark: SparkSession, tmp_path: Path, window: dict[str, str], message: str) -> None:
+    stream = random_trace(0).left.stream(spark, tmp_path)
+    with pytest.raises(sj.StreamJoinError, match=message) as refused:
+        sj.window_join(stream, stream, "lk", **window)  # type: ignore[arg-type]
+    assert refused.value.getCondition() == "STREAMJOIN_WINDOW"
+
+
+def test_durations_and_inputs_that_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    stream = random_trace(0).left.stream(spark, tmp_path)
+    for window, condition in [("1 month", "STREAMJOIN_WITHIN"), ("-1 second", "STREAMJOIN_WITHIN")]:
+        with pytest.raises(sj.StreamJoinError) as refused:
+            sj.window_join(stream, stream, "lk", following=window)
+        assert refused.value.getCondition() == condition
+    table = spark.createDataFrame([(1, START)], "lk INT, lt TIMESTAMP")
+    with pytest.raises(sj.StreamJoinError) as refused:
+        sj.window_join(stream, table, "lk", following="1 minute")
+    assert refused.value.getCondition() == "STREAMJOIN_NOT_A_STREAM"
