@@ -13,6 +13,8 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, count, expr, lit, window}
 import org.apache.spark.util.ManualClock
 
+import streamjoin.core.{JoinWindow, JoinWindows, Side}
+
 /** An input that is silent for a time stops holding others back. */
 class IdleInputsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
@@ -170,6 +172,24 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       // The second join has been told that d.t is at 11:10 or later, and is told the truth of d.
       assert(job.feed(d("a", "10:40", 3)) == Seq("1 3 5"))
       assert(job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum == 0)
+    }
+  }
+
+  test("rows in the order of rowtime go on, and never step back for one that comes later") {
+    val windows = JoinWindows(Map(Side.Right -> JoinWindow(10L * 60 * 1000000, true)))
+    running { streams =>
+      val joined = streams.marked("o").join(idleAfter(streams, "d"), expr("o.id = d.id"), "full_outer")
+      PythonApi.windowJoin(joined, windows).selectExpr("rowtime", "o.v", "d.v")
+    } { (job, clock) =>
+      job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+      job.feed(o("b", "10:30", 2))
+      assert(wait(job, clock, 30).contains("10:00 1 -"))
+      assert(job.feed(o("c", "11:00", 3)) == Seq("10:30 2 -"))
+      // Not late for the join, and its place in the order has gone by.
+      assert(job.feed(d("b", "10:35", 4), d("c", "11:05", 5)) == Seq("11:00 3 5"))
+      job.feed(o("z", "12:00", 6), d("z", "12:00", 7))
+      val rowtimes = job.seen.flatMap(_.rows).map(_.takeWhile(_ != ' '))
+      assert(rowtimes == rowtimes.sorted && !job.seen.flatMap(_.rows).exists(_.endsWith(" 4")))
     }
   }
 

@@ -76,8 +76,7 @@ class NamedSourcesSuite extends AnyFunSuite with SparkTest {
     val kept = KeyedWatermarks(
       IndexedSeq(named("a"), plain, named("b"), plain),
       IndexedSeq(1L, 2L, 3L, 4L).map(Some(_)),
-      ordered = Map.empty,
-      Map(2 -> InputState(since = Some(7L)))
+      inputs = Map(2 -> InputState(since = Some(7L)))
     )
     def of(columns: WatermarkColumn*) = kept.of(columns.toIndexedSeq).map(_.millis)
     assert(

@@ -76,8 +76,8 @@ final private[streamjoin] class BatchBinding(
 
   lazy val lateValues: WatermarkValues = late.judging(sparkLate)
 
-  /** The watermarks by which rows were evicted in the batch before. */
-  lazy val evictedValues: WatermarkValues = late.values(sparkLate)
+  /** The watermarks that evicted in the batch before: what was emitted by them does not come again. */
+  lazy val emittedValues: WatermarkValues = late.values(sparkLate)
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
 
   /**
@@ -114,7 +114,7 @@ final private[streamjoin] class BatchBinding(
    */
   def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
     if (hasEnded) next.values(sparkWatermarkMs)
-    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) late.values(sparkLate)
+    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) emittedValues
     else evictionValues
 
   private val lateTaken = mutable.Set.empty[Int]
@@ -190,7 +190,7 @@ final private[streamjoin] class BatchBinding(
     next.idleAt(time, received, sparkEviction).evictsOtherThan(next)
   }
 
-  /** Of our operators, by ordinal: the watermarks that they receive. */
+  /** By the ordinal of our operators, the watermarks that they receive. */
   private def received: Seq[(Int, IndexedSeq[ColumnWatermark])] =
     operators(execution).map(exec => exec.ordinal -> exec.watermarks)
 
@@ -317,8 +317,8 @@ private[streamjoin] object BatchBinding {
 
     val late =
       if (batch == 0) QueryWatermarks.none(keys)
-      else QueryWatermarks.of(keys, log.readOfLast(batch - 1, keys))
-    val eviction = log.read(batch, keys).map(QueryWatermarks.of(keys, _)).getOrElse {
+      else QueryWatermarks.read(keys, log.readOfLast(batch - 1, keys))
+    val eviction = log.read(batch, keys).map(QueryWatermarks.read(keys, _)).getOrElse {
       val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
       val watermarks = floor.fold(late)(late.atLeast)
       log.add(batch, watermarks.entry)

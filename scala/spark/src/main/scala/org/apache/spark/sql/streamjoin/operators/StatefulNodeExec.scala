@@ -67,7 +67,10 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   final def numPartitions: Int =
     stateInfo.map(_.numPartitions).getOrElse(firstPartitions(conf.numShufflePartitions))
 
-  /** By watermark key, in microseconds: a row with a lower time is late. */
+  /**
+   * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by what
+   * it has said itself, also where it was idle.
+   */
   final protected lazy val late: IndexedSeq[Long] = received(_.lateValues)
 
   /** By watermark key, in microseconds: the watermarks that evict in this batch, after its rows. */

@@ -52,7 +52,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
         case _ =>
       }
       write
-    case write: WriteToStreamStatement if !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
+    case write: WriteToStreamStatement if !isPrepared(write.inputQuery) =>
       checkInputs(write.inputQuery)
       write
     case other => other

@@ -31,7 +31,7 @@ final private[streamjoin] class IdleInputs(
       case Marked(origin) => Some(Set(origin))
       case Shifted(_, shifted) => origins(shifted, known)
       case Smallest(branches) => all(branches.map(origins(_, known)))
-      case output: Output => known.getOrElse(output.ordinal, None)
+      case output: Output => known.getOrElse(output.ordinal, all(output.columns.map(origins(_, known))))
       case _ => None
     }
 
@@ -42,17 +42,19 @@ final private[streamjoin] class IdleInputs(
    *
    * @param keyed
    *   as they are without it, in microseconds, by origin
-   * @param spark
-   *   Spark's own
+   * @param valuesOf
+   *   for evaluation, from those by origin
    */
-  def carried(keyed: Map[Origin, Long], spark: Long): Map[Origin, Long] = {
+  def carried(
+      keyed: Map[Origin, Long],
+      valuesOf: Map[Origin, Long] => WatermarkValues
+  ): Map[Origin, Long] = {
     def together(columns: Seq[ColumnWatermark], from: Map[Origin, Long]): Map[Origin, Long] = {
       // A column that never has a watermark says nothing.
       val (silent, speaking) = columns.filter(_.isDefined).partition(isSilent)
       if (silent.isEmpty) from
       else {
-        val values =
-          new WatermarkValues(from.getOrElse(_, Watermark.Undefined), spark, _ => Watermark.Undefined)
+        val values = valuesOf(from)
         val reached =
           if (speaking.nonEmpty) speaking.map(_.value(values)).min else silent.map(highest(_, values)).max
         silent.foldLeft(from)(raised(_, _, reached))

@@ -86,7 +86,7 @@ private[streamjoin] object WatermarkKeys {
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
     millis: IndexedSeq[Option[Long]],
-    ordered: Map[Int, Long],
+    ordered: Map[Int, Long] = Map.empty,
     inputs: Map[Int, InputState] = Map.empty
 ) {
 

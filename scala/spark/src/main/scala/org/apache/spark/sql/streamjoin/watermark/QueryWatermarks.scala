@@ -109,7 +109,7 @@ final private[streamjoin] case class QueryWatermarks(
     val silent = keys.origins.indices.filter(judged.input(_).since.isDefined).map(keys.origins).toSet
     val carried =
       if (silent.isEmpty) judged.forEviction
-      else new IdleInputs(operators, silent).carried(judged.forEviction, QueryWatermarks.micros(spark))
+      else new IdleInputs(operators, silent).carried(judged.forEviction, values(_, spark))
     val carriedOn = judged.inputs.map { case (key, input) =>
       val reached = carried.get(keys.origins(key)).map(microsToMillis)
       key -> input.copy(carried = reached.filter(ms => millis(key).forall(_ < ms)))
@@ -168,11 +168,10 @@ final private[streamjoin] case class QueryWatermarks(
 }
 
 private[streamjoin] object QueryWatermarks {
-  def none(keys: WatermarkKeys): QueryWatermarks =
-    QueryWatermarks(keys, keys.origins.map(_ => None))
+  def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
 
   /** As they were written. */
-  def of(keys: WatermarkKeys, entry: KeyedWatermarks): QueryWatermarks =
+  def read(keys: WatermarkKeys, entry: KeyedWatermarks): QueryWatermarks =
     QueryWatermarks(
       keys,
       entry.millis,

@@ -14,8 +14,14 @@ class CarriedWatermarksSuite extends AnyFunSuite {
   private val (o, d, e, r) = (mark, mark, mark, mark)
   private val known = Map(o -> 100L, d -> 50L, e -> 80L, r -> 70L)
 
+  private def values(keyed: Map[Origin, Long]) = new WatermarkValues(
+    keyed.getOrElse(_, Watermark.Undefined),
+    0L,
+    _ => Watermark.Undefined
+  )
+
   private def carried(idle: Origin*)(operators: IndexedSeq[ColumnWatermark]*): Map[Origin, Long] =
-    new IdleInputs(operators.zipWithIndex.map(_.swap), idle.toSet).carried(known, 0L)
+    new IdleInputs(operators.zipWithIndex.map(_.swap), idle.toSet).carried(known, values)
 
   private def columns(all: ColumnWatermark*) = all.toIndexedSeq
 
@@ -55,7 +61,6 @@ class CarriedWatermarksSuite extends AnyFunSuite {
     // Its output is held by its bounds: 90 and 100.
     assert(carried(d, r)(join, above) == known + (d -> 100L) + (r -> 90L))
     assert(carried(o, d)(join, above) == known + (d -> 100L))
-    val undefined = new WatermarkValues(_ => Watermark.Undefined, 0L, _ => Watermark.Undefined)
-    assert(above.map(_.value(undefined)).forall(_ == Watermark.Undefined))
+    assert(above.map(_.value(values(Map.empty))).forall(_ == Watermark.Undefined))
   }
 }

@@ -118,7 +118,7 @@ final private[streamjoin] case class StreamOrderExec(
    * Up to there rows have been emitted in the batches before. A row with an earlier time is late,
    * also where its input was idle for a while and is judged by the watermark that it left.
    */
-  private def emitted: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.evictedValues))
+  private def emitted: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.emittedValues))
 
   /** Up to there they are emitted in this batch. */
   private def due: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.evictionValues))
