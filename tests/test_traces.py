@@ -1,8 +1,9 @@
 """Every story of `tests/cases` through PySpark, one batch a step, from two folders of JSON files."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -10,6 +11,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from traces import Side, Step, Trace, cases, parse
+
+import streamjoin as sj
 
 # A watermark stays further behind the rows than any bound reaches: rows move none, punctuation rows do.
 FAR = 1_000_000
@@ -73,7 +76,12 @@ class TraceQuery:
 
     def joined(self) -> DataFrame:
         condition = self.trace.condition() if self.trace.has_equality() else f"{self.trace.condition()} AND l.k = r.k"
-        joined = self.input("left").alias("l").join(self.input("right").alias("r"), sf.expr(condition), self.trace.how)
+        left, right = self.input("left").alias("l"), self.input("right").alias("r")
+        if self.trace.window:
+            window: dict[str, Any] = {each: timedelta(seconds=n) for each, n in self.trace.window.items()}
+            joined = sj.window_join(left, right, sf.expr(condition), cast(sj.JoinType, self.trace.how), **window)
+        else:
+            joined = left.join(right, sf.expr(condition), self.trace.how)
         if self.trace.how in ("left_semi", "left_anti"):
             return joined.select("l.label")
         return joined.select(sf.expr("concat(coalesce(l.label, '-'), '+', coalesce(r.label, '-'))"))
@@ -90,6 +98,8 @@ class TraceQuery:
 def check(trace: Trace, step: Step, progress: list[StreamingQueryProgress], outputs: dict[int, list[str]]) -> None:
     seen = sorted(row for p in progress for row in outputs[p["batchId"]])
     assert seen == sorted(step.expected), trace.at(step.line, f"expected {sorted(step.expected)}; seen {seen}")
+    if trace.window:
+        return  # the order of its rows, and the state below it, are the other layers'
     operators = [p["stateOperators"][0] for p in progress]
     late = sum(operator["numRowsDroppedByWatermark"] for operator in operators)
     assert late == step.late, trace.at(step.line, f"expected {step.late} late rows; seen {late}")

@@ -107,6 +107,21 @@ def test_an_aggregation_follows(spark: SparkSession, tmp_path: Path) -> None:
     assert found == set(expected.items())
 
 
+def test_a_stream_in_order(spark: SparkSession, tmp_path: Path) -> None:
+    side = random_trace(1).left
+    side.stream(spark, tmp_path)
+    raw = spark.readStream.schema("lk INT, lt TIMESTAMP, lv INT, li INT").option("maxFilesPerTrigger", 1)
+    ordered = sj.impose_order(raw.parquet(str(tmp_path / "l")), "LT", f"{side.delay} seconds", sort=True)
+    seen: list[Row] = []
+    writer = ordered.select("lt", "li").writeStream.foreachBatch(_into(seen)).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
+    times = [row[0] for row in seen if row[0] is not None]
+    assert times == sorted(times)
+    # All but the late rows, and the last, for which nothing comes any more.
+    expected = {row[3] for file in side.files[:-1] for row in file} - side.late
+    assert {row[1] for row in seen if row[0] is None or row[0] < END} == expected
+
+
 @pytest.mark.parametrize(
     ("window", "message"),
     [

@@ -70,6 +70,15 @@ class Trace:
         """The join condition in SQL, over the aliases `l` and `r`."""
         return " AND ".join(self._sql(text) for text in self.directives["on"])
 
+    @property
+    def window(self) -> dict[str, int] | None:
+        """The window of a window join as `sj.window_join` takes it, in seconds: `{"following": 600}`."""
+        for text in self.directives.get("window", []):
+            side, direction, length = text.split()
+            assert (side, direction) in {("right", "following"), ("left", "preceding")}, f"{self.name}: {text}"
+            return {direction: int(length)}
+        return None
+
     def has_equality(self) -> bool:
         """Whether a column of one input has to equal a column of the other."""
         conjuncts = [CONJUNCT.fullmatch(text) for text in self.directives["on"]]

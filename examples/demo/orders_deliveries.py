@@ -7,7 +7,8 @@ on streamjoin's operator are the jar and one setting, given to spark-submit:
         --properties-file examples/demo/spark-defaults.conf examples/demo/orders_deliveries.py
 
 With ``--source files`` (the default) the job starts a generator that lets two folders grow while the query
-runs, writes Parquet, exactly once, and compares the result with DuckDB's batch answer. With ``--source kafka`` it
+runs, writes Parquet, exactly once, and compares the result with DuckDB's batch answer. With ``--source sql`` the query
+is that of ``orders_deliveries.sql``. With ``--source kafka`` it
 reads what is in the topics ``orders`` and ``deliveries``, writes to the topic ``joined`` and stops: see
 ``run_kafka_demo.py``.
 """
@@ -47,23 +48,11 @@ COLUMNS = [
 def main() -> int:
     """Run the demo; return 0 if the result is right."""
     args = parse_arguments()
-    if args.source == "files":
+    if args.source != "kafka":
         start_afresh(args)
     spark = SparkSession.builder.appName("orders and deliveries").getOrCreate()
 
-    orders = read(spark, args, "orders", ORDERS).withWatermark("order_time", "10 minutes")
-    deliveries = read(spark, args, "deliveries", DELIVERIES).withWatermark("delivery_time", "10 minutes")
-    joined = (
-        orders.alias("o")
-        .join(
-            deliveries.alias("d"),
-            F.expr(
-                "o.order_id = d.order_id AND d.delivery_time BETWEEN o.order_time AND o.order_time + INTERVAL 1 HOUR"
-            ),
-            "left_outer",
-        )
-        .select("o.*", "d.delivery_id", "d.delivery_time", "d.courier")
-    )
+    joined = from_sql(spark, args) if args.source == "sql" else join(spark, args)
     show_bounds(joined)
 
     progress = BatchProgress(write(joined, args), COLUMNS)
@@ -82,12 +71,31 @@ def main() -> int:
     return 0 if same else 1
 
 
+def join(spark: SparkSession, args: argparse.Namespace) -> DataFrame:
+    """Return the join of both streams."""
+    orders = read(spark, args, "orders", ORDERS).withWatermark("order_time", "10 minutes")
+    deliveries = read(spark, args, "deliveries", DELIVERIES).withWatermark("delivery_time", "10 minutes")
+    condition = "o.order_id = d.order_id AND d.delivery_time BETWEEN o.order_time AND o.order_time + INTERVAL 1 HOUR"
+    joined = orders.alias("o").join(deliveries.alias("d"), F.expr(condition), "left_outer")
+    return joined.select("o.*", "d.delivery_id", "d.delivery_time", "d.courier")
+
+
+def from_sql(spark: SparkSession, args: argparse.Namespace) -> DataFrame:
+    """Return the same join, as ``orders_deliveries.sql`` has it: its last statement is the query."""
+    spark.conf.set("demo.work", str(args.work))
+    text = Path(__file__).with_suffix(".sql").read_text()
+    *tables, query = text.strip().removesuffix(";").split(";\n")
+    for table in tables:
+        spark.sql(table)
+    return spark.sql(query)
+
+
 def parse_arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description="Orders joined with their deliveries, live.")
     parser.add_argument("--orders", type=int, default=200_000, help="how many orders to generate (files)")
     parser.add_argument("--work", type=Path, default=Path("build/demo"), help="folder for all files of the demo")
-    parser.add_argument("--source", choices=["files", "kafka"], default="files")
+    parser.add_argument("--source", choices=["files", "sql", "kafka"], default="files")
     parser.add_argument("--bootstrap", help="address of the Kafka broker")
     parser.add_argument("--batch-rows", type=int, default=20_000, help="rows of a topic in one batch (kafka)")
     args = parser.parse_args()
@@ -114,7 +122,7 @@ def read(spark: SparkSession, args: argparse.Namespace, name: str, schema: str) 
 def write(joined: DataFrame, args: argparse.Namespace) -> StreamingQuery:
     """Start the query: to Parquet files until it is stopped, or to a topic until the input is read."""
     checkpoint = str(args.work / "checkpoint")
-    if args.source == "files":
+    if args.source != "kafka":
         return (
             joined.writeStream.format("parquet")
             .option("path", str(args.work / "joined"))

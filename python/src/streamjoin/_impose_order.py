@@ -9,7 +9,7 @@ from streamjoin.durations import spark_interval
 from streamjoin.jvm import checked_entry, expect, no_answer
 
 
-def impose_order(df: DataFrame, time: str, lag: str | timedelta) -> DataFrame:
+def impose_order(df: DataFrame, time: str, lag: str | timedelta, *, sort: bool = False) -> DataFrame:
     """Mark the event-time column of a stream, as ``df.withWatermark(time, lag)`` does, and check that it can be one.
 
     The watermark of the column is its newest time minus ``lag``. A row whose time is below the watermark is late. A
@@ -20,6 +20,8 @@ def impose_order(df: DataFrame, time: str, lag: str | timedelta) -> DataFrame:
         time: The name of its event-time column, a ``TIMESTAMP``.
         lag: How much later than a row with a newer time a row may come: text such as ``"10 seconds"`` or a
             ``timedelta``, zero or longer. It is rounded up to whole milliseconds.
+        sort: Let the rows leave in ascending order of ``time``: over all tasks, and from one batch to the next. Each
+            is kept until the watermark has reached it. A row without a time is not held up.
 
     Returns:
         The same rows and columns, with a watermark on ``time``.
@@ -39,6 +41,7 @@ def impose_order(df: DataFrame, time: str, lag: str | timedelta) -> DataFrame:
     length = spark_interval(lag, "lag", "sj.impose_order")
     entry = checked_entry(df.sparkSession)
     try:
-        return DataFrame(entry.imposeOrder(df._jdf, time, length), df.sparkSession)
+        marked = entry.imposeOrder(df._jdf, time, length)
+        return DataFrame(entry.ordered(marked, time) if sort else marked, df.sparkSession)
     except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
         raise no_answer() from error

@@ -4,6 +4,7 @@ import java.util.Properties
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.plans.logical.{Join, Project}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.streaming.StreamingQuery
@@ -83,7 +84,8 @@ object PythonApi {
   def ordered(df: DataFrame, column: String): DataFrame = {
     val classic = df.asInstanceOf[ClassicDataset[Row]]
     val plan = classic.queryExecution.analyzed
-    val time = plan.output.find(_.name == column).get
+    val resolver = classic.sparkSession.sessionState.conf.resolver
+    val time = plan.resolve(UnresolvedAttribute.parseAttributeName(column), resolver).get.toAttribute
     ClassicDataset.ofRows(
       classic.sparkSession,
       RowtimeOrder(time, ofJoin = false, center = None, times = Nil, behind = Nil, span = 0, plan)
