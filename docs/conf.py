@@ -29,6 +29,7 @@ PAGES = [
     "getting-started",
     "how-it-works",
     "window-joins",
+    "sql",
     "tuning",
     "migration",
     "reference",

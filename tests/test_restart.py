@@ -23,7 +23,7 @@ from conftest import kill_group
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 TYPES = ["left_outer", "full_outer", "left_semi", "left_anti"]
 FILES = 12
-KILLS = int(os.environ.get("STREAMJOIN_KILLS", "3"))
+KILLS = int(os.environ.get("STREAMJOIN_KILLS", "5"))
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 Row = dict[str, object]

@@ -40,9 +40,7 @@ final private[streamjoin] class StreamInput(call: String) {
     }
     val micros = length("lag", lag)
     if (micros < 0) throw duration("lag", lag, "it is negative, and no row comes before its time")
-    // A watermark has whole milliseconds. Rounded down, a row within its lag would be late.
-    val whole = -Math.floorDiv(-micros, MICROS_PER_MILLIS) * MICROS_PER_MILLIS
-    EventTimeWatermark(UUID.randomUUID(), column, new CalendarInterval(0, 0, whole), stream)
+    StreamInput.marked(column, micros, stream)
   }
 
   /**
@@ -226,4 +224,19 @@ final private[streamjoin] class StreamInput(call: String) {
 
   private def refused(reason: String, advice: String) =
     StreamJoinErrors.analysis("STREAMJOIN_INPUT", "call" -> call, "reason" -> reason, "advice" -> advice)
+}
+
+private[streamjoin] object StreamInput {
+
+  /**
+   * A mark on a column.
+   *
+   * @param lag
+   *   in microseconds
+   */
+  def marked(column: Attribute, lag: Long, stream: LogicalPlan): EventTimeWatermark = {
+    // A watermark has whole milliseconds. Rounded down, a row within its lag would be late.
+    val whole = -Math.floorDiv(-lag, MICROS_PER_MILLIS) * MICROS_PER_MILLIS
+    EventTimeWatermark(UUID.randomUUID(), column, new CalendarInterval(0, 0, whole), stream)
+  }
 }

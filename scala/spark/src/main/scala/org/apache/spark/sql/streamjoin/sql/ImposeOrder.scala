@@ -1,7 +1,5 @@
 package org.apache.spark.sql.streamjoin.sql
 
-import java.util.UUID
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{
   UnresolvedAttribute,
@@ -11,8 +9,9 @@ import org.apache.spark.sql.catalyst.analysis.{
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.types.{StringType, TimestampType}
-import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * `IMPOSE_ORDER(TABLE(t), DESCRIPTOR(ts), INTERVAL 10 SECONDS)`: a watermark on the column, as
@@ -49,8 +48,7 @@ final private[sql] case class ImposeOrder(column: Seq[String], lag: Expression, 
     Duration.micros(lag) match {
       case Left(reason) => throw refused(s"takes a constant lag, and of this one $reason", lag)
       case Right(micros) if micros < 0 => throw refused("takes a lag that is not negative", lag)
-      case Right(micros) =>
-        EventTimeWatermark(UUID.randomUUID(), time, new CalendarInterval(0, 0, micros), child)
+      case Right(micros) => StreamInput.marked(time, micros, child)
     }
   }
 }
