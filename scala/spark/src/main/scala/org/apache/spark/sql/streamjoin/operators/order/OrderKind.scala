@@ -27,7 +27,7 @@ private[streamjoin] object OrderKind extends OperatorKind {
   private def sorted(exec: StreamOrderExec): SparkPlan = {
     val (time, ranges) = (exec.times.head, exec.ranges)
     val partitioning =
-      ShufflePartitionIdPassThrough(DirectShufflePartitionID(ranges.part(time)), ranges.parts)
+      ShufflePartitionIdPassThrough(DirectShufflePartitionID(PartOfTime(time, ranges)), ranges.parts)
     // Rows with one time in an order of their own, so that a batch that is done again has the same.
     val others = XxHash64(WholeRow.hashed(exec.output), 42L)
     SortExec(

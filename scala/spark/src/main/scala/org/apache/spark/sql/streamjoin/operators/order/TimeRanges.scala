@@ -1,7 +1,9 @@
 package org.apache.spark.sql.streamjoin.operators.order
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.types.{IntegerType, LongType, TimestampType}
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.types.{DataType, IntegerType}
 
 import streamjoin.core.Watermark
 
@@ -24,13 +26,28 @@ final private[order] case class TimeRanges(from: Long, to: Long, tasks: Int) {
   /** How much each has, in microseconds, so that all of them have all. */
   private val width: Long = if (isKnown) (to - from) / parts + 1 else 1
 
-  /** The number of the part that a time is in. A row without a time comes first. */
-  def part(time: Attribute): Expression =
-    if (parts == 1) Literal(0)
-    else {
-      val micros = PreciseTimestampConversion(time, TimestampType, LongType)
-      val since = Subtract(Greatest(Seq(micros, Literal(from))), Literal(from))
-      val part = Least(Seq(IntegralDivide(since, Literal(width)), Literal(parts - 1L)))
-      Coalesce(Seq(Cast(part, IntegerType), Literal(0)))
-    }
+  /** The number of the part that a time is in. */
+  def part(micros: Long): Int =
+    if (parts == 1 || micros <= from) 0 else math.min((micros - from) / width, parts - 1L).toInt
+}
+
+/**
+ * The number of the part that a time is in; a row without a time comes first.
+ *
+ * It is evaluated, not compiled: the ranges are others in every batch, and Spark would compile the
+ * code anew for each.
+ */
+final private[order] case class PartOfTime(child: Expression, ranges: TimeRanges)
+    extends UnaryExpression
+    with CodegenFallback {
+  override def dataType: DataType = IntegerType
+
+  override def nullable: Boolean = false
+
+  override def eval(input: InternalRow): Any = child.eval(input) match {
+    case null => 0
+    case micros => ranges.part(micros.asInstanceOf[Long])
+  }
+
+  override protected def withNewChildInternal(newChild: Expression): PartOfTime = copy(child = newChild)
 }
