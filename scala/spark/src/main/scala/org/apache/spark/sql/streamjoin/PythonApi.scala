@@ -4,12 +4,10 @@ import java.util.Properties
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.plans.logical.{Join, Project}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.analysis.WindowJoin
-import org.apache.spark.sql.streamjoin.plans.RowtimeOrder
 import org.apache.spark.sql.streamjoin.rules.{BoundsOfQuery, LateRowsOfQuery, RecognizeJoins}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
@@ -81,16 +79,7 @@ object PythonApi {
   }
 
   /** The rows of a stream in ascending order of an event-time column. */
-  def ordered(df: DataFrame, column: String): DataFrame = {
-    val classic = df.asInstanceOf[ClassicDataset[Row]]
-    val plan = classic.queryExecution.analyzed
-    val resolver = classic.sparkSession.sessionState.conf.resolver
-    val time = plan.resolve(UnresolvedAttribute.parseAttributeName(column), resolver).get.toAttribute
-    ClassicDataset.ofRows(
-      classic.sparkSession,
-      RowtimeOrder(time, ofJoin = false, center = None, times = Nil, behind = Nil, span = 0, plan)
-    )
-  }
+  def ordered(df: DataFrame, column: String): DataFrame = StreamInputs.ordered(df, column)
 
   /** [[StreamInputs.imposeOrder]] */
   def imposeOrder(df: Dataset[Row], time: String, lag: String): DataFrame =

@@ -24,6 +24,10 @@ object StreamInputs {
   def imposeOrder(df: DataFrame, time: String, lag: String): DataFrame =
     changed(df)(new StreamInput("sj.impose_order").imposeOrder(_, time, lag))
 
+  /** The rows in ascending order of a column that has a watermark. */
+  def ordered(df: DataFrame, time: String): DataFrame =
+    changed(df)(new StreamInput("sj.impose_order").ordered(_, time))
+
   /**
    * A stream whose rows are data and bounds. A bound says that no row before its time, minus the
    * lag, is still to come: it moves the watermark, for the batches after its own, and is then

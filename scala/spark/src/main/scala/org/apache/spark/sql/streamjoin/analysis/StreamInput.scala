@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MIC
 import org.apache.spark.sql.catalyst.util.IntervalUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.plans.StatefulNode
+import org.apache.spark.sql.streamjoin.plans.{RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
 import org.apache.spark.sql.types._
@@ -42,6 +42,17 @@ final private[streamjoin] class StreamInput(call: String) {
     if (micros < 0) throw duration("lag", lag, "it is negative, and no row comes before its time")
     StreamInput.marked(column, micros, stream)
   }
+
+  /** In ascending order of a column. */
+  def ordered(stream: LogicalPlan, time: String): LogicalPlan = RowtimeOrder(
+    timestamp(stream, time),
+    ofJoin = false,
+    center = None,
+    times = Nil,
+    behind = Nil,
+    span = 0,
+    stream
+  )
 
   /**
    * Without the rows that are bounds, which move the watermark of `time`: the lowest of its

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}
 import org.apache.spark.sql.streamjoin.plans.RowtimeOrder
-import org.apache.spark.sql.streamjoin.time.EventTime
-import org.apache.spark.sql.types.{DayTimeIntervalType, MetadataBuilder}
+import org.apache.spark.sql.streamjoin.time.{EventTime, TimeDistance}
+import org.apache.spark.sql.types.MetadataBuilder
 
 import streamjoin.core.{JoinWindows, Side}
 
@@ -41,8 +41,8 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
 
   def plan: RowtimeOrder = {
     val bounds = And(
-      GreaterThanOrEqual(rightTime, later(leftTime, windows.least)),
-      LessThanOrEqual(rightTime, later(leftTime, windows.greatest))
+      GreaterThanOrEqual(rightTime, TimeDistance.later(leftTime, windows.least)),
+      LessThanOrEqual(rightTime, TimeDistance.later(leftTime, windows.greatest))
     )
     val bounded = join.copy(condition = Some(join.condition.fold[Expression](bounds)(And(_, bounds))))
     val mark = new MetadataBuilder()
@@ -81,10 +81,6 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
   }
 
   /** The rowtime of a row without a match. */
-  private def alone(side: Side, time: Attribute): Expression = later(time, windows.behind(side))
-
-  private def later(time: Expression, micros: Long): Expression =
-    if (micros == 0) time
-    else
-      TimestampAddInterval(time, Literal(micros, DayTimeIntervalType()), Some(join.conf.sessionLocalTimeZone))
+  private def alone(side: Side, time: Attribute): Expression =
+    TimeDistance.later(time, windows.behind(side))
 }

@@ -159,11 +159,10 @@ final private[streamjoin] class BatchBinding(
 
   /** With what the rows that operators keep tell about the order of those above them. */
   private def withOrders(watermarks: QueryWatermarks): QueryWatermarks = {
-    val orders = operators(execution).flatMap { exec =>
-      exec
-        .earliestToCome(watermarks.values(sparkEviction), eviction.judging(sparkEviction))
-        .map(exec.ordinal -> _)
-    }
+    lazy val next = watermarks.values(sparkEviction)
+    lazy val judging = eviction.judging(sparkEviction)
+    val orders =
+      operators(execution).flatMap(exec => exec.earliestToCome(next, judging).map(exec.ordinal -> _))
     watermarks.ordered(orders.toMap)
   }
 

@@ -109,7 +109,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
    * @param late
    *   those against which its rows are late
    */
-  def earliestToCome(next: WatermarkValues, late: WatermarkValues): Option[Long] = None
+  def earliestToCome(next: => WatermarkValues, late: => WatermarkValues): Option[Long] = None
 
   /** The lowest time that is kept for a watermark key after the batch, if a row is kept. */
   final def lowestKept(key: Int): Option[Long] = lowestTimes.value.get(key)
@@ -244,6 +244,8 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
       )
     }
   }
+
+  final protected def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
 
   // Progress.
 

@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.rules
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.streamjoin.operators.order.RecognizeOrder
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTime, NewestTimeExec}
@@ -26,7 +27,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
       RefusedExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
     case order: RowtimeOrder =>
       val refusal = PrepareStreamingQuery.needsExtension(order)
-      RefusedExec("StreamRowtimeOrder", order.output, Seq(planLater(order.child)), refusal) :: Nil
+      RefusedExec(RecognizeOrder.NodeName, order.output, Seq(planLater(order.child)), refusal) :: Nil
     case barrier: Barrier => planLater(barrier.child) :: Nil
     case rows: DataRows => rows.planned(planLater(rows.child)) :: Nil
     case idle: IdleAfter => planLater(idle.child) :: Nil

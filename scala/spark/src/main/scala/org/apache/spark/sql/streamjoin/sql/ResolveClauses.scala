@@ -6,8 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.analysis.WindowJoin
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.time.EventTime
-import org.apache.spark.sql.types.DayTimeIntervalType
+import org.apache.spark.sql.streamjoin.time.{EventTime, TimeDistance}
 
 import streamjoin.core.{JoinWindows, Side}
 
@@ -85,8 +84,8 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
     val within = right.collect { case Within(least, greatest, _) =>
       val (leftTime, rightTime) = (times(Side.Left), times(Side.Right))
       And(
-        GreaterThanOrEqual(rightTime, later(leftTime, least)),
-        GreaterThanOrEqual(leftTime, later(rightTime, -greatest))
+        GreaterThanOrEqual(rightTime, TimeDistance.later(leftTime, least)),
+        GreaterThanOrEqual(leftTime, TimeDistance.later(rightTime, -greatest))
       )
     }
     val windows = Side.both
@@ -99,10 +98,6 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
     plain.copyTagsFrom(join)
     if (windows.isEmpty) plain else WindowJoin.of(plain, JoinWindows(windows), times)
   }
-
-  private def later(time: Attribute, micros: Long): Expression =
-    if (micros == 0) time
-    else TimestampAddInterval(time, Literal(micros, DayTimeIntervalType()), Some(conf.sessionLocalTimeZone))
 
   private def timeOf(join: Join, side: Side, clause: Clause): Attribute = {
     val input = if (side == Side.Left) join.left else join.right

@@ -214,8 +214,6 @@ final private[streamjoin] case class IntervalJoinExec(
     removalsTimeMs = longMetric("allRemovalsTimeMs")
   )
 
-  private def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
-
   // The story: EXPLAIN and progress.
 
   /**

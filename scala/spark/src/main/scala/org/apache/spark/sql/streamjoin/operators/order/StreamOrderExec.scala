@@ -86,7 +86,7 @@ final private[streamjoin] case class StreamOrderExec(
       case watermark => watermark + 1
     })
 
-  override def earliestToCome(next: WatermarkValues, late: WatermarkValues): Option[Long] =
+  override def earliestToCome(next: => WatermarkValues, late: => WatermarkValues): Option[Long] =
     plan.center.flatMap(_.earliest(next, late, keptByJoin))
 
   private def keptByJoin: Option[Long] = plan.center.flatMap { center =>
@@ -211,8 +211,6 @@ final private[streamjoin] case class StreamOrderExec(
     // Last of all: from here on the index may be another task's.
     IndexCache.put(storeId(partition), state.handOver())
   }
-
-  private def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
 
   private def lateRows: Option[LateRows.Spec] =
     binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
