@@ -14,6 +14,9 @@ JAR := $(JARS)/streamjoin-spark4.2_2.13-$(VERSION).jar
 JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -type f -print) build.sbt VERSION \
 	python/src/streamjoin/error-conditions.json
 
+# Spark's classes as the JVM keeps them once they are loaded: a start of Spark then takes half its processor time.
+CLASSES := $(TOOLS)/spark-classes.jsa
+
 SBT := java -Xmx2g -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \
 	-Dsbt.global.base=.tools/sbt -Dsbt.boot.directory=.tools/sbt/boot -Dsbt.ivy.home=.tools/ivy \
 	-Dsbt.coursier.home=.tools/coursier -Dcoursier.cache=$(TOOLS)/coursier/cache \
@@ -30,7 +33,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-kafka test test-long soak ci lint format docs wheel jar bench bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-kafka test test-long soak ci lint format docs test-scala test-failures test-python wheel jar bench bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,21 +53,32 @@ demo-sql: $(JAR) .venv/.installed ## the same, with the join as one file of SQL
 demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
 	$(VENV)/python examples/demo/run_kafka_demo.py
 
-# Half the time of short runs goes to the optimizing compiler, and most of these are short.
+# Half the time of short runs goes to loading Spark's classes and to the optimizing compiler, and most of these are
+# short: they share an archive of the classes and do without the compiler.
 # Its smaller code cache would be full before sbt has compiled everything.
-test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
-# Two at a time, about as long: scalatest and what follows it; the other Python tests, which wait more than they work.
+test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m \
+	-XX:SharedArchiveFile=$(CLASSES) -Xlog:cds=off -Xlog:cds+dynamic=off
+test: $(JAR) .venv/.installed $(CLASSES) ## the tests of CI, in about 25 minutes: three lanes, scalatest and two of pytest
+	@echo "Three lanes run side by side. The output of each follows when it ends."
+	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) \
+		test-scala test-failures test-python
+
+# Tests that kill, restart and wait more than they work.
+FAILURES := $(addprefix tests/,test_cluster.py test_kafka.py test_restart.py)
+# They take long, and scalatest ends first.
 AFTER_SCALATEST := $(addprefix tests/,test_chain_oracle.py test_oracle.py test_traces.py)
-test: $(JAR) .venv/.installed ## the tests of CI, in about 25 minutes: pytest, and scalatest beside it
-	@mkdir -p build; status=0; \
-	( beside=0; \
-	$(SBT) test || beside=1; \
-	$(VENV)/python -m pytest $(AFTER_SCALATEST) $(PYTEST_FLAGS:%.xml=%-after-scalatest.xml) || beside=1; \
-	exit $$beside ) > build/beside.log 2>&1 & beside=$$!; \
-	$(VENV)/python -m pytest tests $(AFTER_SCALATEST:%=--ignore=%) $(PYTEST_FLAGS) || status=1; \
-	wait $$beside || status=1; \
-	cat build/beside.log; \
+
+test-scala:
+	@status=0; \
+	$(SBT) test || status=1; \
+	$(VENV)/python -m pytest $(AFTER_SCALATEST) $(PYTEST_FLAGS:%.xml=%-after-scalatest.xml) || status=1; \
 	exit $$status
+
+test-failures:
+	@$(VENV)/python -m pytest $(FAILURES) $(PYTEST_FLAGS:%.xml=%-failures.xml)
+
+test-python:
+	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(AFTER_SCALATEST) $(FAILURES)) $(PYTEST_FLAGS)
 
 test-long: ## the same with hundreds of random cases, 20 kills and all queries of the parity suite: hours
 	STREAMJOIN_SEEDS=$${STREAMJOIN_SEEDS:-200} STREAMJOIN_KILLS=20 STREAMJOIN_SOAK_SECONDS=300 STREAMJOIN_PARITY=all \
@@ -121,6 +135,11 @@ $(JAR): $(JAR_SOURCES) | .tools/sbt-launch.jar
 	rm -rf $(JARS)
 	mkdir -p $(JARS)
 	cp $(ASSEMBLY) $@
+
+$(CLASSES): .venv/.installed | $(JAR)
+	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --jars "$$($(VENV)/python -m streamjoin jar)" \
+		--driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:cds=off -Xlog:cds+dynamic=off" \
+		examples/07_sql_file.py
 
 .venv/.installed: python/pyproject.toml VERSION
 	$(PYTHON) -m venv .venv
