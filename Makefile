@@ -56,8 +56,10 @@ demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a b
 # Half the time of short runs goes to loading Spark's classes and to the optimizing compiler, and most of these are
 # short: they share an archive of the classes and do without the compiler.
 # Its smaller code cache would be full before sbt has compiled everything.
-test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m \
-	-XX:SharedArchiveFile=$(CLASSES) -Xlog:cds=off -Xlog:cds+dynamic=off
+test test-scala test-failures test-python: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 \
+	-XX:ReservedCodeCacheSize=240m
+test-scala test-failures test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
+	-Xlog:cds=off -Xlog:cds+dynamic=off
 test: $(JAR) .venv/.installed $(CLASSES) ## the tests of CI, in about 25 minutes: three lanes, scalatest and two of pytest
 	@echo "Three lanes run side by side. The output of each follows when it ends."
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) \
