@@ -76,6 +76,15 @@ lazy val spark = (project in file("scala/spark"))
     Test / javaOptions ++= sparkJvmOptions,
     Test / javaOptions += s"-Dstreamjoin.sparkTexts=${update.value.select(configurationFilter(SparkTexts.name)).head}",
     Test / parallelExecution := false,
+    // Two JVMs, each with every other suite: one by itself waits more than half of the time.
+    Test / testGrouping := {
+      val options = (Test / forkOptions).value
+      val suites = (Test / definedTests).value.sortBy(_.name).zipWithIndex
+      Seq(0, 1).map { half =>
+        val own = suites.collect { case (suite, number) if number % 2 == half => suite }
+        Tests.Group(s"half $half", own, Tests.SubProcess(options))
+      }
+    },
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oD"),
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
     Compile / resourceGenerators += Def.task {
@@ -102,6 +111,8 @@ lazy val stateBenchmarks = (project in file("benchmarks/state"))
     libraryDependencies += "org.apache.spark" %% "spark-sql" % sparkVersion,
     Jmh / javaOptions ++= sparkJvmOptions
   )
+
+Global / concurrentRestrictions += Tags.limit(Tags.ForkedTestGroup, 2)
 
 lazy val root = (project in file("."))
   .aggregate(core, spark, stateBenchmarks)
