@@ -4,6 +4,7 @@
 bounds runs on its operator. ``join`` writes the bounds for you, ``window_join`` puts the output in the
 order of time, ``bounds`` shows what they keep in state,
 ``late_rows`` what came too late for it, and ``check`` says whether a session is ready, and if not, what to do.
+``arrange`` keeps a collection with its indexes for many queries, and ``delta_join`` joins such collections.
 ``impose_order``, ``with_bounds`` and ``idle_after`` say of a stream how far it is.
 """
 
@@ -14,8 +15,10 @@ from streamjoin.errors import Condition, StreamJoinError
 from streamjoin.version import __version__
 
 if TYPE_CHECKING:
+    from streamjoin._arrange import arrange
     from streamjoin._bounds import bounds
     from streamjoin._configure import configure
+    from streamjoin._delta_join import delta_join
     from streamjoin._idle_after import idle_after
     from streamjoin._impose_order import impose_order
     from streamjoin._join import JoinType, join
@@ -29,9 +32,11 @@ __all__ = [
     "JoinType",
     "StreamJoinError",
     "__version__",
+    "arrange",
     "bounds",
     "check",
     "configure",
+    "delta_join",
     "idle_after",
     "impose_order",
     "join",
@@ -43,9 +48,11 @@ __all__ = [
 # Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not installed.
 _NEEDS_PYSPARK = {
     "JoinType": "_join",
+    "arrange": "_arrange",
     "bounds": "_bounds",
     "check": "jvm",
     "configure": "_configure",
+    "delta_join": "_delta_join",
     "idle_after": "_idle_after",
     "impose_order": "_impose_order",
     "join": "_join",

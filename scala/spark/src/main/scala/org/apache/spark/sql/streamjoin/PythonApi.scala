@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
-import java.util.Properties
+import java.util.{List => JList, Map => JMap, Properties}
 
 import scala.jdk.CollectionConverters._
 
@@ -91,6 +91,39 @@ object PythonApi {
 
   /** [[StreamInputs.idleAfter]] */
   def idleAfter(df: Dataset[Row], timeout: String): DataFrame = StreamInputs.idleAfter(df, timeout)
+
+  /** [[Arrangements.arrange]], with null for what is left out */
+  def arrange(
+      df: Dataset[Row],
+      nameOrPath: String,
+      keys: JList[JList[String]],
+      op: String,
+      diff: String,
+      time: String
+  ): DataFrame = {
+    val columns = keys.asScala.map(_.asScala.toSeq).toSeq
+    Arrangements.arrange(df, nameOrPath, columns, Option(op), Option(diff), Option(time))
+  }
+
+  /**
+   * [[DeltaJoins.of]]
+   *
+   * @param aliases
+   *   by the number of the input, what the condition calls it
+   * @param names
+   *   by the number of the input, the name or path of its arrangement
+   */
+  def deltaJoin(
+      session: SparkSession,
+      aliases: JList[String],
+      names: JList[String],
+      on: String,
+      select: JList[String],
+      options: JMap[String, String]
+  ): DataFrame = {
+    val inputs = aliases.asScala.zip(names.asScala).toSeq
+    DeltaJoins.of(session, inputs, on, select.asScala.toSeq, options.asScala.toMap)
+  }
 
   /**
    * The time bounds of every join of two streams in a DataFrame, a row each: the number of the

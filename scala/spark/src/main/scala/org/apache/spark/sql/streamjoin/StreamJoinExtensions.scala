@@ -1,11 +1,13 @@
 package org.apache.spark.sql.streamjoin
 
+import org.apache.spark.sql.streamjoin.operators.arrange.StartArrangement
 import org.apache.spark.sql.streamjoin.rules.{
   AnswerBounds,
   CheckCheckpoint,
   PrepareStreamingQuery,
   PushFilters,
   ReadBounds,
+  ReadChanges,
   ReadLateRows,
   RecognizeJoins,
   RestoreJoins,
@@ -49,6 +51,10 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // start(): Spark's checker has seen the query; a checkpoint that another join began.
     extensions.injectPostHocResolutionRule(_ => RestoreJoins)
     extensions.injectPostHocResolutionRule(CheckCheckpoint(_))
+    // start(): an arrangement begins, or goes on.
+    extensions.injectPostHocResolutionRule(StartArrangement(_))
+    // A stream of an arrangement is one of its changes.
+    extensions.injectResolutionRule(_ => ReadChanges)
     // Each batch: a filter past what keeps a left semi or anti join in its place.
     extensions.injectOptimizerRule(_ => PushFilters)
     // Each batch: the joins as ours, once Spark's rules are done with them.

@@ -113,6 +113,29 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefaultString("1g")
 
+  val Arrangements: OptionalConfigEntry[String] = SQLConf
+    .buildConf("spark.streamjoin.arrangements")
+    .doc("The folder in which arrangements are known by their names.")
+    .version("0.1.0")
+    .stringConf
+    .createOptional
+
+  val ArrangementVersions: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.arrangements.minVersionsToRetain")
+    .doc("How many versions of an arrangement can be read at least, whoever reads it.")
+    .version("0.1.0")
+    .longConf
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefault(100L)
+
+  val ArrangementLeaseAge: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.arrangements.leaseAge")
+    .doc("How long the changes that a reader has not seen are kept while it does not come.")
+    .version("0.1.0")
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("7d")
+
   val all: Seq[ConfigEntry[_]] = Seq(
     Enabled,
     Unbounded,
@@ -123,7 +146,10 @@ private[streamjoin] object StreamJoinConf {
     BroadcastMemory,
     LateRows,
     LateRowsMaxAge,
-    LateRowsMaxBytes
+    LateRowsMaxBytes,
+    Arrangements,
+    ArrangementVersions,
+    ArrangementLeaseAge
   )
 
   /** A setting that does not exist would be ignored without a word. */

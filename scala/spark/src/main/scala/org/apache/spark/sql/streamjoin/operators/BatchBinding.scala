@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.operators
 
 import java.lang.ref.WeakReference
 import java.util.concurrent.CompletableFuture
-import java.util.{Collections, UUID, WeakHashMap}
+import java.util.{Collections, WeakHashMap}
 
 import scala.collection.mutable
 import scala.concurrent.duration.Duration
@@ -13,15 +13,13 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.execution.streaming.runtime.{
   IncrementalExecution,
   MicroBatchExecution,
   MicroBatchExecutionContext,
-  MultipleWatermarkPolicy,
-  StreamExecution
+  MultipleWatermarkPolicy
 }
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
@@ -234,7 +232,7 @@ private[streamjoin] object BatchBinding {
     Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
 
   /** The batch that this thread plans, or none where a plan is only being explained. */
-  def current(session: SparkSession): Option[BatchBinding] = planned(session).map { batch =>
+  def current(session: SparkSession): Option[BatchBinding] = PlannedBatch.current(session).map { batch =>
     Option(bindings.get(batch.execution)).flatMap(known => Option(known.get)).getOrElse {
       val made = bind(session, batch)
       bindings.put(batch.execution, new WeakReference(made))
@@ -244,29 +242,10 @@ private[streamjoin] object BatchBinding {
 
   /** The time of the batch that this thread plans, as it is in the offset log, in milliseconds. */
   def currentTime(session: SparkSession): Option[Long] =
-    planned(session).map(_.execution.offsetSeqMetadata.batchTimestampMs)
-
-  /** A batch that is being planned. */
-  final private case class Planned(query: MicroBatchExecution, context: MicroBatchExecutionContext) {
-    val execution: IncrementalExecution = context.executionPlan
-  }
-
-  private def planned(session: SparkSession): Option[Planned] =
-    for {
-      id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
-      classic = session.asInstanceOf[ClassicSession]
-      query <- classic.sharedState.activeStreamingQueries.get(UUID.fromString(id)) match {
-        case micro: MicroBatchExecution => Some(micro)
-        case _ => None
-      }
-      context <- query.getLatestExecutionContext() match {
-        case batch: MicroBatchExecutionContext if batch.executionPlan != null => Some(batch)
-        case _ => None
-      }
-    } yield Planned(query, context)
+    PlannedBatch.current(session).map(_.execution.offsetSeqMetadata.batchTimestampMs)
 
   // Asking the current execution for its executed plan would recurse: it is what is being made.
-  private def bind(session: SparkSession, batch: Planned): BatchBinding =
+  private def bind(session: SparkSession, batch: PlannedBatch): BatchBinding =
     previous(batch.context)
       .filter(_.batch == batch.execution.currentBatchId - 1)
       .map(_.following(batch.execution))
@@ -301,7 +280,7 @@ private[streamjoin] object BatchBinding {
   }
 
   /** The first batch of a run: from the checkpoint. */
-  private def resumed(session: SparkSession, planned: Planned): BatchBinding = {
+  private def resumed(session: SparkSession, planned: PlannedBatch): BatchBinding = {
     val execution = planned.execution
     val checkpoint = new Path(execution.checkpointLocation).getParent
     val keys = WatermarkKeys.of(planned.query.logicalPlan)

@@ -3,6 +3,8 @@ package org.apache.spark.sql.streamjoin.rules
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.streamjoin.operators.arrange.{Arrange, ArrangeExec}
+import org.apache.spark.sql.streamjoin.operators.delta.{DeltaJoin, DeltaPlan}
 import org.apache.spark.sql.streamjoin.operators.order.RecognizeOrder
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, RowtimeOrder, StatefulNode}
@@ -31,6 +33,8 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
     case barrier: Barrier => planLater(barrier.child) :: Nil
     case rows: DataRows => rows.planned(planLater(rows.child)) :: Nil
     case idle: IdleAfter => planLater(idle.child) :: Nil
+    case arrange: Arrange => ArrangeExec.of(arrange, session, planLater(arrange.child)) :: Nil
+    case join: DeltaJoin => new DeltaPlan(join, session).plan :: Nil
     case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case _ => Nil
   }

@@ -1,0 +1,76 @@
+"""``delta_join``: a join of arrangements that keeps nothing of its own."""
+
+from collections.abc import Mapping, Sequence
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+
+from streamjoin.errors import StreamJoinError
+from streamjoin.jvm import checked_entry, no_answer
+
+
+def delta_join(
+    inputs: Mapping[str, str],
+    on: str,
+    select: str | Sequence[str] | None = None,
+    *,
+    max_versions_per_trigger: int | None = None,
+    max_rows_per_trigger: int | None = None,
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """Join arrangements, inserts, updates and deletes included, as a stream of changes of the result.
+
+    What changes in one input looks up the others by their indexes, one after the other. The query keeps no row: the
+    indexes are those of the arrangements, and all queries share them. EXPLAIN of a batch shows the ways.
+
+    Args:
+        inputs: What the condition calls each arrangement, and its name or path: ``{"o": "orders", "c": "customers"}``.
+            An arrangement may be there twice.
+        on: The condition, in SQL. Each input has to be reached by equalities with the columns of one of its keys.
+            Any other condition on one input, or between them, may stand beside.
+        select: The columns of the result, in SQL; without it, all.
+        max_versions_per_trigger: At most so many versions of each input are in a batch.
+        max_rows_per_trigger: A new query begins with the rows that are there; then at most about so many rows of each
+            input are in a batch.
+        spark: The session; without it, the active one.
+
+    Returns:
+        The columns of ``select``; ``_time``, the latest time of the rows that were joined, if all inputs were arranged
+        with one; and ``_diff``, how many copies of the row came, or went where it is negative. Changes of one batch that
+        cancel do not come out. :func:`streamjoin.arrange` with ``diff="_diff"`` makes it an arrangement again.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; ``STREAMJOIN_DELTA_INDEX`` (an arrangement lacks
+            the key that the condition needs); ``STREAMJOIN_DELTA_CONDITION`` (an input is tied to nothing);
+            ``STREAMJOIN_DELTA`` (a condition that is no plain expression).
+
+    Source:
+        Materialize, "Delta joins": one path for each input, ties in time broken by the order of the inputs.
+
+    Example:
+        >>> delta_join(  # doctest: +SKIP
+        ...     {"c": "customers", "o": "orders"},
+        ...     on="c.customer_id = o.customer_id AND o.total > 100",
+        ...     select=["c.name", "o.order_id", "o.total"],
+        ... )
+    """
+    if not isinstance(inputs, Mapping):
+        raise StreamJoinError(
+            "STREAMJOIN_WRONG_ARGUMENT",
+            call="sj.delta_join",
+            wanted='the inputs by their names in the condition, such as {"o": "orders", "c": "customers"}',
+            found=repr(inputs),
+        )
+    session = spark or SparkSession.active()
+    found = checked_entry(session)
+    columns = [select] if isinstance(select, str) else list(select or [])
+    limits = {"maxVersionsPerTrigger": max_versions_per_trigger, "maxRowsPerTrigger": max_rows_per_trigger}
+    options = {name: str(limit) for name, limit in limits.items() if limit is not None}
+    try:
+        joined = found.deltaJoin(
+            session._jsparkSession, list(inputs.keys()), list(inputs.values()), on, columns, options
+        )
+    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
+        raise no_answer() from error
+    return DataFrame(joined, session)

@@ -1,0 +1,173 @@
+package org.apache.spark.sql.streamjoin
+
+import java.util.UUID
+
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.functions.{col, lower, when}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.operators.arrange.{Arrange, Operation}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{DataFrame, Dataset, Row}
+
+/** What makes a DataFrame an arrangement. */
+private[streamjoin] object Arrangements {
+
+  /**
+   * A DataFrame that maintains an arrangement once it is written to `format("streamjoin")`.
+   *
+   * @param keys
+   *   the columns of each index; the first is the primary key of a changelog
+   * @param op
+   *   the column with the operation of a changelog
+   * @param diff
+   *   the column with the number of copies that come, or go where it is negative
+   * @param time
+   *   the column by which the rows of one key follow each other
+   */
+  def arrange(
+      df: Dataset[Row],
+      nameOrPath: String,
+      keys: Seq[Seq[String]],
+      op: Option[String],
+      diff: Option[String],
+      time: Option[String]
+  ): DataFrame = {
+    if (!df.isStreaming)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_NOT_A_STREAM",
+        "call" -> "sj.arrange",
+        "wanted" -> "a stream",
+        "found" -> "a DataFrame of a batch",
+        "advice" -> "Read it with spark.readStream; a table that does not change is read once, by Trigger.AvailableNow."
+      )
+    if (op.isDefined && diff.isDefined) throw refused("op= and diff= exclude each other", "Give one of them.")
+    val (rows, change) = split(df, op, diff, time)
+    val columns = rows.columns.toSeq
+    val data = rows.schema.take(columns.size - change.size)
+    val schema = StructType(data.map(field => field.copy(metadata = Metadata.empty)))
+    checkNames(schema)
+    val input =
+      if (op.isDefined) InputKind.Changelog else if (diff.isDefined) InputKind.Updates else InputKind.Appended
+    val meta = ArrangementMeta(
+      UUID.randomUUID(),
+      schema,
+      checkedKeys(schema, keys),
+      SQLConf.get.numShufflePartitions,
+      input,
+      time.filter(_ => diff.isEmpty).map(columnOf(schema, _, "time=").name)
+    )
+    val classic = rows.asInstanceOf[ClassicDataset[Row]]
+    val root = ArrangementOptions.root(nameOrPath).toString
+    ClassicDataset.ofRows(classic.sparkSession, Arrange(root, meta, classic.queryExecution.analyzed))
+  }
+
+  /** The columns of the rows, and behind them the one that says how they change. */
+  private def split(
+      df: DataFrame,
+      op: Option[String],
+      diff: Option[String],
+      time: Option[String]
+  ): (DataFrame, Option[String]) = (op, diff) match {
+    case (Some(name), _) =>
+      val operation = columnOf(df.schema, name, "op=")
+      if (operation.dataType != StringType)
+        throw refused(
+          s"op= names ${operation.name}, which is ${operation.dataType.sql}",
+          "It has to be a string."
+        )
+      val plain = unwrapped(df, operation.name, time)
+      val rest = plain.columns.toSeq.filterNot(_ == operation.name).map(quoted)
+      (plain.select(rest :+ quoted(operation.name): _*), op)
+    case (_, Some(name)) =>
+      val copies = columnOf(df.schema, name, "diff=")
+      if (!copies.dataType.isInstanceOf[IntegralType])
+        throw refused(
+          s"diff= names ${copies.name}, which is ${copies.dataType.sql}",
+          "It has to be a whole number."
+        )
+      // The time of an update is not part of the row: what goes has another than what came.
+      val rest = df.columns.toSeq.filterNot(name => name == copies.name || time.contains(name)).map(quoted)
+      (df.select(rest :+ quoted(copies.name).cast(LongType).as(copies.name): _*), diff)
+    case _ => (df, None)
+  }
+
+  private def quoted(name: String) = col(s"`${name.replace("`", "``")}`")
+
+  /** Debezium has the row in `after`, or where it is deleted in `before`. */
+  private def unwrapped(df: DataFrame, op: String, time: Option[String]): DataFrame = {
+    val structs = Seq("before", "after").flatMap { name =>
+      df.schema.find(field => field.name == name && field.dataType.isInstanceOf[StructType])
+    }
+    structs match {
+      case Seq(before, after)
+          if before.dataType
+            .asInstanceOf[StructType]
+            .names
+            .sameElements(after.dataType.asInstanceOf[StructType].names) =>
+        val isDelete = lower(quoted(op)).isin(Operation.names(Operation.Delete): _*)
+        val names = after.dataType.asInstanceOf[StructType].names.toSeq
+        val row = names.map { name =>
+          when(isDelete, quoted("before").getField(name)).otherwise(quoted("after").getField(name)).as(name)
+        }
+        val times =
+          time.filterNot(names.contains).map(name => quoted(columnOf(df.schema, name, "time=").name))
+        df.select(row ++ times :+ quoted(op): _*)
+      case _ => df
+    }
+  }
+
+  private def columnOf(schema: StructType, name: String, what: String): StructField = {
+    val resolver = SQLConf.get.resolver
+    schema.find(field => resolver(field.name, name)).getOrElse {
+      throw refused(
+        s"$what names `$name`, which is no column",
+        s"The columns are ${schema.names.mkString(", ")}."
+      )
+    }
+  }
+
+  private def checkNames(schema: StructType): Unit = {
+    val reserved = Seq(ChangesTable.Version, ChangesTable.Diff)
+    schema.names.find(reserved.contains).foreach { name =>
+      throw refused(
+        s"$name is a column",
+        "It is the name of a column that readers get. Give yours another, or leave it out."
+      )
+    }
+    schema.names.groupBy(_.toLowerCase).values.find(_.length > 1).foreach { same =>
+      throw refused(s"two columns have the name ${same.head}", "Give one of them another.")
+    }
+  }
+
+  private def checkedKeys(schema: StructType, keys: Seq[Seq[String]]): Seq[Seq[String]] = {
+    if (keys.isEmpty || keys.exists(_.isEmpty))
+      throw refused(
+        "keys= has no key",
+        "Write keys=[[\"order_id\"], [\"customer_id\"]]: a list of columns for each index."
+      )
+    val named = keys.map(_.map { name =>
+      val column = columnOf(schema, name, "keys=")
+      if (!isHashable(column.dataType))
+        throw refused(
+          s"the key ${column.name} is ${column.dataType.sql}",
+          "Maps, variants and strings with a collation cannot be keys."
+        )
+      column.name
+    })
+    named.diff(named.distinct).headOption.foreach { twice =>
+      throw refused(s"keys= has ${twice.mkString("[", ", ", "]")} twice", "Leave one out.")
+    }
+    named
+  }
+
+  private def isHashable(dataType: DataType): Boolean = !dataType.existsRecursively {
+    case _: MapType | _: VariantType | _: CalendarIntervalType => true
+    case text: StringType => text != StringType
+    case _ => false
+  }
+
+  private def refused(problem: String, advice: String) =
+    StreamJoinErrors.analysis("STREAMJOIN_ARRANGE", "problem" -> problem, "advice" -> advice)
+}

@@ -1,0 +1,105 @@
+package org.apache.spark.sql.streamjoin
+
+import java.util.UUID
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.operators.delta.{DeltaInput, DeltaJoin, DeltaPath}
+import org.apache.spark.sql.types.LongType
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+
+/** Joins of arrangements that keep nothing of their own. */
+private[streamjoin] object DeltaJoins {
+
+  /**
+   * The changes of an inner join.
+   *
+   * @param inputs
+   *   what the condition calls an arrangement, and its name or path
+   * @param on
+   *   the condition, in SQL
+   * @param select
+   *   the columns of the result, in SQL; all where there are none
+   * @param options
+   *   of the inputs, such as how many versions a batch has
+   */
+  def of(
+      session: SparkSession,
+      inputs: Seq[(String, String)],
+      on: String,
+      select: Seq[String],
+      options: Map[String, String]
+  ): DataFrame = {
+    if (inputs.size < 2)
+      throw refused("there are not two inputs", "Give the arrangements by the names that the condition uses.")
+    val streams = inputs.map { case (alias, nameOrPath) =>
+      session.readStream
+        .format("streamjoin")
+        .options(options)
+        .option(ArrangementOptions.Source, UUID.randomUUID().toString)
+        .load(nameOrPath)
+        .alias(alias)
+    }
+    val rows = streams.reduce(_ crossJoin _).where(on)
+    val selected =
+      if (select.nonEmpty) rows.selectExpr(select: _*)
+      else
+        rows.select(inputs.zip(streams).flatMap { case ((alias, _), stream) =>
+          stream.columns.dropRight(2).map(name => col(s"`$alias`.`${name.replace("`", "``")}`"))
+        }: _*)
+    val classic = selected.asInstanceOf[ClassicDataset[Row]]
+    val join = of(classic.queryExecution.analyzed, inputs.map(_._1))
+    // Says what is missing before anything starts.
+    DeltaPath.all(join)
+    ClassicDataset.ofRows(classic.sparkSession, join)
+  }
+
+  private def of(analyzed: LogicalPlan, names: Seq[String]): DeltaJoin = {
+    val (select, conditions) = analyzed match {
+      case Project(list, Filter(condition, _: Join)) => (list, PredicateParts.conjuncts(condition))
+      case other =>
+        throw refused(
+          s"it is not a plain condition and columns: ${other.nodeName}",
+          "Aggregate or window its result instead."
+        )
+    }
+    (conditions ++ select).foreach { expression =>
+      if (
+        !expression.deterministic || expression.exists(_.isInstanceOf[PlanExpression[_]]) || expression
+          .exists(_.isInstanceOf[PythonUDF])
+      )
+        throw refused(
+          s"${expression.sql} is not a plain expression",
+          "A random value, a subquery or a Python function belongs into a query above the join."
+        )
+    }
+    val leaves = analyzed.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
+    val inputs = names.zip(leaves).map { case (name, relation) =>
+      val table = relation.table.asInstanceOf[ChangesTable]
+      DeltaInput(
+        name,
+        ArrangementRef(table.options.root.toString, table.options.open().meta),
+        table.options.source.get,
+        relation.output
+      )
+    }
+    val times = inputs.flatMap(_.time)
+    val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
+    DeltaJoin(
+      inputs,
+      conditions,
+      select,
+      Option.when(hasTime)(Alias(Greatest(times), DeltaJoin.Time)()),
+      AttributeReference(DeltaJoin.Diff, LongType, nullable = false)(),
+      leaves
+    )
+  }
+
+  private def refused(problem: String, advice: String) =
+    StreamJoinErrors.analysis("STREAMJOIN_DELTA", "problem" -> problem, "advice" -> advice)
+}

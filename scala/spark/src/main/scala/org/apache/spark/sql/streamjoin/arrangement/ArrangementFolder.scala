@@ -1,0 +1,133 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.io.FileNotFoundException
+
+import scala.util.Try
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileSystem, Path}
+
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+
+/**
+ * The files of an arrangement.
+ *
+ * {{{
+ *   <root>/meta.json                     what it is, written once
+ *   <root>/versions/<v>                  a manifest for each version, written once
+ *   <root>/changes/<v>/<task>-<uuid>     what changed
+ *   <root>/bases/<v>/<task>-<uuid>       all rows of version v - 1
+ *   <root>/readers/<reader>/<version>    an empty file, whose name is the lease
+ * }}}
+ *
+ * A file that no manifest names has no meaning.
+ */
+final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Configuration) {
+  import ArrangementFolder._
+
+  lazy val fs: FileSystem = root.getFileSystem(hadoopConf)
+  lazy val files: CheckpointFileManager = CheckpointFileManager.create(root, hadoopConf)
+
+  private def metaFile = new Path(root, MetaFile)
+  private def versions = new Path(root, Manifest.Directory)
+
+  def exists: Boolean = fs.exists(metaFile)
+
+  /** @throws org.apache.spark.sql.AnalysisException where there is no arrangement, or one of another format */
+  lazy val meta: ArrangementMeta = {
+    val json =
+      try readFully(metaFile)
+      catch {
+        case _: FileNotFoundException =>
+          throw StreamJoinErrors.analysis("STREAMJOIN_NO_ARRANGEMENT", "arrangement" -> root.toString)
+      }
+    ArrangementMeta.fromJson(json, metaFile.toString)
+  }
+
+  /** Writes what the arrangement is, unless somebody has. */
+  def create(meta: ArrangementMeta): Unit = {
+    files.mkdirs(root)
+    val out = files.createAtomic(metaFile, overwriteIfPossible = false)
+    try {
+      out.write(meta.toJson)
+      out.close()
+    } catch {
+      case error: Throwable =>
+        out.cancel()
+        if (!exists) throw error
+    }
+  }
+
+  def hasVersion(version: Long): Boolean = fs.exists(new Path(versions, version.toString))
+
+  /** Those whose manifest is there, ascending. */
+  def versionNumbers: Seq[Long] = numbersIn(versions)
+
+  /** The newest version, or -1 before the first. */
+  def newest: Long = versionNumbers.lastOption.getOrElse(-1L)
+
+  /** @throws StreamJoinRuntimeException if it is missing or damaged */
+  def manifest(version: Long): Manifest = manifestOf(version).getOrElse {
+    throw unreadable(new Path(versions, version.toString), "it is not there")
+  }
+
+  def manifestOf(version: Long): Option[Manifest] = {
+    val path = new Path(versions, version.toString)
+    try {
+      val node = mapper.readTree(readFully(path))
+      val format = Option(node.get("version")).map(_.asInt)
+      if (!format.contains(ArrangementMeta.Format))
+        throw unreadable(path, s"it has format ${format.getOrElse("none")}")
+      Some(Manifest.fromJson(node))
+    } catch {
+      case _: FileNotFoundException => None
+      case damaged: com.fasterxml.jackson.core.JacksonException =>
+        throw unreadable(path, damaged.getOriginalMessage)
+      case _: NullPointerException => throw unreadable(path, "something is missing in it")
+    }
+  }
+
+  /** Removes the files of versions before one. */
+  def removeBefore(version: Long): Unit =
+    // The manifest last: while it is there, a next attempt finds the rest.
+    for {
+      old <- versionNumbers.takeWhile(_ < version)
+      folder <- Seq(Changes, Bases, Manifest.Directory)
+    } fs.delete(new Path(new Path(root, folder), old.toString), true)
+
+  private[arrangement] def readFully(path: Path): Array[Byte] = {
+    val in = fs.open(path)
+    try in.readAllBytes()
+    finally in.close()
+  }
+
+  private[arrangement] def numbersIn(folder: Path): Seq[Long] =
+    try fs.listStatus(folder).toSeq.flatMap(file => Try(file.getPath.getName.toLong).toOption).sorted
+    catch { case _: FileNotFoundException => Nil }
+
+  private def unreadable(path: Path, reason: String) =
+    StreamJoinErrors.runtime("STREAMJOIN_ARRANGEMENT_UNREADABLE", "file" -> path.toString, "reason" -> reason)
+}
+
+private[streamjoin] object ArrangementFolder {
+  val MetaFile = "meta.json"
+  val Changes = "changes"
+  val Bases = "bases"
+  val Readers = "readers"
+
+  private val mapper = new ObjectMapper()
+
+  /** The folder of an arrangement by its name, or by a path. */
+  def path(nameOrPath: String, folder: Option[String]): Path =
+    if (nameOrPath.contains("/")) new Path(nameOrPath)
+    else
+      new Path(
+        folder.getOrElse(
+          throw StreamJoinErrors.analysis("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", "arrangement" -> nameOrPath)
+        ),
+        nameOrPath
+      )
+
+}

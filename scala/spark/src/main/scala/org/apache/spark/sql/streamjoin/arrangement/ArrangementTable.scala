@@ -1,0 +1,135 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.util.{EnumSet, Map => JMap, Set => JSet}
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.sources.DataSourceRegister
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.types.{LongType, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * `format("streamjoin")`: an arrangement by its name or path. In batch its rows at a version, in a
+ * stream its changes.
+ */
+final class ArrangementProvider extends TableProvider with DataSourceRegister {
+  override def shortName(): String = "streamjoin"
+
+  override def supportsExternalMetadata: Boolean = true
+
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType =
+    ArrangementOptions(options).open().meta.schema
+
+  override def getTable(schema: StructType, by: Array[Transform], properties: JMap[String, String]): Table =
+    new ArrangementTable(schema, ArrangementOptions(new CaseInsensitiveStringMap(properties)))
+}
+
+/** What `option` says of an arrangement. */
+final private[streamjoin] case class ArrangementOptions(options: CaseInsensitiveStringMap) {
+  import ArrangementOptions._
+
+  private def text(name: String): Option[String] = Option(options.get(name)).map(_.trim).filter(_.nonEmpty)
+
+  private def number(name: String, least: Long): Option[Long] = text(name).map { value =>
+    value.toLongOption.filter(_ >= least).getOrElse {
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_OPTION",
+        "option" -> name,
+        "value" -> value,
+        "wanted" -> s"a number from $least on"
+      )
+    }
+  }
+
+  lazy val root: Path = {
+    val path = text(PathOption).getOrElse(
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_OPTION",
+        "option" -> PathOption,
+        "value" -> "",
+        "wanted" -> "the name or the path of an arrangement: load(\"orders\")"
+      )
+    )
+    ArrangementOptions.root(path)
+  }
+
+  def source: Option[String] = text(Source)
+
+  def version: Option[Long] = number(VersionOption, 0)
+  def maxVersions: Option[Long] = number(MaxVersions, 1)
+  def maxRows: Option[Long] = number(MaxRows, 1)
+
+  def open(): ArrangementFolder = ArrangementOptions.open(root)
+}
+
+private[streamjoin] object ArrangementOptions {
+  val PathOption = "path"
+  val VersionOption = "version"
+  val Source = "streamjoin.source"
+  val MaxVersions = "maxVersionsPerTrigger"
+  val MaxRows = "maxRowsPerTrigger"
+
+  /** The folder of an arrangement, qualified. */
+  def root(nameOrPath: String): Path = {
+    val path = ArrangementFolder.path(nameOrPath, SQLConf.get.getConf(StreamJoinConf.Arrangements))
+    path.getFileSystem(SparkSession.active.sessionState.newHadoopConf()).makeQualified(path)
+  }
+
+  def open(root: Path): ArrangementFolder =
+    new ArrangementFolder(root, SparkSession.active.sessionState.newHadoopConf())
+}
+
+/** An arrangement to read its rows, and to write as `operators.arrange` does. */
+private[streamjoin] class ArrangementTable(rows: StructType, val options: ArrangementOptions)
+    extends Table
+    with SupportsRead
+    with SupportsWrite {
+
+  override def name: String = s"streamjoin ${options.root.getName}"
+
+  override def columns: Array[Column] = CatalogV2Util.structTypeToV2Columns(rows)
+
+  override def capabilities: JSet[TableCapability] = EnumSet.of(
+    TableCapability.BATCH_READ,
+    TableCapability.MICRO_BATCH_READ,
+    TableCapability.STREAMING_WRITE,
+    TableCapability.ACCEPT_ANY_SCHEMA
+  )
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => scan(false)
+
+  protected def scan(changes: Boolean): Scan =
+    new ArrangementScan(ArrangementRef(options.root.toString, options.open().meta), options, changes)
+
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder =
+    new ArrangementWriteBuilder(options.root, info)
+
+  /** The same to read its changes in a stream. */
+  def changes: ChangesTable = new ChangesTable(rows, options)
+}
+
+/** The changes of an arrangement: its rows, with the version in which they came or went. */
+final private[streamjoin] class ChangesTable(rows: StructType, options: ArrangementOptions)
+    extends ArrangementTable(rows, options) {
+  override def columns: Array[Column] = CatalogV2Util.structTypeToV2Columns(ChangesTable.schema(rows))
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => scan(true)
+}
+
+private[streamjoin] object ChangesTable {
+
+  /** The version with which a row came or went. */
+  val Version = "_version"
+
+  /** How many copies came, or went where it is negative. */
+  val Diff = "_diff"
+
+  def schema(rows: StructType): StructType =
+    rows.add(Version, LongType, nullable = false).add(Diff, LongType, nullable = false)
+}

@@ -1,0 +1,151 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.util.UUID
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.types.{BinaryType, StructType}
+import org.apache.spark.util.Utils
+
+/**
+ * What a task of a batch has written: the row that it hands to the sink.
+ *
+ * @param base
+ *   its part of the base of the version before, where the batch writes one
+ * @param counts
+ *   by how much it has changed the figures of the arrangement
+ */
+final private[streamjoin] case class TaskOutput(
+    changes: Option[BlockFile],
+    base: Option[BlockFile],
+    wroteBase: Boolean,
+    counts: Map[String, Long]
+) {
+  def toBytes: Array[Byte] = Utils.serialize(this)
+}
+
+private[streamjoin] object TaskOutput {
+  val Schema: StructType = new StructType().add("output", BinaryType, nullable = false)
+  def fromBytes(bytes: Array[Byte]): TaskOutput =
+    Utils.deserialize(bytes, Utils.getContextOrSparkClassLoader)
+}
+
+/** The sink of a maintaining query: the tasks have written files, and a manifest makes them a version. */
+final private[streamjoin] class ArrangementWriteBuilder(root: Path, info: LogicalWriteInfo)
+    extends WriteBuilder {
+  if (info.schema != TaskOutput.Schema)
+    throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_SINK", "arrangement" -> root.toString)
+
+  override def build(): Write = new Write {
+    override def toStreaming: StreamingWrite = new ArrangementWrite(root, UUID.fromString(info.queryId))
+    override def description: String = s"streamjoin $root"
+  }
+}
+
+final private class ArrangementWrite(root: Path, queryId: UUID) extends StreamingWrite with Logging {
+  private val session = SparkSession.active
+
+  // Which attempt of a task counts is decided by its message.
+  override def useCommitCoordinator: Boolean = false
+
+  override def createStreamingWriterFactory(info: PhysicalWriteInfo): StreamingDataWriterFactory =
+    OutputWriterFactory
+
+  override def commit(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {
+    val folder = ArrangementOptions.open(root)
+    folder.manifestOf(epoch) match {
+      // The batch ran before, and is done again.
+      case Some(present) => ArrangementWrite.checkOwner(root, present, queryId)
+      case None =>
+        val outputs = messages.toSeq.collect { case message: OutputMessage => message.outputs }.flatten
+        val manifest = following(folder, epoch, outputs)
+        val log = new VersionLog(session, root)
+        if (!log.add(epoch, manifest)) ArrangementWrite.checkOwner(root, folder.manifest(epoch), queryId)
+        clean(folder, manifest)
+    }
+  }
+
+  private def following(folder: ArrangementFolder, version: Long, outputs: Seq[TaskOutput]): Manifest = {
+    val before = if (version == 0) None else Some(folder.manifest(version - 1))
+    before.foreach(ArrangementWrite.checkOwner(root, _, queryId))
+    val conf = SQLConf.get
+    val now = System.currentTimeMillis()
+    val leases = new Leases(folder)
+    leases.expire(now - conf.getConf(StreamJoinConf.ArrangementLeaseAge))
+    val retained = version - conf.getConf(StreamJoinConf.ArrangementVersions)
+    val needed = (leases.all.map(_.version) :+ retained :+ (version - 1)).min
+    val since = math.max(before.fold(0L)(_.since), needed)
+
+    val wroteBase = outputs.exists(_.wroteBase)
+    val baseFiles = outputs.flatMap(_.base)
+    val bases =
+      before.fold(Seq.empty[BaseRef])(_.bases) ++ Option.when(wroteBase)(BaseRef(version - 1, version))
+    val changes = outputs.flatMap(_.changes)
+    val counts = mutable.Map.from(before.fold(Map.empty[String, Long])(_.counts))
+    outputs.foreach(_.counts.foreach { case (name, change) =>
+      counts(name) = counts.getOrElse(name, 0L) + change
+    })
+    // A gauge: each task says what it has.
+    counts(Manifest.NegativeRows) = outputs.flatMap(_.counts.get(Manifest.NegativeRows)).sum
+    if (wroteBase) {
+      counts(Manifest.BaseBytes) = baseFiles.map(_.bytes).sum
+      counts(Manifest.ChangeBytes) = 0L
+    }
+    counts(Manifest.ChangeBytes) = counts.getOrElse(Manifest.ChangeBytes, 0L) + changes.map(_.bytes).sum
+    Manifest(
+      version,
+      queryId,
+      now,
+      since,
+      // From the newest one that serves the oldest reader.
+      bases.drop(bases.lastIndexWhere(_.version <= since)),
+      changes,
+      baseFiles,
+      counts.toMap
+    )
+  }
+
+  /** Removes what no version since the oldest needs. The version is there whether it works or not. */
+  private def clean(folder: ArrangementFolder, manifest: Manifest): Unit =
+    try manifest.bases.headOption.foreach(base => folder.removeBefore(base.manifest))
+    catch { case NonFatal(error) => logWarning(s"Old files of $root could not be removed", error) }
+
+  /** Files without a manifest have no meaning, and one that names them may have been written. */
+  override def abort(epoch: Long, messages: Array[WriterCommitMessage]): Unit = ()
+}
+
+private[streamjoin] object ArrangementWrite {
+
+  /** Two queries cannot maintain one arrangement. */
+  def checkOwner(root: Path, manifest: Manifest, queryId: UUID): Unit =
+    if (manifest.queryId != queryId)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGEMENT_OWNED",
+        "arrangement" -> root.toString,
+        "version" -> manifest.version.toString,
+        "owner" -> manifest.queryId.toString
+      )
+}
+
+final private case class OutputMessage(outputs: Seq[TaskOutput]) extends WriterCommitMessage
+
+private object OutputWriterFactory extends StreamingDataWriterFactory {
+  override def createWriter(partition: Int, task: Long, epoch: Long): DataWriter[InternalRow] =
+    new DataWriter[InternalRow] {
+      private val outputs = mutable.ArrayBuffer.empty[TaskOutput]
+      override def write(row: InternalRow): Unit = outputs += TaskOutput.fromBytes(row.getBinary(0))
+      override def commit(): WriterCommitMessage = OutputMessage(outputs.toSeq)
+      override def abort(): Unit = ()
+      override def close(): Unit = ()
+    }
+}

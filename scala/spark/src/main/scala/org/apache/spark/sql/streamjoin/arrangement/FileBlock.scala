@@ -1,0 +1,93 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.util.ArrayDeque
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.streamjoin.state.IndexMemory
+
+/** A block of a file, in memory while there is room. */
+final private[streamjoin] class FileBlock(
+    root: Path,
+    file: String,
+    ref: BlockRef,
+    hadoopConf: Configuration,
+    memory: BlockMemory
+) extends LoadedBlock {
+  private var loaded: Array[Byte] = _
+  private var released = false
+
+  /** Since it was last looked at for unloading. */
+  private[arrangement] var isUsed = false
+
+  def rawBytes: Int = ref.rawBytes
+
+  override def bytes: Array[Byte] = {
+    isUsed = true
+    val present = synchronized(loaded)
+    if (present != null) present
+    else {
+      val read = BlockFiles.read(root, file, ref, hadoopConf)
+      val isFirst = synchronized {
+        val first = loaded == null && !released
+        if (first) loaded = read
+        first
+      }
+      // Outside of the lock: it may unload another block.
+      if (isFirst) memory.add(this)
+      read
+    }
+  }
+
+  /** Who holds the bytes goes on with them. Returns how many there were. */
+  private[arrangement] def unload(): Long = synchronized {
+    val bytes = if (loaded == null) 0L else loaded.length.toLong
+    loaded = null
+    bytes
+  }
+
+  /** No index has it any more. Who is still at work with an old one reads it again. */
+  private[arrangement] def release(): Long = synchronized {
+    released = true
+    unload()
+  }
+}
+
+/**
+ * The blocks that are in memory. Beyond what the executor allows, those that have not been used for
+ * longest are unloaded, and read again where a probe needs them.
+ */
+final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
+  private val loaded = new ArrayDeque[FileBlock]
+
+  /** A block may have to be read again. */
+  @volatile var hasUnloaded = false
+
+  private[arrangement] def add(block: FileBlock): Unit = {
+    synchronized(loaded.addLast(block))
+    memory.add(block.rawBytes.toLong)
+    while (memory.exceeded && unloadOne()) hasUnloaded = true
+  }
+
+  private def unloadOne(): Boolean = {
+    val chosen = synchronized {
+      // Each gets a second chance.
+      var chances = loaded.size
+      while (chances > 0 && loaded.peekFirst.isUsed) {
+        loaded.peekFirst.isUsed = false
+        loaded.addLast(loaded.pollFirst())
+        chances -= 1
+      }
+      // The last one is at work.
+      if (loaded.size > 1) Some(loaded.pollFirst()) else None
+    }
+    chosen.foreach(block => memory.add(-block.unload()))
+    chosen.isDefined
+  }
+
+  private[arrangement] def release(blocks: Iterable[FileBlock]): Unit =
+    blocks.foreach { block =>
+      memory.add(-block.release())
+    }
+}

@@ -1,0 +1,267 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
+import java.util.{Collections, IdentityHashMap, UUID}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
+
+/** An arrangement, as a task knows it. */
+final private[streamjoin] case class ArrangementRef(root: String, meta: ArrangementMeta)
+
+/** What it took to bring an index to the version that was asked for. */
+final private[streamjoin] class LoadStats {
+  var rows = 0L
+  var bytes = 0L
+  var nanos = 0L
+
+  /** The index was built from a base, not from the version before. */
+  var rebuilt = false
+}
+
+/**
+ * The executor's indexes, one for each partition of each key of an arrangement, shared by all tasks
+ * of all queries of the application. Each is brought from version to version by what changed. One
+ * that cannot serve a version, because it begins later, is replaced and never changed: other tasks
+ * may hold it.
+ */
+final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
+  import IndexRegistry._
+
+  private val slots = new ConcurrentHashMap[SlotKey, Slot]
+  private val blockMemory = new BlockMemory(new IndexMemory(Long.MaxValue, executor))
+  private def memory = blockMemory.memory
+
+  private val manifests = new ManifestCache
+
+  /**
+   * The index with all versions from one to another.
+   *
+   * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
+   *   where the first is older than the arrangement keeps
+   */
+  def get(
+      arrangement: ArrangementRef,
+      index: Int,
+      partition: Int,
+      low: Long,
+      high: Long,
+      hadoopConf: Configuration,
+      stats: LoadStats
+  ): KeyIndex = {
+    sweeper: Unit
+    val key = SlotKey(arrangement.root, arrangement.meta.id, index, partition)
+    val slot = slots.computeIfAbsent(key, _ => new Slot)
+    val found = slot.synchronized {
+      slot.usedAt = System.nanoTime()
+      if (slot.isDropped) None
+      else
+        Some(slot.index.filter(_.covers(low, high)).getOrElse {
+          val begun = System.nanoTime()
+          val loaded =
+            new Loader(arrangement, index, partition, hadoopConf, stats).load(slot.index, low, high)
+          slot.put(loaded)
+          stats.nanos += System.nanoTime() - begun
+          loaded
+        })
+    }
+    // It was swept in between.
+    found.getOrElse(get(arrangement, index, partition, low, high, hadoopConf, stats))
+  }
+
+  private class Loader(
+      arrangement: ArrangementRef,
+      index: Int,
+      partition: Int,
+      hadoopConf: Configuration,
+      stats: LoadStats
+  ) {
+    private val root = new Path(arrangement.root)
+    private val meta = arrangement.meta
+    private val folder = new ArrangementFolder(root, hadoopConf)
+    private def manifest(version: Long) = manifests.get(arrangement, version, folder)
+    private def rowKey = new RowKey(meta.schema, meta.keyOrdinals(index), meta.partitions)
+
+    def load(present: Option[KeyIndex], low: Long, high: Long): KeyIndex = {
+      val target = manifest(high)
+      if (low < target.since)
+        throw StreamJoinErrors.runtime(
+          "STREAMJOIN_ARRANGEMENT_RETENTION",
+          "arrangement" -> arrangement.root,
+          "version" -> low.toString,
+          "since" -> target.since.toString
+        )
+      present
+        .filter(known => known.oldest <= low && canGoOn(known, target))
+        .map { known =>
+          advance(known, high)
+          compacted(known, math.min(low, target.since))
+        }
+        .getOrElse(build(low, math.max(high, present.fold(high)(_.newest)), target))
+    }
+
+    /** Blocks that may have to be read again are still there. */
+    private def canGoOn(known: KeyIndex, target: Manifest): Boolean =
+      !blockMemory.hasUnloaded || target.bases.headOption.forall(_.version <= known.oldest)
+
+    private def build(low: Long, high: Long, target: Manifest): KeyIndex = {
+      stats.rebuilt = true
+      target.baseFor(low) match {
+        case Some(base) =>
+          val built = new KeyIndex(meta.schema.length, rowKey, base.version)
+          add(built, base.version, manifest(base.manifest).baseFiles)
+          advance(built, high)
+          built
+        case None =>
+          val built = new KeyIndex(meta.schema.length, rowKey, 0)
+          advance(built, high)
+          built
+      }
+    }
+
+    private def advance(known: KeyIndex, high: Long): Unit =
+      (known.newest + 1 to high).foreach(version => add(known, version, manifest(version).changes))
+
+    private def add(known: KeyIndex, version: Long, files: Seq[BlockFile]): Unit =
+      known.load(
+        version,
+        for {
+          file <- files.iterator
+          block <- file.blocks.iterator
+          if block.index == index && block.partition == partition
+        } yield {
+          stats.rows += block.rows
+          stats.bytes += block.bytes
+          (new FileBlock(root, file.path, block, hadoopConf, blockMemory), block.rawBytes)
+        }
+      )
+
+    /** Without the rows that no reader needs, once they are many. */
+    private def compacted(known: KeyIndex, since: Long): KeyIndex =
+      if (known.entryCount < SmallIndex || known.deadShare < 0.5 || since <= known.oldest) known
+      else known.from(since)
+  }
+
+  /** The place of one index. */
+  private class Slot {
+    var index: Option[KeyIndex] = None
+    var usedAt = 0L
+    var isDropped = false
+    private var counted = 0L
+
+    def put(loaded: KeyIndex): Unit = {
+      count(loaded.bytes)
+      val kept = Collections.newSetFromMap(new IdentityHashMap[LoadedBlock, java.lang.Boolean])
+      index.filter(_ ne loaded).foreach { old =>
+        loaded.usedBlocks.foreach(kept.add)
+        release(old, block => !kept.contains(block))
+      }
+      index = Some(loaded)
+    }
+
+    def drop(): Unit = {
+      count(0)
+      index.foreach(release(_, _ => true))
+      index = None
+      isDropped = true
+    }
+
+    private def count(bytes: Long): Unit = {
+      memory.add(bytes - counted)
+      counted = bytes
+    }
+
+    private def release(old: KeyIndex, which: FileBlock => Boolean): Unit =
+      blockMemory.release(old.usedBlocks.collect { case block: FileBlock if which(block) => block })
+  }
+
+  /** Drops what has not been used for a while; where memory is scarce, for a shorter while. */
+  def sweep(
+      idleNanos: Long = TimeUnit.MINUTES.toNanos(10),
+      scarceNanos: Long = TimeUnit.SECONDS.toNanos(30)
+  ): Unit = {
+    val now = System.nanoTime()
+    slots.asScala.foreach { case (key, slot) =>
+      slot.synchronized {
+        val idle = now - slot.usedAt
+        if (idle >= idleNanos || memory.exceeded && idle >= scarceNanos) {
+          slot.drop()
+          slots.remove(key)
+        }
+      }
+    }
+  }
+
+  private lazy val sweeper = {
+    val executor = Executors.newSingleThreadScheduledExecutor { task =>
+      val thread = new Thread(task, "streamjoin-arrangement-sweeper")
+      thread.setDaemon(true)
+      thread
+    }
+    executor.scheduleWithFixedDelay(() => sweep(), 5, 5, TimeUnit.SECONDS)
+  }
+
+  /** The bytes of all indexes and blocks in memory. */
+  def bytes: Long = memory.used
+
+  /** How many indexes are held. */
+  def size: Int = slots.asScala.values.count(_.index.isDefined)
+
+  def clear(): Unit = slots.asScala.foreach { case (key, slot) =>
+    slot.synchronized {
+      slot.drop()
+      slots.remove(key)
+    }
+  }
+}
+
+private[streamjoin] object IndexRegistry {
+
+  /** Below so many entries an index is not worth the work of making it smaller. */
+  private val SmallIndex = 10000
+
+  final private case class SlotKey(root: String, id: UUID, index: Int, partition: Int)
+
+  @volatile private var ofProcess: Option[IndexRegistry] = None
+
+  /**
+   * That of this process.
+   *
+   * @param limit
+   *   `spark.streamjoin.executorIndexMemory`; the first query that is run sets it
+   */
+  def apply(limit: Option[Long]): IndexRegistry = ofProcess.getOrElse {
+    synchronized {
+      ofProcess.getOrElse {
+        val made = new IndexRegistry(ExecutorMemory.limit(limit))
+        ofProcess = Some(made)
+        made
+      }
+    }
+  }
+
+  /** Manifests that were read lately. */
+  final private class ManifestCache {
+    private val Kept = 256
+
+    private val cache = new mutable.LinkedHashMap[(String, UUID, Long), Manifest]
+
+    def get(arrangement: ArrangementRef, version: Long, folder: ArrangementFolder): Manifest = {
+      val key = (arrangement.root, arrangement.meta.id, version)
+      synchronized(cache.get(key)).getOrElse {
+        val read = folder.manifest(version)
+        synchronized {
+          cache.put(key, read)
+          while (cache.size > Kept) cache -= cache.head._1
+        }
+        read
+      }
+    }
+  }
+}

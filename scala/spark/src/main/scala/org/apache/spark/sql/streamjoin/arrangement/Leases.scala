@@ -1,0 +1,60 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.io.FileNotFoundException
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.UUID
+
+import org.apache.hadoop.fs.Path
+
+/**
+ * Which versions readers still need. A reader that has read up to a version has an empty file of
+ * that name in a folder of its own. A lease is never overwritten: the file of the new version comes
+ * first, then the old one goes.
+ */
+final private[streamjoin] class Leases(folder: ArrangementFolder) {
+  import Leases._
+
+  private val readers = new Path(folder.root, ArrangementFolder.Readers)
+
+  /** From now on a reader needs what comes after a version. */
+  def renew(reader: String, version: Long): Unit = {
+    val own = new Path(readers, reader)
+    folder.fs.mkdirs(own)
+    val file = new Path(own, version.toString)
+    if (!folder.fs.exists(file)) folder.fs.create(file, false).close()
+    folder.numbersIn(own).filter(_ < version).foreach { older =>
+      folder.fs.delete(new Path(own, older.toString), false)
+    }
+  }
+
+  /** A reader that is not coming back. */
+  def release(reader: String): Unit = folder.fs.delete(new Path(readers, reader), true): Unit
+
+  def all: Seq[Lease] =
+    try
+      folder.fs.listStatus(readers).toSeq.flatMap { reader =>
+        val own = reader.getPath
+        // Two while it is renewed.
+        folder.numbersIn(own).headOption.flatMap { version =>
+          try {
+            val status = folder.fs.getFileStatus(new Path(own, version.toString))
+            Some(Lease(own.getName, version, status.getModificationTime))
+          } catch { case _: FileNotFoundException => None }
+        }
+      }
+    catch { case _: FileNotFoundException => Nil }
+
+  /** Removes those of readers that have not come for too long. */
+  def expire(olderThanMs: Long): Unit =
+    all.filter(_.sinceMs < olderThanMs).foreach(lease => release(lease.reader))
+}
+
+private[streamjoin] object Leases {
+
+  /** @param sinceMs when it was last renewed */
+  final case class Lease(reader: String, version: Long, sinceMs: Long)
+
+  /** The name of a reader: always the same for a source of a checkpoint. */
+  def reader(checkpointOfSource: String): String =
+    UUID.nameUUIDFromBytes(checkpointOfSource.getBytes(UTF_8)).toString
+}

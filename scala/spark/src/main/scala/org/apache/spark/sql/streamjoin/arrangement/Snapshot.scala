@@ -1,0 +1,52 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import com.fasterxml.jackson.databind.ObjectMapper
+
+import org.apache.spark.sql.connector.read.streaming.Offset
+
+/**
+ * What a reader has seen of an arrangement: the rows of a version, or while a new reader takes its
+ * first version in slices, those of the first few slices.
+ *
+ * @param version
+ *   -1 before the first
+ * @param slices
+ *   how many have been seen, of how many; none once all have
+ */
+final private[streamjoin] case class Snapshot(version: Long, slices: Option[(Int, Int)] = None)
+    extends Offset {
+  override def json: String = slices match {
+    case None => s"""{"version":$version}"""
+    case Some((seen, all)) => s"""{"version":$version,"slices":[$seen,$all]}"""
+  }
+
+  def isEmpty: Boolean = version < 0
+
+  /** Whether it has a row whose primary key has a hash. */
+  def has(hash: Int): Boolean = slices.forall { case (seen, all) => Snapshot.slice(hash, all) < seen }
+}
+
+private[streamjoin] object Snapshot {
+  val Nothing: Snapshot = Snapshot(-1)
+
+  private val mapper = new ObjectMapper()
+
+  def of(offset: Offset): Snapshot = offset match {
+    case snapshot: Snapshot => snapshot
+    // After a restart offsets are text.
+    case other => fromJson(other.json)
+  }
+
+  def fromJson(json: String): Snapshot = {
+    val node = mapper.readTree(json)
+    val slices = Option(node.get("slices")).map(pair => (pair.get(0).asInt, pair.get(1).asInt))
+    Snapshot(node.get("version").asLong, slices)
+  }
+
+  /** In which slice a row is; not by the bits that decide its partition. */
+  def slice(hash: Int, slices: Int): Int = {
+    var mixed = hash * 0x9e3779b9
+    mixed ^= mixed >>> 15
+    Math.floorMod(mixed, slices)
+  }
+}

@@ -1,0 +1,38 @@
+package org.apache.spark.sql.streamjoin.operators
+
+import scala.util.hashing.MurmurHash3
+
+import org.apache.spark.SparkContext
+import org.apache.spark.scheduler.TaskLocation
+
+/** Which executor has which partition of the arrangements' indexes. */
+private[streamjoin] object IndexPlaces {
+
+  /** By partition, as Spark names places for tasks; empty where there is one process alone. */
+  def of(context: SparkContext, partitions: Int): IndexedSeq[String] = {
+    val live = context.env.blockManager.master.getMemoryStatus.keys.toSeq.filterNot(_.isDriver)
+    if (live.isEmpty) IndexedSeq.empty
+    else
+      choose(live.map(id => (id.executorId, id.host)), partitions).map { case (executor, host) =>
+        TaskLocation(host, executor).toString
+      }
+  }
+
+  /**
+   * Rendezvous hashing, with at most a fair share of the partitions for each.
+   *
+   * @param executors
+   *   their ids and hosts
+   */
+  def choose(executors: Seq[(String, String)], partitions: Int): IndexedSeq[(String, String)] = {
+    val share = (partitions + executors.size - 1) / executors.size
+    val room = scala.collection.mutable.Map.from(executors.map(_ -> share))
+    (0 until partitions).map { partition =>
+      val chosen = executors
+        .filter(room(_) > 0)
+        .maxBy { case (id, _) => (MurmurHash3.stringHash(s"$id/$partition"), id) }
+      room(chosen) -= 1
+      chosen
+    }
+  }
+}

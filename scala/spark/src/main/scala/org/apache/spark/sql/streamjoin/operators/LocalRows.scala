@@ -1,0 +1,27 @@
+package org.apache.spark.sql.streamjoin.operators
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.{Partition, TaskContext}
+
+/**
+ * Tasks go where the index of their partition is. Each partition has an executor by rendezvous
+ * hashing, the same for all arrangements; when an executor comes or goes, few partitions move.
+ */
+private[streamjoin] object LocalRows {
+  def place(rows: RDD[InternalRow]): RDD[InternalRow] = new Placed(rows)
+
+  private class Placed(rows: RDD[InternalRow]) extends RDD[InternalRow](rows) {
+    override protected def getPartitions: Array[Partition] = rows.partitions
+    override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] =
+      rows.iterator(split, context)
+
+    override protected def getPreferredLocations(split: Partition): Seq[String] = {
+      val own = rows.preferredLocations(split)
+      if (own.nonEmpty) own else locations.lift(split.index).toSeq
+    }
+
+    @transient private lazy val locations: IndexedSeq[String] =
+      IndexPlaces.of(sparkContext, rows.getNumPartitions)
+  }
+}

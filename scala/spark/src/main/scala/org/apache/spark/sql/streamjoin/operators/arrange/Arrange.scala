@@ -1,0 +1,54 @@
+package org.apache.spark.sql.streamjoin.operators.arrange
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.streamjoin.arrangement.{ArrangementMeta, InputKind, TaskOutput}
+import org.apache.spark.sql.types.BinaryType
+
+/**
+ * Maintains an arrangement: the top of a streaming query, below its sink. A task writes what its
+ * rows change into a file and hands on what it has written; the sink makes it a version.
+ *
+ * @param root
+ *   the folder of the arrangement
+ * @param meta
+ *   what it is to be, with an id that counts only if this query is the first
+ * @param child
+ *   the columns of the rows; then the operation of a changelog, or the number of copies of updates
+ */
+final private[streamjoin] case class Arrange(
+    root: String,
+    meta: ArrangementMeta,
+    output: Seq[Attribute],
+    child: LogicalPlan
+) extends UnaryNode {
+
+  def rows: Seq[Attribute] = child.output.take(meta.schema.length)
+
+  /** The operation, or the number of copies. */
+  def change: Option[Attribute] = child.output.lift(meta.schema.length)
+
+  override lazy val references: AttributeSet = AttributeSet(child.output)
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): Arrange = copy(child = newChild)
+
+  override def simpleString(maxFields: Int): String = s"Arrange $root by ${Arrange.words(meta)}"
+}
+
+private[streamjoin] object Arrange {
+  def apply(root: String, meta: ArrangementMeta, child: LogicalPlan): Arrange =
+    Arrange(
+      root,
+      meta,
+      Seq(AttributeReference(TaskOutput.Schema.head.name, BinaryType, nullable = false)()),
+      child
+    )
+
+  def words(meta: ArrangementMeta): String = {
+    val keys = meta.keys.map(_.mkString("(", ", ", ")")).mkString(", ")
+    meta.input match {
+      case InputKind.Changelog => s"$keys, a changelog by the first"
+      case other => s"$keys, ${other.name}"
+    }
+  }
+}

@@ -1,0 +1,125 @@
+package org.apache.spark.sql.streamjoin.operators.arrange
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.operators.{LocalRows, PlannedBatch}
+import org.apache.spark.util.SerializableConfiguration
+
+/**
+ * Writes what a batch changes, a task for each partition of the primary key.
+ *
+ * {{{
+ *   rows -- by the primary key -- task: what was there before? -> changes/<version>/<file> -> sink
+ *                                   |                             a block for each partition
+ *                             index of version - 1                of each key
+ * }}}
+ *
+ * @param version
+ *   of the arrangement: the number of the batch; none where the plan is only explained
+ */
+final private[streamjoin] case class ArrangeExec(
+    root: String,
+    meta: ArrangementMeta,
+    version: Option[Long],
+    output: Seq[Attribute],
+    child: SparkPlan
+) extends UnaryExecNode {
+
+  private def rows = child.output.take(meta.schema.length)
+  private def change = child.output.lift(meta.schema.length)
+  private def key = meta.keyOrdinals(0).map(rows).map(RowKey.normalized)
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    Seq(StatefulOpClusteredDistribution(key, meta.partitions))
+
+  /**
+   * The rows of a key one after the other, the last one last: by time, a deletion before what is
+   * there at the same time. Where rows of one time differ, what they say decides, not their order.
+   */
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(meta.input match {
+    case InputKind.Changelog =>
+      val others = rows.filter(column => RowOrdering.isOrderable(column.dataType))
+      val time = meta.time.map(name => rows(meta.schema.fieldIndex(name)))
+      (key ++ time ++ change.map(ArrangeExec.rank) ++ others).map(SortOrder(_, Ascending))
+    case _ => Nil
+  })
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(meta.partitions)
+
+  override lazy val metrics: Map[String, SQLMetric] =
+    Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of changes")) ++
+      ArrangeTask.Figures.map { case (name, text) => name -> SQLMetrics.createMetric(sparkContext, text) }
+
+  /** Adaptive execution would double the time of a small batch. */
+  override def logicalLink: Option[LogicalPlan] = None
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val number = version.getOrElse(throw new IllegalStateException("no batch"))
+    val hadoopConf =
+      SerializableConfiguration.broadcast(sparkContext, session.sessionState.newHadoopConf())
+    val spec = ArrangeSpec(
+      ArrangementRef(root, meta),
+      number,
+      writesBase(number, hadoopConf.value.value),
+      rows,
+      change,
+      conf.getConf(StreamJoinConf.ExecutorIndexMemory)
+    )
+    val figures = metrics
+    LocalRows.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
+      val task = new ArrangeTask(spec, partition, hadoopConf.value.value)
+      TaskContext.get().addTaskFailureListener((_, _) => task.abort())
+      val result = task.run(input)
+      task.figures.foreach { case (name, figure) => figures(name) += figure }
+      figures("numOutputRows") += task.changes
+      Iterator.single(result)
+    }
+  }
+
+  /**
+   * A base costs as much as all rows, and saves reading the changes since the last one: it is
+   * written when these are half as much. The manifest before decides, so a batch that is done again
+   * decides the same.
+   */
+  private def writesBase(number: Long, hadoopConf: Configuration): Boolean = number > 0 && {
+    val counts = new ArrangementFolder(new Path(root), hadoopConf).manifest(number - 1).counts
+    val (changes, base) =
+      (counts.getOrElse(Manifest.ChangeBytes, 0L), counts.getOrElse(Manifest.BaseBytes, 0L))
+    changes > math.max(base / 2, ArrangeExec.SmallestBase)
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): ArrangeExec = copy(child = newChild)
+
+  override def simpleString(maxFields: Int): String = s"Arrange $root by ${Arrange.words(meta)}"
+}
+
+private[streamjoin] object ArrangeExec {
+
+  /** Fewer bytes of changes are not worth a base. */
+  val SmallestBase: Long = 1L << 20
+
+  def of(arrange: Arrange, session: SparkSession, child: SparkPlan): ArrangeExec =
+    ArrangeExec(
+      arrange.root,
+      arrange.meta,
+      PlannedBatch.current(session).map(_.execution.currentBatchId),
+      arrange.output,
+      child
+    )
+
+  /** Deletions first. */
+  private def rank(operation: Attribute): Expression =
+    Not(In(Lower(StringTrim(operation)), Operation.names(Operation.Delete).map(Literal(_))))
+}

@@ -1,0 +1,200 @@
+package org.apache.spark.sql.streamjoin.operators.arrange
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+
+/**
+ * What the tasks of a batch need.
+ *
+ * @param rows
+ *   the columns of the arrangement's rows, the first of the input's
+ * @param change
+ *   the operation or the number of copies, the input's last
+ */
+final private[streamjoin] case class ArrangeSpec(
+    arrangement: ArrangementRef,
+    version: Long,
+    writesBase: Boolean,
+    rows: Seq[Attribute],
+    change: Option[Attribute],
+    executorIndexMemory: Option[Long]
+)
+
+/** One partition of a batch: from rows to changes of the collection, in a file. */
+final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, hadoopConf: Configuration) {
+  import ArrangeTask._
+
+  private val meta = spec.arrangement.meta
+  private val root = new Path(spec.arrangement.root)
+  private val registry = IndexRegistry(spec.executorIndexMemory)
+  private val keys = meta.keys.indices.map(i => new RowKey(meta.schema, meta.keyOrdinals(i), meta.partitions))
+  private val toRow = UnsafeProjection.create(spec.rows, spec.rows ++ spec.change)
+  private val changesFile =
+    new BlockFileWriter(root, s"${ArrangementFolder.Changes}/${spec.version}", partition, hadoopConf)
+  private val baseFile =
+    new BlockFileWriter(root, s"${ArrangementFolder.Bases}/${spec.version}", partition, hadoopConf)
+  private val load = new LoadStats
+
+  private var copies = 0L
+  private var changed = 0L
+  private var unknownUpdates = 0L
+  private var unknownDeletes = 0L
+
+  def changes: Long = changed
+
+  def figures: Map[String, Long] = Map(
+    UnknownUpdates -> unknownUpdates,
+    UnknownDeletes -> unknownDeletes,
+    LoadedRows -> load.rows,
+    LoadMs -> load.nanos / 1000000
+  )
+
+  /** The row for the sink. */
+  def run(input: Iterator[InternalRow]): InternalRow = {
+    meta.input match {
+      case InputKind.Appended => input.foreach(row => emit(toRow(row), 1))
+      case InputKind.Updates => input.foreach(update)
+      case InputKind.Changelog => upsert(input)
+    }
+    if (spec.writesBase) writeBase()
+    val output = TaskOutput(
+      changesFile.commit(),
+      baseFile.commit(),
+      spec.writesBase,
+      Map(
+        Manifest.Rows -> copies,
+        Manifest.NegativeRows -> negativeRows,
+        UnknownUpdates -> unknownUpdates,
+        UnknownDeletes -> unknownDeletes
+      )
+    )
+    val row = new GenericInternalRow(1)
+    row.update(0, output.toBytes)
+    UnsafeProjection.create(TaskOutput.Schema)(row)
+  }
+
+  def abort(): Unit = {
+    changesFile.abort()
+    baseFile.abort()
+  }
+
+  /** A row comes or goes: into the block of its partition, for each key. */
+  private def emit(row: UnsafeRow, count: Int): Unit = {
+    changed += 1
+    copies += count
+    keys.indices.foreach { i =>
+      changesFile.add(i, if (i == 0) partition else keys(i).partition(row), row, count)
+    }
+  }
+
+  private def update(row: InternalRow): Unit = {
+    val count = row.getLong(meta.schema.length)
+    if (count != 0) emit(toRow(row), Math.toIntExact(count))
+  }
+
+  // A changelog.
+
+  /** The version before this one, if there is one. */
+  private lazy val before: Option[KeyIndex] = Option.when(spec.version > 0)(indexBefore(0))
+
+  private def indexBefore(index: Int): KeyIndex =
+    registry.get(spec.arrangement, index, partition, spec.version - 1, spec.version - 1, hadoopConf, load)
+
+  private val probe = new Probe(
+    meta.schema.length,
+    new RowKey(meta.schema, meta.keyOrdinals(0), meta.partitions)
+  )
+
+  /** The last row of each key counts, against what the key had before the batch. */
+  private def upsert(input: Iterator[InternalRow]): Unit = {
+    var key: UnsafeRow = null
+    var row: UnsafeRow = null
+    var operation: Operation = null
+    def apply(): Unit = if (key != null) replace(key, row, operation)
+    input.foreach { next =>
+      operationOf(next) match {
+        case Operation.Before =>
+        case known =>
+          val nextRow = toRow(next)
+          val nextKey = keys(0).of(nextRow)
+          if (nextKey != key) {
+            apply()
+            key = nextKey.copy()
+            // Whether the key was there is asked of the batch's first row.
+            if (known != Operation.Insert && !isThere(key)) countUnknown(known)
+          }
+          row = nextRow.copy()
+          operation = known
+      }
+    }
+    apply()
+  }
+
+  private def operationOf(row: InternalRow): Operation = {
+    val at = meta.schema.length
+    if (row.isNullAt(at)) throw unknown("null")
+    val name = row.getUTF8String(at).toString
+    Operation.of(name).getOrElse(throw unknown(s"\"$name\""))
+  }
+
+  private def unknown(operation: String) = StreamJoinErrors.runtime(
+    "STREAMJOIN_OPERATION",
+    "arrangement" -> spec.arrangement.root,
+    "operation" -> operation,
+    "known" -> Operation.spellings.flatMap(_._2).mkString(", ")
+  )
+
+  private def countUnknown(operation: Operation): Unit =
+    if (operation == Operation.Delete) unknownDeletes += 1 else unknownUpdates += 1
+
+  private def find(key: UnsafeRow): Unit = before match {
+    case Some(index) => index.find(key, keys(0).hashOfKey(key), spec.version - 1, probe)
+    case None => probe.clear()
+  }
+
+  private def isThere(key: UnsafeRow): Boolean = {
+    find(key)
+    probe.size > 0
+  }
+
+  private def replace(key: UnsafeRow, row: UnsafeRow, operation: Operation): Unit = {
+    find(key)
+    val stays = operation != Operation.Delete && probe.size == 1 && probe.row(0).equals(row)
+    if (!stays) {
+      (0 until probe.size).foreach(i => emit(probe.row(i), -probe.copies(i)))
+      if (operation != Operation.Delete) emit(row, 1)
+    }
+  }
+
+  // A base, of the version before.
+
+  private def writeBase(): Unit = keys.indices.foreach { i =>
+    indexBefore(i).rowsOf(spec.version - 1).foreach { case (row, count) =>
+      baseFile.add(i, partition, row, count)
+    }
+  }
+
+  /** As of the version before. */
+  private def negativeRows: Long =
+    if (meta.input == InputKind.Updates) before.fold(0L)(_.negativeRows.toLong) else 0L
+}
+
+private[streamjoin] object ArrangeTask {
+  val UnknownUpdates = "updatesOfUnknownKeys"
+  val UnknownDeletes = "deletesOfUnknownKeys"
+  val LoadedRows = "loadedRows"
+  val LoadMs = "loadTimeMs"
+
+  /** By the name in the progress, what Spark's UI calls it. */
+  val Figures: Seq[(String, String)] = Seq(
+    UnknownUpdates -> "updates of unknown keys",
+    UnknownDeletes -> "deletes of unknown keys",
+    LoadedRows -> "rows loaded into the index",
+    LoadMs -> "time to load the index"
+  )
+}

@@ -1,0 +1,63 @@
+package org.apache.spark.sql.streamjoin.operators.arrange
+
+import java.util.UUID
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.runtime.StreamMetadata
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+
+/**
+ * `start()` of a query that maintains an arrangement: what the arrangement is was said by the first
+ * query, and that one alone goes on with it.
+ */
+final private[streamjoin] case class StartArrangement(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case write @ WriteToStream(_, _, checkpoint, _, _, _, arrange: Arrange, _, _) =>
+      val meta = begun(arrange, checkpoint)
+      if (meta == arrange.meta) write else write.copy(inputQuery = arrange.copy(meta = meta))
+    case other => other
+  }
+
+  private def begun(arrange: Arrange, checkpoint: String): ArrangementMeta = {
+    val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+    val folder = new ArrangementFolder(new Path(arrange.root), hadoopConf)
+    if (!folder.exists) folder.create(arrange.meta)
+    check(arrange, folder.meta)
+    val newest = folder.newest
+    if (newest >= 0) {
+      val metadata = StreamMetadata.read(new Path(checkpoint, "metadata"), hadoopConf)
+      // A query without a past has an id of its own.
+      val query = metadata.map(found => UUID.fromString(found.id)).getOrElse(UUID.randomUUID())
+      ArrangementWrite.checkOwner(folder.root, folder.manifest(newest), query)
+    }
+    folder.meta
+  }
+
+  private def check(arrange: Arrange, is: ArrangementMeta): Unit = {
+    val wanted = arrange.meta
+    def columns(of: ArrangementMeta) =
+      of.schema.map(field => s"${field.name} ${field.dataType.sql}").mkString(", ")
+    def keys(of: ArrangementMeta) = of.keys.map(_.mkString("[", ", ", "]")).mkString(", ")
+    Seq[(String, ArrangementMeta => String)](
+      "columns" -> columns,
+      "keys" -> keys,
+      "input" -> (_.input.name),
+      "time" -> (_.time.getOrElse("none"))
+    ).find { case (_, of) => of(wanted) != of(is) }.foreach { case (what, of) =>
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGEMENT_CHANGED",
+        "arrangement" -> arrange.root,
+        "what" -> what,
+        "was" -> of(is),
+        "is" -> of(wanted)
+      )
+    }
+  }
+}

@@ -1,0 +1,56 @@
+package org.apache.spark.sql.streamjoin.operators.delta
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning}
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{LeafExecNode, StreamSourceAwareSparkPlan}
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.operators.LocalRows
+import org.apache.spark.util.SerializableConfiguration
+
+/** Reads the changes of an input, where they are: by its primary key. */
+final private[streamjoin] case class ChangesExec(
+    input: DeltaInput,
+    @transient stream: Option[SparkDataStream],
+    start: Snapshot,
+    end: Snapshot
+) extends LeafExecNode
+    with StreamSourceAwareSparkPlan {
+
+  private def meta = input.arrangement.meta
+
+  override def output: Seq[Attribute] = input.output
+  override def getStream: Option[SparkDataStream] = stream
+
+  override def outputPartitioning: Partitioning =
+    HashPartitioning(input.key(0).map(RowKey.normalized), meta.partitions)
+
+  override lazy val metrics: Map[String, SQLMetric] =
+    Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
+
+  override def logicalLink: Option[LogicalPlan] = None
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val arrangement = input.arrangement
+    val (from, to) = (start, end)
+    val memory = conf.getConf(StreamJoinConf.ExecutorIndexMemory)
+    val hadoopConf = SerializableConfiguration.broadcast(sparkContext, session.sessionState.newHadoopConf())
+    val numOutputRows = longMetric("numOutputRows")
+    val partitions: RDD[InternalRow] =
+      sparkContext.parallelize(Seq.empty[InternalRow], meta.partitions)
+    LocalRows.place(partitions).mapPartitionsWithIndex { (partition, _) =>
+      val reader = new ChangeReader(arrangement, IndexRegistry(memory), hadoopConf.value.value)
+      reader.changes(partition, from, to).map { change =>
+        numOutputRows += 1
+        reader.withVersion(change)
+      }
+    }
+  }
+
+  override def simpleString(maxFields: Int): String = s"Changes of ${input.name}"
+}

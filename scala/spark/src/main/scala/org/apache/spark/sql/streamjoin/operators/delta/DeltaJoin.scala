@@ -1,0 +1,82 @@
+package org.apache.spark.sql.streamjoin.operators.delta
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.streamjoin.arrangement.{ArrangementRef, ChangesTable}
+
+/**
+ * One input of a delta join: the changes of an arrangement.
+ *
+ * @param name
+ *   what the query calls it
+ * @param source
+ *   tells its stream from others of the same arrangement
+ */
+final private[streamjoin] case class DeltaInput(
+    name: String,
+    arrangement: ArrangementRef,
+    source: String,
+    output: Seq[Attribute]
+) {
+  def rows: Seq[Attribute] = output.take(arrangement.meta.schema.length)
+  def version: Attribute = output(rows.size)
+  def diff: Attribute = output(rows.size + 1)
+
+  /** The time of the last change of a row. */
+  def time: Option[Attribute] =
+    arrangement.meta.time.map(name => rows(arrangement.meta.schema.fieldIndex(name)))
+
+  /** The key of an index. */
+  def key(index: Int): Seq[Attribute] = arrangement.meta.keyOrdinals(index).map(rows)
+}
+
+/**
+ * An inner join of any number of arrangements that keeps nothing: what changes in one of them meets
+ * the others where they are indexed.
+ *
+ * {{{
+ *   changes of a -> look up b before -> look up c before -+
+ *   changes of b -> look up a after  -> look up c before -+-> consolidate -> changes of the join
+ *   changes of c -> look up a after  -> look up b after  -+
+ * }}}
+ *
+ * Inputs are in the order in which they are written. The changes of one meet those before it as
+ * they are after the batch, and those behind it as they were before: so each pair of changes of one
+ * batch meets once.
+ *
+ * @param conditions
+ *   all of them, and between them
+ * @param select
+ *   the columns of the result
+ * @param time
+ *   the latest of the inputs' times, where all have one
+ */
+final private[streamjoin] case class DeltaJoin(
+    inputs: Seq[DeltaInput],
+    conditions: Seq[Expression],
+    select: Seq[NamedExpression],
+    time: Option[Alias],
+    diff: Attribute,
+    children: Seq[LogicalPlan]
+) extends LogicalPlan {
+  override def output: Seq[Attribute] = (select ++ time).map(_.toAttribute) :+ diff
+
+  override lazy val references: AttributeSet = AttributeSet(inputs.flatMap(_.output))
+
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): DeltaJoin =
+    copy(children = newChildren)
+
+  override def simpleString(maxFields: Int): String =
+    s"DeltaJoin ${inputs.map(_.name).mkString(", ")} on ${conditions.map(_.sql).mkString(" AND ")}"
+}
+
+private[streamjoin] object DeltaJoin {
+
+  /** How many copies of a row of the result come, or go where it is negative. */
+  val Diff: String = ChangesTable.Diff
+
+  /** The latest of the inputs' times. */
+  val Time = "_time"
+}
