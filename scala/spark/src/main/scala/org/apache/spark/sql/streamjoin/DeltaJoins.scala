@@ -90,14 +90,23 @@ private[streamjoin] object DeltaJoins {
     }
     val times = inputs.flatMap(_.time)
     val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
+    val time = Option.when(hasTime)(Greatest(times))
+    val columns = select.map(named => (valueOf(named), named.toAttribute.newInstance()))
     DeltaJoin(
       inputs,
       conditions,
-      select,
-      Option.when(hasTime)(Alias(Greatest(times), DeltaJoin.Time)()),
-      AttributeReference(DeltaJoin.Diff, LongType, nullable = false)(),
+      columns.map(_._1),
+      time,
+      columns.map(_._2) ++
+        time.map(latest => AttributeReference(DeltaJoin.Time, latest.dataType, latest.nullable)()) :+
+        AttributeReference(DeltaJoin.Diff, LongType, nullable = false)(),
       leaves
     )
+  }
+
+  private def valueOf(column: NamedExpression): Expression = column match {
+    case Alias(value, _) => value
+    case other => other
   }
 
   private def refused(problem: String, advice: String) =

@@ -47,19 +47,20 @@ final private[streamjoin] case class DeltaInput(
  * @param conditions
  *   all of them, and between them
  * @param select
- *   the columns of the result
+ *   what is in the columns of the result
  * @param time
  *   the latest of the inputs' times, where all have one
+ * @param output
+ *   the columns of the result, the time, and the number of copies
  */
 final private[streamjoin] case class DeltaJoin(
     inputs: Seq[DeltaInput],
     conditions: Seq[Expression],
-    select: Seq[NamedExpression],
-    time: Option[Alias],
-    diff: Attribute,
+    select: Seq[Expression],
+    time: Option[Expression],
+    output: Seq[Attribute],
     children: Seq[LogicalPlan]
 ) extends LogicalPlan {
-  override def output: Seq[Attribute] = (select ++ time).map(_.toAttribute) :+ diff
 
   override lazy val references: AttributeSet = AttributeSet(inputs.flatMap(_.output))
 

@@ -67,14 +67,10 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
         pruned(filtered(found, lookUp.conditions), path, step + 1)
     }
     val copies = inputs.map(_.diff: Expression).reduce[Expression]((a, b) => Multiply(a, b))
-    ProjectExec((join.select ++ join.time).map(renewed) :+ Alias(copies, join.diff.name)(), last)
-  }
-
-  /** The paths are put together by the position of their columns. */
-  private def renewed(column: NamedExpression): NamedExpression = column match {
-    case attribute: Attribute => attribute
-    case alias: Alias => Alias(alias.child, alias.name)(explicitMetadata = alias.explicitMetadata)
-    case other => other
+    val columns = (join.select ++ join.time :+ copies).zip(join.output).map { case (value, column) =>
+      Alias(value, column.name)()
+    }
+    ProjectExec(columns, last)
   }
 
   private def filtered(plan: SparkPlan, conditions: Seq[Expression]): SparkPlan =
@@ -94,26 +90,24 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
 
   /** Changes of a batch that cancel do not come out. */
   private def consolidated(paths: SparkPlan): SparkPlan = {
-    val grouping = paths.output.zip(join.select).map { case (column, selected) =>
-      Alias(NormalizeFloatingNumbers.normalize(column), column.name)(exprId = selected.exprId)
+    val count = join.select.size
+    val grouping = paths.output.zip(join.output).take(count).map { case (column, named) =>
+      Alias(NormalizeFloatingNumbers.normalize(column), named.name)(exprId = named.exprId)
     }
-    val time = join.time.map(named => Max(paths.output(join.select.size)) -> named.toAttribute)
-    val figures = (time ++ Some(Sum(paths.output.last) -> join.diff)).toSeq.map { case (function, named) =>
+    val figures = paths.output.zip(join.output).drop(count).map { case (column, named) =>
+      val function = if (named == diff) Sum(column) else Max(column)
       (function.toAggregateExpression(), named)
     }
     val results = figures.map { case (figure, named) =>
       Alias(figure.resultAttribute, named.name)(exprId = named.exprId)
     }
     val aggregate = AggUtils
-      .planAggregateWithoutDistinct(
-        grouping,
-        figures.map(_._1),
-        grouping.map(_.toAttribute) ++ results,
-        paths
-      )
+      .planAggregateWithoutDistinct(grouping, figures.map(_._1), grouping.map(_.toAttribute) ++ results, paths)
       .head
-    FilterExec(Not(EqualTo(join.diff, Literal(0L))), aggregate)
+    FilterExec(Not(EqualTo(diff, Literal(0L))), aggregate)
   }
+
+  private def diff = join.output.last
 
   // Versions.
 
