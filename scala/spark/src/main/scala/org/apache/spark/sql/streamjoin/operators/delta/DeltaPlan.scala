@@ -54,15 +54,22 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     val last = path.lookUps.zipWithIndex.foldLeft(pruned(filtered(changes, path.conditions), path, 0)) {
       case (plan, (lookUp, step)) =>
         val versions = batches(lookUp.input).versions
+        val key = lookUp.key.map {
+          case attribute: Attribute => attribute -> None
+          case value =>
+            val named = Alias(value, "key")()
+            named.toAttribute -> Some(named)
+        }
+        val computed = key.flatMap(_._2)
         val found = LookUpExec(
           inputs(lookUp.input),
           lookUp.index,
-          lookUp.key,
+          key.map(_._1),
           lookUp.nullSafe,
           seen(path.input, lookUp.input),
           versions.min,
           versions.max,
-          plan
+          if (computed.isEmpty) plan else ProjectExec(plan.output ++ computed, plan)
         )
         pruned(filtered(found, lookUp.conditions), path, step + 1)
     }
@@ -85,7 +92,8 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
       )
     )
     val kept = plan.output.filter(needed.contains)
-    if (kept.size == plan.output.size) plan else ProjectExec(kept, plan)
+    // Also where all is kept: a look-up hands on rows that are not in one piece.
+    ProjectExec(kept, plan)
   }
 
   /** Changes of a batch that cancel do not come out. */
@@ -102,7 +110,12 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
       Alias(figure.resultAttribute, named.name)(exprId = named.exprId)
     }
     val aggregate = AggUtils
-      .planAggregateWithoutDistinct(grouping, figures.map(_._1), grouping.map(_.toAttribute) ++ results, paths)
+      .planAggregateWithoutDistinct(
+        grouping,
+        figures.map(_._1),
+        grouping.map(_.toAttribute) ++ results,
+        paths
+      )
       .head
     FilterExec(Not(EqualTo(diff, Literal(0L))), aggregate)
   }

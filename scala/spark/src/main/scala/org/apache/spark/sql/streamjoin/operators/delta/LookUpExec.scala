@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.operators.delta
 
 import org.apache.hadoop.conf.Configuration
 
+import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -10,9 +11,8 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement._
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.LocalRows
-import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.operators.{IndexPlaces, LocalRows}
 
 /**
  * Each row with the rows of an arrangement that have its key, as of a snapshot. It keeps nothing:
@@ -30,7 +30,7 @@ import org.apache.spark.util.SerializableConfiguration
 final private[streamjoin] case class LookUpExec(
     input: DeltaInput,
     index: Int,
-    key: Seq[Expression],
+    key: Seq[Attribute],
     nullSafe: Seq[Boolean],
     at: Snapshot,
     low: Long,
@@ -45,8 +45,10 @@ final private[streamjoin] case class LookUpExec(
 
   override def output: Seq[Attribute] = child.output ++ found
 
+  /** Rows go where the index of their key is. Where one process has all of them, they are there. */
   override def requiredChildDistribution: Seq[Distribution] =
-    Seq(StatefulOpClusteredDistribution(key, meta.partitions))
+    if (IndexPlaces.areOne(sparkContext)) Seq(UnspecifiedDistribution)
+    else Seq(StatefulOpClusteredDistribution(key, meta.partitions))
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
@@ -62,29 +64,28 @@ final private[streamjoin] case class LookUpExec(
     val spec = LookUpSpec(
       input.arrangement,
       index,
-      key,
-      nullSafe,
+      new RowKey(
+        key.map(_.dataType).toArray,
+        key.map(column => child.output.indexWhere(_.exprId == column.exprId)).toArray
+      ),
+      nullSafe.indices.filterNot(nullSafe),
       at,
       low,
       high,
-      child.output,
-      found,
       conf.getConf(StreamJoinConf.ExecutorIndexMemory)
     )
-    val hadoopConf = SerializableConfiguration.broadcast(sparkContext, session.sessionState.newHadoopConf())
+    val hadoopConf = HadoopConf.of(session)
     val (rows, loaded, loadTime) =
       (longMetric("numOutputRows"), longMetric("loadedRows"), longMetric("loadTimeMs"))
-    LocalRows.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
-      // What nothing asks for is not loaded.
-      if (input.isEmpty) Iterator.empty
-      else {
-        val task = new LookUpTask(spec, partition, hadoopConf.value.value)
+    LocalRows.place(child.execute()).mapPartitions { input =>
+      val task = new LookUpTask(spec, hadoopConf.value.value)
+      TaskContext.get().addTaskCompletionListener[Unit] { _ =>
         loaded += task.load.rows
         loadTime += task.load.nanos / 1000000
-        input.flatMap(task.look).map { row =>
-          rows += 1
-          row
-        }
+      }
+      input.flatMap(task.look).map { row =>
+        rows += 1
+        row
       }
     }
   }
@@ -95,51 +96,59 @@ final private[streamjoin] case class LookUpExec(
     s"LookUp ${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}, keeps nothing"
 }
 
-/** What the tasks of a look-up need. */
+/**
+ * What the tasks of a look-up need.
+ *
+ * @param wanted
+ *   where the key is in a row of the child
+ * @param never
+ *   the columns of the key that must not be null
+ */
 final private case class LookUpSpec(
     arrangement: ArrangementRef,
     index: Int,
-    key: Seq[Expression],
-    nullSafe: Seq[Boolean],
+    wanted: RowKey,
+    never: Seq[Int],
     at: Snapshot,
     low: Long,
     high: Long,
-    input: Seq[Attribute],
-    found: Seq[Attribute],
     executorIndexMemory: Option[Long]
 )
 
-final private class LookUpTask(spec: LookUpSpec, partition: Int, hadoopConf: Configuration) {
-  private val meta = spec.arrangement.meta
-  private def rowKey(index: Int) = new RowKey(meta.schema, meta.keyOrdinals(index), meta.partitions)
-  private val key = UnsafeProjection.create(spec.key, spec.input)
-  private val ownKey = rowKey(spec.index)
-  private val primaryKey = rowKey(0)
-  private val probe = new Probe(meta.schema.length, rowKey(spec.index))
-  private val never = spec.nullSafe.indices.filterNot(spec.nullSafe)
+final private class LookUpTask(spec: LookUpSpec, hadoopConf: Configuration) {
+  private val primaryKey = RowKey.of(spec.arrangement.meta, 0)
+  private val probe = new Probe(spec.arrangement.meta.schema.length, spec.wanted)
 
   val load = new LoadStats
-  private val index = IndexRegistry(spec.executorIndexMemory)
-    .get(spec.arrangement, spec.index, partition, spec.low, spec.high, hadoopConf, load)
+  private val registry = IndexRegistry(spec.executorIndexMemory)
 
-  private val joined = new JoinedRow
+  /** By partition: those that a row has asked for. */
+  private val indexes = new Array[KeyIndex](spec.arrangement.meta.partitions)
+
+  private def indexFor(hash: Int): KeyIndex = {
+    val partition = Math.floorMod(hash, indexes.length)
+    if (indexes(partition) == null)
+      indexes(partition) =
+        registry.get(spec.arrangement, spec.index, partition, spec.low, spec.high, hadoopConf, load)
+    indexes(partition)
+  }
+
   private val diff = new GenericInternalRow(1)
-  private val withDiff = new JoinedRow
-  private val toRow = UnsafeProjection.create(spec.input ++ spec.found, spec.input ++ spec.found)
+  private val found = new JoinedRow
+  private val joined = new JoinedRow
 
   /** A row is valid until the next one is asked for. */
-  def look(row: InternalRow): Iterator[InternalRow] = {
-    val wanted = key(row)
-    if (never.exists(wanted.isNullAt)) Iterator.empty
+  def look(row: InternalRow): Iterator[InternalRow] =
+    if (spec.never.exists(spec.wanted.isNull(row, _))) Iterator.empty
     else {
-      index.find(wanted, ownKey.hashOfKey(wanted), spec.at.version, probe)
+      val hash = spec.wanted.hash(row)
+      indexFor(hash).find(row, hash, spec.at.version, probe)
       Iterator
         .range(0, probe.size)
         .filter(i => spec.at.slices.isEmpty || spec.at.has(primaryKey.hash(probe.row(i))))
         .map { i =>
           diff.setLong(0, probe.copies(i).toLong)
-          toRow(joined(row, withDiff(diff, probe.row(i))))
+          joined(row, found(diff, probe.row(i)))
         }
     }
-  }
 }
