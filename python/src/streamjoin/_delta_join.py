@@ -1,6 +1,7 @@
 """``delta_join``: a join of arrangements that keeps nothing of its own."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,7 @@ def delta_join(
     on: str,
     select: str | Sequence[str] | None = None,
     *,
+    how: Literal["inner", "left", "left_outer"] = "inner",
     max_versions_per_trigger: int | None = None,
     max_rows_per_trigger: int | None = None,
     spark: SparkSession | None = None,
@@ -29,6 +31,7 @@ def delta_join(
         on: The condition, in SQL. Each input has to be reached by equalities with the columns of one of its keys.
             Any other condition on one input, or between them, may stand beside.
         select: The columns of the result, in SQL; without it, all.
+        how: ``"inner"``, or of two inputs ``"left"``: rows of the first without a match are in the result, with nulls.
         max_versions_per_trigger: At most so many versions of each input are in a batch.
         max_rows_per_trigger: A new query begins with the rows that are there; then at most about so many rows of each
             input are in a batch.
@@ -62,6 +65,8 @@ def delta_join(
             wanted='the inputs by their names in the condition, such as {"o": "orders", "c": "customers"}',
             found=repr(inputs),
         )
+    if how not in ("inner", "left", "left_outer"):
+        raise StreamJoinError("STREAMJOIN_JOIN_TYPE", how=repr(how), types="inner, left")
     session = spark or SparkSession.active()
     found = checked_entry(session)
     columns = [select] if isinstance(select, str) else list(select or [])
@@ -69,7 +74,7 @@ def delta_join(
     options = {name: str(limit) for name, limit in limits.items() if limit is not None}
     try:
         joined = found.deltaJoin(
-            session._jsparkSession, list(inputs.keys()), list(inputs.values()), on, columns, options
+            session._jsparkSession, list(inputs.keys()), list(inputs.values()), on, columns, how != "inner", options
         )
     except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
         raise no_answer() from error

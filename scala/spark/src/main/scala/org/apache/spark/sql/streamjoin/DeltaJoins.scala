@@ -17,12 +17,14 @@ import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 private[streamjoin] object DeltaJoins {
 
   /**
-   * The changes of an inner join.
+   * The changes of a join.
    *
    * @param inputs
    *   what the condition calls an arrangement, and its name or path
    * @param on
    *   the condition, in SQL
+   * @param isLeftOuter
+   *   rows of the first of two inputs that have no match are in the result too
    * @param select
    *   the columns of the result, in SQL; all where there are none
    * @param options
@@ -33,8 +35,14 @@ private[streamjoin] object DeltaJoins {
       inputs: Seq[(String, String)],
       on: String,
       select: Seq[String],
+      isLeftOuter: Boolean,
       options: Map[String, String]
   ): DataFrame = {
+    if (isLeftOuter && inputs.size > 2)
+      throw refused(
+        "a left outer join of more than two inputs",
+        "Join two, arrange the result by sj.arrange(..., diff=\"_diff\"), and join that with the next."
+      )
     if (inputs.size < 2)
       throw refused("there are not two inputs", "Give the arrangements by the names that the condition uses.")
     val streams = inputs.map { case (alias, nameOrPath) =>
@@ -53,13 +61,13 @@ private[streamjoin] object DeltaJoins {
           stream.columns.dropRight(2).map(name => col(s"`$alias`.`${name.replace("`", "``")}`"))
         }: _*)
     val classic = selected.asInstanceOf[ClassicDataset[Row]]
-    val join = of(classic.queryExecution.analyzed, inputs.map(_._1))
+    val join = of(classic.queryExecution.analyzed, inputs.map(_._1), isLeftOuter)
     // Says what is missing before anything starts.
     DeltaPath.all(join)
     ClassicDataset.ofRows(classic.sparkSession, join)
   }
 
-  private def of(analyzed: LogicalPlan, names: Seq[String]): DeltaJoin = {
+  private def of(analyzed: LogicalPlan, names: Seq[String], isLeftOuter: Boolean): DeltaJoin = {
     val (select, conditions) = analyzed match {
       case Project(list, Filter(condition, _: Join)) => (list, PredicateParts.conjuncts(condition))
       case other =>
@@ -91,9 +99,16 @@ private[streamjoin] object DeltaJoins {
     val times = inputs.flatMap(_.time)
     val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
     val time = Option.when(hasTime)(Greatest(times))
-    val columns = select.map(named => (valueOf(named), named.toAttribute.newInstance()))
+    // A row without a match has nulls in place of the right input's columns.
+    val padded = AttributeSet(if (isLeftOuter) inputs.last.output else Nil)
+    val columns = select.map { named =>
+      val value = valueOf(named)
+      val output = named.toAttribute.newInstance()
+      (value, if (value.references.exists(padded.contains)) output.withNullability(true) else output)
+    }
     DeltaJoin(
       inputs,
+      isLeftOuter,
       conditions,
       columns.map(_._1),
       time,

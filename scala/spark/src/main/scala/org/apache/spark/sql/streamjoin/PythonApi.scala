@@ -119,10 +119,11 @@ object PythonApi {
       names: JList[String],
       on: String,
       select: JList[String],
+      isLeftOuter: Boolean,
       options: JMap[String, String]
   ): DataFrame = {
     val inputs = aliases.asScala.zip(names.asScala).toSeq
-    DeltaJoins.of(session, inputs, on, select.asScala.toSeq, options.asScala.toMap)
+    DeltaJoins.of(session, inputs, on, select.asScala.toSeq, isLeftOuter, options.asScala.toMap)
   }
 
   /**

@@ -31,7 +31,7 @@ final private[streamjoin] case class DeltaInput(
 }
 
 /**
- * An inner join of any number of arrangements that keeps nothing: what changes in one of them meets
+ * A join of arrangements that keeps nothing: what changes in one of them meets
  * the others where they are indexed.
  *
  * {{{
@@ -44,6 +44,8 @@ final private[streamjoin] case class DeltaInput(
  * they are after the batch, and those behind it as they were before: so each pair of changes of one
  * batch meets once.
  *
+ * @param isLeftOuter
+ *   a left outer join, of two inputs: see [[UnmatchedRows]]
  * @param conditions
  *   all of them, and between them
  * @param select
@@ -55,6 +57,7 @@ final private[streamjoin] case class DeltaInput(
  */
 final private[streamjoin] case class DeltaJoin(
     inputs: Seq[DeltaInput],
+    isLeftOuter: Boolean,
     conditions: Seq[Expression],
     select: Seq[Expression],
     time: Option[Expression],

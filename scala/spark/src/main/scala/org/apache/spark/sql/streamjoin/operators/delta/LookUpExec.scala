@@ -15,11 +15,12 @@ import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.operators.{IndexPlaces, LocalRows}
 
 /**
- * Each row with the rows of an arrangement that have its key, as of a snapshot. It keeps nothing:
- * the index is the executor's, and all queries share it.
+ * Where and as of when an arrangement is looked up.
  *
  * @param key
  *   of a row of the child, for each column of the index
+ * @param nullSafe
+ *   by column of the key: whether a null finds a null
  * @param at
  *   the snapshot that is looked up
  * @param low
@@ -27,28 +28,34 @@ import org.apache.spark.sql.streamjoin.operators.{IndexPlaces, LocalRows}
  * @param high
  *   the newest
  */
-final private[streamjoin] case class LookUpExec(
+final private[streamjoin] case class IndexAccess(
     input: DeltaInput,
     index: Int,
     key: Seq[Attribute],
     nullSafe: Seq[Boolean],
     at: Snapshot,
     low: Long,
-    high: Long,
-    child: SparkPlan
-) extends UnaryExecNode {
+    high: Long
+) {
+  def meta: ArrangementMeta = input.arrangement.meta
 
-  private def meta = input.arrangement.meta
+  /** What a row of the arrangement is found as: it has no version of its own. */
+  def found: Seq[Attribute] = input.diff +: input.rows
 
-  /** The rows that are found have no version of their own. */
-  private def found: Seq[Attribute] = input.diff +: input.rows
+  def words: String = s"${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}, keeps nothing"
+}
 
-  override def output: Seq[Attribute] = child.output ++ found
+/**
+ * Looks up an arrangement for each row. It keeps nothing: the index is the executor's, and all
+ * queries share it.
+ */
+sealed private[streamjoin] trait IndexReaderExec extends UnaryExecNode {
+  def access: IndexAccess
 
   /** Rows go where the index of their key is. Where one process has all of them, they are there. */
   override def requiredChildDistribution: Seq[Distribution] =
     if (IndexPlaces.areOne(sparkContext)) Seq(UnspecifiedDistribution)
-    else Seq(StatefulOpClusteredDistribution(key, meta.partitions))
+    else Seq(StatefulOpClusteredDistribution(access.key, access.meta.partitions))
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
@@ -58,42 +65,93 @@ final private[streamjoin] case class LookUpExec(
     "loadTimeMs" -> SQLMetrics.createMetric(sparkContext, "time to load the index")
   )
 
+  /** Adaptive execution would double the time of a small batch. */
   override def logicalLink: Option[LogicalPlan] = None
 
   override protected def doExecute(): RDD[InternalRow] = {
     val spec = LookUpSpec(
-      input.arrangement,
-      index,
+      access.input.arrangement,
+      access.index,
       new RowKey(
-        key.map(_.dataType).toArray,
-        key.map(column => child.output.indexWhere(_.exprId == column.exprId)).toArray
+        access.key.map(_.dataType).toArray,
+        access.key.map(column => child.output.indexWhere(_.exprId == column.exprId)).toArray
       ),
-      nullSafe.indices.filterNot(nullSafe),
-      at,
-      low,
-      high,
+      access.nullSafe.indices.filterNot(access.nullSafe),
+      access.at,
+      access.low,
+      access.high,
       conf.getConf(StreamJoinConf.ExecutorIndexMemory)
     )
     val hadoopConf = HadoopConf.of(session)
     val (rows, loaded, loadTime) =
       (longMetric("numOutputRows"), longMetric("loadedRows"), longMetric("loadTimeMs"))
+    val resultsOf = resultsOnExecutor
     LocalRows.place(child.execute()).mapPartitions { input =>
       val task = new LookUpTask(spec, hadoopConf.value.value)
+      val result = resultsOf(task)
       TaskContext.get().addTaskCompletionListener[Unit] { _ =>
         loaded += task.load.rows
         loadTime += task.load.nanos / 1000000
       }
-      input.flatMap(task.look).map { row =>
+      input.flatMap(result).map { row =>
         rows += 1
         row
       }
     }
   }
 
+  /** What a row becomes in a task. Rows are valid until the next ones are asked for. */
+  protected def resultsOnExecutor: LookUpTask => InternalRow => Iterator[InternalRow]
+}
+
+/** Each row with the rows of the arrangement that have its key. */
+final private[streamjoin] case class LookUpExec(access: IndexAccess, child: SparkPlan)
+    extends IndexReaderExec {
+  override def output: Seq[Attribute] = child.output ++ access.found
+
+  override protected def resultsOnExecutor: LookUpTask => InternalRow => Iterator[InternalRow] = _.look
+
   override protected def withNewChildInternal(newChild: SparkPlan): LookUpExec = copy(child = newChild)
 
-  override def simpleString(maxFields: Int): String =
-    s"LookUp ${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}, keeps nothing"
+  override def simpleString(maxFields: Int): String = s"LookUp ${access.words}"
+}
+
+/**
+ * Each row with the number of its matches in the arrangement.
+ *
+ * @param condition
+ *   what a row that is found has to satisfy besides its key
+ */
+final private[streamjoin] case class CountMatchesExec(
+    access: IndexAccess,
+    condition: Option[Expression],
+    matches: Attribute,
+    child: SparkPlan
+) extends IndexReaderExec {
+  override def output: Seq[Attribute] = child.output :+ matches
+
+  override def producedAttributes: AttributeSet = AttributeSet(access.found :+ matches)
+
+  override protected def resultsOnExecutor: LookUpTask => InternalRow => Iterator[InternalRow] = {
+    val bound = condition.map(BindReferences.bindReference(_, child.output ++ access.found))
+    val foundAt = child.output.size
+    task => {
+      val isMatch = bound.fold((_: InternalRow) => true) { expression =>
+        val predicate = Predicate.create(expression)
+        predicate.eval
+      }
+      val number = new GenericInternalRow(1)
+      val joined = new JoinedRow
+      row => {
+        number.setLong(0, task.look(row).filter(isMatch).map(_.getLong(foundAt)).sum)
+        Iterator.single(joined(row, number))
+      }
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): CountMatchesExec = copy(child = newChild)
+
+  override def simpleString(maxFields: Int): String = s"CountMatches ${access.words}"
 }
 
 /**
@@ -115,7 +173,7 @@ final private case class LookUpSpec(
     executorIndexMemory: Option[Long]
 )
 
-final private class LookUpTask(spec: LookUpSpec, hadoopConf: Configuration) {
+final private[delta] class LookUpTask(spec: LookUpSpec, hadoopConf: Configuration) {
   private val primaryKey = RowKey.of(spec.arrangement.meta, 0)
   private val probe = new Probe(spec.arrangement.meta.schema.length, spec.wanted)
 
@@ -140,6 +198,7 @@ final private class LookUpTask(spec: LookUpSpec, hadoopConf: Configuration) {
   /** A row is valid until the next one is asked for. */
   def look(row: InternalRow): Iterator[InternalRow] =
     if (spec.never.exists(spec.wanted.isNull(row, _))) Iterator.empty
+    else if (spec.at.isEmpty) Iterator.empty
     else {
       val hash = spec.wanted.hash(row)
       indexFor(hash).find(row, hash, spec.at.version, probe)
