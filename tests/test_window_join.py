@@ -107,6 +107,19 @@ def test_an_aggregation_follows(spark: SparkSession, tmp_path: Path) -> None:
     assert found == set(expected.items())
 
 
+@pytest.mark.parametrize("on", ["lk", "first.lk = x.lk"])
+def test_a_window_join_of_a_window_join_has_one_rowtime(spark: SparkSession, tmp_path: Path, on: str) -> None:
+    trace = random_trace(1)
+    left, right = trace.left.stream(spark, tmp_path), trace.right.stream(spark, tmp_path)
+    first = sj.window_join(left, right, F.expr("lk = rk"), following="7 seconds").drop("lt", "rt").alias("first")
+    third = left.withColumnRenamed("li", "xi").alias("x")
+    both = sj.window_join(first, third, on if on == "lk" else F.expr(on), preceding="7 seconds")
+    assert both.columns.count("rowtime") == 1
+    assert both.columns[-1] == "rowtime"
+    for chosen in (both.select("rowtime"), both.select("first.rowtime"), both.select(first["rowtime"])):
+        assert chosen.columns == ["rowtime"]
+
+
 def test_a_stream_in_order(spark: SparkSession, tmp_path: Path) -> None:
     side = random_trace(1).left
     side.stream(spark, tmp_path)

@@ -42,8 +42,9 @@ def window_join(
     Returns:
         What ``left.join(right, on, how)`` returns, and a column ``rowtime`` with the time of the order: the left or
         the right event time. A row without a match has the latest rowtime that a match could have given it. The
-        column carries a watermark, so that an aggregation or another window join can follow. Rows whose event time is
-        null have no place in the order, and are not held up.
+        column carries a watermark, so that an aggregation or another window join can follow. Of a window join of a
+        window join, ``rowtime`` is that of the last one. Rows whose event time is null have no place in the order, and
+        are not held up.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WINDOW`` (not just one window, or none longer than zero); ``STREAMJOIN_WITHIN``
