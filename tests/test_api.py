@@ -358,7 +358,7 @@ def test_durations(text: str | timedelta, expected: timedelta) -> None:
         (timedelta(seconds=-1), "it is negative"),
         ("1.5 microseconds", "not a whole number of microseconds"),
         ("200000000 days", "longer than a Spark interval can be"),
-        (5, "it is a int, which has no unit"),
+        (5, "it is of type int, which has no unit"),
     ],
 )
 def test_what_is_no_duration(text: Any, reason: str) -> None:

@@ -152,11 +152,24 @@ def test_which_windows_are_refused(spark: SparkSession, tmp_path: Path, window: 
 
 def test_durations_and_inputs_that_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     stream = random_trace(0).left.stream(spark, tmp_path)
-    for window, condition in [("1 month", "STREAMJOIN_WITHIN"), ("-1 second", "STREAMJOIN_WITHIN")]:
-        with pytest.raises(sj.StreamJoinError) as refused:
-            sj.window_join(stream, stream, "lk", following=window)
-        assert refused.value.getCondition() == condition
+    for window, reason in [
+        ("1 month", "the length of a month varies"),
+        ("-1 second", "it is negative"),
+        ("10 parsecs", "'parsecs' is not a unit of time"),
+        (10, "it is of type int, which has no unit"),
+    ]:
+        for direction in ("following", "preceding"):
+            with pytest.raises(sj.StreamJoinError) as refused:
+                sj.window_join(stream, stream, "lk", **{direction: window})  # type: ignore[arg-type]
+            assert refused.value.getCondition() == "STREAMJOIN_DURATION"
+            assert f"{direction}={window!r} of sj.window_join cannot be used: {reason}" in str(refused.value)
     table = spark.createDataFrame([(1, START)], "lk INT, lt TIMESTAMP")
     with pytest.raises(sj.StreamJoinError) as refused:
         sj.window_join(stream, table, "lk", following="1 minute")
     assert refused.value.getCondition() == "STREAMJOIN_NOT_A_STREAM"
+    with pytest.raises(sj.StreamJoinError) as refused:
+        sj.window_join(stream.drop("lt"), stream, "lk", following="1 minute")
+    assert refused.value.getCondition() == "STREAMJOIN_EVENT_TIME"
+    with pytest.raises(sj.StreamJoinError) as refused:
+        sj.window_join(stream, "r", "lk", following="1 minute")  # type: ignore[arg-type]
+    assert refused.value.getCondition() == "STREAMJOIN_WRONG_ARGUMENT"
