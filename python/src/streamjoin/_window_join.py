@@ -71,7 +71,7 @@ def window_join(
 def _window(following: str | timedelta | None, preceding: str | timedelta | None) -> tuple[int, str]:
     """Return the length of the window in microseconds, and the side that it is over."""
     arguments = ((following, "following", "right"), (preceding, "preceding", "left"))
-    given = [argument for argument in arguments if argument[0] is not None]
+    given = [(window, argument, side) for window, argument, side in arguments if window is not None]
     if len(given) != 1:
         raise StreamJoinError("STREAMJOIN_WINDOW", found="both" if given else "neither of the two")
     window, argument, side = given[0]
