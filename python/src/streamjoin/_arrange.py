@@ -27,15 +27,15 @@ def arrange(
     as ``spark.sql.shuffle.partitions`` said when it began.
 
     Args:
-        df: A streaming DataFrame. With ``op`` it is a changelog: rows that are inserted, updated and deleted by the first
-            of the keys. Debezium's ``before`` and ``after`` are taken apart. With ``diff`` its rows come and go in
-            numbers of copies. Without either, rows are added and stay.
+        df: A streaming DataFrame. With ``op`` it is a changelog: rows that are inserted, updated and deleted by the
+            first of the keys. Debezium's ``before`` and ``after`` are taken apart. With ``diff`` its rows come and go
+            in numbers of copies. Without either, rows are added and stay.
         name: A name in the folder ``spark.streamjoin.arrangements``, or a path.
         keys: The columns of each index: ``[["order_id"], ["customer_id"]]``. The first is the primary key of a
             changelog.
         op: The column with the operation: ``insert``, ``update``, ``delete`` or their first letters; Debezium's ``c``,
-            ``r``, ``u``, ``d``; the ``_change_type`` of ``readStream.changes``. In any case. The row before an update is
-            skipped.
+            ``r``, ``u``, ``d``; the ``_change_type`` of ``readStream.changes``. In any case. The row before an update
+            is skipped.
         diff: The column with the number of copies that come, or go where it is negative.
         time: The column by which the rows of one key follow each other within a batch. At the same time, and without
             this column, a deletion comes first, then what the other columns say decides.
@@ -44,15 +44,17 @@ def arrange(
         A writer, which is started as any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`: over Spark Connect
+            ``STREAMJOIN_SPARK_CONNECT``.
         pyspark.errors.AnalysisException: ``STREAMJOIN_ARRANGE`` (a column that is none, two ways to change, a key that
             cannot be one); ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; and at ``start()``
             ``STREAMJOIN_ARRANGEMENT_CHANGED`` (begun with other columns or keys) or ``STREAMJOIN_ARRANGEMENT_OWNED``
             (another query maintains it). The query fails with ``STREAMJOIN_OPERATION`` for an operation that is none.
 
     Example:
-        >>> writer = arrange(orders, "orders", keys=[["order_id"]])  # doctest: +SKIP
-        >>> query = writer.start(checkpointLocation="checkpoints/orders")  # doctest: +SKIP
+        >>> spark.conf.set("spark.streamjoin.arrangements", "arrangements")
+        >>> writer = arrange(deliveries, "deliveries", keys=[["order_id"]])
+        >>> query = writer.start(checkpointLocation="checkpoints/deliveries")
     """
     expect(DataFrame, df, "sj.arrange", "a DataFrame")
     expect(str, name, "sj.arrange", "the name of an arrangement")
@@ -63,7 +65,7 @@ def arrange(
             wanted='a list of columns for each key, such as keys=[["order_id"], ["customer_id"]]',
             found=f"keys={keys!r}",
         )
-    found = checked_entry(df.sparkSession)
+    found = checked_entry(df.sparkSession, "sj.arrange")
     try:
         arranged = found.arrange(df._jdf, name, [list(key) for key in keys], op, diff, time)
     except Py4JError as error:  # PySpark has already made Spark's own errors into Python's

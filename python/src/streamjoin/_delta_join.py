@@ -39,24 +39,26 @@ def delta_join(
 
     Returns:
         The columns of ``select``; ``_time``, the latest time of the rows that were joined, if all inputs were arranged
-        with one; and ``_diff``, how many copies of the row came, or went where it is negative. Changes of one batch that
-        cancel do not come out. :func:`streamjoin.arrange` with ``diff="_diff"`` makes it an arrangement again.
+        with one; and ``_diff``, how many copies of the row came, or went where it is negative. Changes of one batch
+        that cancel do not come out. :func:`streamjoin.arrange` with ``diff="_diff"`` makes it an arrangement again.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; ``STREAMJOIN_DELTA_INDEX`` (an arrangement lacks
-            the key that the condition needs); ``STREAMJOIN_DELTA_CONDITION`` (an input is tied to nothing);
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; ``STREAMJOIN_DELTA_INDEX`` (an arrangement
+            lacks the key that the condition needs); ``STREAMJOIN_DELTA_CONDITION`` (an input is tied to nothing);
             ``STREAMJOIN_DELTA`` (a condition that is no plain expression).
 
     Source:
         Materialize, "Delta joins": one path for each input, ties in time broken by the order of the inputs.
 
     Example:
-        >>> delta_join(  # doctest: +SKIP
+        >>> changes = delta_join(
         ...     {"c": "customers", "o": "orders"},
         ...     on="c.customer_id = o.customer_id AND o.total > 100",
         ...     select=["c.name", "o.order_id", "o.total"],
         ... )
+        >>> changes.columns
+        ['name', 'order_id', 'total', '_diff']
     """
     if not isinstance(inputs, Mapping):
         raise StreamJoinError(
@@ -68,7 +70,7 @@ def delta_join(
     if how not in ("inner", "left", "left_outer"):
         raise StreamJoinError("STREAMJOIN_JOIN_TYPE", how=repr(how), types="inner, left")
     session = spark or SparkSession.active()
-    found = checked_entry(session)
+    found = checked_entry(session, "sj.delta_join")
     columns = [select] if isinstance(select, str) else list(select or [])
     limits = {"maxVersionsPerTrigger": max_versions_per_trigger, "maxRowsPerTrigger": max_rows_per_trigger}
     options = {name: str(limit) for name, limit in limits.items() if limit is not None}

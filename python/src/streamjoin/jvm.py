@@ -85,14 +85,15 @@ def check(spark: SparkSession) -> None:
     checked_entry(spark)
 
 
-def checked_entry(spark: SparkSession) -> Any:
+def checked_entry(spark: SparkSession, call: str = "This function") -> Any:
     """Return the entry object of a session that passed the checks; raises as :func:`check` does."""
     if is_connect(spark):
         raise StreamJoinError(
             "STREAMJOIN_SPARK_CONNECT",
-            call="This function",
-            advice="Call it in a classic session. df.join, SQL, sj.join, sj.bounds and sj.late_rows work here, if the "
-            f"server was started with `--jars <the streamjoin jar> --conf spark.sql.extensions={EXTENSION}`.",
+            call=call,
+            advice="Call it in a classic session. df.join, SQL, sj.join, sj.bounds, sj.late_rows and sj.arrangement "
+            "work here, if the server was started with `--jars <the streamjoin jar> "
+            f"--conf spark.sql.extensions={EXTENSION}`.",
         )
     found = entry(spark._jvm, spark.version)
     try:
