@@ -1,8 +1,8 @@
 """Three tables of TPC-H that change: customers, their orders, and the lines of these.
 
-The first round fills the tables. Each later one changes about one order in a hundred and as many lines: orders come with
-their lines, change or go, and a few customers move to another segment. A round is a file for each table, in which a key
-is there once at most. The same arguments always give the same rows.
+The first round fills the tables. Each later one changes about one order in a hundred and as many lines: orders come
+with their lines, change or go, and a few customers move to another segment. A round is a file for each table, in which
+a key is there once at most. The same arguments always give the same rows.
 
 Prices are in cents and discounts in percent, so that sums are exact.
 """
