@@ -41,8 +41,7 @@ private[streamjoin] object TaskOutput {
 }
 
 /** The sink of a maintaining query: the tasks have written files, and a manifest makes them a version. */
-final private[streamjoin] class ArrangementWriteBuilder(root: Path, info: LogicalWriteInfo)
-    extends WriteBuilder {
+private[streamjoin] class ArrangementWriteBuilder(root: Path, info: LogicalWriteInfo) extends WriteBuilder {
   if (info.schema != TaskOutput.Schema)
     throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_SINK", "arrangement" -> root.toString)
 
