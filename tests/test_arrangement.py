@@ -4,6 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,59 @@ def test_updates_in_numbers_of_copies(shop: Shop) -> None:
     stock = sj.arrangement("stock")
     assert rows_of(stock.toDF(0)) == [("cup",), ("cup",), ("cup",), ("pot",)]
     assert rows_of(stock.toDF()) == [("cup",), ("pan",)]
+
+
+def test_copies_below_zero_are_put_right(shop: Shop) -> None:
+    shop.feed("stock", {"item": "cup", "n": -1})
+    shop.arrange("stock", "item STRING, n INT", [["item"]], diff="n")
+    stock = sj.arrangement("stock")
+    assert (stock.rows, stock.toDF().collect()) == (-1, [])
+    shop.feed("stock", {"item": "cup", "n": 3})
+    shop.arrange("stock", "item STRING, n INT", [["item"]], diff="n")
+    assert (stock.rows, rows_of(stock.toDF())) == (2, [("cup",), ("cup",)])
+
+
+def test_changes_of_a_table_as_spark_spells_them(shop: Shop) -> None:
+    def row(kind: str, number: int, name: str) -> Values:
+        return {"id": number, "name": name, "_change_type": kind, "_commit_version": shop.files}
+
+    shop.feed("names", row("insert", 1, "Ada"), row("insert", 2, "Eve"))
+    shop.feed("names", row("update_preimage", 1, "Ada"), row("update_postimage", 1, "Ann"), row("delete", 2, "Eve"))
+    schema = "id INT, name STRING, _change_type STRING, _commit_version BIGINT"
+    changes = shop.stream("names", schema).drop("_commit_version")
+    writer = sj.arrange(changes, "names", [["id"]], op="_change_type").trigger(availableNow=True)
+    writer.start(checkpointLocation=shop.checkpoint("names")).awaitTermination()
+    assert rows_of(sj.arrangement("names").toDF()) == [(1, "Ann")]
+
+
+def test_an_aggregation_in_update_mode_is_a_changelog(shop: Shop) -> None:
+    for number in range(4):
+        shop.feed("orders", {"id": number, "customer": number % 3, "day": 1})
+    orders = shop.stream("orders", "id INT, customer INT, day INT")
+    counts = orders.groupBy("customer").count().withColumn("op", F.lit("update"))
+    writer = sj.arrange(counts, "counts", [["customer"]], op="op").outputMode("update").trigger(availableNow=True)
+    writer.start(checkpointLocation=shop.checkpoint("counts")).awaitTermination()
+    found = sj.arrangement("counts")
+    assert rows_of(found.toDF()) == [(0, 2), (1, 1), (2, 1)]
+    assert rows_of(found.toDF(2)) == [(0, 1), (1, 1), (2, 1)]
+    # Without an operation, the old count of a customer would stay beside the new one.
+    added = sj.arrange(counts.drop("op"), "added", [["customer"]]).outputMode("update").trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException, match="does not support Update mode"):
+        added.start(checkpointLocation=shop.checkpoint("added")).awaitTermination()
+
+
+def test_an_aggregation_of_a_join_is_an_arrangement(shop: Shop) -> None:
+    for changes in ROUNDS:
+        play(shop, changes)
+        sums = joined().groupBy("id").agg(F.sum(F.expr("cents * _diff")).alias("cents"), F.sum("_diff").alias("lines"))
+        sums = sums.withColumn("op", F.expr("IF(lines = 0, 'delete', 'update')"))
+        writer = sj.arrange(sums, "sums", [["id"]], op="op").outputMode("update").trigger(availableNow=True)
+        writer.start(checkpointLocation=shop.checkpoint("sums")).awaitTermination()
+        expected: dict[int, tuple[int, int]] = {}
+        for _, order, _, cents in answer():
+            before = expected.get(order, (0, 0))
+            expected[order] = (before[0] + cents, before[1] + 1)
+        assert rows_of(sj.arrangement("sums").toDF()) == sorted((key, *value) for key, value in expected.items())
 
 
 def test_the_arrangements_of_a_folder_in_sql(shop: Shop) -> None:
@@ -394,6 +448,45 @@ def test_the_time_of_a_result_is_the_latest(shop: Shop) -> None:
     assert found == [(1, 9, 1)]
 
 
+def test_the_columns_of_a_result(shop: Shop) -> None:
+    play(shop, ROUNDS[0])
+
+    def columns(select: str | list[str] | None) -> list[str]:
+        on = "c.customer = o.customer"
+        return sj.delta_join({"c": sj.arrangement("customers"), "o": "orders"}, on, select).columns
+
+    everything = ["customer", "segment", "id", "customer", "day", "_diff"]
+    assert columns(None) == columns("*") == everything
+    assert columns("o.*") == ["id", "customer", "day", "_diff"]
+    assert columns(["o.id + 1 AS next", "upper(c.segment)"]) == ["next", "upper(segment)", "_diff"]
+    for own in ("o._diff", "o._version + 1 AS version"):
+        refused("STREAMJOIN_DELTA", partial(columns, own), "_diff")
+    on = "c.customer = o.customer AND c._version = o._version"
+    refused("STREAMJOIN_DELTA", lambda: sj.delta_join({"c": "customers", "o": "orders"}, on))
+    total: Counter[tuple[Any, ...]] = Counter()
+    df = sj.delta_join({"c": "customers", "o": "orders"}, "c.customer = o.customer", ["o.id + 1 AS next", "'x' AS x"])
+    shop.run(df, "values", lambda batch, _: adds_up(total, batch))
+    assert sorted(total.elements()) == [(11, "x"), (12, "x"), (13, "x")]
+
+
+def test_the_plan_of_a_batch(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    play(shop, ROUNDS[0])
+    query: StreamingQuery = (
+        joined().writeStream.format("noop").option("checkpointLocation", shop.checkpoint("plan")).start()
+    )
+    query.processAllAvailable()
+    play(shop, {"orders": [{"id": 10, "customer": 1, "day": 6, "op": "update"}]})
+    query.processAllAvailable()
+    capsys.readouterr()
+    query.explain()
+    steps = [line.lstrip("+-: *") for line in capsys.readouterr().out.splitlines()]
+    assert [step for step in steps if step.startswith(("LookUp", "Changes"))] == [
+        "LookUp l by (id), keeps nothing",
+        "LookUp c by (customer), keeps nothing",
+        "Changes of o",
+    ]
+
+
 def test_an_arrangement_with_itself(shop: Shop) -> None:
     rows: list[Values] = [{"id": 1, "boss": None}, {"id": 2, "boss": 1}, {"id": 3, "boss": 2}]
     total: Counter[tuple[Any, ...]] = Counter()
@@ -415,7 +508,10 @@ def test_what_cannot_be_arranged(shop: Shop) -> None:
         return lambda: sj.arrange(df, "orders", keys, **options)
 
     refused("STREAMJOIN_WRONG_ARGUMENT", arrange(keys=["id"]), 'keys=[["order_id"]')
-    refused("STREAMJOIN_WRONG_ARGUMENT", arrange(keys="id"))
+    for keys in ("id", None, 7, [[1]], [None]):
+        refused("STREAMJOIN_WRONG_ARGUMENT", arrange(keys=keys), "a list of columns")
+    refused("STREAMJOIN_WRONG_ARGUMENT", arrange(op=1), "op")
+    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange(stream, " ", [["id"]]), "name")
     refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange(stream, 7, [["id"]]), "name")  # type: ignore[arg-type]
     refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange("orders", "orders", [["id"]]))  # type: ignore[arg-type]
     refused("STREAMJOIN_NOT_A_STREAM", arrange(shop.spark.range(1)))
@@ -463,6 +559,7 @@ def test_what_cannot_be_read(shop: Shop) -> None:
     shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
     shop.arrange("orders", ORDERS, [["id"]], op="op")
     refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrangement(None))  # type: ignore[arg-type]
+    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrangement(""))
     refused("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("returns"), "returns")
     refused("STREAMJOIN_NO_ARRANGEMENT", lambda: shop.spark.read.format("streamjoin").load("returns"))
     refused("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.delta_join({"o": "orders", "r": "returns"}, "o.id = r.id"))
@@ -470,6 +567,7 @@ def test_what_cannot_be_read(shop: Shop) -> None:
     refused("STREAMJOIN_NO_VERSION", lambda: orders.toDF(1).collect(), "the newest is 0")
     refused("STREAMJOIN_OPTION", lambda: orders.toDF(-1).collect(), "version")
     refused("STREAMJOIN_OPTION", lambda: shop.spark.read.format("streamjoin").load())
+    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: orders.changes(max_rows_per_trigger=0), "max_rows_per_trigger")
     refused("STREAMJOIN_TABLE_FUNCTION", lambda: shop.spark.sql("SELECT * FROM sj_arrangements(1)"))
     shop.spark.conf.unset("spark.streamjoin.arrangements")
     refused("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", lambda: sj.arrangement("orders"))
@@ -491,6 +589,27 @@ def test_a_version_that_is_not_kept(shop: Shop) -> None:
     refused("STREAMJOIN_ARRANGEMENT_RETENTION", lambda: orders.toDF(1).collect(), "since version 2")
 
 
+def test_a_reader_that_stays_away_for_too_long(shop: Shop) -> None:
+    shop.feed("orders", {"id": 1, "customer": 7, "day": 0, "op": "insert"})
+    shop.arrange("orders", ORDERS, [["id"]], op="op")
+    orders = sj.arrangement("orders")
+    shop.run(orders.changes(), "reader", lambda batch, _: None)
+    settings = {"minVersionsToRetain": "1", "leaseAge": "1ms"}
+    for name, value in settings.items():
+        shop.spark.conf.set(f"spark.streamjoin.arrangements.{name}", value)
+    try:
+        for day in range(1, 5):
+            shop.feed("orders", {"id": 1, "customer": 7, "day": day, "op": "update"})
+        shop.arrange("orders", ORDERS, [["id"]], op="op")
+    finally:
+        for name in settings:
+            shop.spark.conf.unset(f"spark.streamjoin.arrangements.{name}")
+    assert orders.readers == []
+    read = partial(shop.run, orders.changes(), "reader", lambda batch, _: None)
+    refused("STREAMJOIN_ARRANGEMENT_RETENTION", read, "since version 3")
+    shop.run(orders.changes(), "from a new checkpoint", lambda batch, _: None)
+
+
 def test_a_damaged_arrangement(shop: Shop) -> None:
     shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
     shop.arrange("orders", ORDERS, [["id"]], op="op")
@@ -507,7 +626,16 @@ def test_what_cannot_be_joined(shop: Shop) -> None:
     def join(on: str, select: Any = "o.id", **inputs: str) -> Any:
         return lambda: sj.delta_join(inputs or {"c": "customers", "o": "orders"}, on, select)
 
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.delta_join(["customers", "orders"], "true"))  # type: ignore[arg-type]
+    wrong: list[tuple[Any, ...]] = [
+        (["customers", "orders"], "true"),
+        ({"c": 1, "o": "orders"}, "c.customer = o.customer"),
+        ({"c": "customers", "o": "orders"}, F.expr("c.customer = o.customer")),
+        ({"c": "customers", "o": "orders"}, "c.customer = o.customer", [F.col("o.id")]),
+        ({"c": "customers", "o": "orders"}, "c.customer = o.customer", F.col("o.id")),
+    ]
+    for arguments in wrong:
+        refused("STREAMJOIN_WRONG_ARGUMENT", partial(sj.delta_join, *arguments))
+    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: joined(max_versions_per_trigger=0), "max_versions_per_trigger")
     refused("STREAMJOIN_DELTA", join("o.id = 1", o="orders"), "not two inputs")
     refused("STREAMJOIN_DELTA_CONDITION", join("c.customer < o.customer"))
     refused("STREAMJOIN_DELTA_INDEX", join("o.day = l.cents", o="orders", l="lines"), "[cents]")

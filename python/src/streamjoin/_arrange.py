@@ -6,8 +6,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import checked_entry, expect, no_answer
+from streamjoin.jvm import checked_entry, expect, no_answer, wrong_argument
 
 
 def arrange(
@@ -57,17 +56,21 @@ def arrange(
         >>> query = writer.start(checkpointLocation="checkpoints/deliveries")
     """
     expect(DataFrame, df, "sj.arrange", "a DataFrame")
-    expect(str, name, "sj.arrange", "the name of an arrangement")
-    if isinstance(keys, str) or any(isinstance(key, str) for key in keys):
-        raise StreamJoinError(
-            "STREAMJOIN_WRONG_ARGUMENT",
-            call="sj.arrange",
-            wanted='a list of columns for each key, such as keys=[["order_id"], ["customer_id"]]',
-            found=f"keys={keys!r}",
-        )
+    if not isinstance(name, str) or not name.strip():
+        raise wrong_argument("sj.arrange", "the name or the path of an arrangement", name)
+    if not isinstance(keys, Sequence) or isinstance(keys, str) or not all(map(_is_key, keys)):
+        wanted = 'a list of columns for each key, such as keys=[["order_id"], ["customer_id"]]'
+        raise wrong_argument("sj.arrange", wanted, keys)
+    for argument, column in (("op", op), ("diff", diff), ("time", time)):
+        if not isinstance(column, str | None):
+            raise wrong_argument("sj.arrange", f"the name of a column as {argument}", column)
     found = checked_entry(df.sparkSession, "sj.arrange")
     try:
         arranged = found.arrange(df._jdf, name, [list(key) for key in keys], op, diff, time)
     except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
         raise no_answer() from error
     return DataFrame(arranged, df.sparkSession).writeStream.format("streamjoin").option("path", name)
+
+
+def _is_key(key: object) -> bool:
+    return isinstance(key, Sequence) and not isinstance(key, str) and all(isinstance(name, str) for name in key)

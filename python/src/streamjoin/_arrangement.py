@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
-from streamjoin.jvm import checked_entry, expect, is_connect
+from streamjoin.jvm import checked_entry, is_connect, limits, wrong_argument
 from streamjoin.sql import ask
 
 
@@ -95,11 +95,12 @@ class Arrangement:
             A streaming DataFrame with the columns of ``schema``, ``_version`` (BIGINT, in which a row came or went) and
             ``_diff`` (BIGINT, how many copies came, or went where it is negative).
         """
-        limits = {"maxVersionsPerTrigger": max_versions_per_trigger, "maxRowsPerTrigger": max_rows_per_trigger}
+        options = limits(
+            "changes", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
+        )
         reader = self._spark.readStream.format("streamjoin")
-        for name, limit in limits.items():
-            if limit is not None:
-                reader = reader.option(name, limit)
+        for name, limit in options.items():
+            reader = reader.option(name, limit)
         return reader.load(self.path)
 
     def _now(self) -> Row:
@@ -133,7 +134,8 @@ def arrangement(name: str, spark: SparkSession | None = None) -> Arrangement:
         >>> orders.changes().columns
         ['order_id', 'customer_id', 'total', '_version', '_diff']
     """
-    expect(str, name, "sj.arrangement", "the name or the path of an arrangement")
+    if not isinstance(name, str) or not name.strip():
+        raise wrong_argument("sj.arrangement", "the name or the path of an arrangement", name)
     session = spark or SparkSession.active()
     if not is_connect(session):
         checked_entry(session)
