@@ -279,7 +279,7 @@ def test_a_session_of_spark_connect() -> None:
     session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     refused(
         "STREAMJOIN_SPARK_CONNECT",
-        "sj.bounds and sj.late_rows work here",
+        "sj.late_rows and sj.arrangement work here",
         lambda: sj.check(session),
     )
 

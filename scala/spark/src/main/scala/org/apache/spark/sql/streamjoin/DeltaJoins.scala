@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.operators.delta.{DeltaInput, DeltaJoin, DeltaPath}
@@ -15,6 +15,11 @@ import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** Joins of arrangements that keep nothing of their own. */
 private[streamjoin] object DeltaJoins {
+
+  /** All columns, or those of an input. */
+  private val Star = """\s*(?:(\w+)\s*\.\s*)?\*\s*""".r
+
+  private def quoted(name: String): String = s"`${name.replace("`", "``")}`"
 
   /**
    * The changes of a join.
@@ -54,12 +59,15 @@ private[streamjoin] object DeltaJoins {
         .alias(alias)
     }
     val rows = streams.reduce(_ crossJoin _).where(on)
-    val selected =
-      if (select.nonEmpty) rows.selectExpr(select: _*)
-      else
-        rows.select(inputs.zip(streams).flatMap { case ((alias, _), stream) =>
-          stream.columns.dropRight(2).map(name => col(s"`$alias`.`${name.replace("`", "``")}`"))
-        }: _*)
+    val columns = inputs.zip(streams).map { case ((alias, _), stream) =>
+      // Behind them are the version and the number of copies, which are not columns of the rows.
+      alias -> stream.columns.dropRight(2).toSeq.map(name => col(s"${quoted(alias)}.${quoted(name)}"))
+    }
+    val selected = rows.select((if (select.isEmpty) Seq("*") else select).flatMap {
+      case Star(null) => columns.flatMap(_._2)
+      case Star(alias) if columns.exists(_._1 == alias) => columns.filter(_._1 == alias).flatMap(_._2)
+      case other => Seq(expr(other))
+    }: _*)
     val classic = selected.asInstanceOf[ClassicDataset[Row]]
     val join = of(classic.queryExecution.analyzed, inputs.map(_._1), isLeftOuter)
     // Says what is missing before anything starts.
@@ -96,6 +104,7 @@ private[streamjoin] object DeltaJoins {
         relation.output
       )
     }
+    checkHidden(inputs, conditions ++ select)
     val times = inputs.flatMap(_.time)
     val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
     val time = Option.when(hasTime)(Greatest(times))
@@ -117,6 +126,17 @@ private[streamjoin] object DeltaJoins {
         AttributeReference(DeltaJoin.Diff, LongType, nullable = false)(),
       leaves
     )
+  }
+
+  /** The result has its own number of copies, and no version. */
+  private def checkHidden(inputs: Seq[DeltaInput], expressions: Seq[Expression]): Unit = {
+    val hidden = AttributeSet(inputs.flatMap(input => Seq(input.version, input.diff)))
+    expressions.find(_.references.exists(hidden.contains)).foreach { expression =>
+      throw refused(
+        s"${expression.sql} asks for the version or the copies of an input",
+        "Leave it out: the result has its own _diff."
+      )
+    }
   }
 
   private def valueOf(column: NamedExpression): Expression = column match {

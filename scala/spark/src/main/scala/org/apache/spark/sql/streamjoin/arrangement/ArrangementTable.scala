@@ -13,6 +13,7 @@ import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
 import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.types.{LongType, StructType}
@@ -112,10 +113,17 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
   protected def scan(changes: Boolean): Scan =
     new ArrangementScan(ArrangementRef(options.root.toString, options.open().meta), options, changes)
 
-  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder =
-    new ArrangementWriteBuilder(options.root, info, manifest => written = Some(manifest))
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
+    val folder = options.open()
+    // In update mode the new row of a key comes without a word about the old one.
+    val hasOneRowByKey = folder.exists && folder.meta.input == InputKind.Changelog
+    if (hasOneRowByKey) new ArrangementWriteBuilder(options.root, info, report) with SupportsStreamingUpdateAsAppend
+    else new ArrangementWriteBuilder(options.root, info, report)
+  }
 
   @volatile private var written: Option[Manifest] = None
+
+  private def report(manifest: Manifest): Unit = written = Some(manifest)
 
   /** Of the query that maintains it. */
   override def metrics: JMap[String, String] = written

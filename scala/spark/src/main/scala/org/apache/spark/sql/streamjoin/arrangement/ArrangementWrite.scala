@@ -41,7 +41,7 @@ private[streamjoin] object TaskOutput {
 }
 
 /** The sink of a maintaining query: the tasks have written files, and a manifest makes them a version. */
-final private[streamjoin] class ArrangementWriteBuilder(
+private[streamjoin] class ArrangementWriteBuilder(
     root: Path,
     info: LogicalWriteInfo,
     report: Manifest => Unit
