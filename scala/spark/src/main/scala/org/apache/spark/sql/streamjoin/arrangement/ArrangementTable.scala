@@ -117,7 +117,8 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
     val folder = options.open()
     // In update mode the new row of a key comes without a word about the old one.
     val hasOneRowByKey = folder.exists && folder.meta.input == InputKind.Changelog
-    if (hasOneRowByKey) new ArrangementWriteBuilder(options.root, info, report) with SupportsStreamingUpdateAsAppend
+    if (hasOneRowByKey)
+      new ArrangementWriteBuilder(options.root, info, report) with SupportsStreamingUpdateAsAppend
     else new ArrangementWriteBuilder(options.root, info, report)
   }
 
