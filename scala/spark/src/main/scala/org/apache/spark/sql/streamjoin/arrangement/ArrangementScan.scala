@@ -157,12 +157,23 @@ final private[streamjoin] class ArrangementStream(
 
   override def stop(): Unit = ()
 
+  /** What the batch that is being planned will have loaded, by the operators that look up. */
+  @volatile var figures: Seq[ReaderFigures] = Nil
+
+  /** How many rows a version has, looked up once. */
+  private var rowsOf = (-1L, "0")
+
   override def metrics(latest: Optional[Offset]): JMap[String, String] = {
     val version = latest.map[Long](offset => Snapshot.of(offset).version).orElse(-1L)
-    Map(
+    if (version >= 0 && rowsOf._1 != version)
+      rowsOf =
+        (version, folder.manifestOf(version).flatMap(_.counts.get(Manifest.Rows)).fold("unknown")(_.toString))
+    val ofVersion = Map(
       "version" -> version.toString,
-      "versionsBehind" -> math.max(0L, newest - version).toString
-    ).asJava
+      "versionsBehind" -> math.max(0L, newest - version).toString,
+      "rows" -> rowsOf._2
+    )
+    (ofVersion ++ ReaderFigures.inProgress(figures)).asJava
   }
 
   override def toString: String = s"streamjoin ${arrangement.root}"

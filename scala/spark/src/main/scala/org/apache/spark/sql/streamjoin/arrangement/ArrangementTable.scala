@@ -2,11 +2,14 @@ package org.apache.spark.sql.streamjoin.arrangement
 
 import java.util.{EnumSet, Map => JMap, Set => JSet}
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.internal.SQLConf
@@ -91,7 +94,8 @@ private[streamjoin] object ArrangementOptions {
 private[streamjoin] class ArrangementTable(rows: StructType, val options: ArrangementOptions)
     extends Table
     with SupportsRead
-    with SupportsWrite {
+    with SupportsWrite
+    with ReportsSinkMetrics {
 
   override def name: String = s"streamjoin ${options.root.getName}"
 
@@ -113,9 +117,23 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
     val folder = options.open()
     // In update mode the new row of a key comes without a word about the old one.
     val hasOneRowByKey = folder.exists && folder.meta.input == InputKind.Changelog
-    if (hasOneRowByKey) new ArrangementWriteBuilder(options.root, info) with SupportsStreamingUpdateAsAppend
-    else new ArrangementWriteBuilder(options.root, info)
+    if (hasOneRowByKey)
+      new ArrangementWriteBuilder(options.root, info, report) with SupportsStreamingUpdateAsAppend
+    else new ArrangementWriteBuilder(options.root, info, report)
   }
+
+  @volatile private var written: Option[Manifest] = None
+
+  private def report(manifest: Manifest): Unit = written = Some(manifest)
+
+  /** Of the query that maintains it. */
+  override def metrics: JMap[String, String] = written
+    .fold(Map.empty[String, String]) { manifest =>
+      Map("version" -> manifest.version, "since" -> manifest.since).map { case (name, value) =>
+        name -> value.toString
+      } ++ manifest.counts.map { case (name, count) => name -> count.toString }
+    }
+    .asJava
 
   /** The same to read its changes in a stream. */
   def changes: ChangesTable = new ChangesTable(rows, options)

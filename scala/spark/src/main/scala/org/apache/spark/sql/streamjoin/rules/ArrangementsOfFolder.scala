@@ -72,7 +72,8 @@ final private[streamjoin] case class ReadArrangements(session: SparkSession) ext
       val roots = call.functionArgs match {
         case Seq() => inFolder(call)
         case Seq(Literal(name: UTF8String, _: StringType)) => Seq(ArrangementOptions.root(name.toString))
-        case _ => throw Function.refused("takes the name or the path of an arrangement, or nothing", call)
+        case _ =>
+          throw Function.refused("takes the name or the path of an arrangement, or nothing", call.origin)
       }
       val states = roots.map(root => ArrangementState.of(ArrangementOptions.open(root)))
       LocalRelation.fromExternalRows(DataTypeUtils.toAttributes(Schema), states.map(row))
@@ -80,7 +81,10 @@ final private[streamjoin] case class ReadArrangements(session: SparkSession) ext
 
   private def inFolder(call: UnresolvedTableValuedFunction): Seq[Path] = {
     val folder = SQLConf.get.getConf(StreamJoinConf.Arrangements).getOrElse {
-      throw Function.refused(s"lists the folder ${StreamJoinConf.Arrangements.key}, which is not set", call)
+      throw Function.refused(
+        s"lists the folder ${StreamJoinConf.Arrangements.key}, which is not set",
+        call.origin
+      )
     }
     ArrangementState.in(ArrangementOptions.open(new Path(folder)))
   }

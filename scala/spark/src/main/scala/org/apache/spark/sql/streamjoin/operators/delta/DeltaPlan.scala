@@ -33,11 +33,23 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
   def plan: SparkPlan = {
     val paths = DeltaPath.all(join)
     val unmatched = if (join.isLeftOuter) unmatchedRows(paths.head, paths.last) else Nil
-    paths.filter(isNeeded).map(planned) ++ unmatched match {
+    val plan = paths.filter(isNeeded).map(planned) ++ unmatched match {
       // No exchange and no task.
       case Seq() => LocalTableScanExec(join.output, Nil, None)
       case Seq(one) => consolidated(one)
       case several => consolidated(UnionExec(several))
+    }
+    report(plan)
+    plan
+  }
+
+  /** The streams tell of the look-ups in the progress. */
+  private def report(plan: SparkPlan): Unit = {
+    val readers = plan.collect { case reader: IndexReaderExec => reader }
+    inputs.indices.foreach { i =>
+      batches(i).stream.collect { case stream: ArrangementStream =>
+        stream.figures = readers.filter(_.access.input == inputs(i)).map(_.figures)
+      }
     }
   }
 

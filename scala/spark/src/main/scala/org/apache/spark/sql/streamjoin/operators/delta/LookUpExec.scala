@@ -65,6 +65,13 @@ sealed private[streamjoin] trait IndexReaderExec extends UnaryExecNode {
     "loadTimeMs" -> SQLMetrics.createMetric(sparkContext, "time to load the index")
   )
 
+  /** For the progress of the query. */
+  lazy val figures: ReaderFigures = {
+    val indexBytes = new IndexBytes
+    sparkContext.register(indexBytes)
+    ReaderFigures(longMetric("loadedRows"), longMetric("loadTimeMs"), indexBytes)
+  }
+
   /** Adaptive execution would double the time of a small batch. */
   override def logicalLink: Option[LogicalPlan] = None
 
@@ -83,8 +90,8 @@ sealed private[streamjoin] trait IndexReaderExec extends UnaryExecNode {
       conf.getConf(StreamJoinConf.ExecutorIndexMemory)
     )
     val hadoopConf = HadoopConf.of(session)
-    val (rows, loaded, loadTime) =
-      (longMetric("numOutputRows"), longMetric("loadedRows"), longMetric("loadTimeMs"))
+    val rows = longMetric("numOutputRows")
+    val ReaderFigures(loaded, loadTime, indexBytes) = figures
     val resultsOf = resultsOnExecutor
     LocalRows.place(child.execute()).mapPartitions { input =>
       val task = new LookUpTask(spec, hadoopConf.value.value)
@@ -92,6 +99,7 @@ sealed private[streamjoin] trait IndexReaderExec extends UnaryExecNode {
       TaskContext.get().addTaskCompletionListener[Unit] { _ =>
         loaded += task.load.rows
         loadTime += task.load.nanos / 1000000
+        indexBytes.add(task.registryBytes)
       }
       input.flatMap(result).map { row =>
         rows += 1
@@ -179,6 +187,8 @@ final private[delta] class LookUpTask(spec: LookUpSpec, hadoopConf: Configuratio
 
   val load = new LoadStats
   private val registry = IndexRegistry(spec.executorIndexMemory)
+
+  def registryBytes: Long = registry.bytes
 
   /** By partition: those that a row has asked for. */
   private val indexes = new Array[KeyIndex](spec.arrangement.meta.partitions)

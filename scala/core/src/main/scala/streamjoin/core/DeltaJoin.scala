@@ -1,0 +1,92 @@
+package streamjoin.core
+
+/** A collection as how many copies of each row it has; a row without copies is not in it. */
+final case class Copies[A](of: Map[A, Long] = Map.empty[A, Long]) {
+
+  def +(row: A, copies: Long): Copies[A] = {
+    val sum = of.getOrElse(row, 0L) + copies
+    Copies(if (sum == 0) of - row else of.updated(row, sum))
+  }
+
+  def ++(changes: Iterable[(A, Long)]): Copies[A] =
+    changes.foldLeft(this) { case (sum, (row, copies)) => sum + (row, copies) }
+}
+
+/**
+ * A part of a condition.
+ *
+ * @param inputs
+ *   whose rows decide it
+ * @param holds
+ *   given the row of each of them
+ */
+final case class DeltaCondition[A](inputs: Set[Int], holds: (Int => A) => Boolean)
+
+object DeltaCondition {
+
+  /** Two inputs agree in what a function takes from their rows; what is missing equals nothing. */
+  def equal[A](left: Int, right: Int)(key: (Int, A) => Option[Any]): DeltaCondition[A] =
+    DeltaCondition(
+      Set(left, right),
+      row => key(left, row(left)).exists(value => key(right, row(right)).contains(value))
+    )
+}
+
+/**
+ * The inner join of collections that change, a batch at a time, over plain maps.
+ *
+ * A row of the result has a row of each input, and as many copies as the product of theirs. With
+ * `A` before a batch and `A'` after it, what the batch changes is
+ * {{{
+ *   A' x B' x C'  -  A x B x C  =  (A' - A) x B x C  +  A' x (B' - B) x C  +  A' x B' x (C' - C)
+ * }}}
+ * The changes of an input meet those before it as they are after the batch, those behind it as they
+ * were before. Were all met as they are after it, two changes of one batch would meet twice; as they
+ * were before it, never.
+ *
+ * @param inputs
+ *   how many
+ */
+final class DeltaJoin[A](inputs: Int, conditions: Seq[DeltaCondition[A]]) {
+  require(inputs >= 1, "an input at least")
+  require(conditions.forall(_.inputs.forall(input => 0 <= input && input < inputs)), "inputs by number")
+
+  private var now = Vector.fill(inputs)(Copies[A]())
+
+  /** The inputs, as they are after the last batch. */
+  def collections: Seq[Copies[A]] = now
+
+  /**
+   * What a batch changes in the result; changes that cancel do not come out.
+   *
+   * @param changes
+   *   of each input
+   */
+  def onBatch(changes: Seq[Seq[(A, Long)]]): Copies[Vector[A]] = {
+    require(changes.size == inputs, s"changes of $inputs inputs, not of ${changes.size}")
+    val before = now
+    now = before.zip(changes).map { case (copies, change) => copies ++ change }
+    (0 until inputs).foldLeft(Copies[Vector[A]]()) { (sum, changed) =>
+      sum ++ join { input =>
+        if (input < changed) now(input)
+        else if (input == changed) Copies[A]() ++ changes(input)
+        else before(input)
+      }
+    }
+  }
+
+  /** The whole result, joined anew. */
+  def result: Copies[Vector[A]] = Copies[Vector[A]]() ++ join(now)
+
+  /** One input after the other; each condition as soon as it can be decided. */
+  private def join(collection: Int => Copies[A]): Seq[(Vector[A], Long)] =
+    (0 until inputs).foldLeft(Seq((Vector.empty[A], 1L))) { case (found, input) =>
+      val decided = conditions.filter(condition => condition.inputs.maxOption.getOrElse(0) == input)
+      for {
+        (rows, copies) <- found
+        (row, more) <- collection(input).of.toSeq
+        joined = rows :+ row
+        if decided.forall(_.holds(joined))
+      } yield (joined, copies * more)
+    }
+}
