@@ -401,6 +401,23 @@ def test_the_result_is_an_arrangement_again(shop: Shop) -> None:
         assert sorted(total.elements()) == sorted((row[1], "BUILDING") for row in answer())
 
 
+def test_a_left_join(shop: Shop) -> None:
+    on = "c.customer = o.customer AND o.day < 20"
+    total: Counter[tuple[Any, ...]] = Counter()
+    padded = 0
+    for changes in ROUNDS:
+        play(shop, changes)
+        df = sj.delta_join({"c": "customers", "o": "orders"}, on, ["c.customer", "o.id"], how="left")
+        shop.run(df, "left", lambda batch, _: adds_up(total, batch))
+        with duckdb.connect() as db:
+            for alias, name in (("c", "customers"), ("o", "orders")):
+                db.register(alias, sj.arrangement(name).toDF().toPandas())
+            expected = db.execute(f"SELECT c.customer, o.id FROM c LEFT JOIN o ON {on}").fetchall()
+        assert total == Counter(expected)
+        padded += (2, None) in expected
+    assert padded > 0
+
+
 def test_two_queries_and_a_restart(shop: Shop) -> None:
     totals: dict[str, Counter[tuple[Any, ...]]] = {"first": Counter(), "second": Counter()}
     for number, changes in enumerate(ROUNDS):
@@ -478,6 +495,8 @@ def test_the_plan_of_a_batch(shop: Shop, capsys: pytest.CaptureFixture[str]) -> 
     play(shop, {"orders": [{"id": 10, "customer": 1, "day": 6, "op": "update"}]})
     query.processAllAvailable()
     capsys.readouterr()
+    joined().explain()
+    assert capsys.readouterr().out.count("LookUp") == 6
     query.explain()
     steps = [line.lstrip("+-: *") for line in capsys.readouterr().out.splitlines()]
     assert [step for step in steps if step.startswith(("LookUp", "Changes"))] == [
@@ -638,6 +657,8 @@ def test_what_cannot_be_joined(shop: Shop) -> None:
     refused("STREAMJOIN_WRONG_ARGUMENT", lambda: joined(max_versions_per_trigger=0), "max_versions_per_trigger")
     refused("STREAMJOIN_DELTA", join("o.id = 1", o="orders"), "not two inputs")
     refused("STREAMJOIN_DELTA_CONDITION", join("c.customer < o.customer"))
+    refused("STREAMJOIN_JOIN_TYPE", lambda: joined(how="full"))
+    refused("STREAMJOIN_DELTA", lambda: joined(how="left"), "more than two inputs")
     refused("STREAMJOIN_DELTA_INDEX", join("o.day = l.cents", o="orders", l="lines"), "[cents]")
     refused("STREAMJOIN_DELTA", join("c.customer = o.customer AND rand() < 0.5"))
     refused("STREAMJOIN_DELTA", join("c.customer = o.customer", "count(*)"))

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
-import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
  * What the operators of a batch have loaded of an arrangement, for the progress of the query.
@@ -18,6 +19,16 @@ final private[streamjoin] case class ReaderFigures(
 
 /** Of the look-ups of one batch. */
 private[streamjoin] object ReaderFigures {
+  def of(context: SparkContext): ReaderFigures = {
+    val indexBytes = new IndexBytes
+    context.register(indexBytes)
+    ReaderFigures(
+      SQLMetrics.createMetric(context, "rows loaded into the index"),
+      SQLMetrics.createMetric(context, "time to load the index"),
+      indexBytes
+    )
+  }
+
   def inProgress(figures: Seq[ReaderFigures]): Map[String, String] =
     if (figures.isEmpty) Map.empty
     else

@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.read.streaming.{Offset, SparkDataStream}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.AggUtils
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
-import org.apache.spark.sql.streamjoin.arrangement.{ArrangementStream, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.{ArrangementStream, ReaderFigures, Snapshot}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.operators.PlannedBatch
 import org.apache.spark.sql.types.LongType
@@ -48,7 +48,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     val readers = plan.collect { case reader: IndexReaderExec => reader }
     inputs.indices.foreach { i =>
       batches(i).stream.collect { case stream: ArrangementStream =>
-        stream.figures = readers.filter(_.access.input == inputs(i)).map(_.figures)
+        stream.figures = readers.filter(_.access.input == inputs(i)).map(_.access.figures)
       }
     }
   }
@@ -105,7 +105,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
       at,
       versions.minOption.getOrElse(-1),
       versions.maxOption.getOrElse(-1)
-    )
+    )(ReaderFigures.of(session.sparkContext))
     (access, if (computed.isEmpty) plan else ProjectExec(plan.output ++ computed, plan))
   }
 

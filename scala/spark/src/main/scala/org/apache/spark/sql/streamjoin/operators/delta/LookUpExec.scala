@@ -27,6 +27,8 @@ import org.apache.spark.sql.streamjoin.operators.{IndexPlaces, LocalRows}
  *   the oldest version of the arrangement that the batch looks up anywhere
  * @param high
  *   the newest
+ * @param figures
+ *   for the progress of the query; Spark copies an operator before it runs, and all copies add to them
  */
 final private[streamjoin] case class IndexAccess(
     input: DeltaInput,
@@ -36,7 +38,7 @@ final private[streamjoin] case class IndexAccess(
     at: Snapshot,
     low: Long,
     high: Long
-) {
+)(val figures: ReaderFigures) {
   def meta: ArrangementMeta = input.arrangement.meta
 
   /** What a row of the arrangement is found as: it has no version of its own. */
@@ -61,16 +63,9 @@ sealed private[streamjoin] trait IndexReaderExec extends UnaryExecNode {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
-    "loadedRows" -> SQLMetrics.createMetric(sparkContext, "rows loaded into the index"),
-    "loadTimeMs" -> SQLMetrics.createMetric(sparkContext, "time to load the index")
+    "loadedRows" -> access.figures.loadedRows,
+    "loadTimeMs" -> access.figures.loadTimeMs
   )
-
-  /** For the progress of the query. */
-  lazy val figures: ReaderFigures = {
-    val indexBytes = new IndexBytes
-    sparkContext.register(indexBytes)
-    ReaderFigures(longMetric("loadedRows"), longMetric("loadTimeMs"), indexBytes)
-  }
 
   /** Adaptive execution would double the time of a small batch. */
   override def logicalLink: Option[LogicalPlan] = None
@@ -91,7 +86,7 @@ sealed private[streamjoin] trait IndexReaderExec extends UnaryExecNode {
     )
     val hadoopConf = HadoopConf.of(session)
     val rows = longMetric("numOutputRows")
-    val ReaderFigures(loaded, loadTime, indexBytes) = figures
+    val ReaderFigures(loaded, loadTime, indexBytes) = access.figures
     val resultsOf = resultsOnExecutor
     LocalRows.place(child.execute()).mapPartitions { input =>
       val task = new LookUpTask(spec, hadoopConf.value.value)
