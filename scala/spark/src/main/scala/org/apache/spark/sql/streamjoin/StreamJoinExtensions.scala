@@ -17,6 +17,9 @@ import org.apache.spark.sql.streamjoin.rules.{
 }
 import org.apache.spark.sql.streamjoin.sql.{
   AttachClauses,
+  CheckArrangedJoins,
+  JoinArrangements,
+  ReadArrangedStreams,
   ReadImposeOrder,
   ResolveClauses,
   ResolveImposeOrder,
@@ -39,6 +42,10 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // SQL: IMPOSE_ORDER, before Spark looks for a function of that name.
     extensions.injectHintResolutionRule(ReadImposeOrder(_))
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
+    // SQL: arrangements by their names, and their joins.
+    extensions.injectHintResolutionRule(ReadArrangedStreams(_))
+    extensions.injectResolutionRule(_ => JoinArrangements)
+    extensions.injectPostHocResolutionRule(_ => CheckArrangedJoins)
     // SQL: sj_bounds, sj_late_rows and sj_arrangements. The query of sj_bounds is analyzed first.
     extensions.injectHintResolutionRule(ReadBounds(_))
     extensions.injectHintResolutionRule(ReadLateRows(_))
