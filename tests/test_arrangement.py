@@ -450,8 +450,26 @@ def test_a_live_query(shop: Shop) -> None:
         play(shop, changes)
         query.processAllAvailable()
         assert sorted(total.elements()) == answer()
-    source = query.lastProgress.sources[0] if query.lastProgress else None
-    assert source is not None and source.metrics is not None and source.metrics["versionsBehind"] == "0"
+    metrics = [source.metrics or {} for progress in query.recentProgress for source in progress.sources]
+    assert metrics[-1]["versionsBehind"] == "0"
+    looked_up = [each for each in metrics if "loadedRows" in each]
+    assert looked_up and int(looked_up[-1]["executorIndexBytes"]) > 0
+    assert {"version", "rows", "loadTimeMs"} <= looked_up[-1].keys()
+
+
+def test_the_progress_of_a_maintaining_query(shop: Shop) -> None:
+    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "update"}, {"id": 2, "op": "delete"})
+    query = (
+        sj.arrange(shop.stream("orders", ORDERS), "orders", [["id"]], op="op")
+        .trigger(availableNow=True)
+        .start(checkpointLocation=shop.checkpoint("orders"))
+    )
+    query.awaitTermination()
+    (progress,) = (each for each in query.recentProgress if each.sink.metrics)
+    metrics = progress.sink.metrics
+    assert (metrics["version"], metrics["since"], metrics["rows"]) == ("0", "0", "1")
+    assert (metrics["updatesOfUnknownKeys"], metrics["deletesOfUnknownKeys"]) == ("1", "1")
+    assert int(metrics["changeBytes"]) > 0
 
 
 def test_the_time_of_a_result_is_the_latest(shop: Shop) -> None:

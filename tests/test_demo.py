@@ -40,7 +40,7 @@ def test_delta_join(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The same rows in query 3; rows that the query keeps: 0" in done.stdout
     assert "The same rows in furniture; rows that the query keeps: 0" in done.stdout
-    assert "A second join starts beside it" in done.stdout
+    assert "A second join has started beside it. Indexes:" in done.stdout
     assert "rows of lineitem (version)" in done.stdout, "no batch was shown"
     assert "LookUp o by (o_custkey), keeps nothing" in done.stdout
 

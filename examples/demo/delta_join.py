@@ -13,6 +13,7 @@ At the end the changes of both joins are added up, and compared with DuckDB's jo
 import argparse
 import contextlib
 import io
+import json
 import shutil
 import sys
 import time
@@ -66,7 +67,7 @@ def main() -> int:
         write(each, args, number)
         show_for(args.seconds, progress["query 3"])
         if number == args.rounds // 2:
-            progress["furniture"] = start_beside(spark, args, [*tables, progress["query 3"].query])
+            progress["furniture"] = start_beside(spark, args, tables, progress["query 3"])
     for query in (*tables, *(each.query for each in progress.values())):
         query.processAllAvailable()
     progress["query 3"].show()
@@ -121,6 +122,7 @@ def start(spark: SparkSession, args: argparse.Namespace, name: str) -> BatchProg
     columns = [
         Column("batch", 5, lambda batch: batch["batchId"]),
         *(changed(table) for table in TABLES),
+        Column("index MB", 8, lambda batch: f"{index_bytes(batch) / 1e6:.1f}"),
         Column("ms", 6, lambda batch: batch["durationMs"]["triggerExecution"]),
     ]
     return BatchProgress(writer.start(), columns)
@@ -152,16 +154,34 @@ def show_for(seconds: float, progress: BatchProgress) -> None:
     progress.show()
 
 
-def start_beside(spark: SparkSession, args: argparse.Namespace, running: list[StreamingQuery]) -> BatchProgress:
+def index_bytes(batch: Batch) -> int:
+    """Return how many bytes all indexes of the process took when a batch last looked something up."""
+    return max(int(source["metrics"].get("executorIndexBytes", 0)) for source in batch["sources"])
+
+
+def start_beside(
+    spark: SparkSession, args: argparse.Namespace, tables: list[StreamingQuery], first: BatchProgress
+) -> BatchProgress:
     """Start the second join once all others wait, and print the memory before and after."""
-    for query in running:
+    for query in (*tables, first.query):
         query.processAllAvailable()
     before = heap(spark)
     second = start(spark, args, "furniture")
     second.query.processAllAvailable()
     after = heap(spark)
-    print(f"A second join starts beside it: {before:,.1f} MB of heap before, {after:,.1f} MB after")
+    first.show()
+    indexes = [max(map(index_bytes, batches(each.query))) / 1e6 for each in (first, second)]
+    print(
+        f"A second join has started beside it. Indexes: {indexes[0]:.1f} MB before, {indexes[1]:.1f} MB after; "
+        f"the whole heap: {before:.1f} MB before, {after:.1f} MB after"
+    )
     return second
+
+
+def batches(query: StreamingQuery) -> list[Batch]:
+    """Return what the newest batches of a query have reported, without those that only waited."""
+    found: list[Batch] = [json.loads(progress.json) for progress in query.recentProgress]
+    return [batch for batch in found if "addBatch" in batch["durationMs"]][-3:]
 
 
 def heap(spark: SparkSession) -> float:
