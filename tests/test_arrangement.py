@@ -418,6 +418,95 @@ def test_a_left_join(shop: Shop) -> None:
     assert padded > 0
 
 
+# In SQL --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shop_of_two(shop: Shop) -> Shop:
+    shop.feed("customers", {"customer": 1, "segment": "A", "op": "i"}, {"customer": 2, "segment": "B", "op": "i"})
+    shop.feed("orders", {"id": 1, "customer": 1, "day": 5, "op": "i"}, {"id": 2, "customer": 9, "day": 5, "op": "i"})
+    shop.feed("orders", {"id": 2, "customer": 1, "day": 6, "op": "u"}, {"id": 3, "customer": 1, "day": 7, "op": "i"})
+    shop.arrange("customers", CUSTOMERS, [["customer"]], op="op")
+    shop.arrange("orders", ORDERS, [["id"], ["customer"]], op="op")
+    return shop
+
+
+@pytest.mark.parametrize(
+    ("select", "rows"),
+    [
+        ("c.segment, o.id FROM STREAM customers c JOIN STREAM orders AS o ON c.customer = o.customer", "A1 A2 A3"),
+        ("c.segment, o.id FROM STREAM customers c, STREAM orders o WHERE c.customer = o.customer AND day > 5", "A2 A3"),
+        (
+            "c.segment, o.id FROM STREAM customers c LEFT JOIN STREAM orders o ON c.customer = o.customer AND day > 6",
+            "A3 B",
+        ),
+        (
+            "a.id, b.id i FROM STREAM orders a JOIN STREAM orders b ON a.customer = b.customer AND a.id < b.id",
+            "12 13 23",
+        ),
+        (
+            "segment, i FROM (SELECT c.segment, o.id + 10 AS i, o.day FROM STREAM customers c JOIN STREAM orders o "
+            "ON c.customer = o.customer) WHERE day > 6 AND _diff > 0",
+            "A13",
+        ),
+    ],
+)
+def test_arrangements_are_joined_by_their_names(shop_of_two: Shop, select: str, rows: str) -> None:
+    query = shop_of_two.spark.sql(f"SELECT {select}")
+    found: Counter[str] = Counter()
+    shop_of_two.run(
+        query, "sql", lambda df, _: found.update("".join(str(v or "") for v in r[:2]) for r in df.collect())
+    )
+    assert sorted(found.elements()) == rows.split()
+
+
+def test_a_star_has_the_columns_of_the_rows(shop_of_two: Shop) -> None:
+    query = "SELECT * FROM STREAM customers JOIN STREAM orders ON customers.customer = orders.customer"
+    assert shop_of_two.spark.sql(query).columns == ["customer", "segment", "id", "customer", "day", "_diff"]
+    assert shop_of_two.spark.sql("SELECT * FROM STREAM customers").columns == [
+        "customer",
+        "segment",
+        "_version",
+        "_diff",
+    ]
+
+
+def test_a_view_of_the_name_goes_first(shop_of_two: Shop) -> None:
+    shop_of_two.stream("orders", ORDERS).createOrReplaceTempView("orders")
+    assert shop_of_two.spark.sql("SELECT * FROM STREAM orders").columns == ["id", "customer", "day", "op"]
+    shop_of_two.spark.catalog.dropTempView("orders")
+
+
+@pytest.mark.parametrize(
+    ("query", "condition", "text"),
+    [
+        ("SELECT id FROM STREAM customers JOIN STREAM orders USING (customer)", "STREAMJOIN_DELTA", "with ON"),
+        (
+            "SELECT count(*) FROM STREAM customers c JOIN STREAM orders o ON c.customer = o.customer",
+            "STREAMJOIN_DELTA",
+            "outer query",
+        ),
+        (
+            "SELECT o.id FROM STREAM customers c RIGHT JOIN STREAM orders o ON c.customer = o.customer",
+            "STREAMJOIN_DELTA",
+            "left outer join of two",
+        ),
+        (
+            "SELECT o.id FROM STREAM customers c JOIN STREAM orders o ON c.customer < o.customer",
+            "STREAMJOIN_DELTA_CONDITION",
+            "equalities",
+        ),
+        (
+            "SELECT o.id FROM STREAM customers c JOIN STREAM orders o ON c.segment = CAST(o.id AS STRING)",
+            "STREAMJOIN_DELTA_INDEX",
+            "[segment]",
+        ),
+    ],
+)
+def test_what_sql_cannot_join(shop_of_two: Shop, query: str, condition: str, text: str) -> None:
+    refused(condition, lambda: shop_of_two.spark.sql(query), text)
+
+
 def test_two_queries_and_a_restart(shop: Shop) -> None:
     totals: dict[str, Counter[tuple[Any, ...]]] = {"first": Counter(), "second": Counter()}
     for number, changes in enumerate(ROUNDS):

@@ -2,6 +2,9 @@ package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.streamjoin.operators.arrange.StartArrangement
 import org.apache.spark.sql.streamjoin.rules.{
+  CheckArrangedJoins,
+  JoinArrangements,
+  ReadArrangedStreams,
   AnswerBounds,
   CheckCheckpoint,
   PrepareStreamingQuery,
@@ -17,9 +20,6 @@ import org.apache.spark.sql.streamjoin.rules.{
 }
 import org.apache.spark.sql.streamjoin.sql.{
   AttachClauses,
-  CheckArrangedJoins,
-  JoinArrangements,
-  ReadArrangedStreams,
   ReadImposeOrder,
   ResolveClauses,
   ResolveImposeOrder,

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.streamjoin.sql
+package org.apache.spark.sql.streamjoin.rules
 
 import java.util.UUID
 
@@ -88,13 +88,13 @@ private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
  * @param named
  *   what the query calls an input, and its changes
  */
-final private[sql] case class ArrangedInputs(
+final private[rules] case class ArrangedInputs(
     named: Seq[(String, StreamingRelationV2)],
     conditions: Seq[Expression],
     joinTypes: Set[JoinType]
 )
 
-private[sql] object ArrangedInputs {
+private[rules] object ArrangedInputs {
 
   /** Where there are two at least. */
   def unapply(plan: LogicalPlan): Option[ArrangedInputs] = plan match {
