@@ -22,6 +22,7 @@ class PackagesSuite extends AnyFunSuite {
    */
   private val Beside = Map(
     "state" -> (Set("base"), "operators"),
+    "arrangement" -> (Set("base", "state"), "operators"),
     "files" -> (Set("base"), "rules"),
     "sql" -> (Set("base", "time", "plans", "analysis"), "rules")
   )

@@ -6,7 +6,7 @@ import scala.util.Try
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.hadoop.fs.{ChecksumException, FileSystem, Path}
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -86,6 +86,8 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       case damaged: com.fasterxml.jackson.core.JacksonException =>
         throw unreadable(path, damaged.getOriginalMessage)
       case _: NullPointerException => throw unreadable(path, "something is missing in it")
+      case wrong: IllegalArgumentException => throw unreadable(path, wrong.getMessage)
+      case _: ChecksumException => throw unreadable(path, "its checksum is wrong")
     }
   }
 

@@ -73,7 +73,10 @@ private[streamjoin] object ArrangementMeta {
         InputKind.of(node.get("input").asText),
         Option(node.get("time")).map(_.asText)
       )
-    catch { case _: NullPointerException => throw unreadable("something is missing in it") }
+    catch {
+      case _: NullPointerException => throw unreadable("something is missing in it")
+      case wrong: Exception => throw unreadable(wrong.getMessage)
+    }
   }
 }
 

@@ -66,6 +66,9 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
 
   def source: Option[String] = text(Source)
 
+  /** It was read by its name in SQL. */
+  def isByName: Boolean = options.getBoolean(ByName, false)
+
   def version: Option[Long] = number(VersionOption, 0)
   def maxVersions: Option[Long] = number(MaxVersions, 1)
   def maxRows: Option[Long] = number(MaxRows, 1)
@@ -76,6 +79,7 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
 private[streamjoin] object ArrangementOptions {
   val PathOption = "path"
   val VersionOption = "version"
+  val ByName = "streamjoin.byName"
   val Source = "streamjoin.source"
   val MaxVersions = "maxVersionsPerTrigger"
   val MaxRows = "maxRowsPerTrigger"

@@ -124,7 +124,11 @@ final private class ArrangementWrite(root: Path, queryId: UUID, report: Manifest
 
   /** Removes what no version since the oldest needs. The version is there whether it works or not. */
   private def clean(folder: ArrangementFolder, manifest: Manifest): Unit =
-    try manifest.bases.headOption.foreach(base => folder.removeBefore(base.manifest))
+    try
+      manifest.bases.headOption
+        .filter(_.version <= manifest.since)
+        // The manifest of the base's own version stays: that version can be read.
+        .foreach(base => folder.removeBefore(base.version))
     catch { case NonFatal(error) => logWarning(s"Old files of $root could not be removed", error) }
 
   /** Files without a manifest have no meaning, and one that names them may have been written. */

@@ -8,7 +8,7 @@ import scala.collection.mutable
 
 import com.github.luben.zstd.Zstd
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{ChecksumException, Path}
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -161,6 +161,8 @@ private[streamjoin] object BlockFiles {
     } catch {
       case _: FileNotFoundException => throw unreadable("it is not there")
       case _: java.io.EOFException => throw unreadable("it is cut")
+      // That of the file system.
+      case _: ChecksumException => throw unreadable("its checksum is wrong")
     }
     if (checksum(bytes) != block.checksum) throw unreadable("the checksum of a block is wrong")
     Zstd.decompress(bytes, block.rawBytes)

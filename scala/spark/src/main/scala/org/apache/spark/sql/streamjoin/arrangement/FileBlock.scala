@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
 import java.util.ArrayDeque
+import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -28,7 +29,13 @@ final private[streamjoin] class FileBlock(
     val present = synchronized(loaded)
     if (present != null) present
     else {
-      val read = BlockFiles.read(root, file, ref, hadoopConf)
+      val read =
+        try BlockFiles.read(root, file, ref, hadoopConf)
+        catch {
+          case error: Throwable =>
+            memory.countFailure(root)
+            throw error
+        }
       val isFirst = synchronized {
         val first = loaded == null && !released
         if (first) loaded = read
@@ -63,6 +70,13 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
 
   /** A block may have to be read again. */
   @volatile var hasUnloaded = false
+
+  private val failed = new ConcurrentHashMap[Path, Int]
+
+  /** How often a block of an arrangement could not be read: others may have gone as well. */
+  def failures(root: Path): Int = failed.getOrDefault(root, 0)
+
+  private[arrangement] def countFailure(root: Path): Unit = failed.merge(root, 1, (a, b) => a + b): Unit
 
   private[arrangement] def add(block: FileBlock): Unit = {
     synchronized(loaded.addLast(block))

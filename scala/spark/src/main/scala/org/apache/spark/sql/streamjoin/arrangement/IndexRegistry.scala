@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntimeException}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
 
 /** An arrangement, as a task knows it. */
@@ -57,19 +57,32 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   ): KeyIndex = {
     sweeper: Unit
     val key = SlotKey(arrangement.root, arrangement.meta.id, index, partition)
+    val root = new Path(arrangement.root)
     val slot = slots.computeIfAbsent(key, _ => new Slot)
     val found = slot.synchronized {
       slot.usedAt = System.nanoTime()
       if (slot.isDropped) None
-      else
+      else {
+        val failures = blockMemory.failures(root)
+        if (slot.failures != failures) {
+          slot.empty()
+          slot.failures = failures
+        }
         Some(slot.index.filter(_.covers(low, high)).getOrElse {
           val begun = System.nanoTime()
           val loaded =
-            new Loader(arrangement, index, partition, hadoopConf, stats).load(slot.index, low, high)
+            try new Loader(arrangement, index, partition, hadoopConf, stats).load(slot.index, low, high)
+            catch {
+              case error: Throwable =>
+                // It may have a part of a version.
+                slot.empty()
+                throw error
+            }
           slot.put(loaded)
           stats.nanos += System.nanoTime() - begun
           loaded
         })
+      }
     }
     // It was swept in between.
     found.getOrElse(get(arrangement, index, partition, low, high, hadoopConf, stats))
@@ -88,23 +101,37 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     private def manifest(version: Long) = manifests.get(arrangement, version, folder)
     private val rowKey = RowKey.of(meta, index)
 
-    def load(present: Option[KeyIndex], low: Long, high: Long): KeyIndex = {
-      val target = manifest(high)
-      if (low < target.since)
+    def load(present: Option[KeyIndex], low: Long, high: Long): KeyIndex =
+      try {
+        val target = manifest(high)
+        checkRetained(low, target)
+        present
+          .filter(known => known.oldest <= low && canGoOn(known, target))
+          .map { known =>
+            advance(known, high)
+            compacted(known, math.min(low, target.since))
+          }
+          .getOrElse {
+            // The bases that a manifest before the newest names may have gone.
+            val newest = manifest(math.max(high, folder.newest))
+            checkRetained(low, newest)
+            build(low, math.max(high, present.fold(high)(_.newest)), newest)
+          }
+      } catch {
+        // It may have gone because it is too old.
+        case error: StreamJoinRuntimeException if error.getCondition == "STREAMJOIN_ARRANGEMENT_UNREADABLE" =>
+          folder.manifestOf(folder.newest).foreach(checkRetained(low, _))
+          throw error
+      }
+
+    private def checkRetained(version: Long, target: Manifest): Unit =
+      if (version < target.since)
         throw StreamJoinErrors.runtime(
           "STREAMJOIN_ARRANGEMENT_RETENTION",
           "arrangement" -> arrangement.root,
-          "version" -> low.toString,
+          "version" -> version.toString,
           "since" -> target.since.toString
         )
-      present
-        .filter(known => known.oldest <= low && canGoOn(known, target))
-        .map { known =>
-          advance(known, high)
-          compacted(known, math.min(low, target.since))
-        }
-        .getOrElse(build(low, math.max(high, present.fold(high)(_.newest)), target))
-    }
 
     /** Blocks that may have to be read again are still there. */
     private def canGoOn(known: KeyIndex, target: Manifest): Boolean =
@@ -112,16 +139,16 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
 
     private def build(low: Long, high: Long, target: Manifest): KeyIndex = {
       stats.rebuilt = true
-      target.baseFor(low) match {
-        case Some(base) =>
-          val built = new KeyIndex(meta.schema.length, rowKey, base.version)
-          add(built, base.version, manifest(base.manifest).baseFiles)
-          advance(built, high)
-          built
-        case None =>
-          val built = new KeyIndex(meta.schema.length, rowKey, 0)
-          advance(built, high)
-          built
+      val base = target.baseFor(low)
+      val built = new KeyIndex(meta.schema.length, rowKey, base.fold(0L)(_.version))
+      try {
+        base.foreach(base => add(built, base.version, manifest(base.manifest).baseFiles))
+        advance(built, high)
+        built
+      } catch {
+        case error: Throwable =>
+          release(built, _ => true)
+          throw error
       }
     }
 
@@ -153,6 +180,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     var index: Option[KeyIndex] = None
     var usedAt = 0L
     var isDropped = false
+
+    /** Of reads of the arrangement's files, when the index was begun. */
+    var failures = 0
     private var counted = 0L
 
     def put(loaded: KeyIndex): Unit = {
@@ -165,10 +195,14 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       index = Some(loaded)
     }
 
-    def drop(): Unit = {
+    def empty(): Unit = {
       count(0)
       index.foreach(release(_, _ => true))
       index = None
+    }
+
+    def drop(): Unit = {
+      empty()
       isDropped = true
     }
 
@@ -177,9 +211,10 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       counted = bytes
     }
 
-    private def release(old: KeyIndex, which: FileBlock => Boolean): Unit =
-      blockMemory.release(old.usedBlocks.collect { case block: FileBlock if which(block) => block })
   }
+
+  private def release(old: KeyIndex, which: FileBlock => Boolean): Unit =
+    blockMemory.release(old.usedBlocks.collect { case block: FileBlock if which(block) => block })
 
   /** Drops what has not been used for a while; where memory is scarce, for a shorter while. */
   def sweep(

@@ -97,7 +97,8 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
       val other = new UnsafeRow(fields)
       var entry = heads(hash & (heads.length - 1)) - 1
       while (entry >= 0 && rest != 0) {
-        if (hashes(entry) == hash && to(entry) == Live && (copies(entry) < 0) != (rest < 0)) {
+        // What is missing of a row is in one entry, so that entries count such rows.
+        if (hashes(entry) == hash && to(entry) == Live && (copies(entry) < 0 || rest < 0)) {
           point(other, entry)
           if (other.equals(row)) rest = cancel(entry, rest, at)
         }
@@ -107,7 +108,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     if (rest != 0) append(number, offset, hash, rest, at)
   }
 
-  /** An entry gives what it can of a number of copies of the other sign; returns what is left of it. */
+  /** An entry gives what it can of a number of copies, or takes them in; returns what is left of it. */
   private def cancel(entry: Int, rest: Int, at: Int): Int = {
     val sum = copies(entry) + rest
     to(entry) = at

@@ -22,6 +22,8 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) {
     folder.fs.mkdirs(own)
     val file = new Path(own, version.toString)
     if (!folder.fs.exists(file)) folder.fs.create(file, false).close()
+    // Nothing has come, but the reader has.
+    else folder.fs.setTimes(file, System.currentTimeMillis(), -1)
     folder.numbersIn(own).filter(_ < version).foreach { older =>
       folder.fs.delete(new Path(own, older.toString), false)
     }
@@ -34,12 +36,14 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) {
     try
       folder.fs.listStatus(readers).toSeq.flatMap { reader =>
         val own = reader.getPath
-        // Two while it is renewed.
-        folder.numbersIn(own).headOption.flatMap { version =>
-          try {
-            val status = folder.fs.getFileStatus(new Path(own, version.toString))
-            Some(Lease(own.getName, version, status.getModificationTime))
-          } catch { case _: FileNotFoundException => None }
+        // Two while it is renewed: the older one counts, and that it is being renewed.
+        val versions = folder.numbersIn(own)
+        val times = versions.flatMap { version =>
+          try Some(folder.fs.getFileStatus(new Path(own, version.toString)).getModificationTime)
+          catch { case _: FileNotFoundException => None }
+        }
+        versions.headOption.zip(times.maxOption).map { case (version, time) =>
+          Lease(own.getName, version, time)
         }
       }
     catch { case _: FileNotFoundException => Nil }

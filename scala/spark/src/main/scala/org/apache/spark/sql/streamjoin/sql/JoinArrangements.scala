@@ -29,6 +29,7 @@ final private[streamjoin] case class ReadArrangedStreams(session: SparkSession) 
             .format("streamjoin")
             .options(options.asCaseSensitiveMap.asScala)
             .option(ArrangementOptions.Source, UUID.randomUUID().toString)
+            .option(ArrangementOptions.ByName, true)
             .load(name)
           val alias = SubqueryAlias(name, changes.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed)
           alias.copyTagsFrom(relation)
@@ -136,7 +137,7 @@ private[sql] object ArrangedInputs {
     def unapply(plan: LogicalPlan): Option[StreamingRelationV2] = plan match {
       case relation: StreamingRelationV2 =>
         relation.table match {
-          case table: ChangesTable if table.options.source.isDefined => Some(relation)
+          case table: ChangesTable if table.options.isByName => Some(relation)
           case _ => None
         }
       case _ => None

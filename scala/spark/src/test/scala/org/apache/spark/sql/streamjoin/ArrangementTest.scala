@@ -1,0 +1,162 @@
+package org.apache.spark.sql.streamjoin
+
+import java.nio.file.{Files, Path}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
+
+/** Queries that maintain arrangements, and queries that read them; each stands still until it is asked. */
+private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite =>
+  import ArrangementTest._
+
+  protected def maintainer(
+      schema: String,
+      keys: Seq[Seq[String]],
+      op: Option[String] = None,
+      diff: Option[String] = None,
+      time: Option[String] = None,
+      root: String = newFolder("arrangement")
+  ): Maintainer =
+    new Maintainer(spark, schema, root, newFolder())(Arrangements.arrange(_, root, keys, op, diff, time))
+
+  protected def deltaJoin(
+      inputs: Seq[(String, Maintainer)],
+      on: String,
+      select: Seq[String] = Nil,
+      options: Map[String, String] = Map.empty
+  ): Reader = new Reader(newFolder())(
+    DeltaJoins.of(spark, inputs.map { case (name, input) => name -> input.root }, on, select, options)
+  )
+
+  /** Forgets all indexes of this process. */
+  protected def forgetIndexes(): Unit = IndexRegistry(None).clear()
+
+  /** The rows at a version, or at the newest. */
+  protected def rowsOf(root: String, version: Option[Long] = None): Seq[String] =
+    version
+      .foldLeft(spark.read.format("streamjoin"))((reader, version) => reader.option("version", version))
+      .load(root)
+      .collect()
+      .map(JoinTest.text)
+      .toSeq
+      .sorted
+}
+
+private[streamjoin] object ArrangementTest {
+
+  /** As if the last batch had not been committed. */
+  def forgetCommit(checkpoint: String): Long = {
+    val commits = Path.of(checkpoint, "commits")
+    val listed = Files.list(commits)
+    val last =
+      try listed.iterator().asScala.flatMap(_.getFileName.toString.toLongOption).max
+      finally listed.close()
+    Files.delete(commits.resolve(last.toString))
+    Files.deleteIfExists(commits.resolve(s".$last.crc"))
+    last
+  }
+
+  abstract class Job(val checkpoint: String) {
+    private var query: Option[StreamingQuery] = None
+    protected def begin(): StreamingQuery
+
+    def start(): this.type = {
+      query = Some(begin())
+      this
+    }
+
+    def running: StreamingQuery = query.getOrElse(throw new IllegalStateException("not started"))
+    def settle(): Unit = running.processAllAvailable()
+
+    def stop(): Unit = {
+      query.foreach(_.stop())
+      query = None
+    }
+
+    def restart(): Unit = {
+      stop()
+      start(): Unit
+    }
+
+    /** Does the last batch again. */
+    def replay(): Unit = {
+      stop()
+      forgetCommit(checkpoint)
+      start()
+      settle()
+    }
+  }
+
+  final class Maintainer(
+      spark: ClassicSession,
+      schema: String,
+      val root: String,
+      checkpoint: String
+  )(arranged: DataFrame => DataFrame)
+      extends Job(checkpoint) {
+    private val fields = StructType.fromDDL(schema)
+    val stream: MemoryStream[Row] = MemoryStream[Row](Encoders.row(fields), spark)
+
+    override protected def begin(): StreamingQuery = arranged(stream.toDF()).writeStream
+      .format("streamjoin")
+      .option("path", root)
+      .option("checkpointLocation", checkpoint)
+      .start()
+
+    def folder: ArrangementFolder = ArrangementOptions.open(ArrangementOptions.root(root))
+
+    /** One version. */
+    def feed(rows: Row*): Unit = {
+      stream.addData(rows)
+      settle()
+    }
+  }
+
+  /** A row that came or went in a batch; the number of copies is its last column. */
+  final class Reader(checkpoint: String)(frame: => DataFrame) extends Job(checkpoint) {
+
+    /** By batch, what each attempt at it gave. */
+    val batches: mutable.SortedMap[Long, Seq[Seq[Row]]] = mutable.SortedMap.empty
+
+    override protected def begin(): StreamingQuery = frame.writeStream
+      .foreachBatch { (df: DataFrame, id: Long) =>
+        val rows = df.collect().toSeq
+        batches.synchronized(batches(id) = batches.getOrElse(id, Nil) :+ rows)
+      }
+      .option("checkpointLocation", checkpoint)
+      .start()
+
+    /** All rows up to a batch, by their text, with their copies. */
+    def sum(until: Long = Long.MaxValue): Map[String, Long] = batches.synchronized {
+      val rows = batches.takeWhile(_._1 <= until).toSeq.flatMap { case (id, attempts) =>
+        val texts = attempts.map(_.map(JoinTest.text).sorted)
+        assert(texts.distinct.size == 1, s"batch $id gave other rows when it was done again: $texts")
+        val sums = attempts.head.groupBy(row => JoinTest.text(Row.fromSeq(row.toSeq.init)))
+        assert(sums.forall(_._2.size == 1), s"batch $id has a row twice")
+        attempts.head
+      }
+      rows
+        .groupMapReduce(row => JoinTest.text(Row.fromSeq(row.toSeq.init)))(row => row.getLong(row.size - 1))(
+          _ + _
+        )
+        .filter(_._2 != 0)
+    }
+
+    /** The versions that a batch had seen in the end, by input; none where one is taken in slices. */
+    def versions(batch: Long, inputs: Int): Option[Seq[Long]] = {
+      val lines = Files.readAllLines(Path.of(checkpoint, "offsets", batch.toString)).asScala.drop(2).toSeq
+      assert(lines.size == inputs, lines)
+      val seen = lines.map(line => if (line == "-") Snapshot.Nothing else Snapshot.fromJson(line))
+      Option.when(seen.forall(_.slices.isEmpty))(seen.map(_.version))
+    }
+  }
+}

@@ -1,0 +1,185 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path => NioPath}
+import java.util.UUID
+
+import scala.util.Random
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import com.github.luben.zstd.Zstd
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** A row of the tests of an index. */
+final case class Item(key: Option[Int], name: String, value: Long)
+
+object Item {
+  val Schema: StructType =
+    new StructType().add("key", IntegerType).add("name", StringType).add("value", LongType)
+  private val toUnsafe = ThreadLocal.withInitial(() => UnsafeProjection.create(Schema))
+
+  def row(item: Item): UnsafeRow =
+    toUnsafe.get
+      .apply(
+        InternalRow(item.key.map(Int.box).orNull[Any], UTF8String.fromString(item.name), item.value)
+      )
+      .copy()
+
+  def of(row: UnsafeRow): Item =
+    Item(Option.when(!row.isNullAt(0))(row.getInt(0)), row.getUTF8String(1).toString, row.getLong(2))
+
+  def random(random: Random, keys: Int): Item = Item(
+    Option.when(random.nextInt(8) > 0)(random.nextInt(keys)),
+    "n" * random.nextInt(3),
+    random.nextInt(3).toLong
+  )
+}
+
+/** How many copies of each row there are: a plain model of a collection. */
+object Model {
+  type Collection = Map[Item, Long]
+
+  def plus(collection: Collection, changes: Seq[(Item, Int)]): Collection =
+    changes
+      .foldLeft(collection) { case (sum, (item, copies)) =>
+        sum.updated(item, sum.getOrElse(item, 0L) + copies)
+      }
+      .filter(_._2 != 0)
+
+  /** Rows that are there go, and others come; sometimes more go than are there. */
+  def changes(random: Random, collection: Collection, keys: Int, most: Int): Seq[(Item, Int)] = {
+    val present = collection.keys.toIndexedSeq
+    Seq.fill(random.nextInt(most + 1)) {
+      random.nextInt(10) match {
+        case 0 => Item.random(random, keys) -> -(1 + random.nextInt(2))
+        case n if n < 5 && present.nonEmpty =>
+          val item = present(random.nextInt(present.size))
+          item -> -math.max(1, collection(item).toInt)
+        case n if n < 7 && present.nonEmpty => present(random.nextInt(present.size)) -> 1
+        case _ => Item.random(random, keys) -> (1 + random.nextInt(2))
+      }
+    }
+  }
+
+  def sum(rows: Iterator[(Item, Int)]): Collection =
+    rows.foldLeft(Map.empty[Item, Long]) { case (sum, (item, copies)) =>
+      sum.updated(item, sum.getOrElse(item, 0L) + copies)
+    }
+}
+
+/** A block that is in memory. */
+final class MemoryBlock(val bytes: Array[Byte]) extends LoadedBlock
+
+object MemoryBlock {
+  def of(changes: Seq[(Item, Int)]): (LoadedBlock, Int) = {
+    val builder = new BlockBuilder
+    changes.foreach { case (item, copies) => builder.add(Item.row(item), copies) }
+    (new MemoryBlock(Zstd.decompress(builder.compressed, builder.size)), builder.size)
+  }
+}
+
+/**
+ * The folder of an arrangement, written without a query: what a test says is in it. By `key`, and
+ * by `name` and `value`.
+ */
+final class ArrangementFiles(val conf: Configuration = new Configuration()) {
+  val folder: NioPath = Files.createTempDirectory("arrangement-")
+  val root = new Path(folder.toUri)
+  val keys: Seq[Seq[String]] = Seq(Seq("key"), Seq("name", "value"))
+  val partitions = 2
+  val meta: ArrangementMeta =
+    ArrangementMeta(UUID.randomUUID(), Item.Schema, keys, partitions, InputKind.Updates, None)
+  val ref: ArrangementRef = ArrangementRef(root.toString, meta)
+  val query: UUID = UUID.randomUUID()
+  private val mapper = new ObjectMapper()
+
+  def files: ArrangementFolder = new ArrangementFolder(root, conf)
+  write("meta.json", new String(meta.toJson, UTF_8))
+
+  /** By version. */
+  var collections: Vector[Model.Collection] = Vector.empty
+  private var bases = Seq.empty[BaseRef]
+
+  def newest: Long = collections.size - 1L
+
+  private val rowKeys = keys.indices.map { index =>
+    ThreadLocal.withInitial(() => new RowKey(meta.schema, meta.keyOrdinals(index), partitions))
+  }
+
+  /** Of the calling thread. */
+  def rowKey(index: Int): RowKey = rowKeys(index).get
+
+  private def write(folder: String, rows: Seq[(Item, Int)]): Seq[BlockFile] = {
+    // Two tasks, each with blocks for all partitions.
+    val writers = Seq.tabulate(2)(new BlockFileWriter(root, folder, _, conf))
+    for (index <- keys.indices) {
+      val key = rowKey(index)
+      rows.zipWithIndex.foreach { case ((item, copies), at) =>
+        val row = Item.row(item)
+        writers(at % 2).add(index, key.partition(row), row, copies)
+      }
+    }
+    writers.flatMap(_.commit())
+  }
+
+  /** A version, and if wanted a base of the one before. */
+  def add(changes: Seq[(Item, Int)], base: Boolean = false, since: Long = 0): Unit = {
+    val version = newest + 1
+    val before = collections.lastOption.getOrElse(Map.empty[Item, Long])
+    val baseFiles =
+      if (base) write(s"bases/$version", before.toSeq.map { case (item, copies) => item -> copies.toInt })
+      else Nil
+    if (base) bases :+= BaseRef(version - 1, version)
+    collections :+= Model.plus(before, changes)
+    put(
+      Manifest(version, query, 0L, since, bases, write(s"changes/$version", changes), baseFiles, Map.empty)
+    )
+  }
+
+  def put(manifest: Manifest): Unit = {
+    val node = mapper.createObjectNode().put("version", ArrangementMeta.Format)
+    Manifest.toJson(manifest, node)
+    write(s"versions/${manifest.version}", mapper.writeValueAsString(node))
+  }
+
+  /** Any text into a file. */
+  def write(file: String, text: String): Unit = {
+    val path = folder.resolve(file)
+    Files.createDirectories(path.getParent)
+    Files.writeString(path, text)
+    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
+  }
+
+  /** The rows of a version, from an index that a registry gives; what all partitions have together. */
+  def rows(
+      registry: IndexRegistry,
+      version: Long,
+      index: Int = 0,
+      low: Option[Long] = None,
+      stats: LoadStats = new LoadStats
+  ): Model.Collection =
+    Model.sum((0 until partitions).iterator.flatMap { partition =>
+      registry
+        .get(ref, index, partition, low.getOrElse(version), version, conf, stats)
+        .rowsOf(version)
+        .map { case (row, copies) => Item.of(row) -> copies }
+    })
+
+  /** The rows of a key, by the first index. */
+  def find(index: KeyIndex, key: Option[Int], version: Long): Model.Collection = {
+    val own = rowKey(0)
+    val probe = new Probe(Item.Schema.length, rowKey(0))
+    val row = Item.row(Item(key, "", 0))
+    index.find(own.of(row).copy(), own.hash(row), version, probe)
+    Model.sum(Iterator.range(0, probe.size).map(i => Item.of(probe.row(i)) -> probe.copies(i)))
+  }
+
+  def delete(): Unit = JavaUtils.deleteRecursively(folder.toFile)
+}
