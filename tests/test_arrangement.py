@@ -401,6 +401,20 @@ def test_the_result_is_an_arrangement_again(shop: Shop) -> None:
         assert sorted(total.elements()) == sorted((row[1], "BUILDING") for row in answer())
 
 
+def test_the_join_in_sql(shop: Shop) -> None:
+    total: Counter[tuple[Any, ...]] = Counter()
+    for changes in ROUNDS:
+        play(shop, changes)
+        df = shop.spark.sql(f"""
+            SELECT {", ".join(JOINED)} FROM STREAM customers AS c, STREAM orders AS o, STREAM lines AS l
+            WHERE {CONDITION}""")
+        assert df.isStreaming and df.columns == ["customer", "id", "line", "cents", "_diff"]
+        shop.run(df, "sql", lambda batch, _: adds_up(total, batch))
+        assert sorted(total.elements()) == answer()
+    one = shop.spark.sql("SELECT * FROM STREAM orders")
+    assert one.isStreaming and one.columns == ["id", "customer", "day", "_version", "_diff"]
+
+
 def test_a_left_join(shop: Shop) -> None:
     on = "c.customer = o.customer AND o.day < 20"
     total: Counter[tuple[Any, ...]] = Counter()

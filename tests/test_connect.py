@@ -109,6 +109,12 @@ writer.option("checkpointLocation", FOLDER + "/reader").start().awaitTermination
 print(sorted(tuple(row) for row in spark.table("changes").collect()))
 ((reader,),) = [row.readers for row in spark.sql(f"SELECT * FROM sj_arrangements('{orders.path}')").collect()]
 print(reader.version, reader.versions_behind, [each.version for each in orders.readers])
+
+spark.conf.set("spark.streamjoin.arrangements", FOLDER + "/arrangements")
+pairs = spark.sql("SELECT a.id, b.t FROM STREAM orders AS a JOIN STREAM orders AS b ON a.id = b.id WHERE a.id > 0")
+writer = pairs.writeStream.format("memory").queryName("pairs").trigger(availableNow=True)
+writer.option("checkpointLocation", FOLDER + "/pairs").start().awaitTermination()
+print(sorted((row.id, row._diff) for row in spark.table("pairs").collect()))
 """
     folder = tmp_path / "streams"
     classic = """
@@ -132,4 +138,5 @@ spark.stop()
         "[0, 1] [0, 1, 2]",
         "[(0, 2, 1), (1, 2, 1), (2, 2, 1)]",
         "2 0 [2]",
+        "[(1, 1), (2, 1)]",
     ]

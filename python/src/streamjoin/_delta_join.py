@@ -24,7 +24,8 @@ def delta_join(
     """Join arrangements, inserts, updates and deletes included, as a stream of changes of the result.
 
     What changes in one input looks up the others by their indexes, one after the other. The query keeps no row: the
-    indexes are those of the arrangements, and all queries share them. EXPLAIN of a batch shows the ways.
+    indexes are those of the arrangements, and all queries share them. EXPLAIN of a batch shows the ways. In SQL, over
+    Spark Connect too: ``SELECT ... FROM STREAM customers AS c JOIN STREAM orders AS o ON ...``.
 
     Args:
         inputs: What the condition calls each arrangement, and the arrangement, its name or its path:
