@@ -5,6 +5,7 @@ import java.util.UUID
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.streamjoin.arrangement._
@@ -70,12 +71,14 @@ private[streamjoin] object DeltaJoins {
     }
     (conditions ++ select).foreach { expression =>
       if (
-        !expression.deterministic || expression.exists(_.isInstanceOf[PlanExpression[_]]) || expression
-          .exists(_.isInstanceOf[PythonUDF])
+        !expression.deterministic ||
+        // What a row passes when it comes, it may not when it goes.
+        expression.containsPattern(CURRENT_LIKE) ||
+        expression.exists(part => part.isInstanceOf[PlanExpression[_]] || part.isInstanceOf[PythonUDF])
       )
         throw refused(
           s"${expression.sql} is not a plain expression",
-          "A random value, a subquery or a Python function belongs into a query above the join."
+          "A random value, the current time, a subquery or a Python function belongs into a query above the join."
         )
     }
     val leaves = analyzed.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
@@ -90,6 +93,20 @@ private[streamjoin] object DeltaJoins {
     }
     val times = inputs.flatMap(_.time)
     val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
+    val own = AttributeSet(inputs.flatMap(input => Seq(input.version, input.diff)))
+    (conditions ++ select).find(!_.references.intersect(own).isEmpty).foreach { expression =>
+      throw refused(
+        s"${expression.sql} asks for a version or a number of copies",
+        "Those of the result come with it."
+      )
+    }
+    val reserved = DeltaJoin.Diff +: Option.when(hasTime)(DeltaJoin.Time).toSeq
+    select.map(_.name).find(reserved.contains).foreach { name =>
+      throw refused(
+        s"a column of the result has the name $name",
+        "It is that of a column that comes with it."
+      )
+    }
     DeltaJoin(
       inputs,
       conditions,
