@@ -257,7 +257,7 @@ final private[streamjoin] class ChangeReader(
 
   private def changesOf(partition: Int, version: Long): Iterator[Change] =
     for {
-      file <- folder.manifest(version).changes.iterator
+      file <- manifest(version).changes.iterator
       block <- file.blocks.iterator
       if block.index == 0 && block.partition == partition
       bytes = BlockFiles.read(root, file.path, block, hadoopConf)
@@ -267,6 +267,14 @@ final private[streamjoin] class ChangeReader(
       Block.point(row, bytes, at)
       Change(row, version, Block.copies(bytes, at).toLong)
     }
+
+  private def manifest(version: Long): Manifest = folder.manifestOf(version).getOrElse {
+    // It may have gone because it is too old.
+    folder.manifestOf(folder.newest).foreach { newest =>
+      ReadPartition.checkRetained(arrangement, version - 1, newest.since)
+    }
+    folder.manifest(version)
+  }
 
   private def positions(bytes: Array[Byte]): Iterator[Int] =
     Iterator.iterate(0)(Block.next(bytes, _)).takeWhile(_ < bytes.length)

@@ -4,6 +4,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.arrangement.InputKind
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.types._
 
 /**
  * A step of a path.
@@ -98,8 +99,13 @@ private[streamjoin] object DeltaPath {
         .map { probe =>
           val typed =
             if (probe.dataType == column.dataType) probe
+<<<<<<< HEAD
             else Cast(probe, column.dataType, None, EvalMode.TRY)
           KeyPart(typed, nullSafe)
+=======
+            else Cast(probe, column.dataType, zoneOf(key), EvalMode.TRY)
+          KeyPart(RowKey.normalized(typed), nullSafe)
+>>>>>>> arr-tests
         }
     conditions.iterator
       .flatMap {
@@ -116,9 +122,20 @@ private[streamjoin] object DeltaPath {
   private def isColumn(expression: Expression, column: Attribute): Boolean = expression match {
     case attribute: Attribute => attribute.exprId == column.exprId
     case KnownNotNull(child) => isColumn(child, column)
-    case cast: Cast => Cast.canUpCast(cast.child.dataType, cast.dataType) && isColumn(cast.child, column)
+    case cast: Cast => isOneToOne(cast.child.dataType, cast.dataType) && isColumn(cast.child, column)
     case _ => false
   }
+
+  /** Of a value that was cast there is one that it can have been, so that it can be looked up. */
+  private def isOneToOne(from: DataType, to: DataType): Boolean = (from, to) match {
+    case (LongType, FloatType | DoubleType) | (IntegerType, FloatType) => false
+    // An hour that comes twice.
+    case (TimestampType, _: StringType) => false
+    case _ => Cast.canUpCast(from, to)
+  }
+
+  private def zoneOf(key: Expression): Option[String] =
+    key.collectFirst { case cast: Cast if cast.timeZoneId.isDefined => cast.timeZoneId }.flatten
 
   private def unreachable(
       join: DeltaJoin,

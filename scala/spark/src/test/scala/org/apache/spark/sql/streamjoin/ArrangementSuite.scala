@@ -1,0 +1,369 @@
+package org.apache.spark.sql.streamjoin
+
+import java.io.IOException
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+import scala.util.{Random, Try}
+
+import org.apache.hadoop.fs.{FSDataInputStream, FSDataOutputStream, LocalFileSystem, Path => HadoopPath}
+import org.apache.hadoop.util.Progressable
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.{Encoders, Row}
+
+/** What an arrangement keeps and for how long, and what is refused, by name. */
+class ArrangementSuite extends AnyFunSuite with ArrangementTest {
+  import ArrangementTest._
+
+  private val schema = "id INT, k INT, op STRING"
+  private def orders(keys: Seq[Seq[String]] = Seq(Seq("id"), Seq("k")), root: String = newFolder("a")) =
+    maintainer(schema, keys, op = Some("op"), root = root)
+
+  private def refused(condition: String)(body: => Any): String = {
+    val error = intercept[Exception](body: Unit)
+    assert(SparkTest.errorClass(error).contains(condition), SparkTest.messages(error).mkString("\n"))
+    SparkTest.messages(error).mkString("\n")
+  }
+
+  private def during[T](jobs: Job*)(body: => T): T =
+    try {
+      jobs.foreach(_.start())
+      body
+    } finally jobs.foreach(_.stop())
+
+  private def numbers(folder: String, of: String): Seq[Long] = {
+    val path = Path.of(folder, of)
+    if (!Files.exists(path)) Nil
+    else {
+      val listed = Files.list(path)
+      try listed.iterator().asScala.flatMap(_.getFileName.toString.toLongOption).toSeq.sorted
+      finally listed.close()
+    }
+  }
+
+  // Retention.
+
+  private val wide = "id INT, name STRING"
+  private val random = new Random(1)
+
+  /** So many bytes that the batch after it writes a base. */
+  private def large(from: Int) =
+    Seq.tabulate(60)(i => Row(from + i, random.alphanumeric.take(30000).mkString))
+
+  for (kept <- Seq(2, 100)) test(s"a base, and $kept versions that are kept: what can be read is exact") {
+    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> kept.toString) {
+      val names = maintainer(wide, Seq(Seq("id"), Seq("name")))
+      during(names) {
+        var ids = Vector.empty[Seq[Int]]
+        for (version <- 0 until 7) {
+          val rows = if (version % 2 == 0) large(version * 100) else Seq(Row(version * 100, "x"))
+          names.feed(rows: _*)
+          ids :+= ids.lastOption.getOrElse(Nil) ++ rows.map(_.getInt(0))
+        }
+        val newest = names.folder.manifest(6)
+        assert(newest.bases.nonEmpty, "no base was written")
+        for (version <- 0 to 6) {
+          forgetIndexes()
+          def seen =
+            rowsOf(names.root, Some(version.toLong)).map(_.takeWhile(_ != ' ').toInt).sorted
+          if (version >= newest.since) assert(seen == ids(version).sorted, s"version $version")
+          else refused("STREAMJOIN_ARRANGEMENT_RETENTION")(seen)
+        }
+        assert(newest.since == math.max(0, 6 - kept))
+        if (kept == 2) assert(numbers(names.root, "versions").head > 0, "nothing was removed")
+        else assert(numbers(names.root, "versions") == (0 to 6))
+        assert(numbers(names.root, "changes").forall(_ >= numbers(names.root, "versions").head))
+        refused("STREAMJOIN_NO_VERSION")(rowsOf(names.root, Some(7)))
+      }
+    }
+  }
+
+  test("what a reader needs stays; once its lease is old it is told what it has lost") {
+    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
+      val names = maintainer(wide, Seq(Seq("id"), Seq("name")))
+      val reader = deltaJoin(Seq("a" -> names, "b" -> names), "a.id = b.id", Seq("a.id"))
+      during(names) {
+        names.feed(large(0): _*)
+        reader.start().settle()
+        names.feed(Row(1000, "x"))
+        reader.settle()
+        reader.stop()
+        for (i <- 1 to 4) names.feed(large(i * 100): _*)
+        assert(names.folder.manifest(5).since <= 1)
+        forgetIndexes()
+        reader.start().settle()
+        assert(
+          reader.sum() == (0 to 4)
+            .flatMap(i => (0 until 60).map(_ + i * 100))
+            .appended(1000)
+            .map(id => s"$id" -> 1L)
+            .toMap
+        )
+        reader.stop()
+        withConf("spark.streamjoin.arrangements.leaseAge" -> "1ms") {
+          names.restart()
+          for (i <- 6 to 9) names.feed(large(i * 100): _*)
+        }
+        assert(names.folder.manifest(9).since > 6)
+        for (forgotten <- Seq(false, true)) {
+          if (forgotten) forgetIndexes()
+          val said = refused("STREAMJOIN_ARRANGEMENT_RETENTION")(reader.start().settle())
+          assert(said.contains("since"))
+          reader.stop()
+        }
+      }
+    }
+  }
+
+  test("the files of a running reader are removed with its arrangement, or the arrangement is another") {
+    val it = orders()
+    val reader = deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.k", Seq("a.id", "b.id AS other"))
+    during(it) {
+      it.feed(Row(1, 1, "i"))
+      it.feed(Row(2, 1, "i"))
+      reader.start().settle()
+    }
+    reader.stop()
+    JavaUtils.deleteRecursively(Path.of(it.root).toFile)
+    forgetIndexes()
+    refused("STREAMJOIN_NO_ARRANGEMENT")(reader.start().settle())
+    reader.stop()
+    refused("STREAMJOIN_NO_ARRANGEMENT")(rowsOf(it.root))
+    // The maintainer's checkpoint knows of versions that are no more.
+    refused("STREAMJOIN_ARRANGEMENT_UNREADABLE") {
+      it.start()
+      it.feed(Row(3, 1, "i"))
+    }
+    it.stop()
+  }
+
+  // Two queries, and other words.
+
+  test("a second query, other columns, keys or input are refused when they start") {
+    val it = orders()
+    during(it)(it.feed(Row(1, 1, "i")))
+    refused("STREAMJOIN_ARRANGEMENT_OWNED")(orders(root = it.root).start())
+    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(orders(Seq(Seq("id")), root = it.root).start())
+    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
+      maintainer("id LONG, k INT, op STRING", Seq(Seq("id"), Seq("k")), op = Some("op"), root = it.root)
+        .start()
+    )
+    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
+      maintainer("id INT, k INT", Seq(Seq("id"), Seq("k")), root = it.root).start()
+    )
+    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
+      maintainer(schema, Seq(Seq("id"), Seq("k")), op = Some("op"), time = Some("k"), root = it.root).start()
+    )
+    during(it) {
+      it.feed(Row(2, 2, "i"))
+      assert(rowsOf(it.root) == Seq("1 1", "2 2"))
+    }
+  }
+
+  test("two queries that begin at once: one of them fails, and nothing of it is seen") {
+    val one = orders()
+    val two = orders(root = one.root)
+    during(one, two) {
+      one.feed(Row(1, 1, "i"))
+      refused("STREAMJOIN_ARRANGEMENT_OWNED")(two.feed(Row(2, 2, "i")))
+      one.feed(Row(3, 3, "i"))
+      assert(rowsOf(one.root) == Seq("1 1", "3 3"))
+    }
+  }
+
+  test("an unknown operation fails its batch, and nothing of it is seen") {
+    for (op <- Seq("upsert", "", null)) {
+      val it = orders()
+      during(it) {
+        it.feed(Row(1, 1, "i"))
+        val said = refused("STREAMJOIN_OPERATION")(it.feed(Row(2, 2, "i"), Row(3, 3, op)))
+        assert(said.contains("insert"))
+        assert(it.folder.newest == 0 && rowsOf(it.root) == Seq("1 1"))
+      }
+      refused("STREAMJOIN_OPERATION")(during(it)(it.settle()))
+    }
+  }
+
+  test("what sj.arrange refuses") {
+    def arrange(
+        schema: String,
+        keys: Seq[Seq[String]],
+        op: Option[String] = None,
+        diff: Option[String] = None,
+        time: Option[String] = None
+    ): String =
+      withClue(s"$schema, $keys")(
+        refused("STREAMJOIN_ARRANGE")(maintainer(schema, keys, op, diff, time).start())
+      )
+    assert(arrange("id INT", Seq(Seq("nope"))).contains("nope"))
+    assert(arrange("id INT", Nil).contains("keys="))
+    assert(arrange("id INT", Seq(Nil)).contains("keys="))
+    assert(arrange("id INT", Seq(Seq("id"), Seq("id"))).contains("twice"))
+    assert(arrange("id INT, _diff LONG", Seq(Seq("id"))).contains("_diff"))
+    assert(arrange("id INT, _version LONG", Seq(Seq("id"))).contains("_version"))
+    assert(arrange("id MAP<INT, INT>", Seq(Seq("id"))).contains("MAP"))
+    assert(arrange("id STRUCT<m: MAP<INT, INT>>", Seq(Seq("id"))).contains("MAP"))
+    val texts =
+      MemoryStream[String](Encoders.STRING, spark).toDF().selectExpr("value COLLATE UTF8_LCASE AS id")
+    refused("STREAMJOIN_ARRANGE")(Arrangements.arrange(texts, newFolder(), Seq(Seq("id")), None, None, None))
+    assert(arrange("id INT, op INT", Seq(Seq("id")), op = Some("op")).contains("op"))
+    assert(arrange("id INT", Seq(Seq("id")), op = Some("op")).contains("op"))
+    assert(arrange("id INT, d DOUBLE", Seq(Seq("id")), diff = Some("d")).contains("d"))
+    assert(arrange("id INT, d INT, op STRING", Seq(Seq("id")), Some("op"), Some("d")).contains("exclude"))
+    assert(arrange("id INT, op STRING", Seq(Seq("id")), op = Some("op"), time = Some("t")).contains("t"))
+    assert(arrange("id INT, op STRING", Seq(Seq("op")), op = Some("op")).contains("op"))
+    refused("STREAMJOIN_NOT_A_STREAM")(
+      Arrangements.arrange(spark.range(3).toDF(), newFolder(), Seq(Seq("id")), None, None, None)
+    )
+    refused("STREAMJOIN_NO_ARRANGEMENTS_FOLDER")(
+      Arrangements.arrange(
+        MemoryStream[Int](Encoders.scalaInt, spark).toDF(),
+        "x",
+        Seq(Seq("value")),
+        None,
+        None,
+        None
+      )
+    )
+  }
+
+  test("what a delta join refuses") {
+    val it = orders()
+    during(it)(it.feed(Row(1, 1, "i")))
+    def join(on: String, select: String*) = deltaJoin(Seq("a" -> it, "b" -> it), on, select).start()
+    refused("STREAMJOIN_DELTA_CONDITION")(join("a.id > 1"))
+    refused("STREAMJOIN_DELTA_CONDITION")(join("a.id > b.id"))
+    refused("STREAMJOIN_DELTA")(join("a.id = b.id AND rand() > 0.5"))
+    refused("STREAMJOIN_DELTA")(join("a.id = b.id", "max(a.id)"))
+    refused("STREAMJOIN_DELTA")(deltaJoin(Seq("a" -> it), "a.id = 1").start())
+    val lone = maintainer("id INT, k INT", Seq(Seq("id")))
+    during(lone)(lone.feed(Row(1, 1)))
+    val said = refused("STREAMJOIN_DELTA_INDEX")(
+      deltaJoin(Seq("a" -> it, "lone" -> lone), "a.id = lone.k").start()
+    )
+    assert(said.contains("lone") && said.contains("[k]"))
+    refused("STREAMJOIN_OPTION")(
+      deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", options = Map("maxVersionsPerTrigger" -> "0"))
+        .start()
+        .settle()
+    )
+  }
+
+  test("a key that was rounded cannot be looked up") {
+    val whole = maintainer("k BIGINT", Seq(Seq("k")))
+    val broken = maintainer("k DOUBLE", Seq(Seq("k")))
+    during(whole, broken)(())
+    refused("STREAMJOIN_DELTA_CONDITION")(deltaJoin(Seq("a" -> whole, "b" -> broken), "a.k = b.k").start())
+  }
+
+  test("the clock of a batch is no plain expression: what it lets in it would not let out") {
+    val it = orders()
+    during(it)(it.feed(Row(1, 1, "i")))
+    refused("STREAMJOIN_DELTA")(
+      deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id AND hour(current_timestamp()) < a.id", Seq("a.id"))
+        .start()
+    )
+  }
+
+  test("the reader's own columns cannot be joined by") {
+    val it = orders()
+    during(it)(it.feed(Row(1, 1, "i")))
+    for (select <- Seq("a._version", "b._diff", "a.id AS _diff"))
+      refused("STREAMJOIN_DELTA")(deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", Seq(select)).start())
+    refused("STREAMJOIN_DELTA")(
+      deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id AND b._diff > 0", Seq("a.id")).start()
+    )
+  }
+
+  // Failing files.
+
+  test("the file system fails at each call in turn, for the maintainer and the reader") {
+    withConf(
+      "fs.file.impl" -> classOf[FailingFileSystem].getName,
+      "fs.file.impl.disable.cache" -> "true",
+      "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FailingFiles].getName,
+      "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart" -> "false"
+    ) {
+      val story = Seq(
+        Seq(Row(1, 1, "i"), Row(2, 1, "i")),
+        Seq(Row(1, 2, "u"), Row(3, 2, "i")),
+        Seq(Row(2, 1, "d"))
+      )
+      val expected = Map("1 2 1" -> 1L, "3 2 1" -> 1L)
+      def run(call: Int): Int = {
+        val it = orders()
+        val reader =
+          deltaJoin(Seq("a" -> it, "b" -> it), "a.k = b.k AND b.id = 1", Seq("a.id", "a.k", "b.id AS o"))
+        val jobs = Seq(it, reader)
+        try {
+          FailingFiles.failAt(call)
+          def attempt(job: Job)(body: => Unit): Unit = {
+            var failure = Try(body).failed.toOption
+            var attempts = 0
+            while (failure.nonEmpty) {
+              attempts += 1
+              assert(attempts < 5, s"call $call, ${FailingFiles.failed}: still failing with $failure")
+              job.stop()
+              failure = Try(job.start().settle()).failed.toOption
+            }
+          }
+          attempt(it)(it.start(): Unit)
+          story.zipWithIndex.foreach { case (rows, at) =>
+            it.stream.addData(rows)
+            attempt(it)(it.settle())
+            // There has to be something to begin with.
+            if (at == 0) attempt(reader)(reader.start(): Unit)
+            attempt(reader)(reader.settle())
+          }
+          val calls = FailingFiles.calls
+          FailingFiles.failAt(-1)
+          attempt(reader)(reader.settle())
+          assert(rowsOf(it.root) == Seq("1 2", "3 2"), s"call $call, ${FailingFiles.failed}")
+          assert(reader.sum() == expected, s"call $call, ${FailingFiles.failed}")
+          calls
+        } finally {
+          FailingFiles.failAt(-1)
+          jobs.foreach(_.stop())
+        }
+      }
+      val calls = run(-1)
+      assert(calls > 60, s"$calls calls to let fail")
+      val step = if (SparkTest.isLong) 1 else math.max(1, calls / 12)
+      val failing = 0 until calls by step
+      info(s"${failing.size} of $calls calls")
+      failing.foreach(run)
+    }
+  }
+}
+
+/** The files of this machine; one of the calls fails that [[FailingFiles]] counts. */
+class FailingFileSystem extends LocalFileSystem {
+  private def call(what: String, path: HadoopPath): Unit =
+    if (path.toString.contains("/a-")) FailingFiles.call(what, Path.of(path.toUri.getPath))
+
+  override def open(path: HadoopPath, bufferSize: Int): FSDataInputStream = {
+    call("open", path)
+    super.open(path, bufferSize)
+  }
+
+  override def create(
+      path: HadoopPath,
+      overwrite: Boolean,
+      bufferSize: Int,
+      replication: Short,
+      blockSize: Long,
+      progress: Progressable
+  ): FSDataOutputStream = {
+    call("create", path)
+    super.create(path, overwrite, bufferSize, replication, blockSize, progress)
+  }
+
+  @throws[IOException]
+  override def delete(path: HadoopPath, recursive: Boolean): Boolean = {
+    call("delete", path)
+    super.delete(path, recursive)
+  }
+}
