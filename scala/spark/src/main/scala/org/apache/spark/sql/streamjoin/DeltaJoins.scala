@@ -4,7 +4,6 @@ import java.util.UUID
 
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
-import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.streamjoin.arrangement._
@@ -81,57 +80,4 @@ private[streamjoin] object DeltaJoins {
           "Aggregate or window its result instead."
         )
     }
-<<<<<<< HEAD
-=======
-    (conditions ++ select).foreach { expression =>
-      if (
-        !expression.deterministic ||
-        // What a row passes when it comes, it may not when it goes.
-        expression.containsPattern(CURRENT_LIKE) ||
-        expression.exists(part => part.isInstanceOf[PlanExpression[_]] || part.isInstanceOf[PythonUDF])
-      )
-        throw refused(
-          s"${expression.sql} is not a plain expression",
-          "A random value, the current time, a subquery or a Python function belongs into a query above the join."
-        )
-    }
-    val leaves = analyzed.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
-    val inputs = names.zip(leaves).map { case (name, relation) =>
-      val table = relation.table.asInstanceOf[ChangesTable]
-      DeltaInput(
-        name,
-        ArrangementRef(table.options.root.toString, table.options.open().meta),
-        table.options.source.get,
-        relation.output
-      )
-    }
-    val times = inputs.flatMap(_.time)
-    val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
-    val own = AttributeSet(inputs.flatMap(input => Seq(input.version, input.diff)))
-    (conditions ++ select).find(!_.references.intersect(own).isEmpty).foreach { expression =>
-      throw refused(
-        s"${expression.sql} asks for a version or a number of copies",
-        "Those of the result come with it."
-      )
-    }
-    val reserved = DeltaJoin.Diff +: Option.when(hasTime)(DeltaJoin.Time).toSeq
-    select.map(_.name).find(reserved.contains).foreach { name =>
-      throw refused(
-        s"a column of the result has the name $name",
-        "It is that of a column that comes with it."
-      )
-    }
-    DeltaJoin(
-      inputs,
-      conditions,
-      select,
-      Option.when(hasTime)(Alias(Greatest(times), DeltaJoin.Time)()),
-      AttributeReference(DeltaJoin.Diff, LongType, nullable = false)(),
-      leaves
-    )
-  }
-
-  private def refused(problem: String, advice: String) =
-    StreamJoinErrors.analysis("STREAMJOIN_DELTA", "problem" -> problem, "advice" -> advice)
->>>>>>> arr-tests
 }

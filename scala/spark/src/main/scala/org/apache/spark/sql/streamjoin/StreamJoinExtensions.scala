@@ -2,13 +2,13 @@ package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.streamjoin.operators.arrange.StartArrangement
 import org.apache.spark.sql.streamjoin.rules.{
-  CheckArrangedJoins,
-  JoinArrangements,
-  ReadArrangedStreams,
   AnswerBounds,
+  CheckArrangedJoins,
   CheckCheckpoint,
+  JoinArrangements,
   PrepareStreamingQuery,
   PushFilters,
+  ReadArrangedStreams,
   ReadArrangements,
   ReadBounds,
   ReadChanges,

@@ -35,7 +35,14 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
       options: Map[String, String] = Map.empty,
       isLeftOuter: Boolean = false
   ): Reader = new Reader(newFolder())(
-    DeltaJoins.of(spark, inputs.map { case (name, input) => name -> input.root }, on, select, isLeftOuter, options)
+    DeltaJoins.of(
+      spark,
+      inputs.map { case (name, input) => name -> input.root },
+      on,
+      select,
+      isLeftOuter,
+      options
+    )
   )
 
   /** Forgets all indexes of this process. */

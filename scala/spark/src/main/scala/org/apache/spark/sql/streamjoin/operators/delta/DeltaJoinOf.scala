@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.delta
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{DataType, LongType, MapType, VariantType}
@@ -34,7 +35,7 @@ private[streamjoin] object DeltaJoinOf {
     (conditions ++ select).find(!isPlain(_)).foreach { expression =>
       throw refused(
         s"${expression.sql} is not a plain expression",
-        "A random value, a subquery or a Python function belongs into a query above the join."
+        "A random value, the current time, a subquery or a Python function belongs into a query above the join."
       )
     }
     select.find(column => !canBeGrouped(column.dataType)).foreach { column =>
@@ -56,6 +57,13 @@ private[streamjoin] object DeltaJoinOf {
     val times = inputs.flatMap(_.time)
     val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
     val time = Option.when(hasTime)(Greatest(times))
+    val reserved = DeltaJoin.Diff +: time.map(_ => DeltaJoin.Time).toSeq
+    select.map(_.name).find(reserved.contains).foreach { name =>
+      throw refused(
+        s"a column of the result has the name $name",
+        "It is that of a column that comes with it."
+      )
+    }
     // A row without a match has nulls in place of the right input's columns.
     val padded = AttributeSet(if (isLeftOuter) inputs.last.output else Nil)
     val columns = select.map { column =>
@@ -79,10 +87,12 @@ private[streamjoin] object DeltaJoinOf {
     join
   }
 
-  private def isPlain(expression: Expression): Boolean = expression.deterministic && !expression.exists {
-    case _: PlanExpression[_] | _: PythonUDF => true
-    case _ => false
-  }
+  /** What a row passes when it comes, it has to pass when it goes. */
+  private def isPlain(expression: Expression): Boolean =
+    expression.deterministic && !expression.containsPattern(CURRENT_LIKE) && !expression.exists {
+      case _: PlanExpression[_] | _: PythonUDF => true
+      case _ => false
+    }
 
   private def canBeGrouped(dataType: DataType): Boolean = !dataType.existsRecursively {
     case _: MapType | _: VariantType => true

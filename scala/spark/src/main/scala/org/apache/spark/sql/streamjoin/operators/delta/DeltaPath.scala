@@ -99,13 +99,8 @@ private[streamjoin] object DeltaPath {
         .map { probe =>
           val typed =
             if (probe.dataType == column.dataType) probe
-<<<<<<< HEAD
-            else Cast(probe, column.dataType, None, EvalMode.TRY)
-          KeyPart(typed, nullSafe)
-=======
             else Cast(probe, column.dataType, zoneOf(key), EvalMode.TRY)
-          KeyPart(RowKey.normalized(typed), nullSafe)
->>>>>>> arr-tests
+          KeyPart(typed, nullSafe)
         }
     conditions.iterator
       .flatMap {
