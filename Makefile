@@ -33,7 +33,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-kafka test test-long soak ci lint format docs test-scala test-failures test-python wheel jar bench bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-kafka test test-long soak ci lint format docs test-scala test-failures test-python wheel jar bench bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,10 @@ demo-chain: $(JAR) .venv/.installed ## three streams, one of which stalls: every
 demo-sql: $(JAR) .venv/.installed ## the same, with the join as one file of SQL
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries.py --source sql
+
+demo-delta: $(JAR) .venv/.installed ## three changing tables of TPC-H, and the join of its query 3 kept up to date
+	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
+		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/delta_join.py
 
 demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
 	$(VENV)/python examples/demo/run_kafka_demo.py

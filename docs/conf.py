@@ -29,6 +29,8 @@ PAGES = [
     "getting-started",
     "how-it-works",
     "window-joins",
+    "arrangements",
+    "delta-joins",
     "sql",
     "tuning",
     "migration",

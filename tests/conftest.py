@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -76,3 +77,13 @@ def python(tmp_path: Path) -> Run:
         return run([sys.executable, str(script)], environment)
 
     return run_text
+
+
+def refused(condition: str, fix: str, call: Callable[[], Any]) -> None:
+    """Expect a call to fail with this condition and this text in its message, and nothing of py4j."""
+    with pytest.raises(sj.StreamJoinError) as caught:
+        call()
+    assert caught.value.getCondition() == condition, str(caught.value)
+    assert str(caught.value).startswith(f"[{condition}] ")
+    assert fix in str(caught.value)
+    assert "JavaPackage" not in str(caught.value)

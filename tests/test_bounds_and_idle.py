@@ -54,6 +54,16 @@ def test_bounds_move_the_watermark_and_nothing_else(spark: SparkSession, tmp_pat
         write(tmp_path / "deliveries", 1, (None, "11:01", True))
         query.processAllAvailable()
         assert rows(spark, "bounded") == [("a", "a"), ("b", None)]
+        # One that goes back in time moves nothing: the row is late as before.
+        write(tmp_path / "deliveries", 2, (None, "09:00", True))
+        query.processAllAvailable()
+        write(tmp_path / "orders", 1, ("c", "10:30", None))
+        write(tmp_path / "deliveries", 3, ("c", "11:00", None))
+        query.processAllAvailable()
+        assert rows(spark, "bounded") == [("a", "a"), ("b", None)]
+        write(tmp_path / "deliveries", 4, ("c", "11:01", None))
+        query.processAllAvailable()
+        assert rows(spark, "bounded") == [("a", "a"), ("b", None), ("c", "c")]
     finally:
         query.stop()
 
@@ -114,10 +124,13 @@ REFUSED: list[tuple[str, str, Callable[[DataFrame], Any]]] = [
     ("STREAMJOIN_WRONG_ARGUMENT", "a streaming DataFrame", lambda df: sj.impose_order("t", df, "1s")),  # type: ignore[arg-type]
     ("STREAMJOIN_DURATION", "lag='-1s'", lambda df: sj.impose_order(df, "t", "-1s")),
     ("STREAMJOIN_DURATION", "a month varies", lambda df: sj.impose_order(df, "t", "1 month")),
+    ("STREAMJOIN_DURATION", "'parsec' is not a unit", lambda df: sj.impose_order(df, "t", "1 parsec")),
     ("STREAMJOIN_DURATION", "no unit", lambda df: sj.impose_order(df, "t", 10)),  # type: ignore[arg-type]
     ("STREAMJOIN_COLUMN", "this is STRING", lambda df: sj.with_bounds(df, "t", is_bound="id", lag="0s")),
     ("STREAMJOIN_COLUMN", "no such column", lambda df: sj.with_bounds(df, "t", is_bound="x", lag="0s")),
     ("STREAMJOIN_COLUMN", 'lag="0 seconds"', lambda df: sj.with_bounds(df, "t", is_bound="b")),
+    ("STREAMJOIN_COLUMN", "no such column", lambda df: sj.with_bounds(df, "x", is_bound="b", lag="0s")),
+    ("STREAMJOIN_DURATION", "lag='-1s'", lambda df: sj.with_bounds(df, "t", is_bound="b", lag="-1s")),
     ("STREAMJOIN_TWO_WATERMARKS", "one on t", lambda df: sj.with_bounds(marked(df), "t", is_bound="b", lag="0s")),
     ("STREAMJOIN_NOT_A_STREAM", "sj.with_bounds", lambda df: sj.with_bounds(batch(df), "t", is_bound="b", lag="0s")),
     ("STREAMJOIN_DURATION", "lag='1 year'", lambda df: sj.with_bounds(df, "t", is_bound="b", lag="1 year")),
@@ -136,6 +149,7 @@ REFUSED: list[tuple[str, str, Callable[[DataFrame], Any]]] = [
     ("STREAMJOIN_NOT_A_STREAM", "sj.idle_after", lambda df: sj.idle_after(batch(df), "1s")),
     ("STREAMJOIN_DURATION", "after='0 seconds'", lambda df: sj.idle_after(marked(df), "0 seconds")),
     ("STREAMJOIN_DURATION", "after='-1s'", lambda df: sj.idle_after(marked(df), "-1s")),
+    ("STREAMJOIN_DURATION", "a month varies", lambda df: sj.idle_after(marked(df), "1 month")),
     ("STREAMJOIN_DURATION", "year varies", lambda df: sj.idle_after(marked(df), "1 year")),
     (
         "STREAMJOIN_INPUT",

@@ -92,3 +92,44 @@ def test_a_server_without_the_extension(python: Run, tmp_path: Path) -> None:
     text = 'refused(lambda: sj.bounds(stream("o").join(stream("d"), "id")))\n'
     plain = program(tmp_path / "streams", text).replace("sj.configure(builder)", "builder")
     assert python(plain).splitlines() == ["STREAMJOIN_JAR_MISSING"]
+
+
+def test_arrangements(python: Run, tmp_path: Path) -> None:
+    """Read over Connect what a classic session keeps."""
+    text = """
+refused(lambda: sj.arrange(stream("o"), "orders", keys=[["id"]]))
+refused(lambda: sj.delta_join({"o": "orders", "d": "deliveries"}, "o.id = d.id", spark=spark))
+refused(lambda: sj.arrangement(FOLDER + "/arrangements/returns", spark))
+
+orders = sj.arrangement(FOLDER + "/arrangements/orders", spark)
+print(orders.schema.simpleString(), orders.keys, orders.versions, orders.rows, orders.bytes > 0)
+print(sorted(row.id for row in orders.toDF(1).collect()), sorted(row.id for row in orders.toDF().collect()))
+writer = orders.changes().drop("t").writeStream.format("memory").queryName("changes").trigger(availableNow=True)
+writer.option("checkpointLocation", FOLDER + "/reader").start().awaitTermination()
+print(sorted(tuple(row) for row in spark.table("changes").collect()))
+((reader,),) = [row.readers for row in spark.sql(f"SELECT * FROM sj_arrangements('{orders.path}')").collect()]
+print(reader.version, reader.versions_behind, [each.version for each in orders.readers])
+"""
+    folder = tmp_path / "streams"
+    classic = """
+import sys
+import streamjoin as sj
+from pyspark.sql import SparkSession
+
+spark = sj.configure(SparkSession.builder.config("spark.sql.shuffle.partitions", "2")).getOrCreate()
+stream = spark.readStream.schema("id INT, t TIMESTAMP").option("maxFilesPerTrigger", 1).json("<folder>/o")
+writer = sj.arrange(stream, "<folder>/arrangements/orders", keys=[["id"]]).trigger(availableNow=True)
+writer.start(checkpointLocation="<folder>/checkpoint").awaitTermination()
+spark.stop()
+"""
+    client = program(folder, text)
+    python(classic.replace("<folder>", str(folder)))
+    assert python(client).splitlines() == [
+        "STREAMJOIN_SPARK_CONNECT",
+        "STREAMJOIN_SPARK_CONNECT",
+        "STREAMJOIN_NO_ARRANGEMENT",
+        "struct<id:int,t:timestamp> [['id']] Versions(oldest=0, newest=2) 3 True",
+        "[0, 1] [0, 1, 2]",
+        "[(0, 2, 1), (1, 2, 1), (2, 2, 1)]",
+        "2 0 [2]",
+    ]

@@ -9,7 +9,9 @@ import pytest
 DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo"
 sys.path.insert(0, str(DEMO))
 
+from check_tpch import check  # noqa: E402
 from spark_submit import environment, spark_submit  # noqa: E402
+from tpch_changes import rounds  # noqa: E402
 
 
 def test_orders_deliveries_returns(tmp_path: Path) -> None:
@@ -29,3 +31,26 @@ def test_orders_deliveries(tmp_path: Path, source: str) -> None:
     assert "The same rows, joined by streamIntervalJoin" in done.stdout
     assert "orders until" in done.stdout, "no batch was shown"
     assert "What bounds the state" in done.stdout
+
+
+def test_delta_join(tmp_path: Path) -> None:
+    small = ["--scale=0.0005", "--rounds=4", "--seconds=0.5", f"--work={tmp_path}"]
+    command = spark_submit(DEMO / "delta_join.py", *small)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The same rows in query 3; rows that the query keeps: 0" in done.stdout
+    assert "The same rows in furniture; rows that the query keeps: 0" in done.stdout
+    assert "A second join has started beside it. Indexes:" in done.stdout
+    assert "rows of lineitem (version)" in done.stdout, "no batch was shown"
+    assert "LookUp o by (o_custkey), keeps nothing" in done.stdout
+
+
+def test_the_demo_of_delta_joins_notices_a_wrong_row(tmp_path: Path) -> None:
+    for number, each in enumerate(rounds(0.0005, 3)):
+        each.write(tmp_path, number)
+    columns = ["o_orderkey", "l_linenumber", "l_extendedprice", "l_discount"]
+    wrong = "(SELECT 1 AS o_orderkey, 1 AS l_linenumber, 1 AS l_extendedprice, 0 AS l_discount, 1 AS _diff)"
+    checked = check(tmp_path, wrong, columns, "c_custkey = o_custkey AND l_orderkey = o_orderkey")
+    assert not checked.same
+    assert checked.only_spark == 1
+    assert checked.only_duckdb > 100

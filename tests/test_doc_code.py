@@ -191,7 +191,14 @@ def test_the_examples_of_the_docstrings(spark: SparkSession) -> None:
         return rows.withWatermark(key, "10 seconds")
 
     events = spark.readStream.format("rate").load().selectExpr("value AS id", "timestamp AS time", "false AS is_bound")
-    given = {"orders": stream("order_time"), "deliveries": stream("delivery_time"), "events": events}
+    given = {"orders": stream("order_time"), "deliveries": stream("delivery_time"), "events": events, "spark": spark}
+    spark.conf.set("spark.streamjoin.arrangements", "arrangements")
+    for name, columns, keys in (
+        ("customers", ["value AS customer_id", "'Ada' AS name"], [["customer_id"]]),
+        ("orders", ["value AS order_id", "value AS customer_id", "1 AS total"], [["order_id"], ["customer_id"]]),
+    ):
+        rows = spark.readStream.format("rate").load().selectExpr(*columns)
+        sj.arrange(rows, name, keys).start(checkpointLocation=f"checkpoints/{name}")
     attempted = 0
     for name in (each.name for each in pkgutil.iter_modules(sj.__path__) if each.name != "__main__"):
         module = importlib.import_module(f"streamjoin.{name}")

@@ -67,6 +67,17 @@ batch 0 is written
 |2|2026-01-01 10:05:00|NULL|
 |3|2026-01-01 15:00:00|2026-01-01 15:20:00|
 """,
+    "08_delta_join.py": """
+|id|customer|total|city|_diff|
+|1|Ada|30|Paris|1|
+|2|Eve|50|Rome|1|
+|id|customer|total|city|_diff|
+|1|Ada|30|Paris|-1|
+|1|Ada|30|Oslo|1|
+|id|customer|total|city|_diff|
+|1|Ada|30|Oslo|-1|
+|2|Eve|50|Rome|-1|
+""",
 }
 
 

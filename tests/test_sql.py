@@ -92,6 +92,27 @@ def test_an_error_points_at_the_clause(spark: SparkSession, tables: None) -> Non
     assert "INTERNAL_ERROR" not in message
 
 
+REFUSED = [
+    ("JOIN d OVER (RANGE INTERVAL '0' MINUTE FOLLOWING) USING (id)", "OVER (RANGE INTERVAL '0' MINUTE FOLLOWING)"),
+    ("JOIN d OVER (RANGE INTERVAL '-1' MINUTE FOLLOWING) USING (id)", "OVER (RANGE INTERVAL '-1' MINUTE FOLLOWING)"),
+    ("JOIN d OVER (RANGE 1 MONTH FOLLOWING) USING (id)", "OVER (RANGE 1 MONTH FOLLOWING)"),
+    ("JOIN d OVER (ROWS 5 PRECEDING) USING (id)", "OVER (ROWS 5 PRECEDING)"),
+    ("JOIN d WITHIN 5 parsecs USING (id)", "WITHIN 5 parsecs"),
+    ("JOIN d WITHIN 5s USING (id) WITHIN 6s", "WITHIN 6s"),
+    ("JOIN IMPOSE_ORDER(TABLE(d), DESCRIPTOR(u), INTERVAL 1 SECOND) AS x WITHIN 5s USING (id)", "DESCRIPTOR(u)"),
+]
+
+
+@pytest.mark.parametrize(("join", "words"), REFUSED, ids=[join for join, _ in REFUSED])
+def test_errors_point_at_the_words(spark: SparkSession, tables: None, join: str, words: str) -> None:
+    text = f"WITH o AS (SELECT * FROM {INPUTS[0]}), d AS (SELECT * FROM {INPUTS[1]})\nSELECT 1 FROM o\n{join}"
+    with pytest.raises(AnalysisException) as refused:
+        spark.sql(text)
+    assert (refused.value.getCondition() or "").startswith("STREAMJOIN_")
+    shown, arrows = str(refused.value).splitlines()[-3:-1]
+    assert shown[arrows.index("^") :][: len(arrows.strip())] == words
+
+
 def test_a_table_is_no_stream(spark: SparkSession, tables: None) -> None:
     with pytest.raises(AnalysisException) as refused:
         spark.sql(PAIRS.replace("STREAM deliveries WATERMARK t DELAY OF INTERVAL 0 SECONDS", "deliveries"))

@@ -107,6 +107,19 @@ def test_an_aggregation_follows(spark: SparkSession, tmp_path: Path) -> None:
     assert found == set(expected.items())
 
 
+@pytest.mark.parametrize("on", ["lk", "first.lk = x.lk"])
+def test_a_window_join_of_a_window_join_has_one_rowtime(spark: SparkSession, tmp_path: Path, on: str) -> None:
+    trace = random_trace(1)
+    left, right = trace.left.stream(spark, tmp_path), trace.right.stream(spark, tmp_path)
+    first = sj.window_join(left, right, F.expr("lk = rk"), following="7 seconds").drop("lt", "rt").alias("first")
+    third = left.withColumnRenamed("li", "xi").alias("x")
+    both = sj.window_join(first, third, on if on == "lk" else F.expr(on), preceding="7 seconds")
+    assert both.columns.count("rowtime") == 1
+    assert both.columns[-1] == "rowtime"
+    for chosen in (both.select("rowtime"), both.select("first.rowtime"), both.select(first["rowtime"])):
+        assert chosen.columns == ["rowtime"]
+
+
 def test_a_stream_in_order(spark: SparkSession, tmp_path: Path) -> None:
     side = random_trace(1).left
     side.stream(spark, tmp_path)
@@ -139,11 +152,24 @@ def test_which_windows_are_refused(spark: SparkSession, tmp_path: Path, window: 
 
 def test_durations_and_inputs_that_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     stream = random_trace(0).left.stream(spark, tmp_path)
-    for window, condition in [("1 month", "STREAMJOIN_WITHIN"), ("-1 second", "STREAMJOIN_WITHIN")]:
-        with pytest.raises(sj.StreamJoinError) as refused:
-            sj.window_join(stream, stream, "lk", following=window)
-        assert refused.value.getCondition() == condition
+    for window, reason in [
+        ("1 month", "the length of a month varies"),
+        ("-1 second", "it is negative"),
+        ("10 parsecs", "'parsecs' is not a unit of time"),
+        (10, "it is of type int, which has no unit"),
+    ]:
+        for direction in ("following", "preceding"):
+            with pytest.raises(sj.StreamJoinError) as refused:
+                sj.window_join(stream, stream, "lk", **{direction: window})  # type: ignore[arg-type]
+            assert refused.value.getCondition() == "STREAMJOIN_DURATION"
+            assert f"{direction}={window!r} of sj.window_join cannot be used: {reason}" in str(refused.value)
     table = spark.createDataFrame([(1, START)], "lk INT, lt TIMESTAMP")
     with pytest.raises(sj.StreamJoinError) as refused:
         sj.window_join(stream, table, "lk", following="1 minute")
     assert refused.value.getCondition() == "STREAMJOIN_NOT_A_STREAM"
+    with pytest.raises(sj.StreamJoinError) as refused:
+        sj.window_join(stream.drop("lt"), stream, "lk", following="1 minute")
+    assert refused.value.getCondition() == "STREAMJOIN_EVENT_TIME"
+    with pytest.raises(sj.StreamJoinError) as refused:
+        sj.window_join(stream, "r", "lk", following="1 minute")  # type: ignore[arg-type]
+    assert refused.value.getCondition() == "STREAMJOIN_WRONG_ARGUMENT"

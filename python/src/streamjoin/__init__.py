@@ -4,7 +4,8 @@
 bounds runs on its operator. ``join`` writes the bounds for you, ``window_join`` puts the output in the
 order of time, ``bounds`` shows what they keep in state,
 ``late_rows`` what came too late for it, and ``check`` says whether a session is ready, and if not, what to do.
-``arrange`` keeps a collection with its indexes for many queries, and ``delta_join`` joins such collections.
+``arrange`` keeps a collection with its indexes for many queries, ``arrangement`` reads one, and ``delta_join`` joins
+them.
 ``impose_order``, ``with_bounds`` and ``idle_after`` say of a stream how far it is.
 """
 
@@ -16,6 +17,7 @@ from streamjoin.version import __version__
 
 if TYPE_CHECKING:
     from streamjoin._arrange import arrange
+    from streamjoin._arrangement import Arrangement, Reader, Versions, arrangement
     from streamjoin._bounds import bounds
     from streamjoin._configure import configure
     from streamjoin._delta_join import delta_join
@@ -28,11 +30,15 @@ if TYPE_CHECKING:
     from streamjoin.jvm import check
 
 __all__ = [
+    "Arrangement",
     "Condition",
     "JoinType",
+    "Reader",
     "StreamJoinError",
+    "Versions",
     "__version__",
     "arrange",
+    "arrangement",
     "bounds",
     "check",
     "configure",
@@ -47,8 +53,12 @@ __all__ = [
 
 # Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not installed.
 _NEEDS_PYSPARK = {
+    "Arrangement": "_arrangement",
     "JoinType": "_join",
+    "Reader": "_arrangement",
+    "Versions": "_arrangement",
     "arrange": "_arrange",
+    "arrangement": "_arrangement",
     "bounds": "_bounds",
     "check": "jvm",
     "configure": "_configure",

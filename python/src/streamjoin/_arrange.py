@@ -6,8 +6,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import checked_entry, expect, no_answer
+from streamjoin.jvm import checked_entry, expect, no_answer, wrong_argument
 
 
 def arrange(
@@ -27,15 +26,15 @@ def arrange(
     as ``spark.sql.shuffle.partitions`` said when it began.
 
     Args:
-        df: A streaming DataFrame. With ``op`` it is a changelog: rows that are inserted, updated and deleted by the first
-            of the keys. Debezium's ``before`` and ``after`` are taken apart. With ``diff`` its rows come and go in
-            numbers of copies. Without either, rows are added and stay.
+        df: A streaming DataFrame. With ``op`` it is a changelog: rows that are inserted, updated and deleted by the
+            first of the keys. Debezium's ``before`` and ``after`` are taken apart. With ``diff`` its rows come and go
+            in numbers of copies. Without either, rows are added and stay.
         name: A name in the folder ``spark.streamjoin.arrangements``, or a path.
         keys: The columns of each index: ``[["order_id"], ["customer_id"]]``. The first is the primary key of a
             changelog.
         op: The column with the operation: ``insert``, ``update``, ``delete`` or their first letters; Debezium's ``c``,
-            ``r``, ``u``, ``d``; the ``_change_type`` of ``readStream.changes``. In any case. The row before an update is
-            skipped.
+            ``r``, ``u``, ``d``; the ``_change_type`` of ``readStream.changes``. In any case. The row before an update
+            is skipped.
         diff: The column with the number of copies that come, or go where it is negative.
         time: The column by which the rows of one key follow each other within a batch. At the same time, and without
             this column, a deletion comes first, then what the other columns say decides.
@@ -44,28 +43,34 @@ def arrange(
         A writer, which is started as any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`: over Spark Connect
+            ``STREAMJOIN_SPARK_CONNECT``.
         pyspark.errors.AnalysisException: ``STREAMJOIN_ARRANGE`` (a column that is none, two ways to change, a key that
             cannot be one); ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; and at ``start()``
             ``STREAMJOIN_ARRANGEMENT_CHANGED`` (begun with other columns or keys) or ``STREAMJOIN_ARRANGEMENT_OWNED``
             (another query maintains it). The query fails with ``STREAMJOIN_OPERATION`` for an operation that is none.
 
     Example:
-        >>> writer = arrange(orders, "orders", keys=[["order_id"]])  # doctest: +SKIP
-        >>> query = writer.start(checkpointLocation="checkpoints/orders")  # doctest: +SKIP
+        >>> spark.conf.set("spark.streamjoin.arrangements", "arrangements")
+        >>> writer = arrange(deliveries, "deliveries", keys=[["order_id"]])
+        >>> query = writer.start(checkpointLocation="checkpoints/deliveries")
     """
     expect(DataFrame, df, "sj.arrange", "a DataFrame")
-    expect(str, name, "sj.arrange", "the name of an arrangement")
-    if isinstance(keys, str) or any(isinstance(key, str) for key in keys):
-        raise StreamJoinError(
-            "STREAMJOIN_WRONG_ARGUMENT",
-            call="sj.arrange",
-            wanted='a list of columns for each key, such as keys=[["order_id"], ["customer_id"]]',
-            found=f"keys={keys!r}",
-        )
-    found = checked_entry(df.sparkSession)
+    if not isinstance(name, str) or not name.strip():
+        raise wrong_argument("sj.arrange", "the name or the path of an arrangement", name)
+    if not isinstance(keys, Sequence) or isinstance(keys, str) or not all(map(_is_key, keys)):
+        wanted = 'a list of columns for each key, such as keys=[["order_id"], ["customer_id"]]'
+        raise wrong_argument("sj.arrange", wanted, keys)
+    for argument, column in (("op", op), ("diff", diff), ("time", time)):
+        if not isinstance(column, str | None):
+            raise wrong_argument("sj.arrange", f"the name of a column as {argument}", column)
+    found = checked_entry(df.sparkSession, "sj.arrange")
     try:
         arranged = found.arrange(df._jdf, name, [list(key) for key in keys], op, diff, time)
     except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
         raise no_answer() from error
     return DataFrame(arranged, df.sparkSession).writeStream.format("streamjoin").option("path", name)
+
+
+def _is_key(key: object) -> bool:
+    return isinstance(key, Sequence) and not isinstance(key, str) and all(isinstance(name, str) for name in key)

@@ -1,19 +1,22 @@
 """``delta_join``: a join of arrangements that keeps nothing of its own."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
+from streamjoin._arrangement import Arrangement
 from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import checked_entry, no_answer
+from streamjoin.jvm import checked_entry, limits, no_answer, wrong_argument
 
 
 def delta_join(
-    inputs: Mapping[str, str],
+    inputs: Mapping[str, str | Arrangement],
     on: str,
     select: str | Sequence[str] | None = None,
     *,
+    how: Literal["inner", "left", "left_outer"] = "inner",
     max_versions_per_trigger: int | None = None,
     max_rows_per_trigger: int | None = None,
     spark: SparkSession | None = None,
@@ -24,11 +27,12 @@ def delta_join(
     indexes are those of the arrangements, and all queries share them. EXPLAIN of a batch shows the ways.
 
     Args:
-        inputs: What the condition calls each arrangement, and its name or path: ``{"o": "orders", "c": "customers"}``.
-            An arrangement may be there twice.
+        inputs: What the condition calls each arrangement, and the arrangement, its name or its path:
+            ``{"o": "orders", "c": "customers"}``. An arrangement may be there twice.
         on: The condition, in SQL. Each input has to be reached by equalities with the columns of one of its keys.
             Any other condition on one input, or between them, may stand beside.
         select: The columns of the result, in SQL; without it, all.
+        how: ``"inner"``, or of two inputs ``"left"``: rows of the first without a match are in the result, with nulls.
         max_versions_per_trigger: At most so many versions of each input are in a batch.
         max_rows_per_trigger: A new query begins with the rows that are there; then at most about so many rows of each
             input are in a batch.
@@ -36,40 +40,48 @@ def delta_join(
 
     Returns:
         The columns of ``select``; ``_time``, the latest time of the rows that were joined, if all inputs were arranged
-        with one; and ``_diff``, how many copies of the row came, or went where it is negative. Changes of one batch that
-        cancel do not come out. :func:`streamjoin.arrange` with ``diff="_diff"`` makes it an arrangement again.
+        with one; and ``_diff``, how many copies of the row came, or went where it is negative. Changes of one batch
+        that cancel do not come out. :func:`streamjoin.arrange` with ``diff="_diff"`` makes it an arrangement again.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; ``STREAMJOIN_DELTA_INDEX`` (an arrangement lacks
-            the key that the condition needs); ``STREAMJOIN_DELTA_CONDITION`` (an input is tied to nothing);
-            ``STREAMJOIN_DELTA`` (a condition that is no plain expression).
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_JOIN_TYPE``; or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; ``STREAMJOIN_DELTA_INDEX`` (an arrangement
+            lacks the key that the condition needs); ``STREAMJOIN_DELTA_CONDITION`` (an input is tied to nothing);
+            ``STREAMJOIN_DELTA`` (a condition that is no plain expression, a left join of more than two).
 
     Source:
         Materialize, "Delta joins": one path for each input, ties in time broken by the order of the inputs.
 
     Example:
-        >>> delta_join(  # doctest: +SKIP
+        >>> changes = delta_join(
         ...     {"c": "customers", "o": "orders"},
         ...     on="c.customer_id = o.customer_id AND o.total > 100",
         ...     select=["c.name", "o.order_id", "o.total"],
         ... )
+        >>> changes.columns
+        ['name', 'order_id', 'total', '_diff']
     """
-    if not isinstance(inputs, Mapping):
-        raise StreamJoinError(
-            "STREAMJOIN_WRONG_ARGUMENT",
-            call="sj.delta_join",
-            wanted='the inputs by their names in the condition, such as {"o": "orders", "c": "customers"}',
-            found=repr(inputs),
-        )
+    if not isinstance(inputs, Mapping) or not all(
+        isinstance(alias, str) and isinstance(name, str | Arrangement) for alias, name in inputs.items()
+    ):
+        wanted = 'the inputs by their names in the condition, such as {"o": "orders", "c": "customers"}'
+        raise wrong_argument("sj.delta_join", wanted, inputs)
+    if not isinstance(on, str):
+        raise wrong_argument("sj.delta_join", "the condition in SQL, as a string", on)
+    columns = [select] if isinstance(select, str) else [] if select is None else select
+    if not isinstance(columns, Sequence) or not all(isinstance(column, str) for column in columns):
+        raise wrong_argument("sj.delta_join", "the columns of the result in SQL, as strings", select)
+    options = limits(
+        "sj.delta_join", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
+    )
+    if how not in ("inner", "left", "left_outer"):
+        raise StreamJoinError("STREAMJOIN_JOIN_TYPE", how=repr(how), types="inner, left")
     session = spark or SparkSession.active()
-    found = checked_entry(session)
-    columns = [select] if isinstance(select, str) else list(select or [])
-    limits = {"maxVersionsPerTrigger": max_versions_per_trigger, "maxRowsPerTrigger": max_rows_per_trigger}
-    options = {name: str(limit) for name, limit in limits.items() if limit is not None}
+    found = checked_entry(session, "sj.delta_join")
+    paths = [each.path if isinstance(each, Arrangement) else each for each in inputs.values()]
     try:
         joined = found.deltaJoin(
-            session._jsparkSession, list(inputs.keys()), list(inputs.values()), on, columns, options
+            session._jsparkSession, list(inputs.keys()), paths, on, list(columns), how != "inner", options
         )
     except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
         raise no_answer() from error

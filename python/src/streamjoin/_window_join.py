@@ -7,7 +7,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame
 
 from streamjoin._join import JoinType, event_times, join
-from streamjoin.durations import microseconds
+from streamjoin.durations import length_of
 from streamjoin.errors import StreamJoinError
 from streamjoin.jvm import checked_entry, expect, no_answer
 
@@ -42,13 +42,14 @@ def window_join(
     Returns:
         What ``left.join(right, on, how)`` returns, and a column ``rowtime`` with the time of the order: the left or
         the right event time. A row without a match has the latest rowtime that a match could have given it. The
-        column carries a watermark, so that an aggregation or another window join can follow. Rows whose event time is
-        null have no place in the order, and are not held up.
+        column carries a watermark, so that an aggregation or another window join can follow. Of a window join of a
+        window join, ``rowtime`` is that of the last one. Rows whose event time is null have no place in the order, and
+        are not held up.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WINDOW`` (not just one window, or none longer than zero); ``STREAMJOIN_WITHIN``
-            (no fixed duration); ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_EVENT_TIME``; and as for
-            :func:`streamjoin.join`.
+        StreamJoinError: ``STREAMJOIN_WINDOW`` (not just one window, or none longer than zero);
+            ``STREAMJOIN_DURATION`` (no fixed duration, or a negative one); ``STREAMJOIN_NOT_A_STREAM``;
+            ``STREAMJOIN_EVENT_TIME``; and as for :func:`streamjoin.join`.
 
     Example:
         >>> joined = window_join(orders, deliveries, "order_id", following="1 hour")
@@ -69,11 +70,12 @@ def window_join(
 
 def _window(following: str | timedelta | None, preceding: str | timedelta | None) -> tuple[int, str]:
     """Return the length of the window in microseconds, and the side that it is over."""
-    given = [(each, side) for each, side in ((following, "right"), (preceding, "left")) if each is not None]
+    arguments = ((following, "following", "right"), (preceding, "preceding", "left"))
+    given = [(window, argument, side) for window, argument, side in arguments if window is not None]
     if len(given) != 1:
         raise StreamJoinError("STREAMJOIN_WINDOW", found="both" if given else "neither of the two")
-    window, side = given[0]
-    length = microseconds(window)
+    window, argument, side = given[0]
+    length = length_of(window, argument, "sj.window_join")
     if length == 0:
         raise StreamJoinError("STREAMJOIN_WINDOW", found=f"a window of no length, {window!r}")
     return length, side

@@ -1,4 +1,4 @@
-"""Durations of a fixed length: what ``within=``, ``lag=`` and ``after=`` take."""
+"""Durations of a fixed length: what ``within=``, ``following=``, ``lag=`` and ``after=`` take."""
 
 import re
 from datetime import timedelta
@@ -55,7 +55,7 @@ def microseconds(duration: str | timedelta, *, signed: bool = False) -> int:
     elif isinstance(duration, str):
         total = _parse(duration)
     else:
-        raise _refused(duration, f"it is a {type(duration).__name__}, which has no unit")
+        raise _refused(duration, f"it is of type {type(duration).__name__}, which has no unit")
     if total < 0 and not signed:
         raise _refused(duration, "it is negative, and the distance of two times never is")
     if total.denominator != 1:
@@ -91,8 +91,8 @@ def limits(within: Within) -> tuple[int, int]:
     return low, high
 
 
-def spark_interval(duration: str | timedelta, argument: str, call: str, *, least: int = 0) -> str:
-    """Return a duration as the text of an interval, as ``withWatermark`` takes it.
+def length_of(duration: str | timedelta, argument: str, call: str, *, least: int = 0) -> int:
+    """Return the length of an argument in whole microseconds.
 
     Args:
         duration: As for :func:`microseconds`.
@@ -104,8 +104,8 @@ def spark_interval(duration: str | timedelta, argument: str, call: str, *, least
         StreamJoinError: ``STREAMJOIN_DURATION``.
 
     Example:
-        >>> spark_interval("1.5s", "lag", "sj.impose_order")
-        '1500000 microseconds'
+        >>> length_of("1.5s", "following", "sj.window_join")
+        1500000
     """
     try:
         length = microseconds(duration, signed=True)
@@ -114,7 +114,17 @@ def spark_interval(duration: str | timedelta, argument: str, call: str, *, least
         raise _unusable(duration, argument, call, reason) from None
     if length < least:
         raise _unusable(duration, argument, call, "it is too short" if length >= 0 else "it is negative")
-    return f"{length} microseconds"
+    return length
+
+
+def spark_interval(duration: str | timedelta, argument: str, call: str, *, least: int = 0) -> str:
+    """Return a duration as the text of an interval, as ``withWatermark`` takes it; arguments as for :func:`length_of`.
+
+    Example:
+        >>> spark_interval("1.5s", "lag", "sj.impose_order")
+        '1500000 microseconds'
+    """
+    return f"{length_of(duration, argument, call, least=least)} microseconds"
 
 
 def _unusable(duration: object, argument: str, call: str, reason: str) -> StreamJoinError:

@@ -5,6 +5,7 @@ the one that py4j's ``jvm`` looks into. So the entry class is loaded through the
 its absence is then an exception that can be explained, not a ``JavaPackage`` that is not callable.
 """
 
+import re
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -32,6 +33,24 @@ def expect(kind: type, found: object, call: str, wanted: str) -> None:
     if not isinstance(found, kind) and not is_connect(found):
         name = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
         raise StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=name)
+
+
+def wrong_argument(call: str, wanted: str, found: object) -> StreamJoinError:
+    """Return the error for a value that a function does not take."""
+    return StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=repr(found))
+
+
+def limits(call: str, **given: int | None) -> dict[str, str]:
+    """Return what is given of the limits of a batch, as options of a reader; each is a positive number.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
+    """
+    for name, limit in given.items():
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            wanted = re.sub("[A-Z]", lambda each: f"_{each[0].lower()}", name)
+            raise wrong_argument(call, f"a positive number as {wanted}", limit)
+    return {name: str(limit) for name, limit in given.items() if limit is not None}
 
 
 def entry(jvm: Any, spark_version: str) -> Any:
@@ -85,14 +104,15 @@ def check(spark: SparkSession) -> None:
     checked_entry(spark)
 
 
-def checked_entry(spark: SparkSession) -> Any:
+def checked_entry(spark: SparkSession, call: str = "This function") -> Any:
     """Return the entry object of a session that passed the checks; raises as :func:`check` does."""
     if is_connect(spark):
         raise StreamJoinError(
             "STREAMJOIN_SPARK_CONNECT",
-            call="This function",
-            advice="Call it in a classic session. df.join, SQL, sj.join, sj.bounds and sj.late_rows work here, if the "
-            f"server was started with `--jars <the streamjoin jar> --conf spark.sql.extensions={EXTENSION}`.",
+            call=call,
+            advice="Call it in a classic session. df.join, SQL, sj.join, sj.bounds, sj.late_rows and sj.arrangement "
+            "work here, if the server was started with `--jars <the streamjoin jar> "
+            f"--conf spark.sql.extensions={EXTENSION}`.",
         )
     found = entry(spark._jvm, spark.version)
     try:

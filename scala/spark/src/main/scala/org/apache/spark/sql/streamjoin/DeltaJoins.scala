@@ -2,28 +2,32 @@ package org.apache.spark.sql.streamjoin
 
 import java.util.UUID
 
-import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
-import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.streamjoin.arrangement._
-import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.operators.delta.{DeltaInput, DeltaJoin, DeltaPath}
-import org.apache.spark.sql.types.LongType
+import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.operators.delta.{DeltaJoin, DeltaJoinOf}
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** Joins of arrangements that keep nothing of their own. */
 private[streamjoin] object DeltaJoins {
 
+  /** All columns, or those of an input. */
+  private val Star = """\s*(?:(\w+)\s*\.\s*)?\*\s*""".r
+
+  private def quoted(name: String): String = s"`${name.replace("`", "``")}`"
+
   /**
-   * The changes of an inner join.
+   * The changes of a join.
    *
    * @param inputs
    *   what the condition calls an arrangement, and its name or path
    * @param on
    *   the condition, in SQL
+   * @param isLeftOuter
+   *   rows of the first of two inputs that have no match are in the result too
    * @param select
    *   the columns of the result, in SQL; all where there are none
    * @param options
@@ -34,10 +38,14 @@ private[streamjoin] object DeltaJoins {
       inputs: Seq[(String, String)],
       on: String,
       select: Seq[String],
+      isLeftOuter: Boolean,
       options: Map[String, String]
   ): DataFrame = {
     if (inputs.size < 2)
-      throw refused("there are not two inputs", "Give the arrangements by the names that the condition uses.")
+      throw DeltaJoinOf.refused(
+        "there are not two inputs",
+        "Give the arrangements by the names that the condition uses."
+      )
     val streams = inputs.map { case (alias, nameOrPath) =>
       session.readStream
         .format("streamjoin")
@@ -47,76 +55,29 @@ private[streamjoin] object DeltaJoins {
         .alias(alias)
     }
     val rows = streams.reduce(_ crossJoin _).where(on)
-    val selected =
-      if (select.nonEmpty) rows.selectExpr(select: _*)
-      else
-        rows.select(inputs.zip(streams).flatMap { case ((alias, _), stream) =>
-          stream.columns.dropRight(2).map(name => col(s"`$alias`.`${name.replace("`", "``")}`"))
-        }: _*)
+    val columns = inputs.zip(streams).map { case ((alias, _), stream) =>
+      // Behind them are the version and the number of copies, which are not columns of the rows.
+      alias -> stream.columns.dropRight(2).toSeq.map(name => col(s"${quoted(alias)}.${quoted(name)}"))
+    }
+    val selected = rows.select((if (select.isEmpty) Seq("*") else select).flatMap {
+      case Star(null) => columns.flatMap(_._2)
+      case Star(alias) if columns.exists(_._1 == alias) => columns.filter(_._1 == alias).flatMap(_._2)
+      case other => Seq(expr(other))
+    }: _*)
     val classic = selected.asInstanceOf[ClassicDataset[Row]]
-    val join = of(classic.queryExecution.analyzed, inputs.map(_._1))
-    // Says what is missing before anything starts.
-    DeltaPath.all(join)
+    val join = of(classic.queryExecution.analyzed, inputs.map(_._1), isLeftOuter)
     ClassicDataset.ofRows(classic.sparkSession, join)
   }
 
-  private def of(analyzed: LogicalPlan, names: Seq[String]): DeltaJoin = {
-    val (select, conditions) = analyzed match {
-      case Project(list, Filter(condition, _: Join)) => (list, PredicateParts.conjuncts(condition))
+  private def of(analyzed: LogicalPlan, names: Seq[String], isLeftOuter: Boolean): DeltaJoin =
+    analyzed match {
+      case Project(list, Filter(condition, join: Join)) =>
+        val relations = join.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
+        DeltaJoinOf(list, PredicateParts.conjuncts(condition), names.zip(relations), isLeftOuter)
       case other =>
-        throw refused(
+        throw DeltaJoinOf.refused(
           s"it is not a plain condition and columns: ${other.nodeName}",
           "Aggregate or window its result instead."
         )
     }
-    (conditions ++ select).foreach { expression =>
-      if (
-        !expression.deterministic ||
-        // What a row passes when it comes, it may not when it goes.
-        expression.containsPattern(CURRENT_LIKE) ||
-        expression.exists(part => part.isInstanceOf[PlanExpression[_]] || part.isInstanceOf[PythonUDF])
-      )
-        throw refused(
-          s"${expression.sql} is not a plain expression",
-          "A random value, the current time, a subquery or a Python function belongs into a query above the join."
-        )
-    }
-    val leaves = analyzed.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
-    val inputs = names.zip(leaves).map { case (name, relation) =>
-      val table = relation.table.asInstanceOf[ChangesTable]
-      DeltaInput(
-        name,
-        ArrangementRef(table.options.root.toString, table.options.open().meta),
-        table.options.source.get,
-        relation.output
-      )
-    }
-    val times = inputs.flatMap(_.time)
-    val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
-    val own = AttributeSet(inputs.flatMap(input => Seq(input.version, input.diff)))
-    (conditions ++ select).find(!_.references.intersect(own).isEmpty).foreach { expression =>
-      throw refused(
-        s"${expression.sql} asks for a version or a number of copies",
-        "Those of the result come with it."
-      )
-    }
-    val reserved = DeltaJoin.Diff +: Option.when(hasTime)(DeltaJoin.Time).toSeq
-    select.map(_.name).find(reserved.contains).foreach { name =>
-      throw refused(
-        s"a column of the result has the name $name",
-        "It is that of a column that comes with it."
-      )
-    }
-    DeltaJoin(
-      inputs,
-      conditions,
-      select,
-      Option.when(hasTime)(Alias(Greatest(times), DeltaJoin.Time)()),
-      AttributeReference(DeltaJoin.Diff, LongType, nullable = false)(),
-      leaves
-    )
-  }
-
-  private def refused(problem: String, advice: String) =
-    StreamJoinErrors.analysis("STREAMJOIN_DELTA", "problem" -> problem, "advice" -> advice)
 }

@@ -68,11 +68,8 @@ object PythonApi {
   private[streamjoin] def windowJoin(joined: DataFrame, windows: JoinWindows): DataFrame = {
     val classic = joined.asInstanceOf[ClassicDataset[Row]]
     val plan = classic.queryExecution.analyzed match {
-      // Above a join on names.
-      case Project(list, join: Join) =>
-        val window = WindowJoin.of(join, windows)
-        Project(list :+ window.time, window)
-      case join: Join => WindowJoin.of(join, windows)
+      case names @ Project(_, join: Join) => WindowJoin.of(join, Some(names), windows)
+      case join: Join => WindowJoin.of(join, None, windows)
       case other => throw new IllegalArgumentException(s"no join: $other")
     }
     ClassicDataset.ofRows(classic.sparkSession, plan)
@@ -119,10 +116,11 @@ object PythonApi {
       names: JList[String],
       on: String,
       select: JList[String],
+      isLeftOuter: Boolean,
       options: JMap[String, String]
   ): DataFrame = {
     val inputs = aliases.asScala.zip(names.asScala).toSeq
-    DeltaJoins.of(session, inputs, on, select.asScala.toSeq, options.asScala.toMap)
+    DeltaJoins.of(session, inputs, on, select.asScala.toSeq, isLeftOuter, options.asScala.toMap)
   }
 
   /**

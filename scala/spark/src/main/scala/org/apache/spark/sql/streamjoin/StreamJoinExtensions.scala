@@ -6,6 +6,7 @@ import org.apache.spark.sql.streamjoin.rules.{
   CheckCheckpoint,
   PrepareStreamingQuery,
   PushFilters,
+  ReadArrangements,
   ReadBounds,
   ReadChanges,
   ReadLateRows,
@@ -16,6 +17,9 @@ import org.apache.spark.sql.streamjoin.rules.{
 }
 import org.apache.spark.sql.streamjoin.sql.{
   AttachClauses,
+  CheckArrangedJoins,
+  JoinArrangements,
+  ReadArrangedStreams,
   ReadImposeOrder,
   ResolveClauses,
   ResolveImposeOrder,
@@ -38,9 +42,14 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // SQL: IMPOSE_ORDER, before Spark looks for a function of that name.
     extensions.injectHintResolutionRule(ReadImposeOrder(_))
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
-    // SQL: sj_bounds and sj_late_rows. The query of sj_bounds is analyzed first.
+    // SQL: arrangements by their names, and their joins.
+    extensions.injectHintResolutionRule(ReadArrangedStreams(_))
+    extensions.injectResolutionRule(_ => JoinArrangements)
+    extensions.injectPostHocResolutionRule(_ => CheckArrangedJoins)
+    // SQL: sj_bounds, sj_late_rows and sj_arrangements. The query of sj_bounds is analyzed first.
     extensions.injectHintResolutionRule(ReadBounds(_))
     extensions.injectHintResolutionRule(ReadLateRows(_))
+    extensions.injectHintResolutionRule(ReadArrangements(_))
     extensions.injectPostHocResolutionRule(AnswerBounds(_))
     // start(): refusals, and what Spark's checker need not see. The name of the injection point is
     // Spark's; the rule has nothing to do with hints, it has to run before ResolveWriteToStream.

@@ -32,9 +32,17 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
       inputs: Seq[(String, Maintainer)],
       on: String,
       select: Seq[String] = Nil,
-      options: Map[String, String] = Map.empty
+      options: Map[String, String] = Map.empty,
+      isLeftOuter: Boolean = false
   ): Reader = new Reader(newFolder())(
-    DeltaJoins.of(spark, inputs.map { case (name, input) => name -> input.root }, on, select, options)
+    DeltaJoins.of(
+      spark,
+      inputs.map { case (name, input) => name -> input.root },
+      on,
+      select,
+      isLeftOuter,
+      options
+    )
   )
 
   /** Forgets all indexes of this process. */

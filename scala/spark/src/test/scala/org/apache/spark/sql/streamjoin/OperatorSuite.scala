@@ -178,7 +178,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
           Seq(o("end", "15:00"), d("end", "15:00"))
         ).map { rows =>
           val out = job.feed(rows: _*)
-          if (empty) IndexCache.held.foreach(IndexCache.take[JoinIndex](_))
+          if (empty) IndexCache.sweep(isLoaded = _ => false)
           out
         }
       }
@@ -192,7 +192,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       val old = IndexCache.held.toSeq.flatMap(id => IndexCache.take[JoinIndex](id).map(id -> _))
       job.feed(d("a", "10:10", 3), o("c", "10:10", 4))
       // What an executor would hold that did not run the last batch.
-      IndexCache.held.foreach(IndexCache.take[JoinIndex](_))
+      IndexCache.sweep(isLoaded = _ => false)
       old.foreach { case (id, index) => IndexCache.put(id, index) }
       assert(job.feed(d("c", "10:20", 5), d("a", "10:20", 6)) == Seq("a 1 a 6", "c 4 c 5"))
       assert(job.feed(o("end", "15:00"), d("end", "15:00")).filter(_.contains("-")) == Seq("b 2 - -"))

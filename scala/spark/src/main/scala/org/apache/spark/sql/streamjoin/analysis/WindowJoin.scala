@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.analysis
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}
+import org.apache.spark.sql.catalyst.util._
 import org.apache.spark.sql.streamjoin.plans.RowtimeOrder
 import org.apache.spark.sql.streamjoin.time.{EventTime, TimeDistance}
 import org.apache.spark.sql.types.MetadataBuilder
@@ -19,21 +20,44 @@ private[streamjoin] object WindowJoin {
   val Rowtime = "rowtime"
 
   /**
+   * The rowtime of an input that is a window join itself is hidden, as Spark hides columns of
+   * `USING`: `rowtime` is the new one, and `a.rowtime` still that of the input.
+   *
    * @param join
    *   resolved; its condition is kept, and the windows are added to it
+   * @param names
+   *   of a join on names: what Spark puts above it, so that each name is in the output once
    * @param windows
    *   one or two
    * @param times
    *   the event-time column of each input
    */
-  def of(join: Join, windows: JoinWindows, times: Map[Side, Attribute]): RowtimeOrder =
-    new WindowJoin(join, windows, times).plan
+  def of(
+      join: Join,
+      names: Option[Project],
+      windows: JoinWindows,
+      times: Map[Side, Attribute]
+  ): LogicalPlan = {
+    val order = new WindowJoin(join, windows, times).plan
+    val list = names.fold[Seq[NamedExpression]](order.output)(_.projectList :+ order.time)
+    val (replaced, kept) =
+      list.partition(column => isRowtime(column) && column.exprId != order.time.exprId)
+    val project = Project(kept, order)
+    project.setTagValue(
+      Project.hiddenOutputTag,
+      names.getOrElse(order).metadataOutput ++ replaced.map(_.toAttribute.markAsQualifiedAccessOnly())
+    )
+    project
+  }
 
   /** By the event-time column of each input, which has to have one. */
-  def of(join: Join, windows: JoinWindows): RowtimeOrder = {
+  def of(join: Join, names: Option[Project], windows: JoinWindows): LogicalPlan = {
     val inputs = Map[Side, LogicalPlan](Side.Left -> join.left, Side.Right -> join.right)
-    of(join, windows, inputs.transform((_, input) => EventTime.of(input.output).head))
+    of(join, names, windows, inputs.transform((_, input) => EventTime.of(input.output).head))
   }
+
+  private def isRowtime(column: NamedExpression): Boolean =
+    column.name.equalsIgnoreCase(Rowtime) && column.metadata.contains(EventTime.RowtimeKey)
 }
 
 final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side, Attribute]) {

@@ -9,12 +9,11 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
-import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeRow}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 
@@ -39,10 +38,7 @@ final private[streamjoin] class ArrangementScan(
     arrangement,
     changes,
     SQLConf.get.getConf(StreamJoinConf.ExecutorIndexMemory),
-    SerializableConfiguration.broadcast(
-      SparkSession.active.sparkContext,
-      SparkSession.active.sessionState.newHadoopConf()
-    )
+    HadoopConf.of(SparkSession.active)
   )
 
   // Batch.
@@ -161,12 +157,23 @@ final private[streamjoin] class ArrangementStream(
 
   override def stop(): Unit = ()
 
+  /** What the batch that is being planned will have loaded, by the operators that look up. */
+  @volatile var figures: Seq[ReaderFigures] = Nil
+
+  /** How many rows a version has, looked up once. */
+  private var rowsOf = (-1L, "0")
+
   override def metrics(latest: Optional[Offset]): JMap[String, String] = {
     val version = latest.map[Long](offset => Snapshot.of(offset).version).orElse(-1L)
-    Map(
+    if (version >= 0 && rowsOf._1 != version)
+      rowsOf =
+        (version, folder.manifestOf(version).flatMap(_.counts.get(Manifest.Rows)).fold("unknown")(_.toString))
+    val ofVersion = Map(
       "version" -> version.toString,
-      "versionsBehind" -> math.max(0L, newest - version).toString
-    ).asJava
+      "versionsBehind" -> math.max(0L, newest - version).toString,
+      "rows" -> rowsOf._2
+    )
+    (ofVersion ++ ReaderFigures.inProgress(figures)).asJava
   }
 
   override def toString: String = s"streamjoin ${arrangement.root}"
@@ -231,17 +238,16 @@ final private[streamjoin] class ChangeReader(
   private val meta = arrangement.meta
   private val root = new org.apache.hadoop.fs.Path(arrangement.root)
   private val folder = new ArrangementFolder(root, hadoopConf)
-  private val key = new RowKey(meta.schema, meta.keyOrdinals(0), meta.partitions)
+  private val key = RowKey.of(meta, 0)
 
-  private val joiner = GenerateUnsafeRowJoiner.create(meta.schema, ChangesTable.schema(new StructType))
   private val tail = new GenericInternalRow(2)
-  private val toUnsafe = UnsafeProjection.create(ChangesTable.schema(new StructType))
+  private val joined = new JoinedRow
 
   /** As [[ChangesTable.schema]] has it. */
   def withVersion(change: Change): InternalRow = {
     tail.setLong(0, change.version)
     tail.setLong(1, change.copies)
-    joiner.join(change.row, toUnsafe(tail))
+    joined(change.row, tail)
   }
 
   /** A row is valid until the next one is asked for. */

@@ -2,14 +2,18 @@ package org.apache.spark.sql.streamjoin.arrangement
 
 import java.util.{EnumSet, Map => JMap, Set => JSet}
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
 import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.types.{LongType, StructType}
@@ -62,6 +66,9 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
 
   def source: Option[String] = text(Source)
 
+  /** It was read by its name in SQL. */
+  def isByName: Boolean = options.getBoolean(ByName, false)
+
   def version: Option[Long] = number(VersionOption, 0)
   def maxVersions: Option[Long] = number(MaxVersions, 1)
   def maxRows: Option[Long] = number(MaxRows, 1)
@@ -72,6 +79,7 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
 private[streamjoin] object ArrangementOptions {
   val PathOption = "path"
   val VersionOption = "version"
+  val ByName = "streamjoin.byName"
   val Source = "streamjoin.source"
   val MaxVersions = "maxVersionsPerTrigger"
   val MaxRows = "maxRowsPerTrigger"
@@ -90,7 +98,8 @@ private[streamjoin] object ArrangementOptions {
 private[streamjoin] class ArrangementTable(rows: StructType, val options: ArrangementOptions)
     extends Table
     with SupportsRead
-    with SupportsWrite {
+    with SupportsWrite
+    with ReportsSinkMetrics {
 
   override def name: String = s"streamjoin ${options.root.getName}"
 
@@ -108,8 +117,27 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
   protected def scan(changes: Boolean): Scan =
     new ArrangementScan(ArrangementRef(options.root.toString, options.open().meta), options, changes)
 
-  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder =
-    new ArrangementWriteBuilder(options.root, info)
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
+    val folder = options.open()
+    // In update mode the new row of a key comes without a word about the old one.
+    val hasOneRowByKey = folder.exists && folder.meta.input == InputKind.Changelog
+    if (hasOneRowByKey)
+      new ArrangementWriteBuilder(options.root, info, report) with SupportsStreamingUpdateAsAppend
+    else new ArrangementWriteBuilder(options.root, info, report)
+  }
+
+  @volatile private var written: Option[Manifest] = None
+
+  private def report(manifest: Manifest): Unit = written = Some(manifest)
+
+  /** Of the query that maintains it. */
+  override def metrics: JMap[String, String] = written
+    .fold(Map.empty[String, String]) { manifest =>
+      Map("version" -> manifest.version, "since" -> manifest.since).map { case (name, value) =>
+        name -> value.toString
+      } ++ manifest.counts.map { case (name, count) => name -> count.toString }
+    }
+    .asJava
 
   /** The same to read its changes in a stream. */
   def changes: ChangesTable = new ChangesTable(rows, options)

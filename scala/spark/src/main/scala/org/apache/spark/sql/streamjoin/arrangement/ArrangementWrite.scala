@@ -41,18 +41,24 @@ private[streamjoin] object TaskOutput {
 }
 
 /** The sink of a maintaining query: the tasks have written files, and a manifest makes them a version. */
-final private[streamjoin] class ArrangementWriteBuilder(root: Path, info: LogicalWriteInfo)
-    extends WriteBuilder {
+private[streamjoin] class ArrangementWriteBuilder(
+    root: Path,
+    info: LogicalWriteInfo,
+    report: Manifest => Unit
+) extends WriteBuilder {
   if (info.schema != TaskOutput.Schema)
     throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_SINK", "arrangement" -> root.toString)
 
   override def build(): Write = new Write {
-    override def toStreaming: StreamingWrite = new ArrangementWrite(root, UUID.fromString(info.queryId))
+    override def toStreaming: StreamingWrite =
+      new ArrangementWrite(root, UUID.fromString(info.queryId), report)
     override def description: String = s"streamjoin $root"
   }
 }
 
-final private class ArrangementWrite(root: Path, queryId: UUID) extends StreamingWrite with Logging {
+final private class ArrangementWrite(root: Path, queryId: UUID, report: Manifest => Unit)
+    extends StreamingWrite
+    with Logging {
   private val session = SparkSession.active
 
   // Which attempt of a task counts is decided by its message.
@@ -71,6 +77,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID) extends Streamin
         val manifest = following(folder, epoch, outputs)
         val log = new VersionLog(session, root)
         if (!log.add(epoch, manifest)) ArrangementWrite.checkOwner(root, folder.manifest(epoch), queryId)
+        report(manifest)
         clean(folder, manifest)
     }
   }

@@ -99,7 +99,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     private val meta = arrangement.meta
     private val folder = new ArrangementFolder(root, hadoopConf)
     private def manifest(version: Long) = manifests.get(arrangement, version, folder)
-    private def rowKey = new RowKey(meta.schema, meta.keyOrdinals(index), meta.partitions)
+    private val rowKey = RowKey.of(meta, index)
 
     def load(present: Option[KeyIndex], low: Long, high: Long): KeyIndex =
       try {

@@ -4,6 +4,7 @@ import java.util.concurrent.locks.ReentrantReadWriteLock
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** A block that an index refers to; its bytes may be dropped and are read again then. */
@@ -163,11 +164,13 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
    * The rows of a key in a version.
    *
    * @param wanted
-   *   the key's columns
+   *   a row with the key
+   * @param hash
+   *   of the key
    * @param probe
-   *   of the calling task; finds the rows
+   *   of the calling task, which knows where the key is in it; finds the rows
    */
-  def find(wanted: UnsafeRow, hash: Int, version: Long, probe: Probe): Unit = shared {
+  def find(wanted: InternalRow, hash: Int, version: Long, probe: Probe): Unit = shared {
     val at = versionAt(version)
     val row = probe.row
     probe.clear()
@@ -175,7 +178,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     while (entry >= 0) {
       if (hashes(entry) == hash && from(entry) <= at && at < to(entry)) {
         point(row, entry)
-        if (probe.key.of(row).equals(wanted)) probe.add(row, copies(entry))
+        if (key.isSame(row, probe.wanted, wanted)) probe.add(row, copies(entry))
       }
       entry = next(entry) - 1
     }

@@ -5,10 +5,10 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 /**
  * The rows that one probe has found. They stay valid until the next, whatever happens to the index.
  *
- * @param key
- *   of the index, for this task alone
+ * @param wanted
+ *   where the key is in the rows that ask
  */
-final private[streamjoin] class Probe(fields: Int, private[arrangement] val key: RowKey) {
+final private[streamjoin] class Probe(fields: Int, private[arrangement] val wanted: RowKey) {
   private var rows = new Array[UnsafeRow](8)
   private var counts = new Array[Int](8)
   private var found = 0

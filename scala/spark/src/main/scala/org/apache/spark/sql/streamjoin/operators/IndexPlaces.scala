@@ -4,19 +4,26 @@ import scala.util.hashing.MurmurHash3
 
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.TaskLocation
+import org.apache.spark.storage.BlockManagerId
 
 /** Which executor has which partition of the arrangements' indexes. */
 private[streamjoin] object IndexPlaces {
 
   /** By partition, as Spark names places for tasks; empty where there is one process alone. */
   def of(context: SparkContext, partitions: Int): IndexedSeq[String] = {
-    val live = context.env.blockManager.master.getMemoryStatus.keys.toSeq.filterNot(_.isDriver)
+    val live = executors(context)
     if (live.isEmpty) IndexedSeq.empty
     else
       choose(live.map(id => (id.executorId, id.host)), partitions).map { case (executor, host) =>
         TaskLocation(host, executor).toString
       }
   }
+
+  /** One process has the indexes of all partitions. */
+  def areOne(context: SparkContext): Boolean = context.isLocal || executors(context).size == 1
+
+  private def executors(context: SparkContext): Seq[BlockManagerId] =
+    context.env.blockManager.master.getMemoryStatus.keys.toSeq.filterNot(_.isDriver)
 
   /**
    * Rendezvous hashing, with at most a fair share of the partitions for each.

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -57,7 +58,7 @@ final private[streamjoin] case class ReadBounds(session: SparkSession) extends R
         case Seq(query) =>
           AskedBounds(DataTypeUtils.toAttributes(BoundsOfQuery.Schema), Function.table(query))
         case arguments =>
-          throw Function.refused(s"takes one query, and not ${arguments.size} arguments", call)
+          throw Function.refused(s"takes one query, and not ${arguments.size} arguments", call.origin)
       }
   }
 }
@@ -69,8 +70,8 @@ final private[streamjoin] case class AnswerBounds(session: SparkSession) extends
     else {
       val queries = plan.collect { case WithCTE(_, queries) => queries }.flatten
       withoutUnused(plan.resolveOperatorsUp {
-        case AskedBounds(output, query) if query.resolved =>
-          if (!query.isStreaming) throw noStream
+        case asked @ AskedBounds(output, query) if query.resolved =>
+          if (!query.isStreaming) throw noStream(asked.origin)
           val whole = if (queries.isEmpty) query else WithCTE(query, queries)
           LocalRelation.fromExternalRows(output, BoundsOfQuery.rows(whole, session))
       })
@@ -91,11 +92,11 @@ final private[streamjoin] case class AnswerBounds(session: SparkSession) extends
       if (used.isEmpty) main else WithCTE(main, queries.filter(used.contains))
   }
 
-  private def noStream = StreamJoinErrors.analysis(
+  private def noStream(at: Origin) = StreamJoinErrors.analysis(
     "STREAMJOIN_NOT_A_STREAM",
     "call" -> "sj_bounds",
     "wanted" -> "a streaming query",
     "found" -> "this one is a batch, whose joins keep no state",
-    "advice" -> "Read its inputs as streams: FROM STREAM t."
+    "advice" -> s"Read its inputs as streams: FROM STREAM t.\n${TableFunction.where(at)}"
   )
 }

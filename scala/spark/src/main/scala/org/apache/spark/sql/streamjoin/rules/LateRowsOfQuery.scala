@@ -55,9 +55,11 @@ final private[streamjoin] case class ReadLateRows(session: SparkSession) extends
   }
 
   private def rows(call: UnresolvedTableValuedFunction, streaming: Boolean): LogicalPlan = {
-    val name = call.functionArgs match {
-      case Seq(Literal(name: UTF8String, _: StringType)) => name.toString
-      case _ => throw Function.refused("takes the id or the name of a query", call)
+    val (name, at) = call.functionArgs match {
+      case Seq(argument @ Literal(name: UTF8String, _: StringType)) => (name.toString, argument.origin)
+      case Seq(other) =>
+        throw Function.refused(s"takes the id or the name of a query, and not ${other.sql}", other.origin)
+      case _ => throw Function.refused("takes the id or the name of a query", call.origin)
     }
     val running = session.streams.active
     val query = running
@@ -65,7 +67,7 @@ final private[streamjoin] case class ReadLateRows(session: SparkSession) extends
       .getOrElse {
         val names = running.map(query => Option(query.name).getOrElse(query.id.toString))
         val known = if (names.isEmpty) "none runs" else s"these run: ${names.mkString(", ")}"
-        throw Function.refused(s"finds no running query $name; $known", call)
+        throw Function.refused(s"finds no running query $name; $known", at)
       }
     LateRowsOfQuery.of(session, query, streaming).asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
   }

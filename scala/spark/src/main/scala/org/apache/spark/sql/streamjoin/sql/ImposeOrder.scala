@@ -9,7 +9,8 @@ import org.apache.spark.sql.catalyst.analysis.{
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.streamjoin.analysis.StreamInput
+import org.apache.spark.sql.catalyst.trees.Origin
+import org.apache.spark.sql.streamjoin.analysis.{StreamInput, WatermarkLineage}
 import org.apache.spark.sql.types.{StringType, TimestampType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -21,9 +22,15 @@ import org.apache.spark.unsafe.types.UTF8String
  *   its name
  * @param lag
  *   resolved by Spark
+ * @param places
+ *   what errors point at
  */
-final private[sql] case class ImposeOrder(column: Seq[String], lag: Expression, child: LogicalPlan)
-    extends UnaryNode {
+final private[sql] case class ImposeOrder(
+    column: Seq[String],
+    lag: Expression,
+    places: ImposeOrder.Places,
+    child: LogicalPlan
+) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
 
   override lazy val resolved: Boolean = false
@@ -32,22 +39,27 @@ final private[sql] case class ImposeOrder(column: Seq[String], lag: Expression, 
 
   def watermark: EventTimeWatermark = {
     import ImposeOrder.Function.refused
+    if (child.isStreaming)
+      WatermarkLineage.markBelow(child).foreach { known =>
+        val has = s"this one has one on ${known.eventTime.name}"
+        throw refused(s"takes a stream without a watermark, and $has", places.table)
+      }
     val time = child.resolve(column, conf.resolver) match {
       case Some(found: Attribute) => found
       case Some(_) =>
-        throw refused(s"takes a column, and ${column.mkString(".")} is a field of one", this)
+        throw refused(s"takes a column, and ${column.mkString(".")} is a field of one", places.column)
       case None =>
         val columns = child.output.map(_.name).mkString(", ")
-        throw refused(s"finds no column ${column.mkString(".")} among $columns", this)
+        throw refused(s"finds no column ${column.mkString(".")} among $columns", places.column)
     }
     if (time.dataType != TimestampType)
       throw refused(
         s"takes a column of type TIMESTAMP, and ${time.name} is ${time.dataType.sql}; cast it in a subquery",
-        this
+        places.column
       )
     Duration.micros(lag) match {
-      case Left(reason) => throw refused(s"takes a constant lag, and of this one $reason", lag)
-      case Right(micros) if micros < 0 => throw refused("takes a lag that is not negative", lag)
+      case Left(reason) => throw refused(s"cannot take this lag: $reason", lag.origin)
+      case Right(micros) if micros < 0 => throw refused("takes a lag that is not negative", lag.origin)
       case Right(micros) => StreamInput.marked(time, micros, child)
     }
   }
@@ -60,9 +72,13 @@ private[sql] object ImposeOrder {
   )
   import Function.refused
 
+  /** Of the arguments. */
+  final case class Places(table: Origin, column: Origin)
+
   def of(call: UnresolvedTableValuedFunction): ImposeOrder = call.functionArgs match {
-    case Seq(table, column, lag) => ImposeOrder(name(column), lag, Function.table(table))
-    case arguments => throw refused(s"takes three arguments, and not ${arguments.size}", call)
+    case Seq(table, column, lag) =>
+      ImposeOrder(name(column), lag, Places(table.origin, column.origin), Function.table(table))
+    case arguments => throw refused(s"takes three arguments, and not ${arguments.size}", call.origin)
   }
 
   private def name(column: Expression): Seq[String] = column match {
@@ -70,7 +86,8 @@ private[sql] object ImposeOrder {
         if descriptor.equalsIgnoreCase("descriptor") =>
       name.nameParts
     case Literal(name: UTF8String, _: StringType) => Seq(name.toString)
-    case other => throw refused(s"takes a column as DESCRIPTOR(ts) or 'ts', and not ${other.sql}", other)
+    case other =>
+      throw refused(s"takes a column as DESCRIPTOR(ts) or 'ts', and not ${other.sql}", other.origin)
   }
 }
 

@@ -70,16 +70,18 @@ private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
  */
 private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-    case JoinWithClauses(left, right, join: Join) if join.resolved => bounded(join, left, right)
-    case JoinWithClauses(left, right, columns @ Project(list, join: Join)) if columns.resolved =>
-      val child = bounded(join, left, right)
-      val added = child.output.filterNot(join.outputSet.contains)
-      val project = columns.copy(projectList = list ++ added, child = child)
-      project.copyTagsFrom(columns)
-      project
+    case JoinWithClauses(left, right, join: Join) if join.resolved => bounded(join, None, left, right)
+    case JoinWithClauses(left, right, names @ Project(_, join: Join)) if names.resolved =>
+      bounded(join, Some(names), left, right)
   }
 
-  private def bounded(join: Join, left: Seq[Clause], right: Seq[Clause]): LogicalPlan = {
+  /** @param names what Spark puts above a join on names */
+  private def bounded(
+      join: Join,
+      names: Option[Project],
+      left: Seq[Clause],
+      right: Seq[Clause]
+  ): LogicalPlan = {
     val times = Side.both.map(side => side -> timeOf(join, side, (left ++ right).head)).toMap
     val within = right.collect { case Within(least, greatest, _) =>
       val (leftTime, rightTime) = (times(Side.Left), times(Side.Right))
@@ -96,7 +98,13 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
       .toMap
     val plain = join.copy(condition = (join.condition ++ within).reduceOption[Expression](And(_, _)))
     plain.copyTagsFrom(join)
-    if (windows.isEmpty) plain else WindowJoin.of(plain, JoinWindows(windows), times)
+    if (windows.nonEmpty) WindowJoin.of(plain, names, JoinWindows(windows), times)
+    else
+      names.fold[LogicalPlan](plain) { columns =>
+        val project = columns.copy(child = plain)
+        project.copyTagsFrom(columns)
+        project
+      }
   }
 
   private def timeOf(join: Join, side: Side, clause: Clause): Attribute = {

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
 import org.apache.spark.sql.catalyst.expressions.{Expression, FunctionTableSubqueryArgumentExpression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.trees.WithOrigin
+import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -31,15 +31,22 @@ final private[streamjoin] case class TableFunction(name: String, example: String
         if !table.hasRepartitioning && table.orderByExpressions.isEmpty =>
       table.plan
     case _: FunctionTableSubqueryArgumentExpression =>
-      throw refused("takes a table as it is, neither partitioned nor ordered", argument)
-    case other => throw refused(s"takes a table first, and not ${other.sql}", other)
+      throw refused("takes a table as it is, neither partitioned nor ordered", argument.origin)
+    case other => throw refused(s"takes a table first, and not ${other.sql}", other.origin)
   }
 
-  def refused(problem: String, at: WithOrigin): AnalysisException = StreamJoinErrors.analysis(
+  /** @param at the word that the error points at */
+  def refused(problem: String, at: Origin): AnalysisException = StreamJoinErrors.analysis(
     "STREAMJOIN_TABLE_FUNCTION",
     "call" -> name,
     "problem" -> problem,
     "example" -> example,
-    "where" -> at.origin.getQueryContext.map(_.summary).mkString
+    "where" -> TableFunction.where(at)
   )
+}
+
+private[streamjoin] object TableFunction {
+
+  /** A place in a query, as Spark shows it below an error. */
+  def where(at: Origin): String = at.getQueryContext.map(_.summary).mkString
 }

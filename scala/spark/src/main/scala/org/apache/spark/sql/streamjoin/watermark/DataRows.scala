@@ -6,9 +6,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
-import org.apache.spark.sql.execution.{FilterExec, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{FilterExec, SparkPlan}
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.util.AccumulatorV2
 
@@ -53,17 +52,9 @@ final private[streamjoin] case class PartitionTimesExec(
     time: Attribute,
     partition: Attribute,
     child: SparkPlan
-) extends UnaryExecNode {
+) extends NotingExec {
 
-  val times: PartitionTimes = {
-    val accumulator = new PartitionTimes
-    sparkContext.register(accumulator)
-    accumulator
-  }
-
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  val times: PartitionTimes = registered(new PartitionTimes)
 
   override protected def doExecute(): RDD[InternalRow] = {
     val name = Cast(partition, StringType, Some(conf.sessionLocalTimeZone))

@@ -2,12 +2,11 @@ package org.apache.spark.sql.streamjoin.watermark
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeStatsAccum
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.types.TimestampType
 
 /**
@@ -34,18 +33,10 @@ private[streamjoin] object NewestTime {
  * Hands its rows on and notes the newest event time among them. `EventTimeWatermarkExec` above it
  * does so too, but takes a null for the year 1970: older rows would be late.
  */
-final private[streamjoin] case class NewestTimeExec(time: Attribute, child: SparkPlan) extends UnaryExecNode {
+final private[streamjoin] case class NewestTimeExec(time: Attribute, child: SparkPlan) extends NotingExec {
 
   /** In milliseconds, without nulls. */
-  val stats: EventTimeStatsAccum = {
-    val accumulator = new EventTimeStatsAccum
-    sparkContext.register(accumulator)
-    accumulator
-  }
-
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  val stats: EventTimeStatsAccum = registered(new EventTimeStatsAccum)
 
   override protected def doExecute(): RDD[InternalRow] = {
     val at = child.output.indexWhere(_.exprId == time.exprId)

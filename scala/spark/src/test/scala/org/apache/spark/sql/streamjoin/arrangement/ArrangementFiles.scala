@@ -109,12 +109,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
 
   def newest: Long = collections.size - 1L
 
-  private val rowKeys = keys.indices.map { index =>
-    ThreadLocal.withInitial(() => new RowKey(meta.schema, meta.keyOrdinals(index), partitions))
-  }
-
-  /** Of the calling thread. */
-  def rowKey(index: Int): RowKey = rowKeys(index).get
+  def rowKey(index: Int): RowKey = RowKey.of(meta, index)
 
   private def write(folder: String, rows: Seq[(Item, Int)]): Seq[BlockFile] = {
     // Two tasks, each with blocks for all partitions.
@@ -123,7 +118,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
       val key = rowKey(index)
       rows.zipWithIndex.foreach { case ((item, copies), at) =>
         val row = Item.row(item)
-        writers(at % 2).add(index, key.partition(row), row, copies)
+        writers(at % 2).add(index, key.partition(row, partitions), row, copies)
       }
     }
     writers.flatMap(_.commit())
@@ -177,7 +172,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     val own = rowKey(0)
     val probe = new Probe(Item.Schema.length, rowKey(0))
     val row = Item.row(Item(key, "", 0))
-    index.find(own.of(row).copy(), own.hash(row), version, probe)
+    index.find(row, own.hash(row), version, probe)
     Model.sum(Iterator.range(0, probe.size).map(i => Item.of(probe.row(i)) -> probe.copies(i)))
   }
 

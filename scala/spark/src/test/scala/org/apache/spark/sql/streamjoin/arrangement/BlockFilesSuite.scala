@@ -51,7 +51,7 @@ class BlockFilesSuite extends AnyFunSuite {
         } yield {
           val row = new UnsafeRow(3)
           Block.point(row, bytes, at)
-          assert(files.rowKey(index).partition(row) == block.partition)
+          assert(files.rowKey(index).partition(row, files.partitions) == block.partition)
           Item.of(row) -> Block.copies(bytes, at)
         }
         assert(found.sortBy(_.toString) == items.sortBy(_.toString))

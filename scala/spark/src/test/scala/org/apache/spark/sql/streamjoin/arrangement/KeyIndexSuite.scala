@@ -14,17 +14,16 @@ class KeyIndexSuite extends AnyFunSuite {
   private val seeds = SparkTest.seeds(default = 60)
   private val keys = 5
 
-  private val rowKeys = ThreadLocal.withInitial(() => new RowKey(Item.Schema, Seq(0), 1))
-  private def rowKey = rowKeys.get
+  private val rowKey = new RowKey(Array(Item.Schema.head.dataType), Array(0))
   private val probes = ThreadLocal.withInitial(() => new Probe(Item.Schema.length, rowKey))
 
   private def newIndex(oldest: Long = 0) =
-    new KeyIndex(Item.Schema.length, new RowKey(Item.Schema, Seq(0), 1), oldest)
+    new KeyIndex(Item.Schema.length, rowKey, oldest)
 
   private def find(index: KeyIndex, key: Option[Int], version: Long): Seq[(Item, Int)] = {
     val probe = probes.get
     val row = Item.row(Item(key, "", 0))
-    index.find(rowKey.of(row).copy(), rowKey.hash(row), version, probe)
+    index.find(row, rowKey.hash(row), version, probe)
     (0 until probe.size).map(i => Item.of(probe.row(i)) -> probe.copies(i))
   }
 

@@ -49,8 +49,19 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     over("RANGE UNBOUNDED PRECEDING", "one duration"),
     over("RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW", "one duration"),
     over("RANGE INTERVAL '10' MINUTE", "one duration"),
+    over("ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "counted"),
+    over("RANGE 10 parsecs FOLLOWING", "parsecs is no unit", "ms, s, m, h or d"),
+    over("RANGE 10 FOLLOWING", "no unit"),
+    over("RANGE 0s PRECEDING", "no length"),
+    over("RANGE 1 YEAR PRECEDING", "varies"),
     Case("SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = d.id WITHIN 6s", clause, "WITHIN 6s", "two WITHIN"),
     Case("SELECT 1 FROM o JOIN d WITHIN 5s WITHIN 5s USING (id)", clause, "WITHIN 5s", "two WITHIN"),
+    Case(
+      "SELECT 1 FROM o JOIN d OVER (RANGE 5s FOLLOWING) OVER (RANGE 6s FOLLOWING) USING (id)",
+      clause,
+      "OVER (RANGE 6s FOLLOWING)",
+      "two OVER"
+    ),
     Case("SELECT 1 FROM o WITHIN 5s JOIN d ON o.id = d.id", clause, "WITHIN 5s", "left input"),
     Case("SELECT 1 FROM o WITHIN 5s", clause, "WITHIN 5s", "at an input of a join"),
     Case("SELECT 1 FROM o OVER (RANGE 5s PRECEDING) AS x", clause, "OVER (RANGE 5s PRECEDING)", "of a join"),
@@ -67,6 +78,19 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       stream,
       "OVER (RANGE 5s FOLLOWING)",
       "OVER takes two streams"
+    ),
+    Case(
+      "SELECT 1 FROM batch OVER (RANGE 5s PRECEDING) JOIN d ON batch.id = d.id",
+      stream,
+      "OVER (RANGE 5s PRECEDING)",
+      "left input is none"
+    ),
+    Case(
+      "SELECT 1 FROM raw OVER (RANGE 5s PRECEDING) JOIN d ON raw.id = d.id",
+      time,
+      "OVER (RANGE 5s PRECEDING)",
+      "left one has none",
+      "WATERMARK"
     ),
     Case(
       "SELECT 1 FROM raw JOIN d WITHIN 5s ON raw.id = d.id",
@@ -109,10 +133,28 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     Case(
       "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 'u', INTERVAL 1 SECOND)",
       order,
-      "",
+      "'u'",
       "no column u among id, t, v"
     ),
-    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 'v', INTERVAL 1 SECOND)", order, "", "v is INT"),
+    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 'v', INTERVAL 1 SECOND)", order, "'v'", "v is INT"),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(SELECT struct(t) s FROM raw), DESCRIPTOR(s.t), INTERVAL 1 SECOND)",
+      order,
+      "DESCRIPTOR(s.t)",
+      "is a field"
+    ),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t, v), INTERVAL 1 SECOND)",
+      order,
+      "DESCRIPTOR(t, v)",
+      "DESCRIPTOR(ts)"
+    ),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(o), 't', INTERVAL 1 SECOND)",
+      order,
+      "TABLE(o)",
+      "without a watermark, and this one has one on t"
+    ),
     Case(
       "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', INTERVAL -1 SECOND)",
       order,
@@ -126,7 +168,19 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "varies"
     ),
     Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', 5)", order, "5", "no interval"),
-    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', rand() * INTERVAL 1 SECOND)", order, "", "not constant")
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', rand() * INTERVAL 1 SECOND)",
+      order,
+      "rand() * INTERVAL 1 SECOND",
+      "not constant"
+    ),
+    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', '10 seconds')", order, "'10 seconds'", "no interval"),
+    Case("SELECT * FROM sj_bounds('o')", order, "'o'", "takes a table"),
+    Case("SELECT * FROM sj_bounds()", order, "sj_bounds()", "one query"),
+    Case("SELECT * FROM sj_bounds(TABLE(batch))", stream, "sj_bounds(TABLE(batch))", "a batch"),
+    Case("SELECT * FROM sj_late_rows()", order, "sj_late_rows()", "the name of a query"),
+    Case("SELECT * FROM sj_late_rows(7)", order, "7", "and not 7"),
+    Case("SELECT * FROM sj_late_rows('nobody')", order, "'nobody'", "none runs")
   )
 
   for (refusal <- cases) test(s"${refusal.condition}: ${refusal.query}") {
@@ -136,7 +190,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     assert(error.getQueryContext.isEmpty)
     assert(!message.matches("(?s).*<(\\w+)>.*".r.regex), message)
     refusal.words.foreach(word => assert(message.contains(word)))
-    if (refusal.at.nonEmpty) assert(at == refusal.at, message)
+    assert(at == refusal.at, message)
     assert(message.contains("== SQL (line 1, position "), message)
   }
 
@@ -150,6 +204,15 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
         "== SQL (line 3, position 10) ==\n  JOIN d WITHIN 5 parsecs\n         ^^^^^^^^"
       )
     )
+  }
+
+  test("of a table, IMPOSE_ORDER has the rows as they are, as Spark's WATERMARK has them") {
+    views
+    val queries = Seq(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(batch), DESCRIPTOR(t), INTERVAL 1 SECOND)",
+      "SELECT * FROM batch WATERMARK t DELAY OF INTERVAL 1 SECOND"
+    )
+    queries.foreach(query => assert(spark.sql(query).collect().toSeq == spark.table("batch").collect().toSeq))
   }
 
   test("a join without a bound is told of WITHIN") {

@@ -13,9 +13,8 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement._
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.operators.{LocalRows, PlannedBatch}
-import org.apache.spark.util.SerializableConfiguration
 
 /**
  * Writes what a batch changes, a task for each partition of the primary key.
@@ -39,7 +38,7 @@ final private[streamjoin] case class ArrangeExec(
 
   private def rows = child.output.take(meta.schema.length)
   private def change = child.output.lift(meta.schema.length)
-  private def key = meta.keyOrdinals(0).map(rows).map(RowKey.normalized)
+  private def key = meta.keyOrdinals(0).map(rows)
 
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(StatefulOpClusteredDistribution(key, meta.partitions))
@@ -67,8 +66,7 @@ final private[streamjoin] case class ArrangeExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val number = version.getOrElse(throw new IllegalStateException("no batch"))
-    val hadoopConf =
-      SerializableConfiguration.broadcast(sparkContext, session.sessionState.newHadoopConf())
+    val hadoopConf = HadoopConf.of(session)
     val spec = ArrangeSpec(
       ArrangementRef(root, meta),
       number,

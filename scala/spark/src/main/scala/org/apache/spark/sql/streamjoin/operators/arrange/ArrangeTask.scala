@@ -32,8 +32,8 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private val meta = spec.arrangement.meta
   private val root = new Path(spec.arrangement.root)
   private val registry = IndexRegistry(spec.executorIndexMemory)
-  private val keys = meta.keys.indices.map(i => new RowKey(meta.schema, meta.keyOrdinals(i), meta.partitions))
-  private val toRow = UnsafeProjection.create(spec.rows, spec.rows ++ spec.change)
+  private val keys = meta.keys.indices.map(RowKey.of(meta, _))
+  private lazy val toRow = UnsafeProjection.create(spec.rows, spec.rows ++ spec.change)
   private val changesFile =
     new BlockFileWriter(root, s"${ArrangementFolder.Changes}/${spec.version}", partition, hadoopConf)
   private val baseFile =
@@ -75,7 +75,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     )
     val row = new GenericInternalRow(1)
     row.update(0, output.toBytes)
-    UnsafeProjection.create(TaskOutput.Schema)(row)
+    row
   }
 
   def abort(): Unit = {
@@ -88,7 +88,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     changed += 1
     copies += count
     keys.indices.foreach { i =>
-      changesFile.add(i, if (i == 0) partition else keys(i).partition(row), row, count)
+      changesFile.add(i, if (i == 0) partition else keys(i).partition(row, meta.partitions), row, count)
     }
   }
 
@@ -105,34 +105,27 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private def indexBefore(index: Int): KeyIndex =
     registry.get(spec.arrangement, index, partition, spec.version - 1, spec.version - 1, hadoopConf, load)
 
-  private val probe = new Probe(
-    meta.schema.length,
-    new RowKey(meta.schema, meta.keyOrdinals(0), meta.partitions)
-  )
+  private val probe = new Probe(meta.schema.length, keys(0))
 
   /** The last row of each key counts, against what the key had before the batch. */
   private def upsert(input: Iterator[InternalRow]): Unit = {
-    var key: UnsafeRow = null
-    var row: UnsafeRow = null
+    var last: UnsafeRow = null
     var operation: Operation = null
-    def apply(): Unit = if (key != null) replace(key, row, operation)
     input.foreach { next =>
       operationOf(next) match {
         case Operation.Before =>
         case known =>
-          val nextRow = toRow(next)
-          val nextKey = keys(0).of(nextRow)
-          if (nextKey != key) {
-            apply()
-            key = nextKey.copy()
+          val row = toRow(next)
+          if (last == null || !keys(0).isSame(row, keys(0), last)) {
+            if (last != null) replace(last, operation)
             // Whether the key was there is asked of the batch's first row.
-            if (known != Operation.Insert && !isThere(key)) countUnknown(known)
+            if (known != Operation.Insert && !isThere(row)) countUnknown(known)
           }
-          row = nextRow.copy()
+          last = row.copy()
           operation = known
       }
     }
-    apply()
+    if (last != null) replace(last, operation)
   }
 
   private def operationOf(row: InternalRow): Operation = {
@@ -152,18 +145,19 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private def countUnknown(operation: Operation): Unit =
     if (operation == Operation.Delete) unknownDeletes += 1 else unknownUpdates += 1
 
-  private def find(key: UnsafeRow): Unit = before match {
-    case Some(index) => index.find(key, keys(0).hashOfKey(key), spec.version - 1, probe)
+  /** What the key of a row had before the batch. */
+  private def find(row: UnsafeRow): Unit = before match {
+    case Some(index) => index.find(row, keys(0).hash(row), spec.version - 1, probe)
     case None => probe.clear()
   }
 
-  private def isThere(key: UnsafeRow): Boolean = {
-    find(key)
+  private def isThere(row: UnsafeRow): Boolean = {
+    find(row)
     probe.size > 0
   }
 
-  private def replace(key: UnsafeRow, row: UnsafeRow, operation: Operation): Unit = {
-    find(key)
+  private def replace(row: UnsafeRow, operation: Operation): Unit = {
+    find(row)
     val stays = operation != Operation.Delete && probe.size == 1 && probe.row(0).equals(row)
     if (!stays) {
       (0 until probe.size).foreach(i => emit(probe.row(i), -probe.copies(i)))

@@ -9,9 +9,8 @@ import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{LeafExecNode, StreamSourceAwareSparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement._
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.operators.LocalRows
-import org.apache.spark.util.SerializableConfiguration
 
 /** Reads the changes of an input, where they are: by its primary key. */
 final private[streamjoin] case class ChangesExec(
@@ -28,7 +27,7 @@ final private[streamjoin] case class ChangesExec(
   override def getStream: Option[SparkDataStream] = stream
 
   override def outputPartitioning: Partitioning =
-    HashPartitioning(input.key(0).map(RowKey.normalized), meta.partitions)
+    HashPartitioning(input.key(0), meta.partitions)
 
   override lazy val metrics: Map[String, SQLMetric] =
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
@@ -39,7 +38,7 @@ final private[streamjoin] case class ChangesExec(
     val arrangement = input.arrangement
     val (from, to) = (start, end)
     val memory = conf.getConf(StreamJoinConf.ExecutorIndexMemory)
-    val hadoopConf = SerializableConfiguration.broadcast(sparkContext, session.sessionState.newHadoopConf())
+    val hadoopConf = HadoopConf.of(session)
     val numOutputRows = longMetric("numOutputRows")
     val partitions: RDD[InternalRow] =
       sparkContext.parallelize(Seq.empty[InternalRow], meta.partitions)

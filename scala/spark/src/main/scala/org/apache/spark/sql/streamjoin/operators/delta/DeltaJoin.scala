@@ -31,7 +31,7 @@ final private[streamjoin] case class DeltaInput(
 }
 
 /**
- * An inner join of any number of arrangements that keeps nothing: what changes in one of them meets
+ * A join of arrangements that keeps nothing: what changes in one of them meets
  * the others where they are indexed.
  *
  * {{{
@@ -44,22 +44,26 @@ final private[streamjoin] case class DeltaInput(
  * they are after the batch, and those behind it as they were before: so each pair of changes of one
  * batch meets once.
  *
+ * @param isLeftOuter
+ *   a left outer join, of two inputs: see [[UnmatchedRows]]
  * @param conditions
  *   all of them, and between them
  * @param select
- *   the columns of the result
+ *   what is in the columns of the result
  * @param time
  *   the latest of the inputs' times, where all have one
+ * @param output
+ *   the columns of the result, the time, and the number of copies
  */
 final private[streamjoin] case class DeltaJoin(
     inputs: Seq[DeltaInput],
+    isLeftOuter: Boolean,
     conditions: Seq[Expression],
-    select: Seq[NamedExpression],
-    time: Option[Alias],
-    diff: Attribute,
+    select: Seq[Expression],
+    time: Option[Expression],
+    output: Seq[Attribute],
     children: Seq[LogicalPlan]
 ) extends LogicalPlan {
-  override def output: Seq[Attribute] = (select ++ time).map(_.toAttribute) :+ diff
 
   override lazy val references: AttributeSet = AttributeSet(inputs.flatMap(_.output))
 

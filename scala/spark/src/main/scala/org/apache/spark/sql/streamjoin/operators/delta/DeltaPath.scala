@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.operators.delta
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.arrangement.{InputKind, RowKey}
+import org.apache.spark.sql.streamjoin.arrangement.InputKind
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types._
 
@@ -100,7 +100,7 @@ private[streamjoin] object DeltaPath {
           val typed =
             if (probe.dataType == column.dataType) probe
             else Cast(probe, column.dataType, zoneOf(key), EvalMode.TRY)
-          KeyPart(RowKey.normalized(typed), nullSafe)
+          KeyPart(typed, nullSafe)
         }
     conditions.iterator
       .flatMap {

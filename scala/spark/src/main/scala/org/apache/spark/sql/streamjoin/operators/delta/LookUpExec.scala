@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.operators.delta
 
 import org.apache.hadoop.conf.Configuration
 
+import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -10,136 +11,208 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement._
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.LocalRows
-import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.operators.{IndexPlaces, LocalRows}
 
 /**
- * Each row with the rows of an arrangement that have its key, as of a snapshot. It keeps nothing:
- * the index is the executor's, and all queries share it.
+ * Where and as of when an arrangement is looked up.
  *
  * @param key
  *   of a row of the child, for each column of the index
+ * @param nullSafe
+ *   by column of the key: whether a null finds a null
  * @param at
  *   the snapshot that is looked up
  * @param low
  *   the oldest version of the arrangement that the batch looks up anywhere
  * @param high
  *   the newest
+ * @param figures
+ *   for the progress of the query; Spark copies an operator before it runs, and all copies add to them
  */
-final private[streamjoin] case class LookUpExec(
+final private[streamjoin] case class IndexAccess(
     input: DeltaInput,
     index: Int,
-    key: Seq[Expression],
+    key: Seq[Attribute],
     nullSafe: Seq[Boolean],
     at: Snapshot,
     low: Long,
-    high: Long,
-    child: SparkPlan
-) extends UnaryExecNode {
+    high: Long
+)(val figures: ReaderFigures) {
+  def meta: ArrangementMeta = input.arrangement.meta
 
-  private def meta = input.arrangement.meta
+  /** What a row of the arrangement is found as: it has no version of its own. */
+  def found: Seq[Attribute] = input.diff +: input.rows
 
-  /** The rows that are found have no version of their own. */
-  private def found: Seq[Attribute] = input.diff +: input.rows
+  def words: String = s"${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}, keeps nothing"
+}
 
-  override def output: Seq[Attribute] = child.output ++ found
+/**
+ * Looks up an arrangement for each row. It keeps nothing: the index is the executor's, and all
+ * queries share it.
+ */
+sealed private[streamjoin] trait IndexReaderExec extends UnaryExecNode {
+  def access: IndexAccess
 
+  /** Rows go where the index of their key is. Where one process has all of them, they are there. */
   override def requiredChildDistribution: Seq[Distribution] =
-    Seq(StatefulOpClusteredDistribution(key, meta.partitions))
+    if (IndexPlaces.areOne(sparkContext)) Seq(UnspecifiedDistribution)
+    else Seq(StatefulOpClusteredDistribution(access.key, access.meta.partitions))
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
-    "loadedRows" -> SQLMetrics.createMetric(sparkContext, "rows loaded into the index"),
-    "loadTimeMs" -> SQLMetrics.createMetric(sparkContext, "time to load the index")
+    "loadedRows" -> access.figures.loadedRows,
+    "loadTimeMs" -> access.figures.loadTimeMs
   )
 
+  /** Adaptive execution would double the time of a small batch. */
   override def logicalLink: Option[LogicalPlan] = None
 
   override protected def doExecute(): RDD[InternalRow] = {
     val spec = LookUpSpec(
-      input.arrangement,
-      index,
-      key,
-      nullSafe,
-      at,
-      low,
-      high,
-      child.output,
-      found,
+      access.input.arrangement,
+      access.index,
+      new RowKey(
+        access.key.map(_.dataType).toArray,
+        access.key.map(column => child.output.indexWhere(_.exprId == column.exprId)).toArray
+      ),
+      access.nullSafe.indices.filterNot(access.nullSafe),
+      access.at,
+      access.low,
+      access.high,
       conf.getConf(StreamJoinConf.ExecutorIndexMemory)
     )
-    val hadoopConf = SerializableConfiguration.broadcast(sparkContext, session.sessionState.newHadoopConf())
-    val (rows, loaded, loadTime) =
-      (longMetric("numOutputRows"), longMetric("loadedRows"), longMetric("loadTimeMs"))
-    LocalRows.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
-      // What nothing asks for is not loaded.
-      if (input.isEmpty) Iterator.empty
-      else {
-        val task = new LookUpTask(spec, partition, hadoopConf.value.value)
+    val hadoopConf = HadoopConf.of(session)
+    val rows = longMetric("numOutputRows")
+    val ReaderFigures(loaded, loadTime, indexBytes) = access.figures
+    val resultsOf = resultsOnExecutor
+    LocalRows.place(child.execute()).mapPartitions { input =>
+      val task = new LookUpTask(spec, hadoopConf.value.value)
+      val result = resultsOf(task)
+      TaskContext.get().addTaskCompletionListener[Unit] { _ =>
         loaded += task.load.rows
         loadTime += task.load.nanos / 1000000
-        input.flatMap(task.look).map { row =>
-          rows += 1
-          row
-        }
+        indexBytes.add(task.registryBytes)
+      }
+      input.flatMap(result).map { row =>
+        rows += 1
+        row
       }
     }
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): LookUpExec = copy(child = newChild)
-
-  override def simpleString(maxFields: Int): String =
-    s"LookUp ${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}, keeps nothing"
+  /** What a row becomes in a task. Rows are valid until the next ones are asked for. */
+  protected def resultsOnExecutor: LookUpTask => InternalRow => Iterator[InternalRow]
 }
 
-/** What the tasks of a look-up need. */
+/** Each row with the rows of the arrangement that have its key. */
+final private[streamjoin] case class LookUpExec(access: IndexAccess, child: SparkPlan)
+    extends IndexReaderExec {
+  override def output: Seq[Attribute] = child.output ++ access.found
+
+  override protected def resultsOnExecutor: LookUpTask => InternalRow => Iterator[InternalRow] = _.look
+
+  override protected def withNewChildInternal(newChild: SparkPlan): LookUpExec = copy(child = newChild)
+
+  override def simpleString(maxFields: Int): String = s"LookUp ${access.words}"
+}
+
+/**
+ * Each row with the number of its matches in the arrangement.
+ *
+ * @param condition
+ *   what a row that is found has to satisfy besides its key
+ */
+final private[streamjoin] case class CountMatchesExec(
+    access: IndexAccess,
+    condition: Option[Expression],
+    matches: Attribute,
+    child: SparkPlan
+) extends IndexReaderExec {
+  override def output: Seq[Attribute] = child.output :+ matches
+
+  override def producedAttributes: AttributeSet = AttributeSet(access.found :+ matches)
+
+  override protected def resultsOnExecutor: LookUpTask => InternalRow => Iterator[InternalRow] = {
+    val bound = condition.map(BindReferences.bindReference(_, child.output ++ access.found))
+    val foundAt = child.output.size
+    task => {
+      val isMatch = bound.fold((_: InternalRow) => true) { expression =>
+        val predicate = Predicate.create(expression)
+        predicate.eval
+      }
+      val number = new GenericInternalRow(1)
+      val joined = new JoinedRow
+      row => {
+        number.setLong(0, task.look(row).filter(isMatch).map(_.getLong(foundAt)).sum)
+        Iterator.single(joined(row, number))
+      }
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): CountMatchesExec = copy(child = newChild)
+
+  override def simpleString(maxFields: Int): String = s"CountMatches ${access.words}"
+}
+
+/**
+ * What the tasks of a look-up need.
+ *
+ * @param wanted
+ *   where the key is in a row of the child
+ * @param never
+ *   the columns of the key that must not be null
+ */
 final private case class LookUpSpec(
     arrangement: ArrangementRef,
     index: Int,
-    key: Seq[Expression],
-    nullSafe: Seq[Boolean],
+    wanted: RowKey,
+    never: Seq[Int],
     at: Snapshot,
     low: Long,
     high: Long,
-    input: Seq[Attribute],
-    found: Seq[Attribute],
     executorIndexMemory: Option[Long]
 )
 
-final private class LookUpTask(spec: LookUpSpec, partition: Int, hadoopConf: Configuration) {
-  private val meta = spec.arrangement.meta
-  private def rowKey(index: Int) = new RowKey(meta.schema, meta.keyOrdinals(index), meta.partitions)
-  private val key = UnsafeProjection.create(spec.key, spec.input)
-  private val ownKey = rowKey(spec.index)
-  private val primaryKey = rowKey(0)
-  private val probe = new Probe(meta.schema.length, rowKey(spec.index))
-  private val never = spec.nullSafe.indices.filterNot(spec.nullSafe)
+final private[delta] class LookUpTask(spec: LookUpSpec, hadoopConf: Configuration) {
+  private val primaryKey = RowKey.of(spec.arrangement.meta, 0)
+  private val probe = new Probe(spec.arrangement.meta.schema.length, spec.wanted)
 
   val load = new LoadStats
-  private val index = IndexRegistry(spec.executorIndexMemory)
-    .get(spec.arrangement, spec.index, partition, spec.low, spec.high, hadoopConf, load)
+  private val registry = IndexRegistry(spec.executorIndexMemory)
 
-  private val joined = new JoinedRow
+  def registryBytes: Long = registry.bytes
+
+  /** By partition: those that a row has asked for. */
+  private val indexes = new Array[KeyIndex](spec.arrangement.meta.partitions)
+
+  private def indexFor(hash: Int): KeyIndex = {
+    val partition = Math.floorMod(hash, indexes.length)
+    if (indexes(partition) == null)
+      indexes(partition) =
+        registry.get(spec.arrangement, spec.index, partition, spec.low, spec.high, hadoopConf, load)
+    indexes(partition)
+  }
+
   private val diff = new GenericInternalRow(1)
-  private val withDiff = new JoinedRow
-  private val toRow = UnsafeProjection.create(spec.input ++ spec.found, spec.input ++ spec.found)
+  private val found = new JoinedRow
+  private val joined = new JoinedRow
 
   /** A row is valid until the next one is asked for. */
-  def look(row: InternalRow): Iterator[InternalRow] = {
-    val wanted = key(row)
-    if (never.exists(wanted.isNullAt)) Iterator.empty
+  def look(row: InternalRow): Iterator[InternalRow] =
+    if (spec.never.exists(spec.wanted.isNull(row, _))) Iterator.empty
+    else if (spec.at.isEmpty) Iterator.empty
     else {
-      index.find(wanted, ownKey.hashOfKey(wanted), spec.at.version, probe)
+      val hash = spec.wanted.hash(row)
+      indexFor(hash).find(row, hash, spec.at.version, probe)
       Iterator
         .range(0, probe.size)
         .filter(i => spec.at.slices.isEmpty || spec.at.has(primaryKey.hash(probe.row(i))))
         .map { i =>
           diff.setLong(0, probe.copies(i).toLong)
-          toRow(joined(row, withDiff(diff, probe.row(i))))
+          joined(row, found(diff, probe.row(i)))
         }
     }
-  }
 }

@@ -1,28 +1,15 @@
 package org.apache.spark.sql.streamjoin.operators.interval
 
-import org.apache.hadoop.conf.Configuration
-
-import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
-import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.{
-  BatchBinding,
-  LateRows,
-  LateRowsWriter,
-  StatefulNodeExec,
-  WholeRow
-}
-import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, JoinStateExec, LateRows, WholeRow}
+import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
-import org.apache.spark.sql.types.StructType
-import org.apache.spark.util.CompletionIterator
 
 import streamjoin.core.{JoinType, Side}
 
@@ -57,7 +44,7 @@ final private[streamjoin] case class IntervalJoinExec(
     left: SparkPlan,
     right: SparkPlan
 ) extends BinaryExecNode
-    with StatefulNodeExec {
+    with JoinStateExec {
 
   override def shortName: String = IntervalJoinExec.OperatorName
 
@@ -105,15 +92,11 @@ final private[streamjoin] case class IntervalJoinExec(
     received.indices.map(key => join.bounds.evictionLimit(key, received))
   }
 
-  override protected def storeSchema: (StructType, StructType) =
-    (SegmentStore.KeySchema, SegmentStore.ValueSchema)
-
   override protected def readsOtherStores: Boolean = join.broadcast.isDefined
 
   // Execution.
 
-  override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
-    Metric.all.map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
+  override protected def ownMetrics: Seq[(String, String)] = Metric.all
 
   override protected def doExecute(): RDD[InternalRow] = {
     makeOnDriver()
@@ -126,61 +109,20 @@ final private[streamjoin] case class IntervalJoinExec(
         getStateInfo,
         stateStoreNames,
         session.sessionState.streamingQueryManager.stateStoreCoordinator
-      )((partition, leftRows, rightRows) =>
-        runTask(spec, hadoopConf.value.value, partition, leftRows, rightRows)
-      )
-  }
-
-  private def runTask(
-      spec: TaskSpec,
-      hadoopConf: Configuration,
-      partition: Int,
-      leftRows: Iterator[InternalRow],
-      rightRows: Iterator[InternalRow]
-  ): Iterator[InternalRow] = {
-    val begun = System.nanoTime()
-    val store = openStore(partition, hadoopConf)
-    val state = new JoinState(
-      store,
-      Side.both.map(spec.sides(_).layout),
-      Side.both.map(spec.sides(_).bucketWidth),
-      spec.indexMemory,
-      IndexCache.take[JoinIndex](storeId(partition)),
-      spec
-        .guest(partition)
-        .map(JoinState.Guest(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, hadoopConf))),
-      ExecutorMemory.limit(spec.executorIndexMemory)
-    )
-    TaskContext.get().addTaskCompletionListener[Unit](_ => state.close())
-    longMetric(Metric.LoadTimeMs) += millisSince(begun)
-
-    val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
-    TaskContext.get().addTaskCompletionListener[Unit](_ => lateRows.foreach(_.abort()))
-
-    val updating = System.nanoTime()
-    val task = new JoinTask(spec, partition, state, taskMetrics, lateRows)
-    val numOutputRows = longMetric("numOutputRows")
-    val output = task.run(leftRows, rightRows).map { row =>
-      numOutputRows += 1
-      row
-    }
-    CompletionIterator[InternalRow, Iterator[InternalRow]](
-      output, {
-        task.finish()
-        longMetric("allUpdatesTimeMs") += millisSince(updating)
-        // Before the state: what is committed has its late rows.
-        lateRows.foreach(_.commit())
-        commit(store, partition, state)
+      ) { (partition, leftRows, rightRows) =>
+        val configuration = hadoopConf.value.value
+        val guest = spec
+          .guest(partition)
+          .map(
+            JoinState.Guest(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, configuration))
+          )
+        runTask(spec, partition, configuration, guest)(
+          new JoinTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
+        )
       }
-    )
   }
 
-  private def commit(
-      store: StateStore,
-      partition: Int,
-      state: JoinState
-  ): Unit = {
-    longMetric("commitTimeMs") += timeTakenMs(state.commit())
+  override protected def countRows(state: JoinState): Unit = {
     Side.both.foreach { side =>
       if (!state.isGuest(side)) {
         longMetric("numTotalStateRows") += state.rows(side)
@@ -190,15 +132,7 @@ final private[streamjoin] case class IntervalJoinExec(
         state.lowest(side, at).foreach(lowest => lowestTimes.add(key -> lowest))
       }
     }
-    val size = state.size
-    longMetric(Metric.IndexBytes) += size.index
-    longMetric(Metric.PayloadBytes) += size.payload
-    longMetric(Metric.SegmentBytes) += size.stored
-    longMetric(Metric.Segments) += size.segments
-    longMetric(Metric.SegmentsOnDisk) += size.unloaded
-    reportStore(store, size.index)
-    // Last of all: from here on the index may be another task's.
-    IndexCache.put(storeId(partition), state.handOver())
+    longMetric(Metric.PayloadBytes) += state.size.payload
   }
 
   private def taskMetrics: TaskMetrics = TaskMetrics(

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.operators.LateRowsWriter
+import org.apache.spark.sql.streamjoin.operators.{LateRowsWriter, StateTask}
 import org.apache.spark.sql.streamjoin.state.{JoinState, Matches}
 
 import streamjoin.core.Side
@@ -38,10 +38,12 @@ final private[streamjoin] case class TaskMetrics(
 final private[streamjoin] class JoinTask(
     spec: TaskSpec,
     partition: Int,
+    left: Iterator[InternalRow],
+    right: Iterator[InternalRow],
     state: JoinState,
     metrics: TaskMetrics,
     lateRows: Option[LateRowsWriter]
-) {
+) extends StateTask {
   private val joinType = spec.joinType
   private val satisfies: BasePredicate = spec.pair
     .map(Predicate.create(_, Side.both.flatMap(spec.sides(_).stored)))
@@ -62,12 +64,12 @@ final private[streamjoin] class JoinTask(
    * The output of the batch. When it is used up, [[finish]], and the state is ready to be
    * committed.
    */
-  def run(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
+  override def output: Iterator[InternalRow] =
     timed(metrics.timeMs(Side.Left))(takeIn(Side.Left, left) ++ meet(Side.Left)) ++
       timed(metrics.timeMs(Side.Right))(takeIn(Side.Right, right) ++ meet(Side.Right)) ++
       timed(metrics.evictTimeMs, metrics.removalsTimeMs)(Side.both.iterator.flatMap(evict))
 
-  def finish(): Unit = {
+  override def finish(): Unit = {
     metrics.joined += joined
     metrics.kept += came - leftAtOnce
   }

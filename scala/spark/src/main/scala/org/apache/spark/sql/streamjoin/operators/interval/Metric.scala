@@ -2,22 +2,14 @@ package org.apache.spark.sql.streamjoin.operators.interval
 
 import streamjoin.core.Side
 
-/**
- * The figures of a join in the progress of its query, beside those that all of Spark's stateful
- * operators have.
- */
+/** The figures of a join in the progress of its query, beside those of its state. */
 private[streamjoin] object Metric {
   val Join = "join"
   val JoinedRows = "joinedRows"
   val PaddedRows = "paddedRows"
   val EvictedRows = "evictedRows"
   val EvictTimeMs = "evictTimeMs"
-  val LoadTimeMs = "loadTimeMs"
-  val IndexBytes = "indexBytes"
   val PayloadBytes = "payloadBytes"
-  val SegmentBytes = "segmentBytes"
-  val Segments = "segments"
-  val SegmentsOnDisk = "segmentsOnDisk"
   def rowsInState(side: Side): String = s"${side.name}RowsInState"
   def lateRows(side: Side): String = s"${side.name}LateRows"
   def timeMs(side: Side): String = s"${side.name}TimeMs"
@@ -27,12 +19,7 @@ private[streamjoin] object Metric {
     PaddedRows -> "unmatched rows that were emitted",
     EvictedRows -> "rows that expired",
     EvictTimeMs -> "time to evict and pad",
-    LoadTimeMs -> "time to open the state store and, where needed, read the index from it",
-    IndexBytes -> "bytes of the index in memory",
-    PayloadBytes -> "bytes of the rows in state, as Spark has them",
-    SegmentBytes -> "bytes of the segments in the state store",
-    Segments -> "segments in state",
-    SegmentsOnDisk -> "segments that the budget of memory leaves to the state store"
+    PayloadBytes -> "bytes of the rows in state, as Spark has them"
   ) ++ Side.both.flatMap { side =>
     Seq(
       rowsInState(side) -> s"rows of the ${side.name} input in state",

@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.operators.interval
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.operators.{BucketWidth, LateRows}
-import org.apache.spark.sql.streamjoin.state.Reach
+import org.apache.spark.sql.streamjoin.operators.{BucketWidth, LateRows, StateSpec}
+import org.apache.spark.sql.streamjoin.state.{Reach, RowLayout}
 
 import streamjoin.core.{JoinType, Side, TimeBound}
 
@@ -13,16 +13,10 @@ import streamjoin.core.{JoinType, Side, TimeBound}
  *
  * @param pair
  *   what two rows that a probe finds have to satisfy besides
- * @param indexMemory
- *   in bytes
- * @param executorIndexMemory
- *   in bytes, if it is set
  * @param broadcastMemory
  *   in bytes
  * @param broadcast
  *   the side whose rows all come to every task
- * @param lateRows
- *   where late rows are kept, if they are
  */
 final private[streamjoin] case class TaskSpec(
     joinType: JoinType,
@@ -35,7 +29,10 @@ final private[streamjoin] case class TaskSpec(
     broadcastMemory: Long,
     broadcast: Option[Side],
     lateRows: Option[LateRows.Spec]
-) {
+) extends StateSpec {
+  override def layouts: Seq[RowLayout] = Side.both.map(sides(_).layout)
+
+  override def bucketWidths: Seq[Long] = Side.both.map(sides(_).bucketWidth)
 
   /** The side whose rows a task looks at but does not keep: another one does. */
   def guest(partition: Int): Option[Side] = broadcast.filter(_ => partition != TaskSpec.BroadcastKeeper)

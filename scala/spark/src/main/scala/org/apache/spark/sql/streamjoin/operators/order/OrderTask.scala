@@ -2,8 +2,9 @@ package org.apache.spark.sql.streamjoin.operators.order
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter}
+import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter, StateSpec, StateTask}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side
@@ -32,10 +33,6 @@ final private[order] class OrderLayout(output: Seq[Attribute], time: Attribute, 
  *   a row with a lower time is late, in microseconds
  * @param due
  *   a row with a lower time is emitted in this batch, in microseconds
- * @param indexMemory
- *   in bytes
- * @param executorIndexMemory
- *   in bytes, if it is set
  */
 final private[order] case class OrderSpec(
     layout: OrderLayout,
@@ -45,28 +42,32 @@ final private[order] case class OrderSpec(
     indexMemory: Long,
     executorIndexMemory: Option[Long],
     lateRows: Option[LateRows.Spec]
-)
+) extends StateSpec {
+
+  // One input; the other side of the state stays empty.
+  override def layouts: Seq[RowLayout] = Side.both.map(_ => layout.rows)
+
+  override def bucketWidths: Seq[Long] = Side.both.map(_ => layout.bucketWidth)
+}
+
+/** What a task counts. */
+final private[order] case class TaskMetrics(late: SQLMetric, kept: SQLMetric, evicted: SQLMetric)
 
 /** The work of one task in one batch: what is due goes through, the rest waits in the state. */
 final private[order] class OrderTask(
     spec: OrderSpec,
     partition: Int,
+    rows: Iterator[InternalRow],
     state: JoinState,
+    metrics: TaskMetrics,
     lateRows: Option[LateRowsWriter]
-) {
+) extends StateTask {
   private val field = spec.layout.field
   private var accumulated = state.rows(Side.Left)
 
-  /** Rows that were dropped. */
-  var late = 0L
+  override def output: Iterator[InternalRow] = rows.filter(passes) ++ leaving
 
-  /** Rows that were put into the state. */
-  var kept = 0L
-
-  /** Rows that have left it. */
-  def evicted: Long = expired.evicted
-
-  def run(rows: Iterator[InternalRow]): Iterator[InternalRow] = rows.filter(passes) ++ leaving
+  override def finish(): Unit = metrics.evicted += expired.evicted
 
   /** A row without a time has no place in the order, and is not held up. */
   private def passes(row: InternalRow): Boolean =
@@ -78,13 +79,13 @@ final private[order] class OrderTask(
     }
 
   private def drop(row: InternalRow): Unit = {
-    late += 1
+    metrics.late += 1
     lateRows.foreach(_.add(Side.Left, row, 0, spec.late))
   }
 
   private def keep(row: InternalRow): Unit = {
     accumulated += 1
-    kept += 1
+    metrics.kept += 1
     if (accumulated >= spec.maxAccumulatedRecords)
       throw StreamJoinErrors.runtime(
         "STREAMJOIN_MAX_ACCUMULATED_RECORDS",

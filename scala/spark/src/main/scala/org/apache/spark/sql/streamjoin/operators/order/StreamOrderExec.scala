@@ -1,31 +1,24 @@
 package org.apache.spark.sql.streamjoin.operators.order
 
-import org.apache.hadoop.conf.Configuration
-
-import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
-import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
-import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.operators.{
   BatchBinding,
   BucketWidth,
+  JoinStateExec,
   LateRows,
-  LateRowsWriter,
   StatefulNodeExec,
   WholeRow
 }
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
-import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
+import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
-import org.apache.spark.sql.types.StructType
-import org.apache.spark.util.CompletionIterator
 
 import streamjoin.core.{Side, Watermark}
 
@@ -50,7 +43,7 @@ final private[streamjoin] case class StreamOrderExec(
     @transient override val binding: Option[BatchBinding],
     child: SparkPlan
 ) extends UnaryExecNode
-    with StatefulNodeExec {
+    with JoinStateExec {
 
   override def shortName: String = StreamOrderExec.OperatorName
 
@@ -109,9 +102,6 @@ final private[streamjoin] case class StreamOrderExec(
       lowest <- lowestKept(0)
     } yield lowest <= earliest).getOrElse(false)
 
-  override protected def storeSchema: (StructType, StructType) =
-    (SegmentStore.KeySchema, SegmentStore.ValueSchema)
-
   override protected def readsOtherStores: Boolean = false
 
   /**
@@ -128,8 +118,7 @@ final private[streamjoin] case class StreamOrderExec(
 
   // Execution.
 
-  override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
-    OrderMetric.all.map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
+  override protected def ownMetrics: Seq[(String, String)] = Nil
 
   override protected def doExecute(): RDD[InternalRow] = {
     makeOnDriver()
@@ -151,65 +140,22 @@ final private[streamjoin] case class StreamOrderExec(
       getStateInfo,
       stateStoreNames,
       session.sessionState.streamingQueryManager.stateStoreCoordinator
-    )((partition, some, _) => runTask(spec, hadoopConf.value.value, partition, some))
-  }
-
-  private def runTask(
-      spec: OrderSpec,
-      hadoopConf: Configuration,
-      partition: Int,
-      rows: Iterator[InternalRow]
-  ): Iterator[InternalRow] = {
-    val begun = System.nanoTime()
-    val store = openStore(partition, hadoopConf)
-    val layout = spec.layout.rows
-    val state = new JoinState(
-      store,
-      // One input; the other side of the state stays empty.
-      Seq(layout, layout),
-      Seq(spec.layout.bucketWidth, spec.layout.bucketWidth),
-      spec.indexMemory,
-      IndexCache.take[JoinIndex](storeId(partition)),
-      None,
-      ExecutorMemory.limit(spec.executorIndexMemory)
-    )
-    TaskContext.get().addTaskCompletionListener[Unit](_ => state.close())
-    longMetric(OrderMetric.LoadTimeMs) += millisSince(begun)
-    val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
-    TaskContext.get().addTaskCompletionListener[Unit](_ => lateRows.foreach(_.abort()))
-
-    val updating = System.nanoTime()
-    val task = new OrderTask(spec, partition, state, lateRows)
-    val numOutputRows = longMetric("numOutputRows")
-    val output = task.run(rows).map { row =>
-      numOutputRows += 1
-      row
+    ) { (partition, some, _) =>
+      runTask(spec, partition, hadoopConf.value.value)(
+        new OrderTask(spec, partition, some, _, taskMetrics, _)
+      )
     }
-    CompletionIterator[InternalRow, Iterator[InternalRow]](
-      output, {
-        longMetric("numRowsDroppedByWatermark") += task.late
-        longMetric("numUpdatedStateRows") += task.kept
-        longMetric("numRemovedStateRows") += task.evicted
-        longMetric("allUpdatesTimeMs") += millisSince(updating)
-        // Before the state: what is committed has its late rows.
-        lateRows.foreach(_.commit())
-        commit(store, partition, state)
-      }
-    )
   }
 
-  private def commit(store: StateStore, partition: Int, state: JoinState): Unit = {
-    longMetric("commitTimeMs") += timeTakenMs(state.commit())
+  private def taskMetrics: TaskMetrics = TaskMetrics(
+    late = longMetric("numRowsDroppedByWatermark"),
+    kept = longMetric("numUpdatedStateRows"),
+    evicted = longMetric("numRemovedStateRows")
+  )
+
+  override protected def countRows(state: JoinState): Unit = {
     longMetric("numTotalStateRows") += state.rows(Side.Left)
     state.lowest(Side.Left, 0).foreach(lowest => lowestTimes.add(0 -> lowest))
-    val size = state.size
-    longMetric(OrderMetric.IndexBytes) += size.index
-    longMetric(OrderMetric.SegmentBytes) += size.stored
-    longMetric(OrderMetric.Segments) += size.segments
-    longMetric(OrderMetric.SegmentsOnDisk) += size.unloaded
-    reportStore(store, size.index)
-    // Last of all: from here on the index may be another task's.
-    IndexCache.put(storeId(partition), state.handOver())
   }
 
   private def lateRows: Option[LateRows.Spec] =

@@ -1,0 +1,90 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.io.FileNotFoundException
+import java.util.UUID
+
+import org.apache.hadoop.fs.Path
+
+/**
+ * A reader of an arrangement.
+ *
+ * @param version
+ *   up to which it has read
+ * @param versionsBehind
+ *   how many there are after it
+ * @param sinceMs
+ *   when it came to that version, in milliseconds since the epoch
+ */
+final private[streamjoin] case class Reader(
+    name: String,
+    version: Long,
+    versionsBehind: Long,
+    sinceMs: Long
+)
+
+/**
+ * An arrangement as it is now.
+ *
+ * @param versions
+ *   the oldest one that can be read, and the newest; none before the first
+ * @param rows
+ *   of the newest version, copies counted
+ * @param bytes
+ *   of the files with rows and changes
+ * @param queryId
+ *   of the query that maintains it, once it has written a version
+ * @param readers
+ *   those that hold versions back, the slowest first
+ */
+final private[streamjoin] case class ArrangementState(
+    root: Path,
+    meta: ArrangementMeta,
+    versions: Option[(Long, Long)],
+    rows: Long,
+    bytes: Long,
+    queryId: Option[UUID],
+    readers: Seq[Reader]
+)
+
+private[streamjoin] object ArrangementState {
+
+  /** @throws org.apache.spark.sql.AnalysisException where there is no arrangement */
+  def of(folder: ArrangementFolder): ArrangementState = {
+    val meta = folder.meta
+    val newest = Option(folder.newest).filter(_ >= 0).map(folder.manifest)
+    val last = newest.fold(-1L)(_.version)
+    val readers = new Leases(folder).all.map { lease =>
+      // A reader may have read a version that came after we looked.
+      Reader(lease.reader, lease.version, math.max(0, last - lease.version), lease.sinceMs)
+    }
+    ArrangementState(
+      folder.root,
+      meta,
+      newest.map(manifest => (manifest.since, manifest.version)),
+      newest.fold(0L)(_.counts.getOrElse(Manifest.Rows, 0L)),
+      Seq(ArrangementFolder.Changes, ArrangementFolder.Bases)
+        .map(name => bytes(folder, new Path(folder.root, name)))
+        .sum,
+      newest.map(_.queryId),
+      readers.sortBy(reader => (reader.version, reader.name))
+    )
+  }
+
+  /** The arrangements in a folder, by their names. */
+  def in(parent: ArrangementFolder): Seq[Path] =
+    children(parent, parent.root)
+      .filter(child =>
+        child.isDirectory && parent.fs.exists(new Path(child.getPath, ArrangementFolder.MetaFile))
+      )
+      .map(_.getPath)
+      .sortBy(_.getName)
+
+  private def bytes(folder: ArrangementFolder, path: Path): Long = children(folder, path).map { child =>
+    if (child.isDirectory) bytes(folder, child.getPath) else child.getLen
+  }.sum
+
+  /** The maintaining query may remove a folder while we look. */
+  private def children(folder: ArrangementFolder, path: Path) =
+    try folder.fs.listStatus(path).toSeq
+    catch { case _: FileNotFoundException => Nil }
+}

@@ -1,0 +1,121 @@
+package org.apache.spark.sql.streamjoin.operators.delta
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.types.{DataType, LongType, MapType, VariantType}
+
+/** The delta join of a condition, or why there is none. */
+private[streamjoin] object DeltaJoinOf {
+
+  /**
+   * @param select
+   *   resolved
+   * @param conditions
+   *   resolved
+   * @param named
+   *   what the query calls an input, and the changes of its arrangement
+   * @throws org.apache.spark.sql.AnalysisException
+   *   where it cannot be joined so
+   */
+  def apply(
+      select: Seq[NamedExpression],
+      conditions: Seq[Expression],
+      named: Seq[(String, StreamingRelationV2)],
+      isLeftOuter: Boolean
+  ): DeltaJoin = {
+    if (isLeftOuter && named.size > 2)
+      throw refused(
+        "a left outer join of more than two inputs",
+        "Join two, arrange the result by sj.arrange(..., diff=\"_diff\"), and join that with the next."
+      )
+    (conditions ++ select).find(!isPlain(_)).foreach { expression =>
+      throw refused(
+        s"${expression.sql} is not a plain expression",
+        "A random value, the current time, a subquery or a Python function belongs into a query above the join."
+      )
+    }
+    select.find(column => !canBeGrouped(column.dataType)).foreach { column =>
+      throw refused(
+        s"the column ${column.name} is ${column.dataType.sql}, by which changes cannot be put together",
+        "Select a part of it, or its text: to_json(...)."
+      )
+    }
+    val inputs = named.map { case (name, relation) =>
+      val table = relation.table.asInstanceOf[ChangesTable]
+      DeltaInput(
+        name,
+        ArrangementRef(table.options.root.toString, table.options.open().meta),
+        table.options.source.get,
+        relation.output
+      )
+    }
+    checkHidden(inputs, conditions ++ select)
+    val times = inputs.flatMap(_.time)
+    val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
+    val time = Option.when(hasTime)(Greatest(times))
+    val reserved = DeltaJoin.Diff +: time.map(_ => DeltaJoin.Time).toSeq
+    select.map(_.name).find(reserved.contains).foreach { name =>
+      throw refused(
+        s"a column of the result has the name $name",
+        "That one comes with it: give yours another."
+      )
+    }
+    // A row without a match has nulls in place of the right input's columns.
+    val padded = AttributeSet(if (isLeftOuter) inputs.last.output else Nil)
+    val columns = select.map { column =>
+      val value = valueOf(column)
+      val output = column.toAttribute.newInstance()
+      (value, if (value.references.exists(padded.contains)) output.withNullability(true) else output)
+    }
+    val join = DeltaJoin(
+      inputs,
+      isLeftOuter,
+      conditions,
+      columns.map(_._1),
+      time,
+      columns.map(_._2) ++
+        time.map(latest => AttributeReference(DeltaJoin.Time, latest.dataType, latest.nullable)()) :+
+        AttributeReference(DeltaJoin.Diff, LongType, nullable = false)(),
+      named.map(_._2)
+    )
+    // Says what is missing before anything starts.
+    DeltaPath.all(join)
+    join
+  }
+
+  private def isPlain(expression: Expression): Boolean =
+    expression.deterministic &&
+      // What a row passes when it comes, it may not when it goes.
+      !expression.containsPattern(CURRENT_LIKE) && !expression.exists {
+        case _: PlanExpression[_] | _: PythonUDF => true
+        case _ => false
+      }
+
+  private def canBeGrouped(dataType: DataType): Boolean = !dataType.existsRecursively {
+    case _: MapType | _: VariantType => true
+    case _ => false
+  }
+
+  /** The result has its own number of copies, and no version. */
+  private def checkHidden(inputs: Seq[DeltaInput], expressions: Seq[Expression]): Unit = {
+    val hidden = AttributeSet(inputs.flatMap(input => Seq(input.version, input.diff)))
+    expressions.find(_.references.exists(hidden.contains)).foreach { expression =>
+      throw refused(
+        s"${expression.sql} asks for the version or the copies of an input",
+        "Leave it out: the result has its own _diff."
+      )
+    }
+  }
+
+  private def valueOf(column: NamedExpression): Expression = column match {
+    case Alias(value, _) => value
+    case other => other
+  }
+
+  def refused(problem: String, advice: String): AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_DELTA", "problem" -> problem, "advice" -> advice)
+}

@@ -1,0 +1,146 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import java.util.UUID
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.{NamedStreamingRelation, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.plans.{Cross, Inner, JoinType, LeftOuter, NaturalJoin, UsingJoin}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement.{ArrangementOptions, ChangesTable}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoinOf
+
+/** `STREAM orders`, where that is an arrangement and no table or view: its changes. */
+final private[streamjoin] case class ReadArrangedStreams(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (SQLConf.get.getConf(StreamJoinConf.Arrangements).isEmpty) plan
+    else {
+      val read = plan.resolveOperatorsUp {
+        case relation @ UnresolvedRelation(Seq(name), options, true) if isArrangement(name) =>
+          val changes = session.readStream
+            .format("streamjoin")
+            .options(options.asCaseSensitiveMap.asScala)
+            .option(ArrangementOptions.Source, UUID.randomUUID().toString)
+            .option(ArrangementOptions.ByName, true)
+            .load(name)
+          val alias = SubqueryAlias(name, changes.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed)
+          alias.copyTagsFrom(relation)
+          alias
+      }
+      read.foreach {
+        case Join(left, right, UsingJoin(_, _) | NaturalJoin(_), _, _)
+            if Seq(left, right).forall(ArrangedInputs.areIn) =>
+          throw DeltaJoinOf.refused("it is written with USING or NATURAL", "Write the condition with ON.")
+        case _ =>
+      }
+      read
+    }
+
+  private def isArrangement(name: String): Boolean = {
+    val catalog = session.asInstanceOf[ClassicSession].sessionState.catalog
+    catalog.getTempView(name).isEmpty && !catalog.tableExists(TableIdentifier(name)) &&
+    ArrangementOptions.open(ArrangementOptions.root(name)).exists
+  }
+}
+
+/** A join of arrangements in SQL, with the columns that are selected from it: a delta join. */
+private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
+    case project @ Project(list, ArrangedInputs(inputs)) if project.resolved =>
+      val hidden = AttributeSet(inputs.named.flatMap { case (_, relation) => relation.output.takeRight(2) })
+      // A star has them; the result has its own number of copies, and no version.
+      val columns = list.filterNot(column => hidden.contains(column.toAttribute))
+      val join = DeltaJoinOf(columns, inputs.conditions, inputs.named, inputs.joinTypes.contains(LeftOuter))
+      // A query around it may know the columns already.
+      val known = join.output.zip(columns).map { case (output, column) =>
+        Alias(output, column.name)(exprId = column.exprId)
+      }
+      Project(known ++ join.output.drop(columns.size), join)
+  }
+}
+
+/** What is left of joins of arrangements, where more than a condition and columns is asked of them. */
+private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan.foreach {
+      case join: Join if join.children.forall(ArrangedInputs.areIn) =>
+        throw DeltaJoinOf.refused(
+          "it is more than SELECT columns FROM inner joins, or a left outer join of two",
+          "Put what is above the join, such as GROUP BY, into an outer query: SELECT ... FROM (SELECT ... JOIN ...)."
+        )
+      case _ =>
+    }
+    plan
+  }
+}
+
+/**
+ * The inputs of a tree of joins, in the order in which they are written.
+ *
+ * @param named
+ *   what the query calls an input, and its changes
+ */
+final private[sql] case class ArrangedInputs(
+    named: Seq[(String, StreamingRelationV2)],
+    conditions: Seq[Expression],
+    joinTypes: Set[JoinType]
+)
+
+private[sql] object ArrangedInputs {
+
+  /** Where there are two at least. */
+  def unapply(plan: LogicalPlan): Option[ArrangedInputs] = plan match {
+    // A condition above an outer join is none of the join.
+    case Filter(condition, Tree(inputs)) if !inputs.joinTypes.contains(LeftOuter) && inputs.named.size > 1 =>
+      Some(inputs.copy(conditions = inputs.conditions ++ PredicateParts.conjuncts(condition)))
+    case Tree(inputs) if inputs.named.size > 1 => Some(inputs)
+    case _ => None
+  }
+
+  /** Every leaf is an arrangement that was read by its name. */
+  def areIn(plan: LogicalPlan): Boolean = plan match {
+    case Input(_) => true
+    case SubqueryAlias(_, child) => areIn(child)
+    // Around a stream until Spark has given it a name.
+    case named: NamedStreamingRelation => areIn(named.child)
+    case join: Join => join.children.forall(areIn)
+    case _ => false
+  }
+
+  private object Tree {
+    def unapply(plan: LogicalPlan): Option[ArrangedInputs] = plan match {
+      case SubqueryAlias(alias, SubqueryAlias(_, Input(relation))) =>
+        Some(ArrangedInputs(Seq(alias.name -> relation), Nil, Set.empty))
+      case SubqueryAlias(alias, Input(relation)) =>
+        Some(ArrangedInputs(Seq(alias.name -> relation), Nil, Set.empty))
+      case Join(Tree(left), Tree(right), joinType @ (Inner | Cross | LeftOuter), condition, _) =>
+        Some(
+          ArrangedInputs(
+            left.named ++ right.named,
+            left.conditions ++ right.conditions ++ condition.toSeq.flatMap(PredicateParts.conjuncts),
+            left.joinTypes ++ right.joinTypes + joinType
+          )
+        )
+      case _ => None
+    }
+  }
+
+  private object Input {
+    def unapply(plan: LogicalPlan): Option[StreamingRelationV2] = plan match {
+      case relation: StreamingRelationV2 =>
+        relation.table match {
+          case table: ChangesTable if table.options.isByName => Some(relation)
+          case _ => None
+        }
+      case _ => None
+    }
+  }
+}

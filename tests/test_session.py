@@ -1,0 +1,320 @@
+"""`configure`, the checks of session, jar and versions, and what no function takes.
+
+Errors by their condition and by the fix that they name.
+"""
+
+import json
+import pydoc
+import sys
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from conftest import Run, refused, run
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+import streamjoin as sj
+from streamjoin import _bounds, jvm, packaged_jar
+from streamjoin.packaged_jar import Built, check_built, jar_path, version_in_name
+from streamjoin.spark_settings import merged
+
+EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
+SPARK_SUBMIT = str(Path(sys.executable).parent / "spark-submit")
+
+
+# configure ------------------------------------------------------------------------------------------------------
+
+# Prints what a session built now would get: the builder's settings, and the words with which the JVM will start.
+CONFIGURED = """
+import json, os
+import streamjoin as sj
+from pyspark.sql import SparkSession
+builder = SparkSession.builder
+for key, value in json.loads(os.environ["SETTINGS"]).items():
+    builder = builder.config(key, value)
+assert sj.configure(builder) is builder
+print(json.dumps([builder._options, os.environ["PYSPARK_SUBMIT_ARGS"].split()]))
+"""
+
+
+def configured(python: Run, settings: dict[str, str] | None = None, **environment: str) -> tuple[dict[str, str], str]:
+    """Return the builder's settings after `configure`, and the jars that the JVM would start with."""
+    options, words = json.loads(python(CONFIGURED, SETTINGS=json.dumps(settings or {}), **environment))
+    assert words[-1] == "pyspark-shell"
+    return options, words[len(words) - words[::-1].index("--jars")]
+
+
+def test_lists_are_merged_in_order_each_entry_once() -> None:
+    assert merged("a, b", None, "", "c,a", "b,,d") == "a,b,c,d"
+    assert merged(None) == ""
+
+
+def test_configure_adds_jar_and_extension(python: Run) -> None:
+    options, jars = configured(python)
+    assert options == {"spark.sql.extensions": EXTENSION}
+    assert jars == str(jar_path())
+
+
+def test_configure_keeps_what_the_builder_has(python: Run) -> None:
+    given = {"spark.jars": "/a.jar,/b.jar", "spark.sql.extensions": "org.A", "spark.app.name": "x"}
+    options, jars = configured(python, given)
+    assert jars == options["spark.jars"] == f"/a.jar,/b.jar,{jar_path()}"
+    assert options["spark.sql.extensions"] == f"org.A,{EXTENSION}"
+    assert options["spark.app.name"] == "x"
+
+
+def test_configure_keeps_what_spark_submit_arguments_give(python: Run) -> None:
+    words = f"--jars /c.jar --conf spark.sql.extensions=org.C,{EXTENSION} -c spark.x=1 --verbose pyspark-shell"
+    options, jars = configured(python, {"spark.sql.extensions": "org.A"}, PYSPARK_SUBMIT_ARGS=words)
+    assert jars == f"/c.jar,{jar_path()}"
+    assert options["spark.sql.extensions"] == f"org.A,org.C,{EXTENSION}"
+
+
+def test_configure_keeps_what_spark_defaults_give(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# spark.jars /no.jar\nspark.jars  /d.jar, /e.jar \nspark.sql.extensions=org.D\n\nspark.executor.memory 1g\n"
+    )
+    options, jars = configured(python, {"spark.jars": "/a.jar"}, SPARK_CONF_DIR=str(tmp_path))
+    assert jars == options["spark.jars"] == f"/a.jar,/d.jar,/e.jar,{jar_path()}"
+    assert options["spark.sql.extensions"] == f"org.D,{EXTENSION}"
+
+
+def test_configure_reads_the_properties_file_instead_of_the_defaults(python: Run, tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.jars /d.jar")
+    own = tmp_path / "own.conf"
+    own.write_text("spark.jars: /f.jar")
+    words = f"--properties-file {own} pyspark-shell"
+    _, jars = configured(python, SPARK_CONF_DIR=str(tmp_path), PYSPARK_SUBMIT_ARGS=words)
+    assert jars == f"/f.jar,{jar_path()}"
+
+
+def test_configure_uses_a_streamjoin_jar_that_is_given(python: Run) -> None:
+    given = f"hdfs://cluster/jars/streamjoin-spark4.2_2.13-{sj.__version__}.jar"
+    options, jars = configured(python, {"spark.jars": given})
+    assert jars == options["spark.jars"] == given
+
+
+def test_configure_twice_changes_nothing(python: Run) -> None:
+    out = python(
+        CONFIGURED + "sj.configure(builder)\nprint(json.dumps(os.environ['PYSPARK_SUBMIT_ARGS'].split()))",
+        SETTINGS="{}",
+    )
+    once, twice = out.splitlines()
+    assert json.loads(once)[1] == json.loads(twice)
+
+
+# A program for a process of its own; `refusal` prints the condition of the error.
+PROGRAM = """
+import sys
+import streamjoin as sj
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+def new():
+    return SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+
+def refusal(call):
+    try:
+        call()
+    except sj.StreamJoinError as error:
+        print(error.getCondition())
+    else:
+        print("fine")
+"""
+
+
+def test_a_session_of_configure_passes_the_checks_and_so_does_the_next_one(python: Run, tmp_path: Path) -> None:
+    other = tmp_path / "other.jar"
+    with ZipFile(other, "w") as archive:
+        archive.writestr("other.txt", "")
+    out = python(
+        PROGRAM + "spark = sj.configure(new()).getOrCreate()\n"
+        "refusal(lambda: sj.check(spark))\n"
+        "print(spark.conf.get('spark.jars'))\n"
+        "print(spark.sparkContext.getConf().get('spark.sql.extensions'))\n"
+        "builder = new()\n"
+        "print(sj.configure(builder) is builder, 'spark.jars' in builder._options)\n"
+        "spark.stop()\n"
+        "spark = sj.configure(new()).getOrCreate()\n"
+        "refusal(lambda: sj.check(spark))\n",
+        PYSPARK_SUBMIT_ARGS=f"--jars {other} pyspark-shell",
+    ).split()
+    first, jars, extensions, *rest = out
+    assert first == "fine"
+    assert [jar.removeprefix("file://") for jar in jars.split(",")] == [str(other), str(jar_path())]
+    assert extensions == EXTENSION
+    assert rest == ["True", "False", "fine"]
+
+
+def test_configure_after_a_session_without_the_jar(python: Run) -> None:
+    out = python(
+        PROGRAM + "spark = new().getOrCreate()\n"
+        "refusal(lambda: sj.check(spark))\n"
+        "refusal(lambda: sj.bounds(spark.range(1)))\n"
+        "refusal(lambda: sj.configure(new()))\n"
+        "spark.stop()\n"
+        "spark = sj.configure(new()).getOrCreate()\n"
+        "refusal(lambda: sj.check(spark))\n"
+    )
+    assert out.split() == [
+        "STREAMJOIN_JAR_MISSING",
+        "STREAMJOIN_JAR_MISSING",
+        "STREAMJOIN_SPARK_ALREADY_RUNNING",
+        "fine",
+    ]
+
+
+def test_a_session_with_the_jar_and_without_the_extension(python: Run) -> None:
+    out = python(
+        PROGRAM + "SparkContext(conf=SparkConf().setMaster('local[1]').set('spark.ui.enabled', 'false'))\n"
+        # Spark shows the setting afterwards, and does not follow it.
+        f"spark = new().config('spark.sql.extensions', '{EXTENSION}').getOrCreate()\n"
+        "print(spark.conf.get('spark.sql.extensions'))\n"
+        "refusal(lambda: sj.check(spark))\n"
+        "stream = spark.readStream.format('rate').load()\n"
+        "refusal(lambda: sj.join(stream, stream, 'value'))\n"
+        "refusal(lambda: sj.join(spark.range(1), spark.range(1), 'id'))\n"
+        "refusal(lambda: sj.configure(new()))\n",
+        PYSPARK_SUBMIT_ARGS=f"--jars {jar_path()} pyspark-shell",
+    )
+    assert out.split() == [
+        EXTENSION,
+        "STREAMJOIN_EXTENSION_MISSING",
+        "STREAMJOIN_EXTENSION_MISSING",
+        "fine",
+        "STREAMJOIN_SPARK_ALREADY_RUNNING",
+    ]
+
+
+def test_a_jar_that_this_spark_cannot_link(python: Run, tmp_path: Path) -> None:
+    jar = tmp_path / f"streamjoin-spark4.2_2.13-{sj.__version__}.jar"
+    with ZipFile(jar, "w") as archive:
+        archive.writestr("org/apache/spark/sql/streamjoin/PythonApi$.class", b"not a class")
+    out = python(
+        PROGRAM + "spark = new().getOrCreate()\nrefusal(lambda: sj.check(spark))\n",
+        PYSPARK_SUBMIT_ARGS=f"--jars {jar} pyspark-shell",
+    )
+    assert out.split() == ["STREAMJOIN_SPARK_VERSION"]
+
+
+def test_configure_under_spark_submit_without_jars(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(
+        PROGRAM + "spark = sj.configure(new()).getOrCreate()\nrefusal(lambda: sj.check(spark))\n"
+        "print(spark.conf.get('spark.executor.memory'))\n"
+    )
+    out = run([SPARK_SUBMIT, "--conf", "spark.executor.memory=1g", str(script)], {"PYSPARK_PYTHON": sys.executable})
+    assert out.splitlines()[-2:] == ["fine", "1g"]
+
+
+def test_a_builder_of_spark_connect_is_refused(python: Run) -> None:
+    out = python(PROGRAM + "refusal(lambda: sj.configure(SparkSession.builder.remote('sc://host')))\n")
+    assert out.split() == ["STREAMJOIN_SPARK_CONNECT"]
+
+
+# Checks ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_session_of_the_tests_passes(spark: SparkSession) -> None:
+    sj.check(spark)
+
+
+def test_what_the_jar_says_of_itself() -> None:
+    assert packaged_jar.built(jar_path()) == Built(sj.__version__, "4.2.0")
+    assert version_in_name(str(jar_path())) == sj.__version__
+    assert version_in_name("file:///x/streamjoin-spark4.2_2.13-0.2.0-SNAPSHOT.jar") == "0.2.0-SNAPSHOT"
+    assert version_in_name("/x/io.github.streamjoin_streamjoin-spark4.2_2.13-0.2.0.jar") == "0.2.0"
+    assert version_in_name("/streamjoin-spark4.2_2.13-0.2.0.jar/other.jar") is None
+
+
+def test_another_version_of_the_jar() -> None:
+    refused(
+        "STREAMJOIN_JAR_VERSION", "pip install streamjoin==0.0.9", lambda: check_built(Built("0.0.9", "4.2.0"), "4.2.0")
+    )
+
+
+def test_a_given_jar_of_another_version(python: Run) -> None:
+    out = python(
+        PROGRAM + "refusal(lambda: sj.configure(new().config('spark.jars', '/x/streamjoin-spark4.2_2.13-0.0.9.jar')))\n"
+    )
+    assert out.split() == ["STREAMJOIN_JAR_VERSION"]
+
+
+def test_a_running_session_with_another_version_of_the_jar(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packaged_jar, "__version__", "99.0")
+    refused("STREAMJOIN_JAR_VERSION", "one that `python -m streamjoin jar` prints", lambda: sj.check(spark))
+
+
+def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old:
+        def version(self) -> str:
+            raise Py4JError("Method version([]) does not exist")
+
+        def bounds(self, _: object) -> object:
+            raise Py4JError("Method bounds([]) does not exist")
+
+    monkeypatch.setattr(jvm, "entry", lambda *_: Old())
+    refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.check(spark))
+    monkeypatch.setattr(_bounds, "checked_entry", lambda _: Old())
+    rate = spark.readStream.format("rate").load()
+    refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.bounds(rate))
+
+
+def test_another_spark_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_built(Built(sj.__version__, "4.2.0"), "4.2.7")
+    monkeypatch.setattr(SparkSession, "version", property(lambda _: "4.1.3"))
+    refused("STREAMJOIN_SPARK_VERSION", "built for Spark 4.2.\nRun Spark 4.2", lambda: sj.check(spark))
+
+
+def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(packaged_jar, "_FOLDER", tmp_path)
+    refused("STREAMJOIN_JAR_MISSING", "make jar", jar_path)
+
+
+def test_a_session_of_spark_connect() -> None:
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    refused(
+        "STREAMJOIN_SPARK_CONNECT",
+        "sj.late_rows and sj.arrangement work here",
+        lambda: sj.check(session),
+    )
+
+
+def test_without_pyspark_the_import_says_what_to_install(python: Run) -> None:
+    out = python(
+        "import sys\nsys.modules['pyspark'] = None\nimport streamjoin as sj\nprint(sj.__version__)\n"
+        "try:\n    sj.join\nexcept ImportError as error:\n    print(error)\n"
+    )
+    assert out.startswith(sj.__version__)
+    assert "pip install 'streamjoin[spark]'" in out
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    module = [sys.executable, "-m", "streamjoin"]
+    assert run([*module, "jar"]) == f"{jar_path()}\n"
+    assert run([*module, "version"]) == f"{sj.__version__}\n"
+    no_jar = "from streamjoin import packaged_jar, __main__ as m; import pathlib, sys; "
+    no_jar += f"packaged_jar._FOLDER = pathlib.Path({str(tmp_path)!r}); sys.argv[1:] = ['jar']; sys.exit(m.main())"
+    assert "[STREAMJOIN_JAR_MISSING]" in run([sys.executable, "-c", no_jar], expect=1)
+
+
+def test_other_objects_than_a_function_takes(spark: SparkSession) -> None:
+    query: Any = object()
+    for fix, call in (
+        ("sj.configure takes SparkSession.builder, from which it makes the session, not", lambda: sj.configure(query)),
+        ("not SparkSession.", lambda: sj.configure(spark)),  # type: ignore[arg-type]
+        ("not the class SparkSession.", lambda: sj.configure(SparkSession)),  # type: ignore[arg-type]
+        ("sj.bounds takes the streaming DataFrame", lambda: sj.bounds(query)),
+        ("sj.join takes two DataFrames, not object.", lambda: sj.join(spark.range(1), query, "id")),
+        ("sj.check takes a SparkSession, not DataFrame.", lambda: sj.check(spark.range(1))),  # type: ignore[arg-type]
+    ):
+        refused("STREAMJOIN_WRONG_ARGUMENT", fix, call)
+
+
+def test_help_and_completion_know_the_functions() -> None:
+    assert {"configure", "join", "bounds", "late_rows", "check"} <= set(dir(sj))
+    assert "late_rows(query: " in pydoc.render_doc(sj, renderer=pydoc.plaintext)  # type: ignore[attr-defined]
