@@ -1,0 +1,177 @@
+"""Random changelogs, kept as arrangements and joined by a delta join and by DuckDB: the same after every step.
+
+A story has two to four inputs. In each step some of them get a few changes: rows are inserted, updated and deleted by
+their primary key, some keys more than once, some never seen. DuckDB applies the same changes to plain tables, and joins
+them anew; the delta join only says what has changed, and what it has said adds up to DuckDB's rows.
+
+``STREAMJOIN_SEEDS`` is the number of stories, ``STREAMJOIN_FIRST_SEED`` the first of them.
+"""
+
+import os
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import streamjoin as sj
+
+SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "2"))
+FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
+STEPS = 5
+SCHEMA = "id INT, k INT, v INT, s STRING, seq INT, op STRING"
+
+Change = tuple[int | None, int | None, int, str, int, str]
+
+
+@dataclass
+class Input:
+    """A changelog: its files, the query that arranges it, and its table in DuckDB."""
+
+    name: str
+    folder: Path
+    maintainer: StreamingQuery
+    clock: int = 0
+    files: int = 0
+    rows: dict[int | None, Change] = field(default_factory=dict)
+
+    def feed(self, spark: SparkSession, chance: random.Random) -> None:
+        """Write one file of changes, and wait until it is a version."""
+        changes = [self._change(chance) for _ in range(chance.randint(1, 8))]
+        for change in changes:
+            if change[5] == "delete":
+                self.rows.pop(change[0], None)
+            else:
+                self.rows[change[0]] = change
+        chance.shuffle(changes)
+        self.files += 1
+        written = self.folder.parent / f"{self.name}-{self.files}"
+        spark.createDataFrame(changes, SCHEMA).coalesce(1).write.parquet(str(written))
+        (part,) = written.glob("part-*.parquet")
+        part.rename(self.folder / f"{self.files}.parquet")
+        self.maintainer.processAllAvailable()
+
+    def _change(self, chance: random.Random) -> Change:
+        self.clock += 1
+        return (
+            chance.choice([None, 1, 2, 3, 4, 5, 6]),
+            chance.choice([None, 1, 2, 3]),
+            chance.randrange(4),
+            chance.choice(["", "a", "b"]),
+            self.clock,
+            chance.choice(["insert", "insert", "update", "delete"]),
+        )
+
+    def load(self, database: duckdb.DuckDBPyConnection) -> None:
+        """Make the table as it should be."""
+        database.execute(
+            f"CREATE OR REPLACE TABLE {self.name} (id INT, k INT, v INT, s VARCHAR, seq INT)"
+        )
+        if self.rows:
+            database.executemany(
+                f"INSERT INTO {self.name} VALUES (?, ?, ?, ?, ?)",
+                [row[:5] for row in self.rows.values()],
+            )
+
+
+def _condition(names: list[str], chance: random.Random) -> str:
+    """Return a condition that ties each input to one before it, in SQL that Spark and DuckDB read alike."""
+    parts = []
+    for i, name in enumerate(names[1:], 1):
+        other = chance.choice(names[:i])
+        mine, its = chance.choice(["id", "k"]), chance.choice(["id", "k"])
+        equal = chance.choice(["=", "=", "=", "IS NOT DISTINCT FROM"])
+        parts.append(f"{name}.{mine} {equal} {other}.{its}")
+    one, two = chance.choice(names), chance.choice(names)
+    parts += chance.sample(
+        [
+            f"{one}.v <> 1",
+            f"{one}.v <= {two}.v + 1",
+            f"{one}.s < 'b'",
+            f"{one}.k + {two}.k < 5 OR {one}.s = {two}.s",
+        ],
+        chance.randint(0, 2),
+    )
+    return " AND ".join(f"({part})" for part in parts)
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_the_changes_add_up_to_what_duckdb_joins(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    database = duckdb.connect()
+    names = [f"t{i}" for i in range(chance.randint(2, 4))]
+    queries: list[StreamingQuery] = []
+    try:
+        inputs = []
+        for name in names:
+            folder = tmp_path / name / "files"
+            folder.mkdir(parents=True)
+            stream = (
+                spark.readStream.schema(SCHEMA)
+                .option("maxFilesPerTrigger", 1)
+                .parquet(str(folder))
+            )
+            writer = sj.arrange(
+                stream,
+                str(tmp_path / name / "arrangement"),
+                keys=[["id"], ["k"]],
+                op="op",
+                time="seq",
+            )
+            queries.append(
+                writer.start(checkpointLocation=str(tmp_path / name / "checkpoint"))
+            )
+            inputs.append(Input(name, folder, queries[-1]))
+            inputs[-1].feed(spark, chance)
+        on = _condition(names, chance)
+        select = [
+            f"{name}.{column} AS {name}_{column}"
+            for name in names
+            for column in ("id", "v", "s")
+        ]
+        joined = sj.delta_join(
+            {name: str(tmp_path / name / "arrangement") for name in names},
+            on=on,
+            select=select,
+            max_versions_per_trigger=chance.choice([None, 1, 2]),
+            max_rows_per_trigger=chance.choice([None, 3]),
+            spark=spark,
+        )
+        sink = f"delta_{seed}"
+        reader = (
+            joined.writeStream.format("memory")
+            .queryName(sink)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .start()
+        )
+        queries.append(reader)
+        for step in range(STEPS):
+            reader.processAllAvailable()
+            for each in inputs:
+                each.load(database)
+            expected = Counter(
+                database.execute(
+                    f"SELECT {', '.join(select)} FROM {', '.join(names)} WHERE {on}"
+                ).fetchall()
+            )
+            seen: Counter[tuple[object, ...]] = Counter()
+            for row in spark.table(sink).drop("_time").collect():
+                seen[tuple(row)[:-1]] += row["_diff"]
+            wrong = {
+                row: seen[row] - expected[row]
+                for row in seen | expected
+                if seen[row] != expected[row]
+            }
+            assert not wrong, f"seed {seed}, step {step}, {on}: {wrong}"
+            for each in inputs:
+                for _ in range(chance.choice([0, 0, 1, 3])):
+                    each.feed(spark, chance)
+    finally:
+        for query in queries:
+            query.stop()
