@@ -138,6 +138,12 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(3, 1, "i"))
     }
     it.stop()
+    val anew = orders(root = it.root)
+    during(anew) {
+      anew.feed(Row(1, 1, "i"))
+      refused("STREAMJOIN_ARRANGEMENT_REPLACED")(reader.start().settle())
+      reader.stop()
+    }
   }
 
   // Two queries, and other words.

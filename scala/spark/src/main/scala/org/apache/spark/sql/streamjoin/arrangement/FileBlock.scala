@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
-import java.util.ArrayDeque
+import java.util.LinkedHashSet
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.hadoop.conf.Configuration
@@ -66,7 +66,9 @@ final private[streamjoin] class FileBlock(
  * longest are unloaded, and read again where a probe needs them.
  */
 final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
-  private val loaded = new ArrayDeque[FileBlock]
+
+  /** The next to be unloaded comes first. */
+  private val loaded = new LinkedHashSet[FileBlock]
 
   /** A block may have to be read again. */
   @volatile var hasUnloaded = false
@@ -79,7 +81,7 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
   private[arrangement] def countFailure(root: Path): Unit = failed.merge(root, 1, (a, b) => a + b): Unit
 
   private[arrangement] def add(block: FileBlock): Unit = {
-    synchronized(loaded.addLast(block))
+    synchronized(loaded.add(block))
     memory.add(block.rawBytes.toLong)
     while (memory.exceeded && unloadOne()) hasUnloaded = true
   }
@@ -88,20 +90,28 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
     val chosen = synchronized {
       // Each gets a second chance.
       var chances = loaded.size
-      while (chances > 0 && loaded.peekFirst.isUsed) {
-        loaded.peekFirst.isUsed = false
-        loaded.addLast(loaded.pollFirst())
+      while (chances > 0 && loaded.iterator.next().isUsed) {
+        val used = takeFirst()
+        used.isUsed = false
+        loaded.add(used)
         chances -= 1
       }
       // The last one is at work.
-      if (loaded.size > 1) Some(loaded.pollFirst()) else None
+      if (loaded.size > 1) Some(takeFirst()) else None
     }
     chosen.foreach(block => memory.add(-block.unload()))
     chosen.isDefined
   }
 
+  private def takeFirst(): FileBlock = {
+    val first = loaded.iterator.next()
+    loaded.remove(first)
+    first
+  }
+
   private[arrangement] def release(blocks: Iterable[FileBlock]): Unit =
     blocks.foreach { block =>
+      synchronized(loaded.remove(block))
       memory.add(-block.release())
     }
 }

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
+import java.util.UUID
+
 import com.fasterxml.jackson.databind.ObjectMapper
 
 import org.apache.spark.sql.connector.read.streaming.Offset
@@ -12,12 +14,19 @@ import org.apache.spark.sql.connector.read.streaming.Offset
  *   -1 before the first
  * @param slices
  *   how many have been seen, of how many; none once all have
+ * @param arrangement
+ *   the id of the arrangement: another one may come under its name
  */
-final private[streamjoin] case class Snapshot(version: Long, slices: Option[(Int, Int)] = None)
-    extends Offset {
-  override def json: String = slices match {
-    case None => s"""{"version":$version}"""
-    case Some((seen, all)) => s"""{"version":$version,"slices":[$seen,$all]}"""
+final private[streamjoin] case class Snapshot(
+    version: Long,
+    slices: Option[(Int, Int)] = None,
+    arrangement: Option[UUID] = None
+) extends Offset {
+  override def json: String = {
+    val node = Snapshot.mapper.createObjectNode().put("version", version)
+    slices.foreach { case (seen, all) => node.putArray("slices").add(seen).add(all) }
+    arrangement.foreach(id => node.put("arrangement", id.toString))
+    node.toString
   }
 
   def isEmpty: Boolean = version < 0
@@ -40,7 +49,8 @@ private[streamjoin] object Snapshot {
   def fromJson(json: String): Snapshot = {
     val node = mapper.readTree(json)
     val slices = Option(node.get("slices")).map(pair => (pair.get(0).asInt, pair.get(1).asInt))
-    Snapshot(node.get("version").asLong, slices)
+    val arrangement = Option(node.get("arrangement")).map(id => UUID.fromString(id.asText))
+    Snapshot(node.get("version").asLong, slices, arrangement)
   }
 
   /** In which slice a row is; not by the bits that decide its partition. */

@@ -212,9 +212,11 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
       case (None, None) => InputBatch(None, Snapshot(0), Snapshot(1))
     }
 
-  private def streamIn(child: LogicalPlan): Option[(SparkDataStream, Snapshot, Snapshot)] =
-    child.collectFirst { case scan: StreamingDataSourceV2ScanRelation =>
-      def snapshot(offset: Option[Offset]) = offset.fold(Snapshot.Nothing)(Snapshot.of)
-      (scan.stream, snapshot(scan.startOffset), snapshot(scan.endOffset))
+  private def streamIn(child: LogicalPlan): Option[(ArrangementStream, Snapshot, Snapshot)] =
+    child.collectFirst {
+      case StreamingDataSourceV2ScanRelation(_, _, _, stream: ArrangementStream, start, end) =>
+        def snapshot(offset: Option[Offset]) =
+          offset.fold(Snapshot.Nothing)(at => stream.checked(Snapshot.of(at)))
+        (stream, snapshot(start), snapshot(end))
     }
 }

@@ -1,0 +1,135 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.util.{Map => JMap, Optional}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.connector.read.streaming._
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+
+/** The changes of an arrangement as a stream; its offsets are versions. */
+final private[streamjoin] class ArrangementStream(
+    val arrangement: ArrangementRef,
+    options: ArrangementOptions,
+    checkpoint: String,
+    spec: () => PartitionReaderFactory
+) extends MicroBatchStream
+    with SupportsAdmissionControl
+    with SupportsTriggerAvailableNow
+    with ReportsSourceMetrics {
+
+  /** Tells it from other streams of the same arrangement in a query. */
+  def source: Option[String] = options.source
+
+  private val folder = options.open()
+  private val leases = new Leases(folder)
+  private val reader = Leases.reader(checkpoint)
+
+  private var newest = -1L
+  private var until: Option[Long] = None
+
+  override def initialOffset: Offset = Snapshot.Nothing
+  override def deserializeOffset(json: String): Offset = Snapshot.fromJson(json)
+  override def latestOffset: Offset = throw new UnsupportedOperationException(
+    "latestOffset(Offset, ReadLimit)"
+  )
+
+  override def getDefaultReadLimit: ReadLimit = ReadLimit.allAvailable()
+
+  override def prepareForTriggerAvailableNow(): Unit = until = Some(newestVersion())
+
+  /** The next version's file is looked for; folders are not listed in every poll. */
+  private def newestVersion(): Long = {
+    if (newest >= 0) while (folder.hasVersion(newest + 1)) newest += 1
+    // Before the first version; and where those that come next have gone, because nobody has asked for long.
+    if (newest < 0) newest = folder.newest
+    else if (!folder.hasVersion(newest)) {
+      checked(Snapshot(newest, None, Some(options.open().meta.id)))
+      newest = math.max(newest, folder.newest)
+    }
+    newest
+  }
+
+  private def snapshot(version: Long, slices: Option[(Int, Int)] = None): Snapshot =
+    Snapshot(version, slices, Some(arrangement.meta.id))
+
+  /** Versions of another arrangement say nothing about this one. */
+  def checked(seen: Snapshot): Snapshot = {
+    if (seen.arrangement.exists(_ != arrangement.meta.id))
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> arrangement.root)
+    seen
+  }
+
+  override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
+    val seen = checked(Snapshot.of(start))
+    val last = until.fold(newestVersion())(math.min(_, newestVersion()))
+    val next =
+      if (seen.isEmpty) first(last)
+      else
+        seen.slices match {
+          case Some((slices, all)) if slices + 1 < all => snapshot(seen.version, Some((slices + 1, all)))
+          case Some(_) => snapshot(seen.version)
+          case None =>
+            snapshot(
+              math.max(
+                seen.version,
+                options.maxVersions.fold(last)(most => math.min(last, seen.version + most))
+              )
+            )
+        }
+    if (next.isEmpty) null else next
+  }
+
+  /** A new reader holds what it begins with before it begins. */
+  private def first(last: Long): Snapshot =
+    if (last < 0) Snapshot.Nothing
+    else {
+      leases.renew(reader, last)
+      val since = folder.manifest(folder.newest).since
+      // Its version may have gone while the lease was written.
+      if (last < since) first(newestVersion())
+      else {
+        val rows = folder.manifest(last).counts.getOrElse(Manifest.Rows, 0L)
+        val slices = options.maxRows.fold(1L)(most => math.min(MaxSlices, (rows + most - 1) / most))
+        if (slices <= 1) snapshot(last) else snapshot(last, Some((1, slices.toInt)))
+      }
+    }
+
+  private val MaxSlices = 100000L
+
+  override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = {
+    val (seen, next) = (checked(Snapshot.of(start)), checked(Snapshot.of(end)))
+    if (!seen.isEmpty)
+      ReadPartition.checkRetained(arrangement, seen.version, folder.manifest(folder.newest).since)
+    ReadPartition.all(arrangement.meta, seen, next)
+  }
+
+  override def createReaderFactory: PartitionReaderFactory = spec()
+
+  /** What comes before it is not read again. */
+  override def commit(end: Offset): Unit = leases.renew(reader, Snapshot.of(end).version)
+
+  override def stop(): Unit = ()
+
+  /** What the batch that is being planned will have loaded, by the operators that look up. */
+  @volatile var figures: Seq[ReaderFigures] = Nil
+
+  /** How many rows a version has, looked up once. */
+  private var rowsOf = (-1L, "0")
+
+  override def metrics(latest: Optional[Offset]): JMap[String, String] = {
+    val version = latest.map[Long](offset => Snapshot.of(offset).version).orElse(-1L)
+    if (version >= 0 && rowsOf._1 != version)
+      rowsOf =
+        (version, folder.manifestOf(version).flatMap(_.counts.get(Manifest.Rows)).fold("unknown")(_.toString))
+    val ofVersion = Map(
+      "version" -> version.toString,
+      "versionsBehind" -> math.max(0L, newest - version).toString,
+      "rows" -> rowsOf._2
+    )
+    (ofVersion ++ ReaderFigures.inProgress(figures)).asJava
+  }
+
+  override def toString: String = s"streamjoin ${arrangement.root}"
+}
