@@ -69,22 +69,18 @@ test: $(JAR) .venv/.installed $(CLASSES) ## the tests of CI, in about 25 minutes
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) \
 		test-scala test-failures test-python
 
-# Tests that kill, restart and wait more than they work.
-FAILURES := $(addprefix tests/,test_cluster.py test_kafka.py test_restart.py)
-# They take long, and scalatest ends first.
-AFTER_SCALATEST := $(addprefix tests/,test_chain_oracle.py test_oracle.py test_traces.py)
+# About half of the Python tests by their time: those that kill, restart and wait, and random cases.
+FAILURES := $(addprefix tests/,test_cluster.py test_kafka.py test_restart.py test_chain_oracle.py test_oracle.py \
+	test_traces.py)
 
 test-scala:
-	@status=0; \
-	$(SBT) test || status=1; \
-	$(VENV)/python -m pytest $(AFTER_SCALATEST) $(PYTEST_FLAGS:%.xml=%-after-scalatest.xml) || status=1; \
-	exit $$status
+	@$(SBT) test
 
 test-failures:
 	@$(VENV)/python -m pytest $(FAILURES) $(PYTEST_FLAGS:%.xml=%-failures.xml)
 
 test-python:
-	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(AFTER_SCALATEST) $(FAILURES)) $(PYTEST_FLAGS)
+	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(FAILURES)) $(PYTEST_FLAGS)
 
 test-long: ## the same with hundreds of random cases, 20 kills and all queries of the parity suite: hours
 	STREAMJOIN_SEEDS=$${STREAMJOIN_SEEDS:-200} STREAMJOIN_KILLS=20 STREAMJOIN_SOAK_SECONDS=300 STREAMJOIN_PARITY=all \

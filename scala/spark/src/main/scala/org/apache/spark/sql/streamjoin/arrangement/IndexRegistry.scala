@@ -263,6 +263,9 @@ private[streamjoin] object IndexRegistry {
 
   final private case class SlotKey(root: String, id: UUID, index: Int, partition: Int)
 
+  /** Some index of an arrangement has been in this process. */
+  def isBegun: Boolean = ofProcess.isDefined
+
   @volatile private var ofProcess: Option[IndexRegistry] = None
 
   /**
