@@ -337,7 +337,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
       }
       val calls = run(-1)
       assert(calls > 60, s"$calls calls to let fail")
-      val step = if (SparkTest.isLong) 1 else math.max(1, calls / 12)
+      val step = if (SparkTest.isLong) 1 else math.max(1, calls / 8)
       val failing = 0 until calls by step
       info(s"${failing.size} of $calls calls")
       failing.foreach(run)
