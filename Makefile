@@ -33,7 +33,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-kafka test test-long soak ci lint format docs test-scala test-failures test-python wheel jar bench bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-kafka test test-long soak ci lint format docs test-scala test-failures test-python wheel jar bench bench-delta bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,7 +64,7 @@ test test-scala test-failures test-python: export JDK_JAVA_OPTIONS := -XX:Tiered
 	-XX:ReservedCodeCacheSize=240m
 test-scala test-failures test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
-test: $(JAR) .venv/.installed $(CLASSES) ## the tests of CI, in about 25 minutes: three lanes, scalatest and two of pytest
+test: $(JAR) .venv/.installed $(CLASSES) ## the tests of CI, in about 25 minutes: three lanes
 	@echo "Three lanes run side by side. The output of each follows when it ends."
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) \
 		test-scala test-failures test-python
@@ -117,6 +117,9 @@ jar: $(JAR) ## the jar for Spark, inside the Python package
 
 bench: $(JAR) .venv/.installed ## beside Spark's own join, small: about ten minutes, tables in benchmarks/results
 	$(VENV)/python benchmarks/run.py $(BENCH_FLAGS)
+
+bench-delta: $(JAR) .venv/.installed ## delta joins beside recomputing them, arrangements beside a Parquet sink: about ten minutes
+	$(VENV)/python benchmarks/delta.py $(BENCH_FLAGS)
 
 bench-full: $(JAR) .venv/.installed ## the same with everything and at full size: hours (BENCH_FLAGS=--resume goes on)
 	$(VENV)/python benchmarks/run.py --full $(BENCH_FLAGS)
