@@ -68,9 +68,7 @@ class Input:
 
     def load(self, database: duckdb.DuckDBPyConnection) -> None:
         """Make the table as it should be."""
-        database.execute(
-            f"CREATE OR REPLACE TABLE {self.name} (id INT, k INT, v INT, s VARCHAR, seq INT)"
-        )
+        database.execute(f"CREATE OR REPLACE TABLE {self.name} (id INT, k INT, v INT, s VARCHAR, seq INT)")
         if self.rows:
             database.executemany(
                 f"INSERT INTO {self.name} VALUES (?, ?, ?, ?, ?)",
@@ -100,9 +98,7 @@ def _condition(names: list[str], chance: random.Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
-def test_the_changes_add_up_to_what_duckdb_joins(
-    spark: SparkSession, tmp_path: Path, seed: int
-) -> None:
+def test_the_changes_add_up_to_what_duckdb_joins(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     database = duckdb.connect()
     names = [f"t{i}" for i in range(chance.randint(2, 4))]
@@ -112,11 +108,7 @@ def test_the_changes_add_up_to_what_duckdb_joins(
         for name in names:
             folder = tmp_path / name / "files"
             folder.mkdir(parents=True)
-            stream = (
-                spark.readStream.schema(SCHEMA)
-                .option("maxFilesPerTrigger", 1)
-                .parquet(str(folder))
-            )
+            stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
             writer = sj.arrange(
                 stream,
                 str(tmp_path / name / "arrangement"),
@@ -124,17 +116,11 @@ def test_the_changes_add_up_to_what_duckdb_joins(
                 op="op",
                 time="seq",
             )
-            queries.append(
-                writer.start(checkpointLocation=str(tmp_path / name / "checkpoint"))
-            )
+            queries.append(writer.start(checkpointLocation=str(tmp_path / name / "checkpoint")))
             inputs.append(Input(name, folder, queries[-1]))
             inputs[-1].feed(spark, chance)
         on = _condition(names, chance)
-        select = [
-            f"{name}.{column} AS {name}_{column}"
-            for name in names
-            for column in ("id", "v", "s")
-        ]
+        select = [f"{name}.{column} AS {name}_{column}" for name in names for column in ("id", "v", "s")]
         joined = sj.delta_join(
             {name: str(tmp_path / name / "arrangement") for name in names},
             on=on,
@@ -156,18 +142,12 @@ def test_the_changes_add_up_to_what_duckdb_joins(
             for each in inputs:
                 each.load(database)
             expected = Counter(
-                database.execute(
-                    f"SELECT {', '.join(select)} FROM {', '.join(names)} WHERE {on}"
-                ).fetchall()
+                database.execute(f"SELECT {', '.join(select)} FROM {', '.join(names)} WHERE {on}").fetchall()
             )
             seen: Counter[tuple[object, ...]] = Counter()
             for row in spark.table(sink).drop("_time").collect():
                 seen[tuple(row)[:-1]] += row["_diff"]
-            wrong = {
-                row: seen[row] - expected[row]
-                for row in seen | expected
-                if seen[row] != expected[row]
-            }
+            wrong = {row: seen[row] - expected[row] for row in seen | expected if seen[row] != expected[row]}
             assert not wrong, f"seed {seed}, step {step}, {on}: {wrong}"
             for each in inputs:
                 for _ in range(chance.choice([0, 0, 1, 3])):
