@@ -108,11 +108,16 @@ def _compare(
         f"CREATE TABLE expected AS SELECT {columns} FROM {answer.format(work=work)}",
         {"late_orders": late["orders"], "late_deliveries": late["deliveries"]},
     )
-    totals = [(name, _one(db, sql, "actual"), _one(db, sql, "expected")) for name, sql in sums.items()]
+    found = compared(db, sums)
     if dropped is not None:
-        totals.append(("rows dropped as late", dropped, len(late["orders"]) + len(late["deliveries"])))
+        found.totals.append(("rows dropped as late", dropped, len(late["orders"]) + len(late["deliveries"])))
+    return found
+
+
+def compared(db: duckdb.DuckDBPyConnection, sums: dict[str, str]) -> Check:
+    """Compare the tables ``actual`` and ``expected``: their totals, and their rows."""
     return Check(
-        totals,
+        [(name, _one(db, sql, "actual"), _one(db, sql, "expected")) for name, sql in sums.items()],
         _one(db, "count(*)", "(FROM actual EXCEPT ALL FROM expected)"),
         _one(db, "count(*)", "(FROM expected EXCEPT ALL FROM actual)"),
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
-from check_orders import Check
+from check_orders import Check, compared
 from tpch_changes import KEYS, SCHEMAS
 
 
@@ -38,14 +38,4 @@ def check(work: Path, changes: str, columns: Sequence[str], condition: str) -> C
         "orders": "count(DISTINCT o_orderkey)",
         "revenue (cents)": "coalesce(sum(l_extendedprice * (100 - l_discount) * copies), 0) // 100",
     }
-    return Check(
-        [(name, _one(db, sql, "actual"), _one(db, sql, "expected")) for name, sql in totals.items()],
-        _one(db, "count(*)", "(FROM actual EXCEPT ALL FROM expected)"),
-        _one(db, "count(*)", "(FROM expected EXCEPT ALL FROM actual)"),
-    )
-
-
-def _one(db: duckdb.DuckDBPyConnection, expression: str, relation: str) -> int:
-    row = db.execute(f"SELECT {expression} FROM {relation}").fetchone()
-    assert row is not None
-    return int(row[0])
+    return compared(db, totals)

@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin
 
 import java.util.UUID
 
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.{col, lower, when}
 import org.apache.spark.sql.internal.SQLConf
@@ -93,7 +94,7 @@ private[streamjoin] object Arrangements {
     case _ => (df, None)
   }
 
-  private def quoted(name: String) = col(s"`${name.replace("`", "``")}`")
+  private def quoted(name: String) = col(quoteIdentifier(name))
 
   /** Debezium has the row in `after`, or where it is deleted in `before`. */
   private def unwrapped(df: DataFrame, op: String, time: Option[String]): DataFrame = {

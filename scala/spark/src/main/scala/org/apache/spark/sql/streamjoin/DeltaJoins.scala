@@ -4,6 +4,7 @@ import java.util.UUID
 
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.streamjoin.arrangement._
@@ -16,8 +17,6 @@ private[streamjoin] object DeltaJoins {
 
   /** All columns, or those of an input. */
   private val Star = """\s*(?:(\w+)\s*\.\s*)?\*\s*""".r
-
-  private def quoted(name: String): String = s"`${name.replace("`", "``")}`"
 
   /**
    * The changes of a join.
@@ -57,7 +56,10 @@ private[streamjoin] object DeltaJoins {
     val rows = streams.reduce(_ crossJoin _).where(on)
     val columns = inputs.zip(streams).map { case ((alias, _), stream) =>
       // Behind them are the version and the number of copies, which are not columns of the rows.
-      alias -> stream.columns.dropRight(2).toSeq.map(name => col(s"${quoted(alias)}.${quoted(name)}"))
+      alias -> stream.columns
+        .dropRight(2)
+        .toSeq
+        .map(name => col(s"${quoteIdentifier(alias)}.${quoteIdentifier(name)}"))
     }
     val selected = rows.select((if (select.isEmpty) Seq("*") else select).flatMap {
       case Star(null) => columns.flatMap(_._2)

@@ -23,11 +23,6 @@ final private[streamjoin] case class Arrange(
     child: LogicalPlan
 ) extends UnaryNode {
 
-  def rows: Seq[Attribute] = child.output.take(meta.schema.length)
-
-  /** The operation, or the number of copies. */
-  def change: Option[Attribute] = child.output.lift(meta.schema.length)
-
   override lazy val references: AttributeSet = AttributeSet(child.output)
 
   override protected def withNewChildInternal(newChild: LogicalPlan): Arrange = copy(child = newChild)

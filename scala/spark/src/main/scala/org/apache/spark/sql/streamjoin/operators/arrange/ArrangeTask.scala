@@ -118,8 +118,9 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
           val row = toRow(next)
           if (last == null || !keys(0).isSame(row, keys(0), last)) {
             if (last != null) replace(last, operation)
-            // Whether the key was there is asked of the batch's first row.
-            if (known != Operation.Insert && !isThere(row)) countUnknown(known)
+            // Looked up once for a key; whether it was there is asked of the batch's first row.
+            find(row)
+            if (known != Operation.Insert && probe.size == 0) countUnknown(known)
           }
           last = row.copy()
           operation = known
@@ -151,13 +152,8 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     case None => probe.clear()
   }
 
-  private def isThere(row: UnsafeRow): Boolean = {
-    find(row)
-    probe.size > 0
-  }
-
+  /** Of the key that was looked up last. */
   private def replace(row: UnsafeRow, operation: Operation): Unit = {
-    find(row)
     val stays = operation != Operation.Delete && probe.size == 1 && probe.row(0).equals(row)
     if (!stays) {
       (0 until probe.size).foreach(i => emit(probe.row(i), -probe.copies(i)))
