@@ -73,7 +73,7 @@ def main() -> int:
     progress["query 3"].show()
     print("\nThe second join")
     progress["furniture"].show()
-    show_paths(progress["query 3"].query)
+    show_paths("query 3")
     show_arrangements(spark)
 
     same = [compare(spark, args, name, each.rows_in_state()) for name, each in progress.items()]
@@ -194,13 +194,13 @@ def heap(spark: SparkSession) -> float:
     return float(runtime.totalMemory() - runtime.freeMemory()) / 1e6
 
 
-def show_paths(query: StreamingQuery) -> None:
-    """Print the steps of the last batch's plan that read changes or look up."""
+def show_paths(name: str) -> None:
+    """Print the steps of a join that read changes or look up, a path for each table."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        query.explain()
+        join(name).explain()
     steps = [line for line in text.getvalue().splitlines() if "LookUp" in line or "Changes" in line]
-    print("\nThe paths of the last batch, from the bottom up")
+    print("\nThe paths, each from the bottom up")
     print("\n".join(line.lstrip("+-: *") for line in steps))
 
 
