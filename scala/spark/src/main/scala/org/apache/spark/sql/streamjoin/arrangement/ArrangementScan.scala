@@ -46,7 +46,8 @@ final private[streamjoin] class ArrangementScan(
         "version" -> version.toString,
         "newest" -> newest.toString
       )
-    if (version >= 0) ReadPartition.checkRetained(arrangement, version, folder.manifest(newest).since)
+    if (version >= 0)
+      folder.manifest(newest).checkRetains(version, arrangement.root, StreamJoinErrors.analysis(_, _: _*))
     ReadPartition.all(arrangement.meta, Snapshot.Nothing, Snapshot(version))
   }
 

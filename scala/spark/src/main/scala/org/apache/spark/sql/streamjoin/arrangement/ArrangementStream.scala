@@ -101,7 +101,9 @@ final private[streamjoin] class ArrangementStream(
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = {
     val (seen, next) = (checked(Snapshot.of(start)), checked(Snapshot.of(end)))
     if (!seen.isEmpty)
-      ReadPartition.checkRetained(arrangement, seen.version, folder.manifest(folder.newest).since)
+      folder
+        .manifest(folder.newest)
+        .checkRetains(seen.version, arrangement.root, StreamJoinErrors.analysis(_, _: _*))
     ReadPartition.all(arrangement.meta, seen, next)
   }
 

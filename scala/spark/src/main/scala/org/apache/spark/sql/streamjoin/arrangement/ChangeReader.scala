@@ -7,7 +7,6 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeRow}
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.util.SerializableConfiguration
 
 /** One partition of the primary index, of what lies between two snapshots. */
@@ -18,15 +17,6 @@ private[streamjoin] object ReadPartition {
   def all(meta: ArrangementMeta, start: Snapshot, end: Snapshot): Array[InputPartition] =
     if (end.isEmpty || start == end) Array.empty
     else Array.tabulate(meta.partitions)(ReadPartition(_, start, end))
-
-  def checkRetained(arrangement: ArrangementRef, version: Long, since: Long): Unit =
-    if (version < since)
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_ARRANGEMENT_RETENTION",
-        "arrangement" -> arrangement.root,
-        "version" -> version.toString,
-        "since" -> since.toString
-      )
 }
 
 /** How a task reads an arrangement. */
@@ -88,24 +78,18 @@ final private[streamjoin] class ChangeReader(
 
   private def changesOf(partition: Int, version: Long): Iterator[Change] =
     for {
-      file <- manifest(version).changes.iterator
+      file <- registry.manifest(arrangement, version, hadoopConf).changes.iterator
       block <- file.blocks.iterator
       if block.index == 0 && block.partition == partition
-      bytes = BlockFiles.read(root, file.path, block, hadoopConf)
+      bytes = IndexRegistry.orRetained(arrangement, version - 1, folder) {
+        BlockFiles.read(root, file.path, block, hadoopConf)
+      }
       at <- positions(bytes)
     } yield {
       val row = new UnsafeRow(meta.schema.length)
       Block.point(row, bytes, at)
       Change(row, version, Block.copies(bytes, at).toLong)
     }
-
-  private def manifest(version: Long): Manifest = folder.manifestOf(version).getOrElse {
-    // It may have gone because it is too old.
-    folder.manifestOf(folder.newest).foreach { newest =>
-      ReadPartition.checkRetained(arrangement, version - 1, newest.since)
-    }
-    folder.manifest(version)
-  }
 
   private def positions(bytes: Array[Byte]): Iterator[Int] =
     Iterator.iterate(0)(Block.next(bytes, _)).takeWhile(_ < bytes.length)

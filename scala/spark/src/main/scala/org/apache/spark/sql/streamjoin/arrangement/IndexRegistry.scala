@@ -41,6 +41,17 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   private val manifests = new ManifestCache
 
   /**
+   * What changed with a version. It is read once.
+   *
+   * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
+   *   where it is older than the arrangement keeps, or is missing
+   */
+  def manifest(arrangement: ArrangementRef, version: Long, hadoopConf: Configuration): Manifest = {
+    val folder = new ArrangementFolder(new Path(arrangement.root), hadoopConf)
+    orRetained(arrangement, version - 1, folder)(manifests.get(arrangement, version, folder))
+  }
+
+  /**
    * The index with all versions from one to another.
    *
    * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
@@ -102,9 +113,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     private val rowKey = RowKey.of(meta, index)
 
     def load(present: Option[KeyIndex], low: Long, high: Long): KeyIndex =
-      try {
+      orRetained(arrangement, low, folder) {
         val target = manifest(high)
-        checkRetained(low, target)
+        checkRetains(low, arrangement, target)
         present
           .filter(known => known.oldest <= low && canGoOn(known, target))
           .map { known =>
@@ -114,24 +125,10 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
           .getOrElse {
             // The bases that a manifest before the newest names may have gone.
             val newest = manifest(math.max(high, folder.newest))
-            checkRetained(low, newest)
+            checkRetains(low, arrangement, newest)
             build(low, math.max(high, present.fold(high)(_.newest)), newest)
           }
-      } catch {
-        // It may have gone because it is too old.
-        case error: StreamJoinRuntimeException if error.getCondition == "STREAMJOIN_ARRANGEMENT_UNREADABLE" =>
-          folder.manifestOf(folder.newest).foreach(checkRetained(low, _))
-          throw error
       }
-
-    private def checkRetained(version: Long, target: Manifest): Unit =
-      if (version < target.since)
-        throw StreamJoinErrors.runtime(
-          "STREAMJOIN_ARRANGEMENT_RETENTION",
-          "arrangement" -> arrangement.root,
-          "version" -> version.toString,
-          "since" -> target.since.toString
-        )
 
     /** Blocks that may have to be read again are still there. */
     private def canGoOn(known: KeyIndex, target: Manifest): Boolean =
@@ -283,6 +280,24 @@ private[streamjoin] object IndexRegistry {
       }
     }
   }
+
+  /** What is missing may have gone because it is too old: then the error says so. */
+  private[arrangement] def orRetained[T](
+      arrangement: ArrangementRef,
+      version: Long,
+      folder: ArrangementFolder
+  )(
+      body: => T
+  ): T =
+    try body
+    catch {
+      case error: StreamJoinRuntimeException if error.getCondition == "STREAMJOIN_ARRANGEMENT_UNREADABLE" =>
+        folder.manifestOf(folder.newest).foreach(checkRetains(version, arrangement, _))
+        throw error
+    }
+
+  private def checkRetains(version: Long, arrangement: ArrangementRef, newest: Manifest): Unit =
+    newest.checkRetains(version, arrangement.root, StreamJoinErrors.runtime(_, _: _*))
 
   /** Manifests that were read lately. */
   final private class ManifestCache {

@@ -80,6 +80,27 @@ final private[streamjoin] case class Manifest(
     counts: Map[String, Long]
 ) {
 
+  /** How many rows came or went. */
+  def changedRows: Long =
+    changes.iterator.flatMap(_.blocks).filter(_.index == 0).map(_.rows.toLong).sum
+
+  /**
+   * Fails if a version cannot be read any more.
+   *
+   * @param failure
+   *   with a condition and its parameters
+   */
+  def checkRetains(
+      version: Long,
+      arrangement: String,
+      failure: (String, Seq[(String, String)]) => Throwable
+  ): Unit =
+    if (version < since)
+      throw failure(
+        "STREAMJOIN_ARRANGEMENT_RETENTION",
+        Seq("arrangement" -> arrangement, "version" -> version.toString, "since" -> since.toString)
+      )
+
   /** The newest base from which a version can be built. */
   def baseFor(version: Long): Option[BaseRef] = bases.filter(_.version <= version).maxByOption(_.version)
 }

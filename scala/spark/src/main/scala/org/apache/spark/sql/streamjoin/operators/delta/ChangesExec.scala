@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.operators.delta
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning}
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream
@@ -12,18 +12,28 @@ import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.operators.LocalRows
 
-/** Reads the changes of an input, where they are: by its primary key. */
+/**
+ * Reads the changes of an input, where they are: by its primary key.
+ *
+ * @param condition
+ *   of those that are handed on
+ * @param values
+ *   what is handed on of them
+ */
 final private[streamjoin] case class ChangesExec(
     input: DeltaInput,
     @transient stream: Option[SparkDataStream],
     start: Snapshot,
-    end: Snapshot
+    end: Snapshot,
+    condition: Option[Expression],
+    values: Seq[NamedExpression]
 ) extends LeafExecNode
     with StreamSourceAwareSparkPlan {
 
   private def meta = input.arrangement.meta
 
-  override def output: Seq[Attribute] = input.output
+  override def output: Seq[Attribute] = values.map(_.toAttribute)
+  override def producedAttributes: AttributeSet = AttributeSet(input.output ++ output)
   override def getStream: Option[SparkDataStream] = stream
 
   override def outputPartitioning: Partitioning =
@@ -40,16 +50,18 @@ final private[streamjoin] case class ChangesExec(
     val memory = conf.getConf(StreamJoinConf.ExecutorIndexMemory)
     val hadoopConf = HadoopConf.of(session)
     val numOutputRows = longMetric("numOutputRows")
+    val handedOn = FilterProject(condition, values, input.output)
     val partitions: RDD[InternalRow] =
       sparkContext.parallelize(Seq.empty[InternalRow], meta.partitions)
     LocalRows.place(partitions).mapPartitionsWithIndex { (partition, _) =>
       val reader = new ChangeReader(arrangement, IndexRegistry(memory), hadoopConf.value.value)
-      reader.changes(partition, from, to).map { change =>
+      val changes = reader.changes(partition, from, to).map { change =>
         numOutputRows += 1
         reader.withVersion(change)
       }
+      handedOn.of(changes)
     }
   }
 
-  override def simpleString(maxFields: Int): String = s"Changes of ${input.name}"
+  override def simpleString(maxFields: Int): String = s"Changes of ${input.name}${DeltaPlan.where(condition)}"
 }

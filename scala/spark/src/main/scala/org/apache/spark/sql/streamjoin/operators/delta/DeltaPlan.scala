@@ -2,16 +2,15 @@ package org.apache.spark.sql.streamjoin.operators.delta
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.{Max, Sum}
-import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.read.streaming.{Offset, SparkDataStream}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.AggUtils
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
-import org.apache.spark.sql.streamjoin.arrangement.{ArrangementStream, ReaderFigures, Snapshot}
-import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.operators.PlannedBatch
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.operators.{IndexPlaces, PlannedBatch}
 import org.apache.spark.sql.types.LongType
 
 /**
@@ -23,11 +22,16 @@ import org.apache.spark.sql.types.LongType
 final private case class InputBatch(stream: Option[SparkDataStream], start: Snapshot, end: Snapshot) {
   def hasChanges: Boolean = start != end && !end.isEmpty
   def versions: Seq[Long] = Seq(start, end).filterNot(_.isEmpty).map(_.version)
+
+  /** Of few versions, so that it is soon known how many rows have changed. */
+  def isShort: Boolean =
+    start == end || !start.isEmpty && start.slices.isEmpty && end.version - start.version <= 20
 }
 
 /** The physical plan of a delta join for a batch: a path for each input that has changed. */
 final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession) {
   private val inputs = join.inputs
+  private val running = PlannedBatch.current(session)
   private val batches: IndexedSeq[InputBatch] = inputs.indices.map(batchOf).toIndexedSeq
 
   def plan: SparkPlan = {
@@ -36,8 +40,8 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     val plan = paths.filter(isNeeded).map(planned) ++ unmatched match {
       // No exchange and no task.
       case Seq() => LocalTableScanExec(join.output, Nil, None)
-      case Seq(one) => consolidated(one)
-      case several => consolidated(UnionExec(several))
+      case Seq(one) => Consolidation.of(join, one, tasks)
+      case several => Consolidation.of(join, UnionExec(several), tasks)
     }
     report(plan)
     plan
@@ -61,52 +65,48 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
   private def seen(by: Int, other: Int): Snapshot =
     if (other < by) batches(other).end else batches(other).start
 
+  /** The last column that a step hands on is the number of copies. */
   private def planned(path: DeltaPath): SparkPlan = {
     val from = inputs(path.input)
-    val batch = batches(path.input)
-    val (changes, diff) = inOnePiece(ChangesExec(from, batch.stream, batch.start, batch.end), from.diff)
-    val begun = (filtered(changes, path.conditions), diff)
-    val (last, copies) = path.lookUps.zipWithIndex.foldLeft(begun) { case ((plan, copies), (lookUp, step)) =>
-      val (access, keyed) = accessed(lookUp, seen(path.input, lookUp.input), pruned(plan, copies, path, step))
-      val found = filtered(LookUpExec(access, keyed), lookUp.conditions)
-      val product = Alias(Multiply(copies, access.input.diff), join.output.last.name)()
-      (ProjectExec(found.output.filterNot(_ == copies) :+ product, found), product.toAttribute)
+    val keys = path.lookUps.map(lookUp => KeyColumns.of(lookUp.key))
+
+    /** What the next step needs, and no more: it may be shuffled. */
+    def handedOn(step: Int, columns: Seq[Attribute], copies: Expression): Seq[NamedExpression] =
+      if (step == path.lookUps.size) result(join.select ++ join.time :+ copies)
+      else {
+        val later = path.lookUps.drop(step).flatMap(lookUp => lookUp.key ++ lookUp.conditions)
+        val needed = AttributeSet(later ++ join.select ++ join.time)
+        columns.filter(needed.contains) ++ keys(step).computed :+ Alias(copies, DeltaJoin.Diff)()
+      }
+
+    val begun: SparkPlan = changes(path.input, path.conditions, handedOn(0, from.output, from.diff))
+    path.lookUps.zipWithIndex.foldLeft(begun) { case (plan, (lookUp, step)) =>
+      val access = accessed(lookUp, keys(step).columns, seen(path.input, lookUp.input))
+      val copies = Multiply(plan.output.last, access.input.diff)
+      val values = handedOn(step + 1, plan.output ++ access.found, copies)
+      LookUpExec(access, PredicateParts.all(lookUp.conditions), values, plan)
     }
-    result(join.select ++ join.time :+ copies, last)
   }
 
-  /**
-   * Our operators hand on rows that are not in one piece, as an exchange needs them. Spark removes a
-   * projection that does nothing, so it gives a column another name.
-   */
-  private def inOnePiece(plan: SparkPlan, column: Attribute): (SparkPlan, Attribute) = {
-    val named = Alias(column, column.name)()
-    (ProjectExec(plan.output.filterNot(_.exprId == column.exprId) :+ named, plan), named.toAttribute)
+  private def changes(i: Int, conditions: Seq[Expression], values: Seq[NamedExpression]): ChangesExec = {
+    val InputBatch(stream, start, end) = batches(i)
+    ChangesExec(inputs(i), stream, start, end, PredicateParts.all(conditions), values)
   }
 
-  private def result(values: Seq[Expression], plan: SparkPlan): SparkPlan =
-    ProjectExec(values.zip(join.output).map { case (value, column) => Alias(value, column.name)() }, plan)
+  private def result(values: Seq[Expression]): Seq[NamedExpression] =
+    values.zip(join.output).map { case (value, column) => Alias(value, column.name)() }
 
-  /** How an input is looked up, and the rows with the key by which it is. */
-  private def accessed(lookUp: LookUp, at: Snapshot, plan: SparkPlan): (IndexAccess, SparkPlan) = {
-    val key = lookUp.key.map {
-      case attribute: Attribute => attribute -> None
-      case value =>
-        val named = Alias(value, "key")()
-        named.toAttribute -> Some(named)
-    }
-    val computed = key.flatMap(_._2)
+  private def accessed(lookUp: LookUp, key: Seq[Attribute], at: Snapshot): IndexAccess = {
     val versions = batches(lookUp.input).versions
-    val access = IndexAccess(
+    IndexAccess(
       inputs(lookUp.input),
       lookUp.index,
-      key.map(_._1),
+      key,
       lookUp.nullSafe,
       at,
       versions.minOption.getOrElse(-1),
       versions.maxOption.getOrElse(-1)
     )(ReaderFigures.of(session.sparkContext))
-    (access, if (computed.isEmpty) plan else ProjectExec(plan.output ++ computed, plan))
   }
 
   // A left outer join.
@@ -118,87 +118,66 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
    * comes where the last match has gone, and goes where the first has come.
    */
   private def unmatchedRows(left: DeltaPath, right: DeltaPath): Seq[SparkPlan] = {
-    val (leftBatch, rightBatch) = (batches(left.input), batches(right.input))
+    val (leftInput, leftBatch) = (inputs(left.input), batches(left.input))
+    val (rightInput, rightBatch) = (inputs(right.input), batches(right.input))
     val toRight = left.lookUps.head
+    val keyToRight = KeyColumns.of(toRight.key)
     def counted(at: Snapshot, plan: SparkPlan): (SparkPlan, Attribute) = {
-      val (access, keyed) = accessed(toRight, at, plan)
       val matches = AttributeReference("matches", LongType, nullable = false)()
-      inOnePiece(CountMatchesExec(access, PredicateParts.all(join.conditions), matches, keyed), matches)
+      val access = accessed(toRight, keyToRight.columns, at)
+      (CountMatchesExec(access, PredicateParts.all(join.conditions), matches, plan), matches)
     }
     def isNone(matches: Attribute): Expression = EqualTo(matches, Literal(0L))
-    val nulls = AttributeMap(
-      inputs(right.input).output.map(column => column -> Literal(null, column.dataType))
-    )
+    val nulls = AttributeMap(rightInput.output.map(column => column -> Literal(null, column.dataType)))
     def padded(copies: Expression, plan: SparkPlan): SparkPlan = {
       val values = (join.select ++ join.time).map(_.transform {
         case column: Attribute if nulls.contains(column) => nulls(column)
       })
-      result(values :+ copies, plan)
+      ProjectExec(result(values :+ copies), plan)
     }
-    val diff = inputs(left.input).diff
 
     val ofLeft = Option.when(leftBatch.hasChanges) {
-      val (changes, copies) =
-        inOnePiece(ChangesExec(inputs(left.input), leftBatch.stream, leftBatch.start, leftBatch.end), diff)
-      val (plan, matches) = counted(rightBatch.start, changes)
-      padded(copies, FilterExec(isNone(matches), plan))
+      val changed = changes(left.input, Nil, leftInput.output ++ keyToRight.computed)
+      val (plan, matches) = counted(rightBatch.start, changed)
+      padded(leftInput.diff, FilterExec(isNone(matches), plan))
     }
     val ofRight = Option.when(rightBatch.hasChanges && !leftBatch.end.isEmpty) {
-      val changes = ChangesExec(inputs(right.input), rightBatch.stream, rightBatch.start, rightBatch.end)
-      val keys = right.lookUps.head.key.map(key => Alias(key, "key")())
-      val distinct = AggUtils
-        .planAggregateWithoutDistinct(keys, Nil, keys.map(_.toAttribute), changes)
-        .head
-      val (access, keyed) =
-        accessed(right.lookUps.head.copy(key = keys.map(_.toAttribute)), leftBatch.end, distinct)
-      val (found, copies) = inOnePiece(LookUpExec(access, keyed), diff)
+      val toLeft = right.lookUps.head
+      val keys = toLeft.key.map(key => Alias(key, "key")())
+      val columns = keys.map(_.toAttribute)
+      val distinct =
+        AggUtils.planAggregateWithoutDistinct(columns, Nil, columns, changes(right.input, Nil, keys)).head
+      val access = accessed(toLeft, columns, leftBatch.end)
+      val found = LookUpExec(access, None, access.found ++ keyToRight.computed, distinct)
       val (once, before) = counted(rightBatch.start, found)
       val (twice, after) = counted(rightBatch.end, once)
       val changed = FilterExec(Not(EqualTo(isNone(before), isNone(after))), twice)
-      padded(If(isNone(after), copies, UnaryMinus(copies)), changed)
+      padded(If(isNone(after), leftInput.diff, UnaryMinus(leftInput.diff)), changed)
     }
     (ofLeft ++ ofRight).toSeq
   }
 
-  private def filtered(plan: SparkPlan, conditions: Seq[Expression]): SparkPlan =
-    PredicateParts.all(conditions).fold(plan)(FilterExec(_, plan))
+  /** So many are enough for a small batch, where all indexes are in one process. */
+  private def tasks: Option[Int] =
+    Option
+      .when(running.isDefined && IndexPlaces.areOne(session.sparkContext) && batches.forall(_.isShort)) {
+        inputs.indices.map(changedRows).sum / DeltaPlan.RowsOfTask + 1
+      }
+      .filter(_ < SQLConf.get.numShufflePartitions)
+      .map(_.toInt)
 
-  /** What a later step needs, and no more: it may be shuffled. */
-  private def pruned(plan: SparkPlan, copies: Attribute, path: DeltaPath, step: Int): SparkPlan = {
-    val later = path.lookUps.drop(step).flatMap(lookUp => lookUp.key ++ lookUp.conditions)
-    val needed = AttributeSet(later ++ join.select ++ join.time :+ copies)
-    val kept = plan.output.filter(needed.contains)
-    if (kept.size == plan.output.size) plan else ProjectExec(kept, plan)
-  }
-
-  /** Changes of a batch that cancel do not come out. */
-  private def consolidated(paths: SparkPlan): SparkPlan = {
-    val count = join.select.size
-    val grouping = paths.output.zip(join.output).take(count).map { case (column, named) =>
-      Alias(NormalizeFloatingNumbers.normalize(column), named.name)(exprId = named.exprId)
-    }
-    val figures = paths.output.zip(join.output).drop(count).map { case (column, named) =>
-      val function = if (named == join.output.last) Sum(column) else Max(column)
-      (function.toAggregateExpression(), named)
-    }
-    val results = figures.map { case (figure, named) =>
-      Alias(figure.resultAttribute, named.name)(exprId = named.exprId)
-    }
-    val aggregate = AggUtils
-      .planAggregateWithoutDistinct(
-        grouping,
-        figures.map(_._1),
-        grouping.map(_.toAttribute) ++ results,
-        paths
-      )
-      .head
-    FilterExec(Not(EqualTo(join.output.last, Literal(0L))), aggregate)
+  private def changedRows(i: Int): Long = {
+    val registry = IndexRegistry(SQLConf.get.getConf(StreamJoinConf.ExecutorIndexMemory))
+    val hadoopConf = HadoopConf.of(session).value.value
+    (batches(i).start.version + 1 to batches(i).end.version)
+      .map(registry.manifest(inputs(i).arrangement, _, hadoopConf).changedRows)
+      .sum
   }
 
   // Versions.
 
   private def batchOf(i: Int): InputBatch =
-    (streamIn(join.children(i)), PlannedBatch.current(session)) match {
+    (streamIn(join.children(i)), running) match {
       case (Some((stream, start, end)), _) => InputBatch(Some(stream), start, end)
       // Nothing new has come: the relation is gone, but the offsets of the query know.
       case (None, Some(batch)) =>
@@ -219,4 +198,31 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
           offset.fold(Snapshot.Nothing)(at => stream.checked(Snapshot.of(at)))
         (stream, snapshot(start), snapshot(end))
     }
+}
+
+private[delta] object DeltaPlan {
+
+  /** About as many changes as take a task as long as it takes to start it. */
+  private val RowsOfTask = sys.env.getOrElse("ROWS_OF_TASK", "10000").toLong
+
+  /** In EXPLAIN. */
+  def where(condition: Option[Expression]): String = condition.fold("")(found => s" where ${found.sql}")
+}
+
+/**
+ * The columns with a key by which something is looked up.
+ *
+ * @param computed
+ *   those that are not there yet
+ */
+final private case class KeyColumns(columns: Seq[Attribute], computed: Seq[NamedExpression])
+
+private object KeyColumns {
+  def of(key: Seq[Expression]): KeyColumns = {
+    val named = key.map {
+      case attribute: Attribute => attribute
+      case value => Alias(value, "key")()
+    }
+    KeyColumns(named.map(_.toAttribute), named.collect { case computed: Alias => computed })
+  }
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{PartitioningPreservingUnaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.operators.{IndexPlaces, LocalRows}
@@ -44,14 +44,14 @@ final private[streamjoin] case class IndexAccess(
   /** What a row of the arrangement is found as: it has no version of its own. */
   def found: Seq[Attribute] = input.diff +: input.rows
 
-  def words: String = s"${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}, keeps nothing"
+  def words: String = s"${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}"
 }
 
 /**
  * Looks up an arrangement for each row. It keeps nothing: the index is the executor's, and all
  * queries share it.
  */
-sealed private[streamjoin] trait IndexReaderExec extends UnaryExecNode {
+sealed private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExecNode {
   def access: IndexAccess
 
   /** Rows go where the index of their key is. Where one process has all of them, they are there. */
@@ -59,7 +59,7 @@ sealed private[streamjoin] trait IndexReaderExec extends UnaryExecNode {
     if (IndexPlaces.areOne(sparkContext)) Seq(UnspecifiedDistribution)
     else Seq(StatefulOpClusteredDistribution(access.key, access.meta.partitions))
 
-  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def producedAttributes: AttributeSet = AttributeSet(access.found) ++ outputSet
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
@@ -87,36 +87,52 @@ sealed private[streamjoin] trait IndexReaderExec extends UnaryExecNode {
     val hadoopConf = HadoopConf.of(session)
     val rows = longMetric("numOutputRows")
     val ReaderFigures(loaded, loadTime, indexBytes) = access.figures
-    val resultsOf = resultsOnExecutor
+    val resultsOf = results
     LocalRows.place(child.execute()).mapPartitions { input =>
       val task = new LookUpTask(spec, hadoopConf.value.value)
-      val result = resultsOf(task)
       TaskContext.get().addTaskCompletionListener[Unit] { _ =>
         loaded += task.load.rows
         loadTime += task.load.nanos / 1000000
         indexBytes.add(task.registryBytes)
       }
-      input.flatMap(result).map { row =>
+      resultsOf(task, input).map { row =>
         rows += 1
         row
       }
     }
   }
 
-  /** What a row becomes in a task. Rows are valid until the next ones are asked for. */
-  protected def resultsOnExecutor: LookUpTask => InternalRow => Iterator[InternalRow]
+  /** What the rows of a task become. A row is valid until the next one is asked for. */
+  protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow]
 }
 
-/** Each row with the rows of the arrangement that have its key. */
-final private[streamjoin] case class LookUpExec(access: IndexAccess, child: SparkPlan)
-    extends IndexReaderExec {
-  override def output: Seq[Attribute] = child.output ++ access.found
+/**
+ * Each row with the rows of the arrangement that have its key.
+ *
+ * @param condition
+ *   of those that are handed on
+ * @param values
+ *   what is handed on of them
+ */
+final private[streamjoin] case class LookUpExec(
+    access: IndexAccess,
+    condition: Option[Expression],
+    values: Seq[NamedExpression],
+    child: SparkPlan
+) extends IndexReaderExec {
+  override protected def outputExpressions: Seq[NamedExpression] = values
 
-  override protected def resultsOnExecutor: LookUpTask => InternalRow => Iterator[InternalRow] = _.look
+  override def output: Seq[Attribute] = values.map(_.toAttribute)
+
+  override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
+    val handedOn = FilterProject(condition, values, child.output ++ access.found)
+    (task, rows) => handedOn.of(rows.flatMap(task.look))
+  }
 
   override protected def withNewChildInternal(newChild: SparkPlan): LookUpExec = copy(child = newChild)
 
-  override def simpleString(maxFields: Int): String = s"LookUp ${access.words}"
+  override def simpleString(maxFields: Int): String =
+    s"LookUp ${access.words}${DeltaPlan.where(condition)}, keeps nothing"
 }
 
 /**
@@ -131,30 +147,28 @@ final private[streamjoin] case class CountMatchesExec(
     matches: Attribute,
     child: SparkPlan
 ) extends IndexReaderExec {
+  override protected def outputExpressions: Seq[NamedExpression] = output
+
   override def output: Seq[Attribute] = child.output :+ matches
 
-  override def producedAttributes: AttributeSet = AttributeSet(access.found :+ matches)
-
-  override protected def resultsOnExecutor: LookUpTask => InternalRow => Iterator[InternalRow] = {
-    val bound = condition.map(BindReferences.bindReference(_, child.output ++ access.found))
-    val foundAt = child.output.size
-    task => {
-      val isMatch = bound.fold((_: InternalRow) => true) { expression =>
-        val predicate = Predicate.create(expression)
-        predicate.eval
-      }
+  override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
+    val counted = FilterProject(condition, Seq(access.found.head), child.output ++ access.found)
+    val handedOn = FilterProject(None, output, output)
+    (task, rows) => {
+      val copiesOf = counted.forEach
       val number = new GenericInternalRow(1)
       val joined = new JoinedRow
-      row => {
-        number.setLong(0, task.look(row).filter(isMatch).map(_.getLong(foundAt)).sum)
-        Iterator.single(joined(row, number))
-      }
+      handedOn.of(rows.map { row =>
+        number.setLong(0, copiesOf(task.look(row)).map(_.getLong(0)).sum)
+        joined(row, number)
+      })
     }
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): CountMatchesExec = copy(child = newChild)
 
-  override def simpleString(maxFields: Int): String = s"CountMatches ${access.words}"
+  override def simpleString(maxFields: Int): String =
+    s"CountMatches ${access.words}${DeltaPlan.where(condition)}, keeps nothing"
 }
 
 /**

@@ -1,0 +1,63 @@
+package org.apache.spark.sql.streamjoin.operators.delta
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.{Complete, Max, Sum}
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.aggregate.{AggUtils, HashAggregateExec}
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+
+/** The end of a delta join: changes of a batch that cancel do not come out. */
+private[delta] object Consolidation {
+
+  /**
+   * @param paths
+   *   the changes of the result, by input
+   * @param tasks
+   *   so many are enough for them, where all indexes are in one process
+   */
+  def of(join: DeltaJoin, paths: SparkPlan, tasks: Option[Int]): SparkPlan = {
+    val count = join.select.size
+    val grouping = paths.output.zip(join.output).take(count).map { case (column, named) =>
+      Alias(NormalizeFloatingNumbers.normalize(column), named.name)(exprId = named.exprId)
+    }
+    val figures = paths.output.zip(join.output).drop(count).map { case (column, named) =>
+      val function = if (named == join.output.last) Sum(column) else Max(column)
+      (function.toAggregateExpression(), named)
+    }
+    val results = figures.map { case (figure, named) =>
+      Alias(figure.resultAttribute, named.name)(exprId = named.exprId)
+    }
+    val aggregate = AggUtils
+      .planAggregateWithoutDistinct(
+        grouping,
+        figures.map(_._1),
+        grouping.map(_.toAttribute) ++ results,
+        paths
+      )
+      .head
+    FilterExec(
+      Not(EqualTo(join.output.last, Literal(0L))),
+      tasks.fold(aggregate)(inTasks(aggregate, count, _))
+    )
+  }
+
+  /** Each task costs some milliseconds, whatever it has to do; a small batch has few of them. */
+  private def inTasks(aggregate: SparkPlan, columns: Int, tasks: Int): SparkPlan = aggregate match {
+    case last @ HashAggregateExec(_, _, _, _, _, _, _, _, first: HashAggregateExec) if tasks == 1 =>
+      last.copy(
+        groupingExpressions = first.groupingExpressions,
+        aggregateExpressions = first.aggregateExpressions.map(_.copy(mode = Complete)),
+        initialInputBufferOffset = 0,
+        child = CoalesceExec(1, first.child)
+      )
+    case other =>
+      other.mapChildren { first =>
+        val few = first.mapChildren(CoalesceExec(tasks, _))
+        if (tasks == 1) few
+        else
+          ShuffleExchangeExec(HashPartitioning(few.output.take(columns), tasks), few)
+      }
+  }
+}
