@@ -4,7 +4,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning}
+import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{LeafExecNode, StreamSourceAwareSparkPlan}
@@ -15,6 +15,8 @@ import org.apache.spark.sql.streamjoin.operators.LocalRows
 /**
  * Reads the changes of an input, where they are: by its primary key.
  *
+ * @param tasks
+ *   where fewer are enough than there are partitions
  * @param condition
  *   of those that are handed on
  * @param values
@@ -25,6 +27,7 @@ final private[streamjoin] case class ChangesExec(
     @transient stream: Option[SparkDataStream],
     start: Snapshot,
     end: Snapshot,
+    tasks: Option[Int],
     condition: Option[Expression],
     values: Seq[NamedExpression]
 ) extends LeafExecNode
@@ -37,7 +40,7 @@ final private[streamjoin] case class ChangesExec(
   override def getStream: Option[SparkDataStream] = stream
 
   override def outputPartitioning: Partitioning =
-    HashPartitioning(input.key(0), meta.partitions)
+    tasks.fold[Partitioning](HashPartitioning(input.key(0), meta.partitions))(UnknownPartitioning)
 
   override lazy val metrics: Map[String, SQLMetric] =
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
@@ -51,11 +54,12 @@ final private[streamjoin] case class ChangesExec(
     val hadoopConf = HadoopConf.of(session)
     val numOutputRows = longMetric("numOutputRows")
     val handedOn = FilterProject(condition, values, input.output)
-    val partitions: RDD[InternalRow] =
-      sparkContext.parallelize(Seq.empty[InternalRow], meta.partitions)
-    LocalRows.place(partitions).mapPartitionsWithIndex { (partition, _) =>
+    val slices = tasks.getOrElse(meta.partitions)
+    val none: RDD[InternalRow] = sparkContext.parallelize(Seq.empty[InternalRow], slices)
+    LocalRows.place(none).mapPartitionsWithIndex { (slice, _) =>
       val reader = new ChangeReader(arrangement, IndexRegistry(memory), hadoopConf.value.value)
-      val changes = reader.changes(partition, from, to).map { change =>
+      val own = Iterator.range(slice, arrangement.meta.partitions, slices)
+      val changes = own.flatMap(reader.changes(_, from, to)).map { change =>
         numOutputRows += 1
         reader.withVersion(change)
       }

@@ -90,7 +90,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
 
   private def changes(i: Int, conditions: Seq[Expression], values: Seq[NamedExpression]): ChangesExec = {
     val InputBatch(stream, start, end) = batches(i)
-    ChangesExec(inputs(i), stream, start, end, PredicateParts.all(conditions), values)
+    ChangesExec(inputs(i), stream, start, end, tasks, PredicateParts.all(conditions), values)
   }
 
   private def result(values: Seq[Expression]): Seq[NamedExpression] =
@@ -158,7 +158,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
   }
 
   /** So many are enough for a small batch, where all indexes are in one process. */
-  private def tasks: Option[Int] =
+  private lazy val tasks: Option[Int] =
     Option
       .when(running.isDefined && IndexPlaces.areOne(session.sparkContext) && batches.forall(_.isShort)) {
         inputs.indices.map(changedRows).sum / DeltaPlan.RowsOfTask + 1
@@ -203,7 +203,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
 private[delta] object DeltaPlan {
 
   /** About as many changes as take a task as long as it takes to start it. */
-  private val RowsOfTask = sys.env.getOrElse("ROWS_OF_TASK", "10000").toLong
+  private val RowsOfTask = 20000L
 
   /** In EXPLAIN. */
   def where(condition: Option[Expression]): String = condition.fold("")(found => s" where ${found.sql}")
