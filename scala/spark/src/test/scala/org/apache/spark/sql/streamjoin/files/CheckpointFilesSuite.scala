@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
   FileSystemBasedCheckpointFileManager
 }
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
-import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 
 /** Which file manager a query has, and that a checkpoint may go from one to the other. */
 class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
