@@ -53,23 +53,19 @@ val tests = Seq(
   "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
 )
 
-// About how long the longest suites take.
+// About how many seconds of a processor the longest suites take.
 val seconds = Map(
-  "TraceSuite" -> 70,
-  "ArrangementSuite" -> 120,
-  "ArrangementKeysSuite" -> 60,
-  "SparkOperatorsSuite" -> 50,
-  "ParitySuite" -> 50,
-  "OverRowsSuite" -> 45,
-  "IdleInputsSuite" -> 45,
-  "FaultSuite" -> 45,
-  "WatermarkSuite" -> 40,
-  "ChainSuite" -> 35,
-  "MemorySuite" -> 30,
+  "TraceSuite" -> 110,
+  "ArrangementSuite" -> 50,
+  "SparkOperatorsSuite" -> 40,
+  "ParitySuite" -> 40,
+  "FaultSuite" -> 40,
+  "ArrangementKeysSuite" -> 30,
+  "OverRowsSuite" -> 30,
+  "CoreOracleSuite" -> 30,
   "ChainOracleSuite" -> 30,
-  "CheckpointFilesSuite" -> 30,
-  "AttemptsSuite" -> 30,
-  "WindowJoinSuite" -> 30
+  "IdleInputsSuite" -> 30,
+  "WatermarkSuite" -> 30
 ).withDefaultValue(10)
 
 // The texts of Spark's own SQL tests. Not on the class path: Spark would find its test classes there.
