@@ -97,11 +97,12 @@ lazy val spark = (project in file("scala/spark"))
       val options = (Test / forkOptions).value
       val suites = (Test / definedTests).value.map(suite => suite -> seconds(suite.name.split('.').last))
       val empty = (Seq.empty[TestDefinition], 0)
-      val (one, other) = suites.sortBy { case (suite, time) => (-time, suite.name) }.foldLeft((empty, empty)) {
-        case (((one, ones), other @ (_, others)), (suite, time)) if ones <= others =>
-          ((one :+ suite, ones + time), other)
-        case ((one, (other, others)), (suite, time)) => (one, (other :+ suite, others + time))
-      }
+      val (one, other) =
+        suites.sortBy { case (suite, time) => (-time, suite.name) }.foldLeft((empty, empty)) {
+          case (((one, ones), other @ (_, others)), (suite, time)) if ones <= others =>
+            ((one :+ suite, ones + time), other)
+          case ((one, (other, others)), (suite, time)) => (one, (other :+ suite, others + time))
+        }
       Seq(one, other).zipWithIndex.map { case ((own, _), half) =>
         Tests.Group(s"half $half", own, Tests.SubProcess(options))
       }
