@@ -30,11 +30,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        # As Scala's tests have it: most of the time of a batch of few rows would go to compiling its stages, to loading
-        # the classes of its tasks again, and to waiting. The jobs that tests start have Spark's own settings.
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.artifact.isolation.enabled", "false")
-        .config("spark.sql.streaming.pollingDelay", "1ms")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     )
     session = sj.configure(builder).getOrCreate()
