@@ -18,10 +18,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import kill_group
+from conftest import LONG, kill_group
 
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
-TYPES = ["left_outer", "full_outer", "left_semi", "left_anti"]
+# A full outer join pads the left rows as a left outer join does.
+TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_anti"]
 FILES = 12
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "5"))
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -161,7 +162,7 @@ def uninterrupted(files: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 def test_new_process_every_few_batches(files: Path, uninterrupted: dict[str, Batches], tmp_path: Path) -> None:
     inputs = tmp_path / "input"
     runs = Runs(inputs, tmp_path)
-    for upto in (4, 8, FILES):
+    for upto in (4, 8, FILES) if LONG else (5, FILES):
         for side in ("left", "right"):
             (inputs / side).mkdir(parents=True, exist_ok=True)
             for number in range(upto):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from conftest import LONG
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -20,6 +21,8 @@ FAR = 1_000_000
 ORIGIN = 3 * FAR
 
 ALL = list(cases("python"))
+# Scala's tests run all of them.
+SOME = ALL if LONG else ALL[::2]
 
 
 class TraceQuery:
@@ -109,7 +112,7 @@ def check(trace: Trace, step: Step, progress: list[StreamingQueryProgress], outp
 
 
 @pytest.mark.usefixtures("watermark_before_filter")
-@pytest.mark.parametrize("trace", ALL, ids=[trace.name for trace in ALL])
+@pytest.mark.parametrize("trace", SOME, ids=[trace.name for trace in SOME])
 def test_trace(spark: SparkSession, trace: Trace, tmp_path: Path) -> None:
     query = TraceQuery(spark, trace, tmp_path)
     cap = "spark.streamjoin.maxAccumulatedRecords"

@@ -120,8 +120,7 @@ class ArrangementKeysSuite extends AnyFunSuite with ArrangementTest {
   ).flatten
 
   /** `make test` takes every second, `make test-long` all. */
-  private val some =
-    if (SparkTest.isLong) cases else cases.zipWithIndex.collect { case (each, i) if i % 2 == 0 => each }
+  private val some = SparkTest.part(cases, every = 2)
 
   for (each <- some) test(each.name) {
     def side(types: Seq[String], rows: Seq[String]) = {

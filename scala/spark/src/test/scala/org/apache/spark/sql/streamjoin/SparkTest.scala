@@ -84,6 +84,14 @@ object SparkTest {
   /** `make test-long`: nothing is left out. */
   def isLong: Boolean = asked.isDefined
 
+  /**
+   * One of every so many cases, beginning `from` places later; all of them in `make test-long`. At
+   * least one, if there are any.
+   */
+  def part[A](cases: Seq[A], every: Int, from: Int = 0): Seq[A] =
+    if (isLong || cases.isEmpty) cases
+    else cases.indices.drop(from % math.min(every, cases.size)).by(every).map(cases)
+
   private def asked = sys.props.get("STREAMJOIN_SEEDS").orElse(sys.env.get("STREAMJOIN_SEEDS"))
 
   /** The `STREAMJOIN_…` class of a failure, wherever in the chain of causes it is. */

@@ -15,7 +15,7 @@ import org.apache.spark.sql.streamjoin.state.ExecutorMemory
 
 /** The indexes of a process, over files that a test writes. */
 class IndexRegistrySuite extends AnyFunSuite {
-  private val seeds = SparkTest.seeds(default = 4)
+  private val seeds = SparkTest.seeds(default = 2)
   private val keys = 6
 
   private def withFiles[T](conf: Configuration = new Configuration())(body: ArrangementFiles => T): T = {

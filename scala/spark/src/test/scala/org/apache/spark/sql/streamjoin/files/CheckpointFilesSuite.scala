@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
   FileSystemBasedCheckpointFileManager
 }
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
-import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 
 /** Which file manager a query has, and that a checkpoint may go from one to the other. */
 class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
@@ -120,14 +120,16 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  /** `make test` goes from one of Spark's two to ours with each store, `make test-long` from both. */
   for {
-    (store, provider, format) <- Seq(
+    ((store, provider, format), number) <- Seq(
       ("default store", defaultStore, "1"),
       ("RocksDB", rocksDb, "1"),
       // With checksums of Spark's own.
       ("RocksDB, checkpoint format 2", rocksDb, "2")
-    )
-    (others, theirs) <- Seq("FileContext" -> context, "FileSystem" -> system)
+    ).zipWithIndex
+    managers = Seq("FileContext" -> context, "FileSystem" -> system)
+    (others, theirs) <- SparkTest.part(managers, every = 2, from = number)
   } test(s"a query that goes from $others to ours and back, $store") {
     withConf(
       provider,
