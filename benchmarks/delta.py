@@ -1,6 +1,7 @@
 """Delta joins beside recomputing the join, and arrangements beside a Parquet sink: ``python benchmarks/delta.py``.
 
-TPC-H's query 3 at three scales, with 1 % of the orders and lines changed in every batch. Both sides run in one
+TPC-H's query 3 at three scales, with 1 % of the orders and lines changed in every batch, and with as many as that is
+at scale 0.1; the same join where rows only come, beside Spark's own stream-stream joins. Both sides run in one
 session, in turns, on the same rows; each batch's result is compared. Tables are in ``benchmarks/results/delta.md``.
 """
 
@@ -50,16 +51,23 @@ def main() -> None:
     lines = ["# Delta joins and arrangements", ""]
     lines += [f"- {name}: {value}" for name, value in {**machine(), **project()}.items()]
     lines += ["- both sides in one session, in turns; medians, and in brackets the least and the most", ""]
-    lines += ["## A batch of TPC-H query 3, 1 % of orders and lines changed", ""]
-    lines += ["| scale | lines | changes a batch | delta join, ms | recomputed, ms | x | loaded, ms |"]
-    lines += ["|---|---|---|---|---|---|---|"]
-    for scale in options.scales:
-        lines.append(Query3(spark, work / f"q3-{scale}", scale).measure(options.rounds))
-        print(lines[-1], flush=True)
-    lines += ["", *Query3.notes, "", "## A batch of 10,000 changes, beside the same rows into a Parquet sink", ""]
+    heads = "| scale | lines | changes a batch | delta join, ms | recomputed, ms | x | loaded, ms |"
+    for title, share in (("1 % of orders and lines changed", None), ("as many changes at each scale", 0.001)):
+        lines += [f"## A batch of TPC-H query 3, {title}", "", heads, "|---|---|---|---|---|---|---|"]
+        for scale in options.scales:
+            of = share / scale if share else 0.01
+            lines.append(Query3(spark, work / f"q3-{scale}-{of}", scale, of).measure(options.rounds))
+            print(lines[-1], flush=True)
+        lines += ["", *Query3.notes, ""]
+        Query3.notes.clear()
+    lines += ["## The same join where rows only come, beside a chain of Spark's stream-stream joins", ""]
+    lines += ["| lines | new rows a batch | both maintainers and the join, ms | Spark, ms | x |"]
+    lines += ["|---|---|---|---|---|", *Appended(spark, work / "appended", 0.1).measure(options.rounds), ""]
+    print(lines[-3], lines[-2], flush=True)
+    lines += ["## A batch of 10,000 changes, beside the same rows into a Parquet sink", ""]
     lines += ["| rows | arrangement, ms | Parquet, ms | x |", "|---|---|---|---|"]
-    lines.append(commit(spark, work / "commit", options.rows, options.rounds))
-    print(lines[-1], flush=True)
+    lines += [*commit(spark, work / "commit", options.rows, options.rounds)]
+    print(*lines[-3:], flush=True)
     RESULTS.write_text("\n".join(lines) + "\n")
     spark.stop()
     shutil.rmtree(work, ignore_errors=True)
@@ -119,22 +127,23 @@ class Query3:
 
     notes: ClassVar[list[str]] = []
 
-    def __init__(self, spark: SparkSession, work: Path, scale: float) -> None:
+    def __init__(self, spark: SparkSession, work: Path, scale: float, share: float) -> None:
         self.spark = spark
         self.work = work
         self.scale = scale
+        self.one_in = round(1 / share)
         self.customers = int(150_000 * scale)
         self.orders = int(1_500_000 * scale)
         self.lines = self.orders * LINES_PER_ORDER
         self.feeds = {name: Feed(spark, work / name) for name in KEYS}
-        self.names = {name: f"{name}-{scale}" for name in KEYS}
+        self.names = {name: f"{name}-{scale}-{share}" for name in KEYS}
 
     def rows(self, table: str, version: int) -> DataFrame:
         """Return all rows of a table, as a version has those that it changes."""
         count = {"customer": self.customers, "orders": self.orders, "lineitem": self.lines}[table]
         ids = self.spark.range(0, count, 1, 2)
         if version:
-            ids = ids.where(chance(100 + version, 100) == 0)
+            ids = ids.where(chance(100 + version, self.one_in) == 0)
         if table == "customer":
             segments = F.array(*[F.lit(segment) for segment in SEGMENTS])
             return ids.select(
@@ -178,7 +187,7 @@ class Query3:
                 changes.append(progress["numInputRows"])
             if progress["stateOperators"]:
                 raise SystemExit("the query keeps state")
-        if not Query3.notes:
+        if self.one_in == 100 and not Query3.notes:
             self.second_query(query)
         for running in (query, *maintaining.values()):
             running.stop()
@@ -234,6 +243,95 @@ class Query3:
         second.stop()
 
 
+class Appended(Query3):
+    """The same tables, whose rows come and stay: what Spark can join as streams."""
+
+    def __init__(self, spark: SparkSession, work: Path, scale: float) -> None:
+        super().__init__(spark, work, scale, 0.01)
+        self.spark_feeds = {name: Feed(spark, work / f"spark-{name}") for name in KEYS}
+
+    def batch(self, table: str, version: int) -> DataFrame:
+        """Return the rows that a version adds: first all of them, then 1 % more, with keys of their own."""
+        rows = self.rows(table, version)
+        if version == 0 or table == "customer":
+            return rows
+        return rows.withColumns(
+            {
+                name: F.col(name) + version * 10 * self.orders
+                for name in ("o_orderkey", "l_orderkey")
+                if name in rows.columns
+            }
+        )
+
+    def put(self, version: int) -> None:
+        """Write the next files of both sides."""
+        for table in KEYS if version == 0 else ("orders", "lineitem"):
+            for feeds in (self.feeds, self.spark_feeds):
+                feeds[table].put(self.batch(table, version), "i")
+
+    def measure(self, rounds: int) -> list[str]:  # type: ignore[override]
+        """Return the row of the table, and a note on the state."""
+        self.put(0)
+        maintaining = {}
+        for table, keys in KEYS.items():
+            stream = self.feeds[table].stream()
+            maintaining[table] = sj.arrange(stream, self.names[table], keys, op="op").start(
+                checkpointLocation=str(self.work / f"checkpoint-{table}")
+            )
+            maintaining[table].processAllAvailable()
+        query = self.delta_query("appended")
+        query.processAllAvailable()
+        chain = self.chain()
+        chain.processAllAvailable()
+        for number in range(1, rounds + WARM_UP + 1):
+            self.put(number)
+            for running in (chain, maintaining["orders"], maintaining["lineitem"]):
+                running.processAllAvailable()
+            wait_for(query, number)
+        counted = [self.spark.table(name).count() for name in ("appended", "chain")]
+        if counted[0] != counted[1]:
+            raise SystemExit(f"{counted[0]} rows of the delta join, {counted[1]} of Spark's")
+        own = [times(running, rounds) for running in (maintaining["orders"], maintaining["lineitem"], query)]
+        spark = times(chain, rounds)
+        together = [sum(each) for each in zip(*own, strict=True)]
+        index = int(both(query)[0]["metrics"]["executorIndexBytes"])
+        state = sum(int(operator["memoryUsedBytes"]) for operator in (chain.lastProgress or {})["stateOperators"])
+        rows = sum(int(operator["numRowsTotal"]) for operator in (chain.lastProgress or {})["stateOperators"])
+        changes = statistics.median(each["numInputRows"] for each in measured(query, rounds))
+        for running in (query, chain, *maintaining.values()):
+            running.stop()
+        ratio = statistics.median(spark) / statistics.median(together)
+        return [
+            f"| {self.lines:,} | {changes:,.0f} | {spread(together)} | {spread(spark)} | {ratio:.2f} |",
+            "",
+            f"The join alone: {spread(own[2])} ms. State: all indexes of the three arrangements {index:,} bytes, shared "
+            f"by all queries, none of the query's own; Spark's chain {state:,} bytes in memory for itself, "
+            f"{rows:,} rows, {state / index:.2f} x.",
+        ]
+
+    def chain(self) -> StreamingQuery:
+        """Start Spark's own joins of the same rows, without the extension."""
+        self.spark.conf.set("spark.streamjoin.enabled", "off")
+        tables = [self.spark_feeds[table].stream().drop("op") for table in KEYS]
+        joined = tables[0].where("c_mktsegment = 'BUILDING'")
+        joined = joined.join(tables[1].where("o_orderdate < DATE '1995-03-15'"), F.expr("c_custkey = o_custkey"))
+        joined = joined.join(tables[2].where("l_shipdate > DATE '1995-03-15'"), F.expr("l_orderkey = o_orderkey"))
+        writer = joined.selectExpr(*SELECT).writeStream.format("memory").queryName("chain")
+        query = writer.start(checkpointLocation=str(self.work / "checkpoint-chain"))
+        self.spark.conf.unset("spark.streamjoin.enabled")
+        return query
+
+
+def measured(query: StreamingQuery, rounds: int) -> list[dict[str, Any]]:
+    """Return the progress of the batches that are measured: the last with rows."""
+    return [dict(progress) for progress in query.recentProgress if progress["numInputRows"]][-rounds:]
+
+
+def times(query: StreamingQuery, rounds: int) -> list[float]:
+    """Return how many milliseconds they took."""
+    return [each["durationMs"]["triggerExecution"] for each in measured(query, rounds)]
+
+
 def both(*queries: StreamingQuery) -> list[dict[str, Any]]:
     """Return a source of each query that says how large the indexes are."""
     found = []
@@ -267,8 +365,8 @@ def wait_for(query: StreamingQuery, version: int) -> dict[str, Any]:
     raise SystemExit(f"version {version} was not joined in one batch: {query.exception() or query.lastProgress}")
 
 
-def commit(spark: SparkSession, work: Path, rows: int, rounds: int) -> str:
-    """Return the row of the table: a maintained arrangement beside a Parquet sink, on the same changelog."""
+def commit(spark: SparkSession, work: Path, rows: int, rounds: int) -> list[str]:
+    """Return the row of the table, a maintained arrangement beside a Parquet sink; and how long its index takes."""
     changes = 10_000
 
     def of(ids: DataFrame, version: int) -> DataFrame:
@@ -288,17 +386,45 @@ def commit(spark: SparkSession, work: Path, rows: int, rounds: int) -> str:
     }
     for query in queries.values():
         query.processAllAvailable()
-    times: dict[str, list[float]] = {}
     for number in range(1, rounds + WARM_UP + 1):
         for side, query in queries.items():
             feeds[side].put(of(spark.range(0, rows, max(1, rows // changes), 1), number), "u")
             query.processAllAvailable()
-    for side, query in queries.items():
-        batches = [progress for progress in query.recentProgress if progress["numInputRows"]][1 + WARM_UP :]
-        times[side] = [progress["durationMs"]["triggerExecution"] for progress in batches]
+    took = {side: times(query, rounds) for side, query in queries.items()}
+    for query in queries.values():
         query.stop()
-    ratio = statistics.median(times["arrangement"]) / statistics.median(times["parquet"])
-    return f"| {rows:,} | {spread(times['arrangement'])} | {spread(times['parquet'])} | {ratio:.2f} |"
+    ratio = statistics.median(took["arrangement"]) / statistics.median(took["parquet"])
+    row = f"| {rows:,} | {spread(took['arrangement'])} | {spread(took['parquet'])} | {ratio:.2f} |"
+    return [row, "", cold_start(spark, work)]
+
+
+def cold_start(spark: SparkSession, work: Path) -> str:
+    """Return how long it takes to load an index from nothing, several times."""
+    few = spark.range(0, 100).select(F.col("id").alias("key"))
+    few.write.parquet(str(work / "few"))
+    stream = spark.readStream.schema(few.schema).parquet(str(work / "few"))
+    asking = sj.arrange(stream, "few", [["key"]]).start(checkpointLocation=str(work / "checkpoint-few"))
+    asking.processAllAvailable()
+    asking.stop()
+    jvm: Any = spark._jvm
+    per_million, loaded = [], 0
+    for number in range(5):
+        jvm.org.apache.spark.sql.streamjoin.arrangement.IndexRegistry.apply(jvm.scala.Option.empty()).clear()
+        joined = sj.delta_join(
+            {"few": "few", "big": "commit"}, on="few.key = big.key", select=["big.value"], spark=spark
+        )
+        writer = joined.writeStream.format("noop").option("checkpointLocation", str(work / f"checkpoint-cold-{number}"))
+        query = writer.start()
+        query.processAllAvailable()
+        sources = [source["metrics"] for each in measured(query, 1) for source in each["sources"]]
+        query.stop()
+        loaded = max(int(source.get("loadedRows", 0)) for source in sources)
+        spent = max(int(source.get("loadTimeMs", 0)) for source in sources)
+        per_million.append(spent * 1_000_000 / loaded)
+    return (
+        f"An index that is not in memory takes {spread(per_million)} ms of task time a million rows "
+        f"({loaded:,} rows that have come or gone were read, five times)."
+    )
 
 
 def spread(values: list[float]) -> str:
