@@ -1,12 +1,17 @@
 package org.apache.spark.sql.streamjoin
 
 import java.io.IOException
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 
-import scala.jdk.CollectionConverters._
 import scala.util.{Random, Try}
 
-import org.apache.hadoop.fs.{FSDataInputStream, FSDataOutputStream, LocalFileSystem, Path => HadoopPath}
+import org.apache.hadoop.fs.{
+  FSDataInputStream,
+  FSDataOutputStream,
+  FileStatus,
+  LocalFileSystem,
+  Path => HadoopPath
+}
 import org.apache.hadoop.util.Progressable
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -21,28 +26,6 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
   private val schema = "id INT, k INT, op STRING"
   private def orders(keys: Seq[Seq[String]] = Seq(Seq("id"), Seq("k")), root: String = newFolder("a")) =
     maintainer(schema, keys, op = Some("op"), root = root)
-
-  private def refused(condition: String)(body: => Any): String = {
-    val error = intercept[Exception](body: Unit)
-    assert(SparkTest.errorClass(error).contains(condition), SparkTest.messages(error).mkString("\n"))
-    SparkTest.messages(error).mkString("\n")
-  }
-
-  private def during[T](jobs: Job*)(body: => T): T =
-    try {
-      jobs.foreach(_.start())
-      body
-    } finally jobs.foreach(_.stop())
-
-  private def numbers(folder: String, of: String): Seq[Long] = {
-    val path = Path.of(folder, of)
-    if (!Files.exists(path)) Nil
-    else {
-      val listed = Files.list(path)
-      try listed.iterator().asScala.flatMap(_.getFileName.toString.toLongOption).toSeq.sorted
-      finally listed.close()
-    }
-  }
 
   // Retention.
 
@@ -349,6 +332,26 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
 class FailingFileSystem extends LocalFileSystem {
   private def call(what: String, path: HadoopPath): Unit =
     if (path.toString.contains("/a-")) FailingFiles.call(what, Path.of(path.toUri.getPath))
+
+  override def getFileStatus(path: HadoopPath): FileStatus = {
+    call("look at", path)
+    super.getFileStatus(path)
+  }
+
+  override def listStatus(path: HadoopPath): Array[FileStatus] = {
+    call("list", path)
+    super.listStatus(path)
+  }
+
+  override def mkdirs(path: HadoopPath): Boolean = {
+    call("make", path)
+    super.mkdirs(path)
+  }
+
+  override def setTimes(path: HadoopPath, modified: Long, accessed: Long): Unit = {
+    call("touch", path)
+    super.setTimes(path, modified, accessed)
+  }
 
   override def open(path: HadoopPath, bufferSize: Int): FSDataInputStream = {
     call("open", path)
