@@ -13,9 +13,10 @@ import time
 from pathlib import Path
 
 from changelogs import Changelogs, Rows, added
-from conftest import kill_group
+from conftest import kill_group, run, spark_home
 
 JOB = Path(__file__).with_name("jobs") / "delta_job.py"
+CLUSTER_JOB = JOB.with_name("delta_cluster_job.py")
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "3"))
 NAMES = ("a", "b")
 
@@ -141,6 +142,7 @@ def _check_join(runs: Runs, changelogs: Changelogs) -> int:
     folder = runs.folder / "batches"
     for batch in _numbers(folder):
         attempts = [json.loads(path.read_text()) for path in (folder / str(batch)).glob("*.json")]
+        assert all(len({tuple(row[:-1]) for row in rows}) == len(rows) for rows in attempts), f"batch {batch}: a row twice"
         sums = [added(rows, now) for rows in attempts]
         assert all(one == sums[0] for one in sums), f"batch {batch} gave other rows when it was done again"
         now = sums[0]
@@ -151,3 +153,40 @@ def _check_join(runs: Runs, changelogs: Changelogs) -> int:
     last = [len(versions[name]) - 1 for name in NAMES]
     assert at == last, "the join has not come to the newest versions"
     return len(_numbers(folder))
+
+
+def test_cluster(tmp_path: Path) -> None:
+    steps = 7
+    killed = 4  # in the middle of this step
+    changelogs = Changelogs(tmp_path / "input", steps, seed=5, payload=10)
+    command = [sys.executable, str(CLUSTER_JOB), f"--input={changelogs.folder}", f"--output={tmp_path}"]
+    run(command, {"SPARK_HOME": str(spark_home(tmp_path)), "PYSPARK_PYTHON": sys.executable})
+
+    now = Rows()
+    loaded = []
+    for step in range(steps):
+        written = json.loads((tmp_path / f"{step}.json").read_text())
+        now = added(written["changes"], now)
+        assert now == changelogs.join(step + 1, step + 1), f"step {step}"
+        loaded.append(written["loaded"])
+    for name in NAMES:
+        read = json.loads((tmp_path / f"{name}.json").read_text())
+        assert {int(version): Rows(map(tuple, rows)) for version, rows in read.items()} == {
+            version: changelogs.rows(name, version + 1) for version in range(steps)
+        }
+    marks = {path.name for path in tmp_path.iterdir()}
+    assert {"maintainer.failed", "maintainer.again", "join.failed", "join.again", "executor.disturbed"} <= marks
+
+    # Look-ups run where the index is: each index is loaded once, by what has changed.
+    changed = [sum(_changes_by_second_key(tmp_path / "arrangements" / name, step) for name in NAMES) for step in range(steps)]
+    print(f"changed {changed}, loaded {loaded}")
+    assert 0 < sum(loaded[:killed]) <= sum(changed[:killed])
+    # What the lost executor had is loaded again, and then not any more.
+    assert loaded[-1] <= changed[-1]
+
+
+def _changes_by_second_key(arrangement: Path, version: int) -> int:
+    """Return how many rows the files of a version have for the index by which the join looks up."""
+    manifest = json.loads((arrangement / "versions" / str(version)).read_text())
+    blocks = (block for file in manifest["changes"] for block in file["blocks"])
+    return sum(rows for index, _, _, _, _, rows, _ in blocks if index == 1)

@@ -28,7 +28,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
     val story = new Story(seed, isLeftOuter)
     try story.run()
     catch {
-      case error: Throwable => throw new AssertionError(s"seed $seed: ${story.log.mkString("; ")}", error)
+      case error: Throwable => throw new AssertionError(s"seed $seed: ${story.log}", error)
     } finally story.stop()
     succeed
   }
