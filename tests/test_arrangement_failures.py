@@ -156,8 +156,8 @@ def _check_join(runs: Runs, changelogs: Changelogs) -> int:
 
 
 def test_cluster(tmp_path: Path) -> None:
-    steps = 7
-    killed = 4  # in the middle of this step
+    steps = 6
+    killed = 3  # in the middle of this step
     changelogs = Changelogs(tmp_path / "input", steps, seed=5, payload=10)
     command = [sys.executable, str(CLUSTER_JOB), f"--input={changelogs.folder}", f"--output={tmp_path}"]
     run(command, {"SPARK_HOME": str(spark_home(tmp_path)), "PYSPARK_PYTHON": sys.executable})

@@ -168,6 +168,29 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  // The progress.
+
+  test("look-ups of an input that has not changed are in the progress, those of a batch before are not") {
+    val (left, right) = (orders(), orders())
+    val reader = deltaJoin(Seq("x" -> left, "y" -> right), "x.k = y.k", Seq("x.id", "y.id AS other"))
+    during(left, right, reader) {
+      right.feed(Row(1, 1, "i"), Row(2, 1, "i"))
+      reader.settle()
+      def loaded: Seq[Option[Long]] = {
+        reader.settle()
+        reader.running.recentProgress.filter(_.durationMs.containsKey("addBatch")).last.sources.toSeq.map {
+          source => Option(source.metrics.get("loadedRows")).map(_.toLong)
+        }
+      }
+      left.feed(Row(1, 1, "i"))
+      assert(loaded == Seq(None, Some(2)))
+      left.feed(Row(2, 1, "i"))
+      assert(loaded == Seq(None, Some(0)))
+      right.feed(Row(3, 1, "i"))
+      assert(loaded == Seq(Some(2), None))
+    }
+  }
+
   // What is refused before anything runs.
 
   test("an option that is no limit is refused when the stream is made, with what to write") {
