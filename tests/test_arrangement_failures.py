@@ -142,7 +142,9 @@ def _check_join(runs: Runs, changelogs: Changelogs) -> int:
     folder = runs.folder / "batches"
     for batch in _numbers(folder):
         attempts = [json.loads(path.read_text()) for path in (folder / str(batch)).glob("*.json")]
-        assert all(len({tuple(row[:-1]) for row in rows}) == len(rows) for rows in attempts), f"batch {batch}: a row twice"
+        assert all(len({tuple(row[:-1]) for row in rows}) == len(rows) for rows in attempts), (
+            f"batch {batch}: a row twice"
+        )
         sums = [added(rows, now) for rows in attempts]
         assert all(one == sums[0] for one in sums), f"batch {batch} gave other rows when it was done again"
         now = sums[0]
@@ -178,7 +180,9 @@ def test_cluster(tmp_path: Path) -> None:
     assert {"maintainer.failed", "maintainer.again", "join.failed", "join.again", "executor.disturbed"} <= marks
 
     # Look-ups run where the index is: each index is loaded once, by what has changed.
-    changed = [sum(_changes_by_second_key(tmp_path / "arrangements" / name, step) for name in NAMES) for step in range(steps)]
+    changed = [
+        sum(_changes_by_second_key(tmp_path / "arrangements" / name, step) for name in NAMES) for step in range(steps)
+    ]
     print(f"changed {changed}, loaded {loaded}")
     assert 0 < sum(loaded[:killed]) <= sum(changed[:killed])
     # What the lost executor had is loaded again, and then not any more.

@@ -97,10 +97,11 @@ def write(folder: Path, rows: DataFrame, batch: int) -> None:
 def versions(name: str) -> dict[int, list[list[object]]]:
     """Return the rows of an arrangement at each version."""
     arrangement = sj.arrangement(name)
+    assert arrangement.versions is not None
     oldest, newest = arrangement.versions
-    tables = [arrangement.toDF(version=v).withColumn("version", F.lit(v)) for v in range(oldest, newest + 1)]
+    found: dict[int, list[list[object]]] = {version: [] for version in range(oldest, newest + 1)}
+    tables = [arrangement.toDF(version=version).withColumn("version", F.lit(version)) for version in found]
     columns = ["id", "k", "at"] if name == "a" else ["id", "k", "n"]
-    found: dict[int, list[list[object]]] = {v: [] for v in range(oldest, newest + 1)}
     for row in functools.reduce(DataFrame.unionAll, tables).select("version", *columns).collect():
         found[row[0]].append(list(row[1:]))
     return found

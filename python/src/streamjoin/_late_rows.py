@@ -30,8 +30,8 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
         A DataFrame with the columns ``batch`` (its number), ``join``, ``side`` and ``input`` (as in
         :func:`streamjoin.bounds`), ``column`` (the event-time column by which the row is late), ``watermark`` (that the
         column had, a timestamp) and ``row`` (the columns of it that the query uses, as JSON for
-        ``from_json``; times in UTC). Of an arrangement ``input`` is its name, ``row`` has the operation too, and what is
-        about joins and watermarks is null.
+        ``from_json``; times in UTC). Of an arrangement ``input`` is its name, ``row`` has the operation too, and the
+        columns about joins and watermarks are null.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, or any of :func:`streamjoin.check`.

@@ -4,11 +4,13 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.functions.{count, lit}
+import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.functions.{count, lit}
 
 /** Bad input and bad files of arrangements: what is refused, what is kept, and what is cleaned up. */
 class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
@@ -16,6 +18,8 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
 
   private def orders(root: String = newFolder("a")) =
     maintainer("id INT, k INT, op STRING", Seq(Seq("id"), Seq("k")), op = Some("op"), root = root)
+
+  private val random = new Random(7)
 
   private def selfJoin(it: Maintainer, options: Map[String, String] = Map.empty) =
     deltaJoin(Seq("x" -> it, "y" -> it), "x.k = y.k", Seq("x.id", "y.id AS other"), options)
@@ -38,10 +42,13 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     val named = it.folder.versionNumbers.map(it.folder.manifest).flatMap { manifest =>
       (manifest.changes ++ manifest.baseFiles).map(_.path) :+ s"versions/${manifest.version}"
     }
-    Seq("changes", "bases", "versions").flatMap { name =>
-      val folder = Path.of(it.root, name)
-      if (Files.exists(folder)) files(folder.toString) else Nil
-    }.map(Path.of(it.root).relativize(_).toString).filterNot(named.contains)
+    Seq("changes", "bases", "versions")
+      .flatMap { name =>
+        val folder = Path.of(it.root, name)
+        if (Files.exists(folder)) files(folder.toString) else Nil
+      }
+      .map(Path.of(it.root).relativize(_).toString)
+      .filterNot(named.contains)
   }
 
   private def plant(it: Maintainer, name: String): Unit = {
@@ -51,9 +58,10 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
   }
 
   test("what attempts leave that do not count is removed by the next version") {
-    val it = orders()
+    val it = maintainer("id INT, name STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     during(it) {
-      it.feed(Row(1, 1, "i"))
+      val names = Seq.fill(80)(random.alphanumeric.take(30000).mkString)
+      it.feed(names.zipWithIndex.map { case (name, id) => Row(id, name, "i") }: _*)
       // Of a task that ended after the batch, and of one and of a driver that died before.
       plant(it, "changes/0/1-of-a-task-that-nobody-waited-for")
       plant(it, "versions/.0.of-another-driver.tmp")
@@ -61,9 +69,11 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       plant(it, "bases/1/0-of-a-task-that-was-killed")
       plant(it, "versions/.1.of-a-driver-that-was-killed.tmp")
       assert(orphans(it).size == 5)
-      it.feed(Row(2, 1, "i"))
+      it.feed(Row(0, "x", "u"))
+      assert(it.folder.manifest(1).baseFiles.nonEmpty, "no base was written")
       assert(orphans(it).isEmpty)
-      assert(rowsOf(it.root, Some(0)) == Seq("1 1") && rowsOf(it.root) == Seq("1 1", "2 1"))
+      forgetIndexes()
+      assert(rowsOf(it.root, Some(0)).size == 80 && rowsOf(it.root).count(_ == "0 x") == 1)
     }
   }
 
@@ -322,7 +332,6 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
 
   test("a missing base: who needs it says which file") {
     val wide = maintainer("id INT, name STRING", Seq(Seq("id")))
-    val random = new scala.util.Random(7)
     during(wide) {
       def large(from: Int) =
         wide.feed(Seq.tabulate(60)(i => Row(from + i, random.alphanumeric.take(30000).mkString)): _*)
@@ -335,6 +344,26 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       forgetIndexes()
       val said = refused("STREAMJOIN_ARRANGEMENT_UNREADABLE")(rowsOf(wide.root))
       assert(bases.exists(base => said.contains(base.getFileName.toString)))
+    }
+  }
+
+  test("the arrangement is removed under a running reader, or begun anew") {
+    for (anew <- Seq(false, true)) {
+      val it = orders()
+      val reader = selfJoin(it)
+      during(it, reader) {
+        it.feed(Row(1, 1, "i"))
+        it.feed(Row(2, 1, "i"))
+        reader.settle()
+        it.stop()
+        JavaUtils.deleteRecursively(Path.of(it.root).toFile)
+        if (anew) {
+          val other = orders(it.root)
+          during(other)(other.feed(Row(5, 5, "i")))
+          refused("STREAMJOIN_ARRANGEMENT_REPLACED")(reader.settle())
+        } else refused("STREAMJOIN_NO_ARRANGEMENT")(reader.settle())
+        assert(reader.sum() == Map("1 1" -> 1L, "1 2" -> 1L, "2 1" -> 1L, "2 2" -> 1L))
+      }
     }
   }
 

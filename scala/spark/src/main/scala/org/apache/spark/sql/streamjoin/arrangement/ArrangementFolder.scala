@@ -104,7 +104,8 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     val data = for {
       manifest <- manifests
       named = (manifest.changes ++ manifest.baseFiles).map(file => new Path(root, file.path).getName).toSet
-      folder <- Seq(Changes, Bases)
+      // All attempts write a base, or none does.
+      folder <- Changes +: manifest.bases.find(_.manifest == manifest.version).map(_ => Bases).toSeq
       file <- list(new Path(new Path(root, folder), manifest.version.toString))
       if !named(file.getName)
     } yield file

@@ -80,7 +80,12 @@ final private[streamjoin] case class ArrangeExec(
       change,
       conf.getConf(StreamJoinConf.ExecutorIndexMemory),
       lateRows.map { folder =>
-        LateRows.Spec(folder, number, None, Map(Side.Left -> LateRows.Input(new Path(root).getName, Nil, child.output)))
+        LateRows.Spec(
+          folder,
+          number,
+          None,
+          Map(Side.Left -> LateRows.Input(new Path(root).getName, Nil, child.output))
+        )
       }
     )
     val figures = metrics
