@@ -83,6 +83,18 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
 
 private[streamjoin] object ArrangementTest {
 
+  /** The files below a folder, but for checksums. */
+  def files(folder: String): Seq[Path] = {
+    val found = Files.walk(Path.of(folder))
+    try
+      found
+        .iterator()
+        .asScala
+        .filter(path => Files.isRegularFile(path) && !path.toString.endsWith(".crc"))
+        .toSeq
+    finally found.close()
+  }
+
   /** As if the last batch had not been committed. */
   def forgetCommit(checkpoint: String): Long = {
     val commits = Path.of(checkpoint, "commits")
