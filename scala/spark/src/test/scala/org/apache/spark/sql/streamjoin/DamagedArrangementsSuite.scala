@@ -126,20 +126,21 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  for (versions <- Seq(1, 4)) test(s"another arrangement with $versions versions comes while a reader is busy") {
-    val it = orders()
-    val options = ArrangementOptions(new CaseInsensitiveStringMap(JMap.of("path", it.root)))
-    def feed(job: Maintainer, versions: Int): Unit =
-      during(job)((0 until versions).foreach(id => job.feed(Row(id, 1, "i"))))
-    feed(it, 2)
-    val stream =
-      new ArrangementStream(ArrangementRef(it.root, it.folder.meta), options, newFolder(), () => null)
-    val seen = stream.latestOffset(stream.initialOffset, ReadLimit.allAvailable())
-    assert(Snapshot.of(seen).version == 1)
-    JavaUtils.deleteRecursively(Path.of(it.root).toFile)
-    feed(orders(it.root), versions)
-    refused("STREAMJOIN_ARRANGEMENT_REPLACED")(stream.latestOffset(seen, ReadLimit.allAvailable()))
-  }
+  for (versions <- Seq(1, 4))
+    test(s"another arrangement with $versions versions comes while a reader is busy") {
+      val it = orders()
+      val options = ArrangementOptions(new CaseInsensitiveStringMap(JMap.of("path", it.root)))
+      def feed(job: Maintainer, versions: Int): Unit =
+        during(job)((0 until versions).foreach(id => job.feed(Row(id, 1, "i"))))
+      feed(it, 2)
+      val stream =
+        new ArrangementStream(ArrangementRef(it.root, it.folder.meta), options, newFolder(), () => null)
+      val seen = stream.latestOffset(stream.initialOffset, ReadLimit.allAvailable())
+      assert(Snapshot.of(seen).version == 1)
+      JavaUtils.deleteRecursively(Path.of(it.root).toFile)
+      feed(orders(it.root), versions)
+      refused("STREAMJOIN_ARRANGEMENT_REPLACED")(stream.latestOffset(seen, ReadLimit.allAvailable()))
+    }
 
   test("the Spark that began an arrangement is written down, and decides nothing") {
     val it = orders()
