@@ -15,7 +15,7 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Files of arrangements that are damaged, gone, of another format or of another arrangement, where queries meet them. */
+/** Queries meet files that are damaged, gone, of another format or of another arrangement. */
 class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
 

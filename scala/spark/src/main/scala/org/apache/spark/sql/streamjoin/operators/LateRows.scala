@@ -182,7 +182,7 @@ final private[streamjoin] class LateRowsWriter(
     write(line.put("row", json(side, row)))
   }
 
-  /** An update or a delete of a key that an arrangement does not know: with the operation, the last column. */
+  /** An update or a delete of a key that an arrangement does not know, with its operation. */
   def addUnknown(row: InternalRow): Unit = {
     val line = mapper.createObjectNode().put("batch", spec.batch).put("input", spec.inputs(Side.Left).name)
     write(line.put("row", json(Side.Left, row)))

@@ -39,7 +39,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private val registry = IndexRegistry(spec.executorIndexMemory)
   private val keys = meta.keys.indices.map(RowKey.of(meta, _))
 
-  /** Of updates, 0.0 and -0.0 are one value, as where Spark groups: what comes as one may go as the other. */
+  /** Updates may come as 0.0 and go as -0.0: these are one value, as where Spark groups. */
   private lazy val toRow = {
     val columns: Seq[Expression] =
       if (meta.input == InputKind.Updates) spec.rows.map(NormalizeFloatingNumbers.normalize) else spec.rows
