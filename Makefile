@@ -70,8 +70,8 @@ test: $(JAR) .venv/.installed $(CLASSES) ## the tests of CI, in about half an ho
 		test-scala test-failures test-python
 
 # About half of the Python tests by their time: those that kill, restart and wait, and random cases.
-FAILURES := $(addprefix tests/,test_cluster.py test_kafka.py test_restart.py test_chain_oracle.py test_oracle.py \
-	test_traces.py)
+FAILURES := $(addprefix tests/,test_arrangement_failures.py test_cluster.py test_kafka.py test_restart.py \
+	test_chain_oracle.py test_oracle.py test_traces.py)
 
 test-scala:
 	@$(SBT) test

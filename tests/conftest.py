@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -58,6 +59,15 @@ def run(command: list[str], environment: dict[str, str] | None = None, expect: i
     )
     assert done.returncode == expect, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout if expect == 0 else done.stdout + done.stderr
+
+
+def spark_home(folder: Path) -> Path:
+    """Return a home for Spark in which its workers may write: the installed one is not a test's."""
+    home = folder / "spark"
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        (home / part.name).symlink_to(part)
+    return home
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

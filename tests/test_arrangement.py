@@ -230,9 +230,9 @@ def test_an_aggregation_in_update_mode_is_a_changelog(shop: Shop) -> None:
     assert rows_of(found.toDF()) == [(0, 2), (1, 1), (2, 1)]
     assert rows_of(found.toDF(2)) == [(0, 1), (1, 1), (2, 1)]
     # Without an operation, the old count of a customer would stay beside the new one.
-    added = sj.arrange(counts.drop("op"), "added", [["customer"]]).outputMode("update").trigger(availableNow=True)
-    with pytest.raises(StreamingQueryException, match="does not support Update mode"):
-        added.start(checkpointLocation=shop.checkpoint("added")).awaitTermination()
+    added = sj.arrange(counts.drop("op"), "added", [["customer"]]).outputMode("update")
+    with pytest.raises(AnalysisException, match="STREAMJOIN_ARRANGEMENT_OUTPUT_MODE"):
+        added.start(checkpointLocation=shop.checkpoint("added"))
 
 
 def test_an_aggregation_of_a_join_is_an_arrangement(shop: Shop) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from conftest import LONG, run
+from conftest import LONG, run, spark_home
 
 JOB = Path(__file__).with_name("jobs") / "cluster_job.py"
 FILES = 8
@@ -57,18 +57,9 @@ def _row(name: str, key: int, seconds: float, row_id: int) -> dict[str, object]:
 def _run(files: Path, folder: Path, disturb: str, *more: str) -> tuple[Batches, dict[str, int]]:
     output = folder / "output"
     command = [sys.executable, str(JOB), f"--input={files}", f"--output={output}", f"--disturb={disturb}", *more]
-    printed = run(command, {"SPARK_HOME": str(_home(folder)), "PYSPARK_PYTHON": sys.executable})
+    printed = run(command, {"SPARK_HOME": str(spark_home(folder)), "PYSPARK_PYTHON": sys.executable})
     batches = {int(path.stem): Counter(json.loads(path.read_text())) for path in output.glob("*.json")}
     return batches, json.loads(printed.splitlines()[-1])
-
-
-def _home(folder: Path) -> Path:
-    """Return a home for Spark in which its workers may write: the installed one is not a test's."""
-    home = folder / "spark"
-    home.mkdir()
-    for part in Path(pyspark.__file__).parent.iterdir():
-        (home / part.name).symlink_to(part)
-    return home
 
 
 @pytest.fixture(scope="module")

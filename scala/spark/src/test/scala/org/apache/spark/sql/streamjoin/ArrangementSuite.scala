@@ -1,13 +1,9 @@
 package org.apache.spark.sql.streamjoin
 
-import java.io.IOException
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 
-import scala.jdk.CollectionConverters._
-import scala.util.{Random, Try}
+import scala.util.Random
 
-import org.apache.hadoop.fs.{FSDataInputStream, FSDataOutputStream, LocalFileSystem, Path => HadoopPath}
-import org.apache.hadoop.util.Progressable
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.network.util.JavaUtils
@@ -16,33 +12,10 @@ import org.apache.spark.sql.{Encoders, Row}
 
 /** What an arrangement keeps and for how long, and what is refused, by name. */
 class ArrangementSuite extends AnyFunSuite with ArrangementTest {
-  import ArrangementTest._
 
   private val schema = "id INT, k INT, op STRING"
   private def orders(keys: Seq[Seq[String]] = Seq(Seq("id"), Seq("k")), root: String = newFolder("a")) =
     maintainer(schema, keys, op = Some("op"), root = root)
-
-  private def refused(condition: String)(body: => Any): String = {
-    val error = intercept[Exception](body: Unit)
-    assert(SparkTest.errorClass(error).contains(condition), SparkTest.messages(error).mkString("\n"))
-    SparkTest.messages(error).mkString("\n")
-  }
-
-  private def during[T](jobs: Job*)(body: => T): T =
-    try {
-      jobs.foreach(_.start())
-      body
-    } finally jobs.foreach(_.stop())
-
-  private def numbers(folder: String, of: String): Seq[Long] = {
-    val path = Path.of(folder, of)
-    if (!Files.exists(path)) Nil
-    else {
-      val listed = Files.list(path)
-      try listed.iterator().asScala.flatMap(_.getFileName.toString.toLongOption).toSeq.sorted
-      finally listed.close()
-    }
-  }
 
   // Retention.
 
@@ -282,94 +255,5 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     refused("STREAMJOIN_DELTA")(
       deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id AND b._diff > 0", Seq("a.id")).start()
     )
-  }
-
-  // Failing files.
-
-  test("the file system fails at each call in turn, for the maintainer and the reader") {
-    withConf(
-      "fs.file.impl" -> classOf[FailingFileSystem].getName,
-      "fs.file.impl.disable.cache" -> "true",
-      "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FailingFiles].getName,
-      "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart" -> "false"
-    ) {
-      val story = Seq(
-        Seq(Row(1, 1, "i"), Row(2, 1, "i")),
-        Seq(Row(1, 2, "u"), Row(3, 2, "i")),
-        Seq(Row(2, 1, "d"))
-      )
-      val expected = Map("1 2 1" -> 1L, "3 2 1" -> 1L)
-      def run(call: Int): Int = {
-        val it = orders()
-        val reader =
-          deltaJoin(Seq("a" -> it, "b" -> it), "a.k = b.k AND b.id = 1", Seq("a.id", "a.k", "b.id AS o"))
-        val jobs = Seq(it, reader)
-        try {
-          FailingFiles.failAt(call)
-          def attempt(job: Job)(body: => Unit): Unit = {
-            var failure = Try(body).failed.toOption
-            var attempts = 0
-            while (failure.nonEmpty) {
-              attempts += 1
-              assert(attempts < 5, s"call $call, ${FailingFiles.failed}: still failing with $failure")
-              job.stop()
-              failure = Try(job.start().settle()).failed.toOption
-            }
-          }
-          attempt(it)(it.start(): Unit)
-          story.zipWithIndex.foreach { case (rows, at) =>
-            it.stream.addData(rows)
-            attempt(it)(it.settle())
-            // There has to be something to begin with.
-            if (at == 0) attempt(reader)(reader.start(): Unit)
-            attempt(reader)(reader.settle())
-          }
-          val calls = FailingFiles.calls
-          FailingFiles.failAt(-1)
-          attempt(reader)(reader.settle())
-          assert(rowsOf(it.root) == Seq("1 2", "3 2"), s"call $call, ${FailingFiles.failed}")
-          assert(reader.sum() == expected, s"call $call, ${FailingFiles.failed}")
-          calls
-        } finally {
-          FailingFiles.failAt(-1)
-          jobs.foreach(_.stop())
-        }
-      }
-      val calls = run(-1)
-      assert(calls > 60, s"$calls calls to let fail")
-      val step = if (SparkTest.isLong) 1 else math.max(1, calls / 8)
-      val failing = 0 until calls by step
-      info(s"${failing.size} of $calls calls")
-      failing.foreach(run)
-    }
-  }
-}
-
-/** The files of this machine; one of the calls fails that [[FailingFiles]] counts. */
-class FailingFileSystem extends LocalFileSystem {
-  private def call(what: String, path: HadoopPath): Unit =
-    if (path.toString.contains("/a-")) FailingFiles.call(what, Path.of(path.toUri.getPath))
-
-  override def open(path: HadoopPath, bufferSize: Int): FSDataInputStream = {
-    call("open", path)
-    super.open(path, bufferSize)
-  }
-
-  override def create(
-      path: HadoopPath,
-      overwrite: Boolean,
-      bufferSize: Int,
-      replication: Short,
-      blockSize: Long,
-      progress: Progressable
-  ): FSDataOutputStream = {
-    call("create", path)
-    super.create(path, overwrite, bufferSize, replication, blockSize, progress)
-  }
-
-  @throws[IOException]
-  override def delete(path: HadoopPath, recursive: Boolean): Boolean = {
-    call("delete", path)
-    super.delete(path, recursive)
   }
 }

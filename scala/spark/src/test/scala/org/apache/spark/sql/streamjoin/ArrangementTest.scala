@@ -45,6 +45,28 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
     )
   )
 
+  protected def refused(condition: String)(body: => Any): String = {
+    val error = intercept[Exception](body: Unit)
+    assert(SparkTest.errorClass(error).contains(condition), SparkTest.messages(error).mkString("\n"))
+    SparkTest.messages(error).mkString("\n")
+  }
+
+  protected def during[T](jobs: Job*)(body: => T): T =
+    try {
+      jobs.foreach(_.start())
+      body
+    } finally jobs.foreach(_.stop())
+
+  protected def numbers(folder: String, of: String): Seq[Long] = {
+    val path = Path.of(folder, of)
+    if (!Files.exists(path)) Nil
+    else {
+      val listed = Files.list(path)
+      try listed.iterator().asScala.flatMap(_.getFileName.toString.toLongOption).toSeq.sorted
+      finally listed.close()
+    }
+  }
+
   /** Forgets all indexes of this process. */
   protected def forgetIndexes(): Unit = IndexRegistry(None).clear()
 
@@ -60,6 +82,18 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
 }
 
 private[streamjoin] object ArrangementTest {
+
+  /** The files below a folder, but for checksums. */
+  def files(folder: String): Seq[Path] = {
+    val found = Files.walk(Path.of(folder))
+    try
+      found
+        .iterator()
+        .asScala
+        .filter(path => Files.isRegularFile(path) && !path.toString.endsWith(".crc"))
+        .toSeq
+    finally found.close()
+  }
 
   /** As if the last batch had not been committed. */
   def forgetCommit(checkpoint: String): Long = {

@@ -21,11 +21,14 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
   private val seeds = SparkTest.seeds(default = 4)
   private val first = sys.env.get("STREAMJOIN_FIRST_SEED").fold(0)(_.toInt)
 
-  for (seed <- first until first + seeds) test(s"seed $seed") {
-    val story = new Story(seed)
+  for {
+    isLeftOuter <- Seq(false, true)
+    seed <- first until first + (if (isLeftOuter) (seeds + 1) / 2 else seeds)
+  } test(s"${if (isLeftOuter) "left outer, " else ""}seed $seed") {
+    val story = new Story(seed, isLeftOuter)
     try story.run()
     catch {
-      case error: Throwable => throw new AssertionError(s"seed $seed: ${story.log.mkString("; ")}", error)
+      case error: Throwable => throw new AssertionError(s"seed $seed: ${story.log}", error)
     } finally story.stop()
     succeed
   }
@@ -134,10 +137,10 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  final private class Story(seed: Int) {
+  final private class Story(seed: Int, isLeftOuter: Boolean) {
     private val random = new Random(seed)
     val log: StringBuilder = new StringBuilder
-    private val count = 2 + random.nextInt(4)
+    private val count = if (isLeftOuter) 2 else 2 + random.nextInt(4)
     private val distinct = Seq.tabulate(count)(i => new Table(s"t$i", random.nextInt(4), random))
 
     /** Sometimes one joins itself. */
@@ -195,11 +198,12 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
       on,
       // A time of its own would part rows that are one.
       columns.map { case (i, name) => s"${alias(i)}.$name AS c_${i}_$name" },
-      options
+      options,
+      isLeftOuter
     )
 
     private def say(what: String): Unit = log.append(what).append(' '): Unit
-    say(s"${inputs.mkString(",")} on $on select $columns:")
+    say(s"${inputs.mkString(if (isLeftOuter) " left " else ",")} on $on select $columns:")
 
     private var readers = Seq(newReader(Map.empty))
 
@@ -208,15 +212,24 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
       val collections = inputs.zip(versions).map { case (table, version) =>
         if (version < 0) Nil else table.versions(version.toInt).of.toSeq
       }
-      join
-        .onBatch(collections)
-        .of
-        .toSeq
+      val matched = join.onBatch(collections).of.toSeq
+      (if (isLeftOuter) matched ++ unmatched(collections) else matched)
         .groupMapReduce { case (rows, _) =>
-          JoinTest.text(Row.fromSeq(columns.map { case (i, name) => rows(i).value(name) }))
+          JoinTest.text(Row.fromSeq(columns.map { case (i, name) =>
+            rows.lift(i).map(_.value(name)).orNull
+          }))
         }(_._2)(_ + _)
         .filter(_._2 != 0)
     }
+
+    /** The rows of the first input that meet none of the second. */
+    private def unmatched(collections: Seq[Seq[(Item, Long)]]): Seq[(Vector[Item], Long)] =
+      collections.head.collect {
+        case (row, copies) if collections.last.collect {
+              case (other, more) if conditions.forall(_.holds(Vector(row, other))) => more
+            }.sum == 0 =>
+          Vector(row) -> copies
+      }
 
     private var checked = Map.empty[Reader, Long].withDefaultValue(-1L)
 

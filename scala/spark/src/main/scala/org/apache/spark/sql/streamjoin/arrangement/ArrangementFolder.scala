@@ -22,7 +22,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  *   <root>/readers/<reader>/<version>    an empty file, whose name is the lease
  * }}}
  *
- * A file that no manifest names has no meaning.
+ * A file that no manifest names has no meaning; the next version removes it.
  */
 final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Configuration) {
   import ArrangementFolder._
@@ -99,6 +99,28 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       folder <- Seq(Changes, Bases, Manifest.Directory)
     } fs.delete(new Path(new Path(root, folder), old.toString), true)
 
+  /** Removes the files of attempts at versions that their manifests do not name. */
+  def removeOrphans(manifests: Seq[Manifest]): Unit = {
+    val data = for {
+      manifest <- manifests
+      named = (manifest.changes ++ manifest.baseFiles).map(file => new Path(root, file.path).getName).toSet
+      // All attempts write a base, or none does.
+      folder <- Changes +: manifest.bases.find(_.manifest == manifest.version).map(_ => Bases).toSeq
+      file <- list(new Path(new Path(root, folder), manifest.version.toString))
+      if !named(file.getName)
+    } yield file
+    // Of one that was killed while it wrote a manifest.
+    val unfinished = list(versions).filter(_.getName match {
+      case Unfinished(version) => manifests.exists(_.version >= version.toLong)
+      case _ => false
+    })
+    (data ++ unfinished).foreach(fs.delete(_, false))
+  }
+
+  private def list(folder: Path): Seq[Path] =
+    try fs.listStatus(folder).toSeq.map(_.getPath)
+    catch { case _: FileNotFoundException => Nil }
+
   private[arrangement] def readFully(path: Path): Array[Byte] = {
     val in = fs.open(path)
     try in.readAllBytes()
@@ -120,6 +142,9 @@ private[streamjoin] object ArrangementFolder {
   val Readers = "readers"
 
   private val mapper = new ObjectMapper()
+
+  /** As Spark's managers of checkpoint files and ours name a file that is being written. */
+  private val Unfinished = """\.(\d{1,18})\..*\.tmp""".r
 
   /** The folder of an arrangement by its name, or by a path. */
   def path(nameOrPath: String, folder: Option[String]): Path =

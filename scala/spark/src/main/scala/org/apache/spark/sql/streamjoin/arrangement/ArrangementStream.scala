@@ -41,12 +41,16 @@ final private[streamjoin] class ArrangementStream(
 
   /** The next version's file is looked for; folders are not listed in every poll. */
   private def newestVersion(): Long = {
-    if (newest >= 0) while (folder.hasVersion(newest + 1)) newest += 1
-    // Before the first version; and where those that come next have gone, because nobody has asked for long.
+    // Before the first version.
     if (newest < 0) newest = folder.newest
-    else if (!folder.hasVersion(newest)) {
-      checked(Snapshot(newest, None, Some(options.open().meta.id)))
-      newest = math.max(newest, folder.newest)
+    else {
+      val before = newest
+      while (folder.hasVersion(newest + 1)) newest += 1
+      val isThere = newest > before || folder.hasVersion(newest)
+      // Versions that come or go may be the work of another arrangement in place of this one.
+      if (newest > before || !isThere) checked(Snapshot(newest, None, Some(options.open().meta.id)))
+      // Those that come next have gone, because nobody has asked for long.
+      if (!isThere) newest = math.max(newest, folder.newest)
     }
     newest
   }

@@ -32,7 +32,7 @@ final class ArrangementProvider extends TableProvider with DataSourceRegister {
     ArrangementOptions(options).open().meta.schema
 
   override def getTable(schema: StructType, by: Array[Transform], properties: JMap[String, String]): Table =
-    new ArrangementTable(schema, ArrangementOptions(new CaseInsensitiveStringMap(properties)))
+    new ArrangementTable(schema, ArrangementOptions(new CaseInsensitiveStringMap(properties)).checked)
 }
 
 /** What `option` says of an arrangement. */
@@ -47,7 +47,7 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
         "STREAMJOIN_OPTION",
         "option" -> name,
         "value" -> value,
-        "wanted" -> s"a number from $least on"
+        "wanted" -> s"a whole number from $least on, such as option(\"$name\", 10)"
       )
     }
   }
@@ -72,6 +72,12 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
   def version: Option[Long] = number(VersionOption, 0)
   def maxVersions: Option[Long] = number(MaxVersions, 1)
   def maxRows: Option[Long] = number(MaxRows, 1)
+
+  /** Before a query starts. */
+  def checked: this.type = {
+    Seq(version, maxVersions, maxRows)
+    this
+  }
 
   def open(): ArrangementFolder = ArrangementOptions.open(root)
 }

@@ -69,22 +69,33 @@ final private class ArrangementWrite(root: Path, queryId: UUID, report: Manifest
 
   override def commit(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {
     val folder = ArrangementOptions.open(root)
-    folder.manifestOf(epoch) match {
-      // The batch ran before, and is done again.
-      case Some(present) => ArrangementWrite.checkOwner(root, present, queryId)
-      case None =>
-        val outputs = messages.toSeq.collect { case message: OutputMessage => message.outputs }.flatten
-        val manifest = following(folder, epoch, outputs)
-        val log = new VersionLog(session, root)
-        if (!log.add(epoch, manifest)) ArrangementWrite.checkOwner(root, folder.manifest(epoch), queryId)
-        report(manifest)
-        clean(folder, manifest)
+    // Where it is there, the batch ran before and is done again.
+    val present = folder.manifestOf(epoch)
+    val before =
+      if (epoch == 0) None
+      else if (present.isDefined) folder.manifestOf(epoch - 1)
+      else Some(folder.manifest(epoch - 1))
+    (present ++ before).foreach(ArrangementWrite.checkOwner(root, _, queryId))
+    val manifest = present.getOrElse {
+      val outputs = messages.toSeq.collect { case message: OutputMessage => message.outputs }.flatten
+      val next = following(folder, epoch, before, outputs)
+      if (new VersionLog(session, root).add(epoch, next)) next
+      else {
+        val other = folder.manifest(epoch)
+        ArrangementWrite.checkOwner(root, other, queryId)
+        other
+      }
     }
+    report(manifest)
+    clean(folder, manifest, before)
   }
 
-  private def following(folder: ArrangementFolder, version: Long, outputs: Seq[TaskOutput]): Manifest = {
-    val before = if (version == 0) None else Some(folder.manifest(version - 1))
-    before.foreach(ArrangementWrite.checkOwner(root, _, queryId))
+  private def following(
+      folder: ArrangementFolder,
+      version: Long,
+      before: Option[Manifest],
+      outputs: Seq[TaskOutput]
+  ): Manifest = {
     val conf = SQLConf.get
     val now = System.currentTimeMillis()
     val leases = new Leases(folder)
@@ -122,14 +133,19 @@ final private class ArrangementWrite(root: Path, queryId: UUID, report: Manifest
     )
   }
 
-  /** Removes what no version since the oldest needs. The version is there whether it works or not. */
-  private def clean(folder: ArrangementFolder, manifest: Manifest): Unit =
-    try
+  /**
+   * Removes what no version since the oldest needs, and what attempts have left that do not count.
+   * The version is there whether it works or not.
+   */
+  private def clean(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit =
+    try {
+      // Once more for the version before: a task that nobody waited for may have ended since.
+      folder.removeOrphans((before ++ Some(manifest)).toSeq)
       manifest.bases.headOption
         .filter(_.version <= manifest.since)
         // The manifest of the base's own version stays: that version can be read.
         .foreach(base => folder.removeBefore(base.version))
-    catch { case NonFatal(error) => logWarning(s"Old files of $root could not be removed", error) }
+    } catch { case NonFatal(error) => logWarning(s"Old files of $root could not be removed", error) }
 
   /** Files without a manifest have no meaning, and one that names them may have been written. */
   override def abort(epoch: Long, messages: Array[WriterCommitMessage]): Unit = ()

@@ -245,10 +245,14 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   /** How many indexes are held. */
   def size: Int = slots.asScala.values.count(_.index.isDefined)
 
-  def clear(): Unit = slots.asScala.foreach { case (key, slot) =>
-    slot.synchronized {
-      slot.drop()
-      slots.remove(key)
+  /** As if the process had just begun. */
+  def clear(): Unit = {
+    manifests.clear()
+    slots.asScala.foreach { case (key, slot) =>
+      slot.synchronized {
+        slot.drop()
+        slots.remove(key)
+      }
     }
   }
 }
@@ -304,6 +308,8 @@ private[streamjoin] object IndexRegistry {
     private val Kept = 256
 
     private val cache = new mutable.LinkedHashMap[(String, UUID, Long), Manifest]
+
+    def clear(): Unit = synchronized(cache.clear())
 
     def get(arrangement: ArrangementRef, version: Long, folder: ArrangementFolder): Manifest = {
       val key = (arrangement.root, arrangement.meta.id, version)

@@ -100,7 +100,8 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
         // What is missing of a row is in one entry, so that entries count such rows.
         if (hashes(entry) == hash && to(entry) == Live && (copies(entry) < 0 || rest < 0)) {
           point(other, entry)
-          if (other.equals(row)) rest = cancel(entry, rest, at)
+          // What does not fit into one entry is in another.
+          if (other.equals(row) && (copies(entry).toLong + rest).isValidInt) rest = cancel(entry, rest, at)
         }
         entry = next(entry) - 1
       }

@@ -196,7 +196,7 @@ final private[streamjoin] class BatchBinding(
 
   /** The binding of the batch after this one, for the same run. */
   private def following(execution: IncrementalExecution): BatchBinding = {
-    if (batch % PurgeInterval == 0) purge(batch, watermarkLog, lateRows, hadoopConf.value.value)
+    if (batch % LateRows.PurgeInterval == 0) purge(batch, watermarkLog, lateRows, hadoopConf.value.value)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
     new BatchBinding(
       batch + 1,
@@ -221,8 +221,6 @@ private[streamjoin] object BatchBinding {
 
   /** Spark numbers its own stateful operators from 0. */
   val FirstOperatorId = 1000L
-
-  private val PurgeInterval = 10
 
   /**
    * The operators of a batch share one: its next watermarks are written once. It lives as long as a
@@ -268,15 +266,8 @@ private[streamjoin] object BatchBinding {
 
   /** Removes what no batch needs any more. */
   private def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
-    val conf = SQLConf.get
-    log.purge(batch - conf.minBatchesToRetain)
-    if (StreamJoinConf.keepsLateRows)
-      LateRows.purge(
-        lateRows,
-        hadoopConf,
-        conf.getConf(StreamJoinConf.LateRowsMaxAge),
-        conf.getConf(StreamJoinConf.LateRowsMaxBytes)
-      )
+    log.purge(batch - SQLConf.get.minBatchesToRetain)
+    if (StreamJoinConf.keepsLateRows) LateRows.purge(lateRows, hadoopConf)
   }
 
   /** The first batch of a run: from the checkpoint. */

@@ -9,6 +9,7 @@ import java.util.Locale
 import scala.collection.mutable
 
 import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -19,15 +20,18 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 import streamjoin.core.Side
 
 /**
- * `<checkpoint>/late-rows`: the rows that were dropped as late, one file of JSON lines for each
- * batch, join and task that dropped some. A batch that is done again writes the same rows over the
+ * `<checkpoint>/late-rows`: the rows that were dropped as late, and the updates and deletes of keys
+ * that an arrangement does not know, one file of JSON lines for each batch, join or arrangement, and
+ * task that had some. A batch that is done again writes the same rows over the
  * same file, so that each is there once.
  */
 private[streamjoin] object LateRows {
@@ -36,7 +40,7 @@ private[streamjoin] object LateRows {
 
   /**
    * One row of a file. The row that was late is JSON in itself, for every input has a schema of its
-   * own.
+   * own. One of an arrangement has a batch, the arrangement as its input, and the row.
    */
   val Schema: StructType = new StructType()
     .add("batch", LongType)
@@ -69,6 +73,18 @@ private[streamjoin] object LateRows {
   def prepare(folder: Path, hadoopConf: Configuration): Unit =
     CheckpointFileManager.create(folder, hadoopConf).mkdirs(folder)
 
+  /** For the operator of an arrangement: where its tasks keep rows in a batch, if they are kept. */
+  def ofArrangement(execution: IncrementalExecution, hadoopConf: Configuration): Option[String] =
+    Option.when(StreamJoinConf.keepsLateRows) {
+      val rows = folder(new Path(execution.checkpointLocation).getParent)
+      if (execution.isFirstBatch) prepare(rows, hadoopConf)
+      if (execution.isFirstBatch || execution.currentBatchId % PurgeInterval == 0) purge(rows, hadoopConf)
+      rows.toString
+    }
+
+  /** In batches. */
+  val PurgeInterval = 10
+
   /** They are kept, or were. */
   def areIn(folder: Path, hadoopConf: Configuration): Boolean =
     CheckpointFileManager.create(folder, hadoopConf).exists(folder)
@@ -100,9 +116,17 @@ private[streamjoin] object LateRows {
    * What the tasks of a join need to keep late rows.
    *
    * @param join
-   *   its number, from 1
+   *   its number, from 1; none of an arrangement
    */
-  final case class Spec(folder: String, batch: Long, join: Int, inputs: Map[Side, Input])
+  final case class Spec(folder: String, batch: Long, join: Option[Int], inputs: Map[Side, Input])
+
+  /** Removes what the settings say. */
+  def purge(folder: Path, hadoopConf: Configuration): Unit = purge(
+    folder,
+    hadoopConf,
+    SQLConf.get.getConf(StreamJoinConf.LateRowsMaxAge),
+    SQLConf.get.getConf(StreamJoinConf.LateRowsMaxBytes)
+  )
 
   /**
    * Removes files that are too old, then the oldest until the rest is small enough.
@@ -110,7 +134,7 @@ private[streamjoin] object LateRows {
    * @param maxAge
    *   milliseconds
    */
-  def purge(folder: Path, hadoopConf: Configuration, maxAge: Long, maxBytes: Long): Unit = if (
+  private def purge(folder: Path, hadoopConf: Configuration, maxAge: Long, maxBytes: Long): Unit = if (
     areIn(folder, hadoopConf)
   ) {
     val files = CheckpointFileManager.create(folder, hadoopConf)
@@ -147,17 +171,25 @@ final private[streamjoin] class LateRowsWriter(
    *   in microseconds
    */
   def add(side: Side, row: InternalRow, at: Int, watermark: Long): Unit = {
-    if (out == null) open()
     val input = spec.inputs(side)
-    val line = mapper
-      .createObjectNode()
-      .put("batch", spec.batch)
-      .put("join", spec.join)
+    val line = mapper.createObjectNode().put("batch", spec.batch)
+    spec.join.foreach(line.put("join", _): ObjectNode)
+    line
       .put("side", side.name)
       .put("input", input.name)
       .put("column", input.columns(at))
       .put("watermark", DateTimeUtils.microsToInstant(watermark).atOffset(ZoneOffset.UTC).format(clock))
-      .put("row", json(side, row))
+    write(line.put("row", json(side, row)))
+  }
+
+  /** An update or a delete of a key that an arrangement does not know, with its operation. */
+  def addUnknown(row: InternalRow): Unit = {
+    val line = mapper.createObjectNode().put("batch", spec.batch).put("input", spec.inputs(Side.Left).name)
+    write(line.put("row", json(Side.Left, row)))
+  }
+
+  private def write(line: ObjectNode): Unit = {
+    if (out == null) open()
     out.write(mapper.writeValueAsString(line))
     out.newLine()
   }
@@ -171,7 +203,8 @@ final private[streamjoin] class LateRowsWriter(
 
   private def open(): Unit = {
     val folder = new Path(spec.folder)
-    val name = f"batch-${spec.batch}%010d-join-${spec.join}-task-$partition.json"
+    val operator = spec.join.fold("arrangement")(number => s"join-$number")
+    val name = f"batch-${spec.batch}%010d-$operator-task-$partition.json"
     file = CheckpointFileManager
       .create(folder, hadoopConf)
       .createAtomic(new Path(folder, name), overwriteIfPossible = true)

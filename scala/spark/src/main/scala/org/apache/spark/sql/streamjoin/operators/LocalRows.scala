@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.operators
 
 import org.apache.spark.rdd.RDD
+import org.apache.spark.scheduler.TaskLocation
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.{Partition, TaskContext}
 
@@ -17,7 +18,8 @@ private[streamjoin] object LocalRows {
       rows.iterator(split, context)
 
     override protected def getPreferredLocations(split: Partition): Seq[String] = {
-      val own = rows.preferredLocations(split)
+      // Where a state store is. A shuffle names hosts, those that most of its rows come from.
+      val own = rows.preferredLocations(split).filter(_.startsWith(TaskLocation.executorLocationTag))
       if (own.nonEmpty) own else locations.lift(split.index).toSeq
     }
 

@@ -14,7 +14,9 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.operators.{LocalRows, PlannedBatch}
+import org.apache.spark.sql.streamjoin.operators.{LateRows, LocalRows, PlannedBatch}
+
+import streamjoin.core.Side
 
 /**
  * Writes what a batch changes, a task for each partition of the primary key.
@@ -27,11 +29,14 @@ import org.apache.spark.sql.streamjoin.operators.{LocalRows, PlannedBatch}
  *
  * @param version
  *   of the arrangement: the number of the batch; none where the plan is only explained
+ * @param lateRows
+ *   the folder for updates and deletes of unknown keys, where they are kept
  */
 final private[streamjoin] case class ArrangeExec(
     root: String,
     meta: ArrangementMeta,
     version: Option[Long],
+    lateRows: Option[String],
     output: Seq[Attribute],
     child: SparkPlan
 ) extends UnaryExecNode {
@@ -73,7 +78,15 @@ final private[streamjoin] case class ArrangeExec(
       writesBase(number, hadoopConf.value.value),
       rows,
       change,
-      conf.getConf(StreamJoinConf.ExecutorIndexMemory)
+      conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      lateRows.map { folder =>
+        LateRows.Spec(
+          folder,
+          number,
+          None,
+          Map(Side.Left -> LateRows.Input(new Path(root).getName, Nil, child.output))
+        )
+      }
     )
     val figures = metrics
     LocalRows.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
@@ -108,14 +121,19 @@ private[streamjoin] object ArrangeExec {
   /** Fewer bytes of changes are not worth a base. */
   val SmallestBase: Long = 1L << 20
 
-  def of(arrange: Arrange, session: SparkSession, child: SparkPlan): ArrangeExec =
+  def of(arrange: Arrange, session: SparkSession, child: SparkPlan): ArrangeExec = {
+    val batch = PlannedBatch.current(session)
     ArrangeExec(
       arrange.root,
       arrange.meta,
-      PlannedBatch.current(session).map(_.execution.currentBatchId),
+      batch.map(_.execution.currentBatchId),
+      batch
+        .filter(_ => arrange.meta.input == InputKind.Changelog)
+        .flatMap(planned => LateRows.ofArrangement(planned.execution, HadoopConf.of(session).value.value)),
       arrange.output,
       child
     )
+  }
 
   /** Deletions first. */
   private def rank(operation: Attribute): Expression =

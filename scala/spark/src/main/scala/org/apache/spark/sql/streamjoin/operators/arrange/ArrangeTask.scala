@@ -5,8 +5,10 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter}
 
 /**
  * What the tasks of a batch need.
@@ -15,6 +17,8 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  *   the columns of the arrangement's rows, the first of the input's
  * @param change
  *   the operation or the number of copies, the input's last
+ * @param lateRows
+ *   where updates and deletes of unknown keys are kept, if they are
  */
 final private[streamjoin] case class ArrangeSpec(
     arrangement: ArrangementRef,
@@ -22,7 +26,8 @@ final private[streamjoin] case class ArrangeSpec(
     writesBase: Boolean,
     rows: Seq[Attribute],
     change: Option[Attribute],
-    executorIndexMemory: Option[Long]
+    executorIndexMemory: Option[Long],
+    lateRows: Option[LateRows.Spec]
 )
 
 /** One partition of a batch: from rows to changes of the collection, in a file. */
@@ -33,11 +38,18 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private val root = new Path(spec.arrangement.root)
   private val registry = IndexRegistry(spec.executorIndexMemory)
   private val keys = meta.keys.indices.map(RowKey.of(meta, _))
-  private lazy val toRow = UnsafeProjection.create(spec.rows, spec.rows ++ spec.change)
+
+  /** Updates may come as 0.0 and go as -0.0: these are one value, as where Spark groups. */
+  private lazy val toRow = {
+    val columns: Seq[Expression] =
+      if (meta.input == InputKind.Updates) spec.rows.map(NormalizeFloatingNumbers.normalize) else spec.rows
+    UnsafeProjection.create(columns, spec.rows ++ spec.change)
+  }
   private val changesFile =
     new BlockFileWriter(root, s"${ArrangementFolder.Changes}/${spec.version}", partition, hadoopConf)
   private val baseFile =
     new BlockFileWriter(root, s"${ArrangementFolder.Bases}/${spec.version}", partition, hadoopConf)
+  private val unknownRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
   private val load = new LoadStats
 
   private var copies = 0L
@@ -62,6 +74,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
       case InputKind.Changelog => upsert(input)
     }
     if (spec.writesBase) writeBase()
+    unknownRows.foreach(_.commit())
     val output = TaskOutput(
       changesFile.commit(),
       baseFile.commit(),
@@ -81,6 +94,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   def abort(): Unit = {
     changesFile.abort()
     baseFile.abort()
+    unknownRows.foreach(_.abort())
   }
 
   /** A row comes or goes: into the block of its partition, for each key. */
@@ -93,9 +107,20 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   }
 
   private def update(row: InternalRow): Unit = {
-    val count = row.getLong(meta.schema.length)
-    if (count != 0) emit(toRow(row), Math.toIntExact(count))
+    val at = meta.schema.length
+    if (row.isNullAt(at)) throw notCopies("null")
+    val count = row.getLong(at)
+    if (!count.isValidInt) throw notCopies(count.toString)
+    if (count != 0) emit(toRow(row), count.toInt)
   }
+
+  private def notCopies(diff: String) = StreamJoinErrors.runtime(
+    "STREAMJOIN_DIFF",
+    "arrangement" -> spec.arrangement.root,
+    "diff" -> diff,
+    "least" -> Int.MinValue.toString,
+    "most" -> Int.MaxValue.toString
+  )
 
   // A changelog.
 
@@ -120,7 +145,10 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
             if (last != null) replace(last, operation)
             // Looked up once for a key; whether it was there is asked of the batch's first row.
             find(row)
-            if (known != Operation.Insert && probe.size == 0) countUnknown(known)
+            if (known != Operation.Insert && probe.size == 0) {
+              countUnknown(known)
+              unknownRows.foreach(_.addUnknown(next))
+            }
           }
           last = row.copy()
           operation = known

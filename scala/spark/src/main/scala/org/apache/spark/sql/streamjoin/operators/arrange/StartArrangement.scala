@@ -7,9 +7,10 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.streaming.WriteToStream
+import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStream}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamMetadata
+import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
@@ -19,10 +20,32 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  */
 final private[streamjoin] case class StartArrangement(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case write @ WriteToStream(_, _, checkpoint, _, _, _, arrange: Arrange, _, _) =>
+    case write @ WriteToStream(_, _, checkpoint, _, mode, _, arrange: Arrange, _, _) =>
+      checkMode(arrange, mode)
       val meta = begun(arrange, checkpoint)
       if (meta == arrange.meta) write else write.copy(inputQuery = arrange.copy(meta = meta))
     case other => other
+  }
+
+  private def checkMode(arrange: Arrange, mode: OutputMode): Unit = {
+    def refused(reason: String, advice: String) = StreamJoinErrors.analysis(
+      "STREAMJOIN_ARRANGEMENT_OUTPUT_MODE",
+      "arrangement" -> arrange.root,
+      "mode" -> mode.toString.toLowerCase,
+      "reason" -> reason,
+      "advice" -> advice
+    )
+    val changelog = "sj.arrange(df, name, keys=[the columns of the group], op=...)"
+    if (mode == InternalOutputModes.Complete)
+      throw refused(
+        "a batch would have all rows, and not what has changed",
+        s"Write .outputMode(\"update\") and arrange a changelog: $changelog, where op= names a column that says \"update\"."
+      )
+    if (mode == InternalOutputModes.Update && arrange.meta.input != InputKind.Changelog)
+      throw refused(
+        "a row does not say which one it replaces",
+        s"Write .outputMode(\"append\"), or arrange a changelog: $changelog."
+      )
   }
 
   private def begun(arrange: Arrange, checkpoint: String): ArrangementMeta = {

@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.LongType
  * What a batch has of an input.
  *
  * @param stream
- *   for the number of its rows in the progress
+ *   for what the progress says of it
  */
 final private case class InputBatch(stream: Option[SparkDataStream], start: Snapshot, end: Snapshot) {
   def hasChanges: Boolean = start != end && !end.isEmpty
@@ -183,10 +183,10 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
       case (None, Some(batch)) =>
         val seen = batch.context.endOffsets.collectFirst {
           case (stream: ArrangementStream, offset) if stream.source.contains(inputs(i).source) =>
-            Snapshot.of(offset)
+            (stream, Snapshot.of(offset))
         }
-        val at = seen.getOrElse(Snapshot.Nothing)
-        InputBatch(None, at, at)
+        val at = seen.fold(Snapshot.Nothing)(_._2)
+        InputBatch(seen.map(_._1), at, at)
       // It is only explained: all paths, as if all had changed.
       case (None, None) => InputBatch(None, Snapshot(0), Snapshot(1))
     }

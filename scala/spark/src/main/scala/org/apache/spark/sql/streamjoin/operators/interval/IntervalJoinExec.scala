@@ -174,7 +174,7 @@ final private[streamjoin] case class IntervalJoinExec(
       val inputs = Side.both.map { side =>
         side -> LateRows.Input(names.name(side), join.keys(side).map(times), plan(side).output)
       }
-      LateRows.Spec(batch.lateRows.toString, batch.batch, join.ordinal + 1, inputs.toMap)
+      LateRows.Spec(batch.lateRows.toString, batch.batch, Some(join.ordinal + 1), inputs.toMap)
     }
 
   @transient private lazy val names: JoinNames = binding match {

@@ -161,7 +161,7 @@ final private[streamjoin] case class StreamOrderExec(
   private def lateRows: Option[LateRows.Spec] =
     binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
       val input = LateRows.Input(times.head.name, times.take(1), child.output)
-      LateRows.Spec(batch.lateRows.toString, batch.batch, ordinal + 1, Map(Side.Left -> input))
+      LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), Map(Side.Left -> input))
     }
 
   // The story: EXPLAIN and progress.

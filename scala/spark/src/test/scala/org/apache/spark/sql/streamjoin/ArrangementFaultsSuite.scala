@@ -1,0 +1,260 @@
+package org.apache.spark.sql.streamjoin
+
+import java.nio.file.{Files, Path}
+
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.functions.{count, lit}
+
+/** Bad input of arrangements: what is refused, what is kept, and what is cleaned up. */
+class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
+  import ArrangementTest._
+
+  private def orders(root: String = newFolder("a")) =
+    maintainer("id INT, k INT, op STRING", Seq(Seq("id"), Seq("k")), op = Some("op"), root = root)
+
+  private val random = new Random(7)
+
+  // Orphans.
+
+  /** Files of changes, bases and versions that no manifest names. */
+  private def orphans(it: Maintainer): Seq[String] = {
+    val named = it.folder.versionNumbers.map(it.folder.manifest).flatMap { manifest =>
+      (manifest.changes ++ manifest.baseFiles).map(_.path) :+ s"versions/${manifest.version}"
+    }
+    Seq("changes", "bases", "versions")
+      .flatMap { name =>
+        val folder = Path.of(it.root, name)
+        if (Files.exists(folder)) files(folder.toString) else Nil
+      }
+      .map(Path.of(it.root).relativize(_).toString)
+      .filterNot(named.contains)
+  }
+
+  private def plant(it: Maintainer, name: String): Unit = {
+    val path = Path.of(it.root, name)
+    Files.createDirectories(path.getParent)
+    Files.write(path, Array[Byte](1)): Unit
+  }
+
+  test("what attempts leave that do not count is removed by the next version") {
+    val it = maintainer("id INT, name STRING, op STRING", Seq(Seq("id")), op = Some("op"))
+    during(it) {
+      val names = Seq.fill(80)(random.alphanumeric.take(30000).mkString)
+      it.feed(names.zipWithIndex.map { case (name, id) => Row(id, name, "i") }: _*)
+      // Of a task that ended after the batch, and of one and of a driver that died before.
+      plant(it, "changes/0/1-of-a-task-that-nobody-waited-for")
+      plant(it, "versions/.0.of-another-driver.tmp")
+      plant(it, "changes/1/0-of-a-task-that-was-killed")
+      plant(it, "bases/1/0-of-a-task-that-was-killed")
+      plant(it, "versions/.1.of-a-driver-that-was-killed.tmp")
+      assert(orphans(it).size == 5)
+      it.feed(Row(0, "x", "u"))
+      assert(it.folder.manifest(1).baseFiles.nonEmpty, "no base was written")
+      assert(orphans(it).isEmpty)
+      forgetIndexes()
+      assert(rowsOf(it.root, Some(0)).size == 80 && rowsOf(it.root).count(_ == "0 x") == 1)
+    }
+  }
+
+  test("a batch that is done again leaves no files beside those that count") {
+    val it = orders()
+    during(it) {
+      it.feed(Row(1, 1, "i"), Row(2, 2, "i"))
+      it.feed(Row(1, 3, "u"), Row(3, 2, "i"))
+      val before = it.folder.manifest(1)
+      it.replay()
+      assert(it.folder.manifest(1) == before && orphans(it).isEmpty)
+      forgetIndexes()
+      assert(rowsOf(it.root) == Seq("1 3", "2 2", "3 2"))
+    }
+  }
+
+  // Updates and deletes of unknown keys.
+
+  test("updates and deletes of unknown keys are kept, once, and are rows of sj.late_rows") {
+    withConf("spark.streamjoin.lateRows" -> "keep") {
+      val it = orders()
+      during(it) {
+        def unknown = PythonApi.lateRows(spark, it.running, streaming = false)
+        def kept = unknown.orderBy("batch", "row").collect().map(JoinTest.text).toSeq
+        it.feed(Row(1, 1, "i"), Row(2, 2, "update"))
+        it.feed(Row(1, 5, "u"), Row(3, null, "d"), Row(4, 4, "Delete"), Row(4, 5, "insert"))
+        it.feed(Row(2, 3, "u"))
+        val expected = Seq(
+          """0 - - NAME - - {"id":2,"k":2,"op":"update"}""",
+          """1 - - NAME - - {"id":3,"k":null,"op":"d"}""",
+          """1 - - NAME - - {"id":4,"k":4,"op":"Delete"}"""
+        ).map(_.replace("NAME", Path.of(it.root).getFileName.toString))
+        assert(kept == expected)
+        val counts = it.folder.manifest(2).counts
+        assert(counts("updatesOfUnknownKeys") == 1 && counts("deletesOfUnknownKeys") == 2)
+
+        // The same batch again, by tasks that know the index or not.
+        it.feed(Row(7, 7, "u"), Row(8, 8, "d"), Row(1, null, "d"))
+        val four = kept
+        assert(four.size == 5 && four.take(3) == expected)
+        it.replay()
+        assert(kept == four)
+        it.stop()
+        forgetIndexes()
+        it.replay()
+        assert(kept == four)
+        assert(it.folder.manifest(3).counts("updatesOfUnknownKeys") == 2)
+
+        // A batch that has not been committed does not show.
+        val late = unknown.select("batch").collect().map(_.getLong(0)).toSeq
+        assert(late.max == 3)
+        refused("STREAMJOIN_OPERATION")(it.feed(Row(9, 9, "u"), Row(1, 1, "no operation")))
+        assert(kept == four)
+        val parsed = unknown.selectExpr("from_json(row, 'id INT, k INT, op STRING').op AS op")
+        assert(parsed.where("op = 'd'").count() == 2)
+      }
+    }
+  }
+
+  test("where they are only counted, nothing is kept") {
+    val it = orders()
+    during(it) {
+      it.feed(Row(1, 1, "u"))
+      refused("STREAMJOIN_LATE_ROWS_NOT_KEPT")(PythonApi.lateRows(spark, it.running, streaming = false))
+      assert(!Files.exists(Path.of(it.checkpoint, "late-rows")))
+    }
+  }
+
+  // Numbers of copies.
+
+  test("a number of copies that is none fails its batch, and nothing of it is seen") {
+    for (diff <- Seq[Any](Int.MaxValue + 1L, Int.MinValue - 1L, Long.MinValue, null)) {
+      val it = maintainer("id INT, d LONG", Seq(Seq("id")), diff = Some("d"))
+      during(it) {
+        it.feed(Row(1, 2L), Row(2, Int.MaxValue.toLong), Row(2, -Int.MaxValue.toLong))
+        val said = refused("STREAMJOIN_DIFF")(it.feed(Row(3, 1L), Row(1, diff)))
+        assert(said.contains(s"copies $diff") && said.contains("2147483647"))
+        assert(it.folder.newest == 0 && rowsOf(it.root) == Seq("1", "1"))
+      }
+    }
+  }
+
+  test("more copies of a row than a number has are counted, missing ones too") {
+    val it = maintainer("id INT, d LONG", Seq(Seq("id")), diff = Some("d"))
+    val reader = deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", Seq("a.id"))
+    during(it, reader) {
+      var copies = 0L
+      for (diff <- Seq(Int.MinValue, -5, Int.MaxValue, -7, Int.MaxValue, 1000)) {
+        it.feed(Row(1, diff.toLong))
+        copies += diff
+        reader.settle()
+        assert(it.folder.manifest(it.folder.newest).counts("rows") == copies)
+        assert(reader.sum() == Map("1" -> copies * copies))
+      }
+    }
+  }
+
+  test("what comes as 0.0 may go as -0.0, and NaN as any other NaN, at any depth") {
+    val other = java.lang.Double.longBitsToDouble(0x7ff8000000000001L)
+    val it = maintainer(
+      "id INT, x DOUBLE, s STRUCT<f: FLOAT, l: ARRAY<DOUBLE>>, d INT",
+      Seq(Seq("id"), Seq("x")),
+      diff = Some("d")
+    )
+    val reader = deltaJoin(Seq("a" -> it, "b" -> it), "a.x = b.x", Seq("a.id", "b.id AS other"))
+    during(it, reader) {
+      it.feed(Row(1, 0.0, Row(-0.0f, Seq(0.0, 1.5)), 2), Row(2, Double.NaN, Row(1f, Seq(-0.0)), 1))
+      reader.settle()
+      it.feed(Row(1, -0.0, Row(0.0f, Seq(-0.0, 1.5)), -1), Row(2, other, Row(1f, Seq(0.0)), -1))
+      reader.settle()
+      assert(it.folder.manifest(1).counts("rows") == 1)
+      assert(rowsOf(it.root) == Seq("1 0.0 (0.0 ArraySeq(0.0, 1.5))"))
+      assert(reader.sum() == Map("1 1" -> 1L))
+      it.feed(Row(1, -0.0, Row(-0.0f, Seq(0.0, 1.5)), -1))
+      reader.settle()
+      assert(rowsOf(it.root).isEmpty && reader.sum().isEmpty)
+    }
+  }
+
+  // The progress.
+
+  test("look-ups of an input that has not changed are in the progress, those of a batch before are not") {
+    val (left, right) = (orders(), orders())
+    val reader = deltaJoin(Seq("x" -> left, "y" -> right), "x.k = y.k", Seq("x.id", "y.id AS other"))
+    during(left, right, reader) {
+      right.feed(Row(1, 1, "i"), Row(2, 1, "i"))
+      reader.settle()
+      def loaded: Seq[Option[Long]] = {
+        reader.settle()
+        reader.running.recentProgress.filter(_.durationMs.containsKey("addBatch")).last.sources.toSeq.map {
+          source => Option(source.metrics.get("loadedRows")).map(_.toLong)
+        }
+      }
+      left.feed(Row(1, 1, "i"))
+      assert(loaded == Seq(None, Some(2)))
+      left.feed(Row(2, 1, "i"))
+      assert(loaded == Seq(None, Some(0)))
+      right.feed(Row(3, 1, "i"))
+      assert(loaded == Seq(Some(2), None))
+    }
+  }
+
+  // What is refused before anything runs.
+
+  test("an option that is no limit is refused when the stream is made, with what to write") {
+    val it = orders()
+    during(it)(it.feed(Row(1, 1, "i")))
+    for {
+      option <- Seq("maxVersionsPerTrigger", "maxRowsPerTrigger")
+      value <- Seq("0", "-1", "1.5", "many")
+    } {
+      val said = refused("STREAMJOIN_OPTION")(
+        spark.readStream.format("streamjoin").option(option, value).load(it.root)
+      )
+      assert(said.contains(s"""option("$option", 10)"""))
+      refused("STREAMJOIN_OPTION")(
+        DeltaJoins.of(
+          spark,
+          Seq("x" -> it.root, "y" -> it.root),
+          "x.k = y.k",
+          Nil,
+          isLeftOuter = false,
+          Map(option -> value)
+        )
+      )
+    }
+    refused("STREAMJOIN_OPTION")(spark.read.format("streamjoin").option("version", -1).load(it.root))
+  }
+
+  test("complete mode, and update mode without a changelog, are refused when the query starts") {
+    def start(mode: String, op: Option[String]) = {
+      val it = orders()
+      val counts = it.stream
+        .toDF()
+        .groupBy("k")
+        .agg(count(lit(1)).as("n"))
+        .withColumn("op", lit("update"))
+      val root = newFolder("a")
+      val rows = if (op.isDefined) counts else counts.drop("op")
+      val query = Arrangements
+        .arrange(rows, root, Seq(Seq("k")), op, None, None)
+        .writeStream
+        .format("streamjoin")
+        .option("path", root)
+        .option("checkpointLocation", newFolder())
+        .outputMode(mode)
+        .start()
+      try {
+        it.stream.addData(Row(1, 1, "i"), Row(2, 1, "i"))
+        query.processAllAvailable()
+        rowsOf(root)
+      } finally query.stop()
+    }
+    val complete = refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE")(start("complete", Some("op")))
+    assert(complete.contains("complete mode") && complete.contains("outputMode(\"update\")"))
+    refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE")(start("complete", None))
+    val update = refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE")(start("update", None))
+    assert(update.contains("update mode") && update.contains("op="))
+    assert(start("update", Some("op")) == Seq("1 2"))
+  }
+}

@@ -1,0 +1,96 @@
+"""Random files of changes for the arrangements of ``jobs/delta_job.py``, and what they and their join are then."""
+
+import json
+import os
+import random
+import string
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+
+Rows = Counter[tuple[object, ...]]
+
+
+class Changelogs:
+    """Files of changes of ``a``, a changelog, and of ``b``, updates; the same for the same seed."""
+
+    def __init__(self, folder: Path, files: int, seed: int, payload: int) -> None:
+        self.folder = folder
+        chance = random.Random(seed)
+        self.a = [self._of_a(number, payload, chance) for number in range(files)]
+        present: Rows = Counter()
+        self.b = [self._of_b(present, chance) for _ in range(files)]
+        for name, changes in (("a", self.a), ("b", self.b)):
+            (folder / name).mkdir(parents=True)
+            for number, rows in enumerate(changes):
+                path = folder / name / f"{number}.json"
+                path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+                # Spark's file source takes files in the order of their modification times.
+                os.utime(path, (START + number,) * 2)
+
+    @staticmethod
+    def _of_a(number: int, payload: int, chance: random.Random) -> list[dict[str, object]]:
+        return [
+            {
+                "id": chance.randrange(40),
+                "k": chance.choice([None, *range(12)]),
+                "payload": "".join(chance.choices(string.ascii_letters, k=payload)),
+                "at": number * 1000 + i,
+                "op": chance.choice(["insert", "update", "update", "delete"]),
+            }
+            for i in range(20)
+        ]
+
+    @staticmethod
+    def _of_b(present: Rows, chance: random.Random) -> list[dict[str, object]]:
+        """Return rows that come and go; none goes that is not there."""
+        changes = []
+        for _ in range(20):
+            if present and chance.random() < 0.4:
+                row = chance.choice(sorted(present.elements(), key=str))
+                copies = -1
+            else:
+                row = (chance.randrange(30), chance.choice([None, *range(12)]), chance.randrange(4))
+                copies = chance.randrange(1, 3)
+            present[row] += copies
+            changes.append(dict(zip(("id", "k", "n", "d"), (*row, copies), strict=True)))
+        return changes
+
+    def rows_of_a(self, files: int) -> Rows:
+        """Return id, k and at of the rows after so many files."""
+        now: dict[object, tuple[object, ...]] = {}
+        for row in (row for rows in self.a[:files] for row in rows):
+            now.pop(row["id"], None)
+            if row["op"] != "delete":
+                now[row["id"]] = (row["id"], row["k"], row["at"])
+        return Counter(now.values())
+
+    def rows_of_b(self, files: int) -> Rows:
+        """Return id, k and n of the rows after so many files."""
+        now: Rows = Counter()
+        for row in (row for rows in self.b[:files] for row in rows):
+            now[row["id"], row["k"], row["n"]] += int(str(row["d"]))
+        return +now
+
+    def rows(self, name: str, files: int) -> Rows:
+        """Return the rows of one of them."""
+        return self.rows_of_a(files) if name == "a" else self.rows_of_b(files)
+
+    def join(self, files_of_a: int, files_of_b: int) -> Rows:
+        """Return the join, as ``joined`` of the job has it."""
+        result: Rows = Counter()
+        for (a_id, a_k, at), copies in self.rows_of_a(files_of_a).items():
+            for (b_id, b_k, n), more in self.rows_of_b(files_of_b).items():
+                if a_k is not None and a_k == b_k and int(str(a_id)) % 3 != n:
+                    result[a_id, at, b_id, n] += copies * more
+        return result
+
+
+def added(changes: list[list[object]], to: Rows) -> Rows:
+    """Return rows after changes, whose last column says how many copies come or go."""
+    sums = Counter(to)
+    for row in changes:
+        sums[tuple(row[:-1])] += int(str(row[-1]))
+    return Counter({row: copies for row, copies in sums.items() if copies != 0})

@@ -1,0 +1,146 @@
+"""Maintains two arrangements and reads them by a delta join on a small cluster of processes, step by step.
+
+A step lets one more file of each input come and waits until all queries have read it. What goes wrong on purpose:
+
+- in step 1 the first attempts of a task of a maintaining query and of a task of the join fail, when they have handed
+  on some of their rows;
+- one of the two executors is killed while the queries are at step 3.
+
+The changes of the join, and what its look-ups have loaded, are written to ``<output>/<step>.json``; the rows of the
+arrangements in the end to ``<output>/<name>.json``.
+"""
+
+import argparse
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cluster_job import kill_executor
+from delta_job import SCHEMAS, arrange, joined, versions
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import streamjoin as sj
+
+RETRIED = 1
+KILLED = 3
+
+
+def main() -> None:
+    """Run all steps."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--input", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    args = parser.parse_args()
+    builder = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .config("spark.executor.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.log.level", "ERROR")
+        # However busy the machine is, a task waits for the executor that has its index, if there is one.
+        .config("spark.locality.wait", "15s")
+        .config("spark.streamjoin.arrangements", str(args.output / "arrangements"))
+    )
+    spark = sj.configure(builder).getOrCreate()
+    live = args.output / "live"
+    streams = {name: stream(spark, live / name, schema) for name, schema in SCHEMAS.items()}
+    # By the key of the arrangement: the function then runs in the task that writes the changes.
+    fails = F.udf(failing_once(args.output / "maintainer"), "int")
+    streams["b"] = streams["b"].repartition(2, "id").withColumn("n", fails("n"))
+    queries = [
+        arrange(rows, name).start(checkpointLocation=str(args.output / "checkpoints" / name))
+        for name, rows in streams.items()
+    ]
+    found: list[list[object]] = []
+
+    def take(rows: DataFrame, _: int) -> None:
+        same = F.udf(failing_once(args.output / "join"), "int")
+        found.extend(list(row) for row in rows.withColumn("n", same("n")).collect())
+
+    checkpoint = str(args.output / "checkpoints" / "join")
+    queries.append(joined().writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start())
+
+    seen = 0
+    for step in range(len(list((args.input / "a").iterdir()))):
+        if step == RETRIED:
+            for name in ("maintainer", "join"):
+                (args.output / f"{name}.wanted").touch()
+        for name in SCHEMAS:
+            shutil.copy2(args.input / name / f"{step}.json", live / name / f"_{step}.json")
+            (live / name / f"_{step}.json").rename(live / name / f"{step}.json")
+        before = executors(spark)
+        killing = threading.Timer(0.5, kill_executor, (spark, args.output))
+        if step == KILLED:
+            killing.start()
+        for query in queries:
+            query.processAllAvailable()
+        if step == KILLED:
+            killing.join()
+            wait_for_another(spark, before)
+        # An idle query says again what it has said.
+        progress = [each for each in queries[-1].recentProgress if "addBatch" in each.durationMs]
+        loaded = [int(source.metrics.get("loadedRows", 0)) for each in progress[seen:] for source in each.sources]
+        seen = len(progress)
+        (args.output / f"{step}.json").write_text(json.dumps({"changes": found, "loaded": sum(loaded)}))
+        found.clear()
+    for query in queries:
+        query.stop()
+    for name in SCHEMAS:
+        (args.output / f"{name}.json").write_text(json.dumps(versions(name)))
+    spark.stop()
+
+
+def stream(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
+    """Return the stream of a folder, which is empty so far."""
+    folder.mkdir(parents=True)
+    return spark.readStream.schema(schema).json(str(folder))
+
+
+def failing_once(mark: Path) -> Callable[[int | None], int | None]:
+    """Return a function of a number, which fails once, in a first attempt, when ``<mark>.wanted`` is there.
+
+    Another attempt of the task leaves ``<mark>.again``.
+    """
+    calls = {"task": -1, "rows": 0}
+
+    def same(number: int | None) -> int | None:
+        context = TaskContext.get()
+        if context is None or context.partitionId() != 0 or not mark.with_suffix(".wanted").exists():
+            return number
+        if context.attemptNumber() > 0:
+            mark.with_suffix(".again").touch()
+            return number
+        if calls["task"] != context.taskAttemptId():
+            calls.update(task=context.taskAttemptId(), rows=0)
+        calls["rows"] += 1
+        if calls["rows"] == 3 and not mark.with_suffix(".failed").exists():
+            mark.with_suffix(".failed").touch()
+            raise RuntimeError("failed on purpose")
+        return number
+
+    return same
+
+
+def executors(spark: SparkSession) -> set[str]:
+    """Return the places of the executors that Spark knows, and of the driver."""
+    keys = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().keys()
+    return set(keys.mkString(",").split(","))
+
+
+def wait_for_another(spark: SparkSession, before: set[str]) -> None:
+    """Wait until another executor has come for one of those before."""
+    deadline = time.monotonic() + 60
+    while (now := executors(spark)) == before or len(now) != len(before):
+        assert time.monotonic() < deadline, f"there were {before}, and there are {now}"
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Maintains two arrangements and reads them by a delta join, one file of each a batch, and ends.
+
+Every batch of the join writes its rows to ``<output>/batches/<batch>/<process>.json``: one that is run again, by a
+later process, adds a file beside the first, and a test can see whether both times the rows were the same. In the end
+the rows of the arrangements, as they are at each version that can be read, are written to ``<output>/<name>.json``.
+"""
+
+import argparse
+import functools
+import json
+import os
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+import streamjoin as sj
+
+# A changelog, whose rows are large so that bases are written, and updates.
+SCHEMAS = {
+    "a": "id INT, k INT, payload STRING, at LONG, op STRING",
+    "b": "id INT, k INT, n INT, d INT",
+}
+KEYS = [["id"], ["k"]]
+
+
+def main() -> None:
+    """Run all queries to their end."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--input", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    args = parser.parse_args()
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.streaming.minBatchesToRetain", "1000")
+        .config("spark.streamjoin.arrangements", str(args.output / "arrangements"))
+        .config("spark.streamjoin.arrangements.minVersionsToRetain", "3")
+    )
+    spark = sj.configure(builder).getOrCreate()
+
+    def checkpoint(name: str) -> str:
+        return str(args.output / "checkpoints" / name)
+
+    maintaining = [maintain(spark, args.input, name, checkpoint(name)) for name in SCHEMAS]
+    reading = (
+        joined()
+        .writeStream.foreachBatch(functools.partial(write, args.output / "batches"))
+        .option("checkpointLocation", checkpoint("join"))
+        .start()
+    )
+    for query in maintaining:
+        query.awaitTermination()
+    reading.processAllAvailable()
+    reading.stop()
+    for name in SCHEMAS:
+        (args.output / f"{name}.json").write_text(json.dumps(versions(name)))
+    spark.stop()
+
+
+def maintain(spark: SparkSession, folder: Path, name: str, checkpoint: str) -> StreamingQuery:
+    """Start the query of one arrangement."""
+    rows = spark.readStream.schema(SCHEMAS[name]).option("maxFilesPerTrigger", 1).json(str(folder / name))
+    return arrange(rows, name).trigger(availableNow=True).start(checkpointLocation=checkpoint)
+
+
+def arrange(rows: DataFrame, name: str) -> DataStreamWriter:
+    """Return the writer of one arrangement."""
+    if name == "a":
+        return sj.arrange(rows, name, keys=KEYS, op="op", time="at")
+    return sj.arrange(rows, name, keys=KEYS, diff="d")
+
+
+def joined() -> DataFrame:
+    """Return the changes of the join; ``expected_join`` of the tests says the same in Python."""
+    return sj.delta_join(
+        {"a": "a", "b": "b"},
+        on="a.k = b.k AND a.id % 3 <> b.n",
+        select=["a.id", "a.at", "b.id AS other", "b.n"],
+    )
+
+
+def write(folder: Path, rows: DataFrame, batch: int) -> None:
+    """Write the rows of a batch to a file of this process."""
+    lines = [list(row) for row in rows.collect()]
+    (folder / str(batch)).mkdir(parents=True, exist_ok=True)
+    unfinished = folder / str(batch) / f"{os.getpid()}.unfinished"
+    unfinished.write_text(json.dumps(lines))
+    unfinished.rename(folder / str(batch) / f"{os.getpid()}.json")
+
+
+def versions(name: str) -> dict[int, list[list[object]]]:
+    """Return the rows of an arrangement at each version."""
+    arrangement = sj.arrangement(name)
+    assert arrangement.versions is not None
+    oldest, newest = arrangement.versions
+    found: dict[int, list[list[object]]] = {version: [] for version in range(oldest, newest + 1)}
+    tables = [arrangement.toDF(version=version).withColumn("version", F.lit(version)) for version in found]
+    columns = ["id", "k", "at"] if name == "a" else ["id", "k", "n"]
+    for row in functools.reduce(DataFrame.unionAll, tables).select("version", *columns).collect():
+        found[row[0]].append(list(row[1:]))
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Arrangements and a delta join that are killed, lose executors and have tasks retried: every version is exact.
+
+Two queries maintain arrangements (``jobs/delta_job.py``), a third one joins them. Whatever happens to the processes,
+each version is what the input files up to it say, and what the join has handed on is the join of these.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from changelogs import Changelogs, Rows, added
+from conftest import kill_group, run, spark_home
+
+JOB = Path(__file__).with_name("jobs") / "delta_job.py"
+CLUSTER_JOB = JOB.with_name("delta_cluster_job.py")
+KILLS = int(os.environ.get("STREAMJOIN_KILLS", "3"))
+NAMES = ("a", "b")
+
+
+class Runs:
+    """The processes that work with one folder."""
+
+    def __init__(self, changelogs: Changelogs, folder: Path) -> None:
+        self.input = changelogs.folder
+        self.folder = folder
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start a process, in a group of its own with its JVM."""
+        command = [sys.executable, str(JOB), f"--input={self.input}", f"--output={self.folder}"]
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def log(self) -> str:
+        """Return the end of what the processes have said."""
+        return (self.folder / "log").read_text()[-5000:]
+
+    def finish(self) -> None:
+        """Run a process to its end."""
+        process = self.start()
+        try:
+            assert process.wait(timeout=240) == 0, self.log()
+        finally:
+            kill_group(process)
+
+    def kill(self, chance: random.Random) -> None:
+        """Start a process, and kill it some time after one of its queries has done a batch."""
+        watched = chance.choice([self.versions("a"), self.versions("b"), self.folder / "batches"])
+        before = len(_numbers(watched))
+        process = self.start()
+        try:
+            deadline = time.monotonic() + 240
+            while len(_numbers(watched)) == before:
+                assert process.poll() is None and time.monotonic() < deadline, self.log()
+                time.sleep(0.02)
+            time.sleep(chance.uniform(0, 0.7))
+            assert process.poll() is None, f"it had come to its end: {self.log()}"
+        finally:
+            kill_group(process)
+
+    def arrangement(self, name: str) -> Path:
+        """Return the folder of an arrangement."""
+        return self.folder / "arrangements" / name
+
+    def versions(self, name: str) -> Path:
+        """Return the folder of the manifests of an arrangement."""
+        return self.arrangement(name) / "versions"
+
+    def files_of(self, name: str) -> list[int]:
+        """Return how many input files there are up to each version, as the checkpoint of its query says.
+
+        A process that dies between the file source's log and Spark's leaves two files for one batch.
+        """
+        checkpoint = self.folder / "checkpoints" / name
+        entries: dict[str, int] = {}
+        for log in (checkpoint / "sources" / "0").iterdir():
+            if not log.name.startswith("."):
+                lines = [json.loads(line) for line in log.read_text().splitlines()[1:]]
+                entries |= {entry["path"]: entry["batchId"] for entry in lines}
+        found = []
+        for batch in _numbers(checkpoint / "commits"):
+            last = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[2])["logOffset"]
+            found.append(sum(number <= last for number in entries.values()))
+        return found
+
+    def orphans(self, name: str) -> set[str]:
+        """Return the files of an arrangement that have no meaning."""
+        root = self.arrangement(name)
+        named = {"meta.json"}
+        for version in _numbers(root / "versions"):
+            manifest = json.loads((root / "versions" / str(version)).read_text())
+            named |= {f"versions/{version}"}
+            named |= {file["path"] for file in manifest["changes"] + manifest["base_files"]}
+        there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+        assert named <= there, f"{name}: {named - there} are missing"
+        return {path for path in there - named if not path.startswith("readers/") and not path.endswith(".crc")}
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit())
+
+
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
+    print(f"STREAMJOIN_SEED={seed}")
+    chance = random.Random(seed)
+    files = 8 * KILLS
+    changelogs = Changelogs(tmp_path / "input", files, seed, payload=20_000)
+    runs = Runs(changelogs, tmp_path)
+    left = 0
+    for _ in range(KILLS):
+        runs.kill(chance)
+        left += sum(len(runs.orphans(name)) for name in NAMES)
+    before = [len(_numbers(tmp_path / "checkpoints" / name / "commits")) for name in NAMES]
+    assert max(before) < files, "it had come to its end before the last kill"
+    runs.finish()
+
+    for name in NAMES:
+        of_version = runs.files_of(name)
+        assert of_version[-1] == files
+        newest = len(of_version) - 1
+        there = _numbers(runs.versions(name))
+        assert there == list(range(there[0], newest + 1)), f"{name}: versions are not those of the batches"
+        read = json.loads((tmp_path / f"{name}.json").read_text())
+        assert len(read) > 3
+        for version, rows in read.items():
+            seen = Rows(tuple(row) for row in rows)
+            assert seen == changelogs.rows(name, of_version[int(version)]), f"{name}: version {version}"
+        assert not runs.orphans(name), f"{name}: files that no manifest names"
+    assert _numbers(runs.versions("a"))[0] > 0, "no base was written: nothing was removed"
+    batches = _check_join(runs, changelogs)
+    print(f"{KILLS} kills, {batches} batches of the join; kills left {left} files that no manifest names")
+
+
+def _check_join(runs: Runs, changelogs: Changelogs) -> int:
+    """Compare the sum of the join's changes after each batch; return how many batches there are."""
+    versions = {name: runs.files_of(name) for name in NAMES}
+    now = Rows()
+    folder = runs.folder / "batches"
+    for batch in _numbers(folder):
+        attempts = [json.loads(path.read_text()) for path in (folder / str(batch)).glob("*.json")]
+        assert all(len({tuple(row[:-1]) for row in rows}) == len(rows) for rows in attempts), (
+            f"batch {batch}: a row twice"
+        )
+        sums = [added(rows, now) for rows in attempts]
+        assert all(one == sums[0] for one in sums), f"batch {batch} gave other rows when it was done again"
+        now = sums[0]
+        offsets = (runs.folder / "checkpoints" / "join" / "offsets" / str(batch)).read_text().splitlines()[2:]
+        at = [json.loads(line)["version"] if line != "-" else -1 for line in offsets]
+        files = [versions[name][version] if version >= 0 else 0 for name, version in zip(NAMES, at, strict=True)]
+        assert now == changelogs.join(*files), f"batch {batch} at the versions {at}"
+    last = [len(versions[name]) - 1 for name in NAMES]
+    assert at == last, "the join has not come to the newest versions"
+    return len(_numbers(folder))
+
+
+def test_cluster(tmp_path: Path) -> None:
+    steps = 6
+    killed = 3  # in the middle of this step
+    changelogs = Changelogs(tmp_path / "input", steps, seed=5, payload=10)
+    command = [sys.executable, str(CLUSTER_JOB), f"--input={changelogs.folder}", f"--output={tmp_path}"]
+    run(command, {"SPARK_HOME": str(spark_home(tmp_path)), "PYSPARK_PYTHON": sys.executable})
+
+    now = Rows()
+    loaded = []
+    for step in range(steps):
+        written = json.loads((tmp_path / f"{step}.json").read_text())
+        now = added(written["changes"], now)
+        assert now == changelogs.join(step + 1, step + 1), f"step {step}"
+        loaded.append(written["loaded"])
+    for name in NAMES:
+        read = json.loads((tmp_path / f"{name}.json").read_text())
+        assert {int(version): Rows(map(tuple, rows)) for version, rows in read.items()} == {
+            version: changelogs.rows(name, version + 1) for version in range(steps)
+        }
+    marks = {path.name for path in tmp_path.iterdir()}
+    assert {"maintainer.failed", "maintainer.again", "join.failed", "join.again", "executor.disturbed"} <= marks
+
+    # Look-ups run where the index is: each index is loaded once, by what has changed.
+    changed = [
+        sum(_changes_by_second_key(tmp_path / "arrangements" / name, step) for name in NAMES) for step in range(steps)
+    ]
+    print(f"changed {changed}, loaded {loaded}")
+    assert 0 < sum(loaded[:killed]) <= sum(changed[:killed])
+    # What the lost executor had is loaded again, and then not any more.
+    assert loaded[-1] <= changed[-1]
+
+
+def _changes_by_second_key(arrangement: Path, version: int) -> int:
+    """Return how many rows the files of a version have for the index by which the join looks up."""
+    manifest = json.loads((arrangement / "versions" / str(version)).read_text())
+    blocks = (block for file in manifest["changes"] for block in file["blocks"])
+    return sum(rows for index, _, _, _, _, rows, _ in blocks if index == 1)
