@@ -292,20 +292,21 @@ class Appended(Query3):
         if counted[0] != counted[1]:
             raise SystemExit(f"{counted[0]} rows of the delta join, {counted[1]} of Spark's")
         own = [times(running, rounds) for running in (maintaining["orders"], maintaining["lineitem"], query)]
-        spark = times(chain, rounds)
+        chained = times(chain, rounds)
         together = [sum(each) for each in zip(*own, strict=True)]
         index = int(both(query)[0]["metrics"]["executorIndexBytes"])
-        state = sum(int(operator["memoryUsedBytes"]) for operator in (chain.lastProgress or {})["stateOperators"])
-        rows = sum(int(operator["numRowsTotal"]) for operator in (chain.lastProgress or {})["stateOperators"])
+        operators = measured(chain, 1)[0]["stateOperators"]
+        state = sum(int(operator["memoryUsedBytes"]) for operator in operators)
+        rows = sum(int(operator["numRowsTotal"]) for operator in operators)
         changes = statistics.median(each["numInputRows"] for each in measured(query, rounds))
         for running in (query, chain, *maintaining.values()):
             running.stop()
-        ratio = statistics.median(spark) / statistics.median(together)
+        ratio = statistics.median(chained) / statistics.median(together)
         return [
-            f"| {self.lines:,} | {changes:,.0f} | {spread(together)} | {spread(spark)} | {ratio:.2f} |",
+            f"| {self.lines:,} | {changes:,.0f} | {spread(together)} | {spread(chained)} | {ratio:.2f} |",
             "",
-            f"The join alone: {spread(own[2])} ms. State: all indexes of the three arrangements {index:,} bytes, shared "
-            f"by all queries, none of the query's own; Spark's chain {state:,} bytes in memory for itself, "
+            f"The join alone: {spread(own[2])} ms. State: the indexes of the three arrangements {index:,} bytes, "
+            f"shared by all queries, none of the query's own; Spark's chain {state:,} bytes in memory for itself, "
             f"{rows:,} rows, {state / index:.2f} x.",
         ]
 

@@ -60,9 +60,9 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
     test(s"$name: its query, a reader and a new reader say which file, and nothing is written") {
       val it = orders()
       val reader = selfJoin(it)
-      during(it, reader) {
+      during(it) {
         it.feed(Row(1, 1, "i"))
-        reader.settle()
+        during(reader)(reader.settle())
         it.feed(Row(2, 1, "i"), Row(3, 1, "i"))
       }
       forgetIndexes()
