@@ -12,6 +12,7 @@ from typing import Any
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from shop import Shop
 
 import streamjoin as sj
 
@@ -97,3 +98,12 @@ def refused(condition: str, fix: str, call: Callable[[], Any]) -> None:
     assert str(caught.value).startswith(f"[{condition}] ")
     assert fix in str(caught.value)
     assert "JavaPackage" not in str(caught.value)
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> Iterator[Shop]:
+    spark.conf.set("spark.streamjoin.arrangements", str(tmp_path / "arrangements"))
+    yield Shop(spark, tmp_path)
+    for query in spark.streams.active:
+        query.stop()
+    spark.conf.unset("spark.streamjoin.arrangements")

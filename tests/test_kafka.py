@@ -7,8 +7,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
 from conftest import LONG, kill_group
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,20 +50,38 @@ def test_kafka_to_kafka_with_a_restart_between(tmp_path: Path) -> None:
         assert _joined(broker) == {(1, 11), (2, 12), (3, None), (5, 15)}
 
 
-def test_bounds_of_each_partition(tmp_path: Path) -> None:
-    with KafkaBroker(TOOLS, tmp_path / "broker") as broker:
-        broker.create_topic("orders")
-        broker.create_topic("deliveries", partitions=2)
-        job = spark_submit(
-            ROOT / "tests" / "jobs" / "kafka_bounds_job.py",
-            f"--bootstrap={broker.bootstrap}",
-            f"--checkpoint={tmp_path / 'checkpoint'}",
-            jars=connector_jars(TOOLS),
-        )
-        done = subprocess.run(job, env=environment(), capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stdout + done.stderr
-    steps = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+def test_bounds_of_each_partition(broker: KafkaBroker, tmp_path: Path) -> None:
+    broker.create_topic("orders")
+    broker.create_topic("deliveries", partitions=2)
+    steps = _steps(broker, "kafka_bounds_job.py", f"--checkpoint={tmp_path / 'checkpoint'}")
     assert steps == [[], [], [[1, 1]], [[1, 1], [2, None]]]
+
+
+def test_upserts_of_a_delta_join(broker: KafkaBroker, tmp_path: Path) -> None:
+    broker.create_topic("joined")
+    steps = _steps(broker, "kafka_upserts_job.py", "--topic=joined", f"--work={tmp_path}")
+    # By key its cents, or nothing where it is gone; and how many records it took.
+    assert steps == [
+        [0, {"1-1": [100, 1], "1-2": [50, 1]}],
+        [1, {"1-1": [90, 2], "1-2": [50, 1]}],
+        [2, {"1-1": [90, 2], "1-2": [None, 2], "2-1": [7, 1]}],
+        [3, {"1-1": [None, 3], "1-2": [None, 2], "2-1": [7, 1]}],
+    ]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    with KafkaBroker(TOOLS, tmp_path_factory.mktemp("broker") / "data") as running:
+        yield running
+
+
+def _steps(broker: KafkaBroker, job: str, *arguments: str) -> list[Any]:
+    """Run a job that prints a line of JSON for each step."""
+    file = ROOT / "tests" / "jobs" / job
+    command = spark_submit(file, f"--bootstrap={broker.bootstrap}", *arguments, jars=connector_jars(TOOLS))
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
 
 
 def _order(order_id: int, at: str) -> str:

@@ -76,7 +76,8 @@ private[streamjoin] object DeltaPath {
       }
       known ++= AttributeSet(inputs(input).output)
       left -= input
-      lookUps += LookUp(input, index, parts.map(_.probe), parts.map(_.nullSafe), decided())
+      val others = decided().filterNot(condition => parts.exists(_.decides.exists(_ eq condition)))
+      lookUps += LookUp(input, index, parts.map(_.probe), parts.map(_.nullSafe), others)
     }
     DeltaPath(from, own, lookUps.result())
   }
@@ -85,7 +86,13 @@ private[streamjoin] object DeltaPath {
   private def isUnique(input: DeltaInput, index: Int): Boolean =
     index == 0 && input.arrangement.meta.input == InputKind.Changelog
 
-  final private case class KeyPart(probe: Expression, nullSafe: Boolean)
+  /**
+   * What a column of a key is looked up by.
+   *
+   * @param decides
+   *   the condition that every row which is found satisfies
+   */
+  final private case class KeyPart(probe: Expression, nullSafe: Boolean, decides: Option[Expression])
 
   /** What a column of a key has to be equal to, in terms of what is known. */
   private def keyPart(
@@ -93,21 +100,22 @@ private[streamjoin] object DeltaPath {
       known: AttributeSet,
       conditions: Seq[Expression]
   ): Option[KeyPart] = {
-    def side(key: Expression, other: Expression, nullSafe: Boolean): Option[KeyPart] =
+    def side(condition: Expression, key: Expression, other: Expression, nullSafe: Boolean): Option[KeyPart] =
       Option
         .when(isColumn(key, column) && other.references.nonEmpty && other.references.subsetOf(known))(other)
         .map { probe =>
           val typed =
             if (probe.dataType == column.dataType) probe
             else Cast(probe, column.dataType, zoneOf(key), EvalMode.TRY)
-          KeyPart(typed, nullSafe)
+          val isSame = key.isInstanceOf[Attribute] && probe.dataType == column.dataType
+          KeyPart(typed, nullSafe, Option.when(isSame)(condition))
         }
     conditions.iterator
       .flatMap {
-        case EqualTo(left, right) =>
-          side(left, right, nullSafe = false).orElse(side(right, left, nullSafe = false))
-        case EqualNullSafe(left, right) if left.dataType == right.dataType =>
-          side(left, right, nullSafe = true).orElse(side(right, left, nullSafe = true))
+        case same @ EqualTo(left, right) =>
+          side(same, left, right, nullSafe = false).orElse(side(same, right, left, nullSafe = false))
+        case same @ EqualNullSafe(left, right) if left.dataType == right.dataType =>
+          side(same, left, right, nullSafe = true).orElse(side(same, right, left, nullSafe = true))
         case _ => None
       }
       // A column and what it was cast to without loss; the condition itself is asked again.

@@ -1,0 +1,141 @@
+"""Three tables of a shop that change, and a folder of arrangements: what tests of these and of delta joins share."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+import streamjoin as sj
+
+CUSTOMERS = "customer INT, segment STRING, op STRING"
+
+
+ORDERS = "id INT, customer INT, day INT, op STRING"
+
+
+LINES = "id INT, line INT, cents INT, op STRING"
+
+
+JOINED = ["c.customer", "o.id", "l.line", "l.cents"]
+
+
+CONDITION = "c.customer = o.customer AND o.id = l.id AND c.segment = 'BUILDING' AND o.day < 20 AND l.cents + o.day > 10"
+
+
+Values = dict[str, Any]
+
+
+class Shop:
+    """A folder of arrangements, with streams of JSON files that feed them."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.files = 0
+
+    def feed(self, name: str, *rows: Values) -> None:
+        """Add a file to a stream: a batch of its query, and a version of its arrangement."""
+        (self.folder / name).mkdir(exist_ok=True)
+        self.files += 1
+        file = self.folder / name / f"{self.files}.json"
+        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        os.utime(file, (self.files, self.files))  # Spark reads the oldest first
+
+    def stream(self, name: str, schema: str) -> DataFrame:
+        """Return the stream of a folder, one file a batch."""
+        (self.folder / name).mkdir(exist_ok=True)
+        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        return reader.json(str(self.folder / name))
+
+    def arrange(self, name: str, schema: str, keys: list[list[str]], **options: str) -> None:
+        """Read all files of a stream into the arrangement of its name."""
+        writer = sj.arrange(self.stream(name, schema), name, keys, **options).trigger(availableNow=True)
+        writer.start(checkpointLocation=self.checkpoint(name)).awaitTermination()
+
+    def checkpoint(self, name: str) -> str:
+        return str(self.folder / "checkpoints" / name)
+
+    def run(self, df: DataFrame, name: str, write: Callable[[DataFrame, int], None]) -> None:
+        """Run a query to the end of what is there, from its checkpoint."""
+        writer = df.writeStream.foreachBatch(write).outputMode("append").trigger(availableNow=True)
+        writer.option("checkpointLocation", self.checkpoint(name)).start().awaitTermination()
+
+
+def rows_of(df: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in df.collect())
+
+
+def adds_up(changes: Counter[tuple[Any, ...]], batch: DataFrame) -> None:
+    """Apply the changes of a batch."""
+    for *row, diff in batch.collect():
+        changes[tuple(row)] += diff
+        if changes[tuple(row)] == 0:
+            del changes[tuple(row)]
+
+
+def refused(condition: str, call: Callable[[], object], text: str = "") -> None:
+    """Expect an error of ours, at once or as the reason why a query failed."""
+    with pytest.raises((sj.StreamJoinError, AnalysisException, StreamingQueryException)) as caught:
+        call()
+    error: Any = caught.value
+    assert condition in str(error), str(error)
+    assert isinstance(error, StreamingQueryException) or error.getCondition() == condition
+    assert text in str(error)
+
+
+ROUNDS: list[dict[str, list[Values]]] = [
+    {
+        "customers": [
+            {"customer": 1, "segment": "BUILDING", "op": "insert"},
+            {"customer": 2, "segment": "MACHINERY", "op": "insert"},
+        ],
+        "orders": [
+            {"id": 10, "customer": 1, "day": 5, "op": "insert"},
+            {"id": 11, "customer": 2, "day": 9, "op": "insert"},
+            {"id": 12, "customer": 1, "day": 30, "op": "insert"},
+        ],
+        "lines": [
+            {"id": 10, "line": 1, "cents": 100, "op": "insert"},
+            {"id": 10, "line": 2, "cents": 3, "op": "insert"},
+            {"id": 11, "line": 1, "cents": 50, "op": "insert"},
+        ],
+    },
+    # All three at once: a customer moves, an order gets a day, a line goes and one comes.
+    {
+        "customers": [{"customer": 2, "segment": "BUILDING", "op": "update"}],
+        "orders": [{"id": 12, "customer": 1, "day": 3, "op": "update"}],
+        "lines": [
+            {"id": 10, "line": 1, "op": "delete"},
+            {"id": 12, "line": 1, "cents": 70, "op": "insert"},
+            {"id": 11, "line": 1, "cents": 51, "op": "update"},
+        ],
+    },
+    {"orders": [{"id": 11, "op": "delete"}], "lines": [{"id": 10, "line": 2, "cents": 300, "op": "update"}]},
+    # A line may come before its order.
+    {"lines": [{"id": 13, "line": 1, "cents": 9, "op": "insert"}], "customers": []},
+    {"orders": [{"id": 13, "customer": 2, "day": 2, "op": "insert"}], "customers": [{"customer": 1, "op": "delete"}]},
+]
+
+
+TABLES = {
+    "customers": (CUSTOMERS, [["customer"]]),
+    "orders": (ORDERS, [["id"], ["customer"]]),
+    "lines": (LINES, [["id", "line"], ["id"]]),
+}
+
+
+def play(shop: Shop, changes: dict[str, list[Values]]) -> None:
+    """Let a round of changes come, each table's as a version."""
+    for name, rows in changes.items():
+        shop.feed(name, *rows)
+        schema, keys = TABLES[name]
+        shop.arrange(name, schema, keys, op="op")
+
+
+def joined(**options: Any) -> DataFrame:
+    return sj.delta_join({"c": "customers", "o": "orders", "l": "lines"}, CONDITION, JOINED, **options)

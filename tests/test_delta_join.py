@@ -1,0 +1,326 @@
+"""Delta joins as a Python user has them: from arrangements to a table that is kept up to date."""
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+from shop import CONDITION, CUSTOMERS, JOINED, ORDERS, ROUNDS, Shop, Values, adds_up, joined, play, refused, rows_of
+
+import streamjoin as sj
+
+
+def answer() -> list[tuple[Any, ...]]:
+    """Return DuckDB's answer over the tables as they are."""
+    with duckdb.connect() as db:
+        for alias, name in (("c", "customers"), ("o", "orders"), ("l", "lines")):
+            rows = sj.arrangement(name).toDF().toPandas()
+            db.register(f"all_{alias}", rows)
+            db.execute(f"CREATE TABLE {alias} AS SELECT * FROM all_{alias}")
+        return sorted(db.execute(f"SELECT {', '.join(JOINED)} FROM c, o, l WHERE {CONDITION}").fetchall())
+
+
+def test_an_aggregation_of_a_join_is_an_arrangement(shop: Shop) -> None:
+    for changes in ROUNDS:
+        play(shop, changes)
+        sums = joined().groupBy("id").agg(F.sum(F.expr("cents * _diff")).alias("cents"), F.sum("_diff").alias("lines"))
+        sums = sums.withColumn("op", F.expr("IF(lines = 0, 'delete', 'update')"))
+        writer = sj.arrange(sums, "sums", [["id"]], op="op").outputMode("update").trigger(availableNow=True)
+        writer.start(checkpointLocation=shop.checkpoint("sums")).awaitTermination()
+        expected: dict[int, tuple[int, int]] = {}
+        for _, order, _, cents in answer():
+            before = expected.get(order, (0, 0))
+            expected[order] = (before[0] + cents, before[1] + 1)
+        assert rows_of(sj.arrangement("sums").toDF()) == sorted((key, *value) for key, value in expected.items())
+
+
+def test_a_join_of_three_is_merged_into_a_table(shop: Shop) -> None:
+    """As docs/delta-joins.md has it: a batch that runs twice writes the same table."""
+    play(shop, ROUNDS[0])
+    columns = ["customer", "id", "line", "cents"]
+
+    def table(batch_id: int) -> str:
+        return str(shop.folder / "result" / str(batch_id))
+
+    def merge(batch: DataFrame, batch_id: int) -> None:
+        written.append(batch_id)
+        changes = batch
+        if batch_id > 0:
+            before = batch.sparkSession.read.parquet(table(batch_id - 1)).withColumn("_diff", F.lit(1))
+            changes = before.unionByName(batch)
+        after = changes.groupBy(columns).agg(F.sum("_diff").alias("_diff")).where("_diff <> 0")
+        assert after.where("_diff <> 1").count() == 0
+        after.drop("_diff").write.mode("overwrite").parquet(table(batch_id))
+
+    written: list[int] = []
+    for number, changes in enumerate(ROUNDS):
+        if number > 0:
+            play(shop, changes)
+        shop.run(joined(), "result", merge)
+        assert rows_of(shop.spark.read.parquet(table(written[-1]))) == answer(), f"round {number}"
+    assert answer() == [(2, 13, 1, 9)]
+
+
+def test_the_result_is_an_arrangement_again(shop: Shop) -> None:
+    total: Counter[tuple[Any, ...]] = Counter()
+    for changes in ROUNDS:
+        play(shop, changes)
+        result = sj.arrange(joined(), "result", [["id", "line"], ["customer"]], diff="_diff").trigger(availableNow=True)
+        result.start(checkpointLocation=shop.checkpoint("result")).awaitTermination()
+        found = sj.arrangement("result")
+        assert found.schema.names == ["customer", "id", "line", "cents"]
+        assert rows_of(found.toDF()) == answer()
+        # A join with what is itself a join.
+        again = sj.delta_join({"r": "result", "c": "customers"}, "r.customer = c.customer", ["r.id", "c.segment"])
+        shop.run(again, "again", lambda batch, _: adds_up(total, batch))
+        assert sorted(total.elements()) == sorted((row[1], "BUILDING") for row in answer())
+
+
+def test_the_join_in_sql(shop: Shop) -> None:
+    total: Counter[tuple[Any, ...]] = Counter()
+    for changes in ROUNDS:
+        play(shop, changes)
+        df = shop.spark.sql(f"""
+            SELECT {", ".join(JOINED)} FROM STREAM customers AS c, STREAM orders AS o, STREAM lines AS l
+            WHERE {CONDITION}""")
+        assert df.isStreaming and df.columns == ["customer", "id", "line", "cents", "_diff"]
+        shop.run(df, "sql", lambda batch, _: adds_up(total, batch))
+        assert sorted(total.elements()) == answer()
+    one = shop.spark.sql("SELECT * FROM STREAM orders")
+    assert one.isStreaming and one.columns == ["id", "customer", "day", "_version", "_diff"]
+
+
+def test_a_left_join(shop: Shop) -> None:
+    on = "c.customer = o.customer AND o.day < 20"
+    total: Counter[tuple[Any, ...]] = Counter()
+    padded = 0
+    for changes in ROUNDS:
+        play(shop, changes)
+        df = sj.delta_join({"c": "customers", "o": "orders"}, on, ["c.customer", "o.id"], how="left")
+        shop.run(df, "left", lambda batch, _: adds_up(total, batch))
+        with duckdb.connect() as db:
+            for alias, name in (("c", "customers"), ("o", "orders")):
+                db.register(alias, sj.arrangement(name).toDF().toPandas())
+            expected = db.execute(f"SELECT c.customer, o.id FROM c LEFT JOIN o ON {on}").fetchall()
+        assert total == Counter(expected)
+        padded += (2, None) in expected
+    assert padded > 0
+
+
+@pytest.fixture
+def shop_of_two(shop: Shop) -> Shop:
+    shop.feed("customers", {"customer": 1, "segment": "A", "op": "i"}, {"customer": 2, "segment": "B", "op": "i"})
+    shop.feed("orders", {"id": 1, "customer": 1, "day": 5, "op": "i"}, {"id": 2, "customer": 9, "day": 5, "op": "i"})
+    shop.feed("orders", {"id": 2, "customer": 1, "day": 6, "op": "u"}, {"id": 3, "customer": 1, "day": 7, "op": "i"})
+    shop.arrange("customers", CUSTOMERS, [["customer"]], op="op")
+    shop.arrange("orders", ORDERS, [["id"], ["customer"]], op="op")
+    return shop
+
+
+@pytest.mark.parametrize(
+    ("select", "rows"),
+    [
+        ("c.segment, o.id FROM STREAM customers c JOIN STREAM orders AS o ON c.customer = o.customer", "A1 A2 A3"),
+        ("c.segment, o.id FROM STREAM customers c, STREAM orders o WHERE c.customer = o.customer AND day > 5", "A2 A3"),
+        (
+            "c.segment, o.id FROM STREAM customers c LEFT JOIN STREAM orders o ON c.customer = o.customer AND day > 6",
+            "A3 B",
+        ),
+        (
+            "a.id, b.id i FROM STREAM orders a JOIN STREAM orders b ON a.customer = b.customer AND a.id < b.id",
+            "12 13 23",
+        ),
+        (
+            "segment, i FROM (SELECT c.segment, o.id + 10 AS i, o.day FROM STREAM customers c JOIN STREAM orders o "
+            "ON c.customer = o.customer) WHERE day > 6 AND _diff > 0",
+            "A13",
+        ),
+    ],
+)
+def test_arrangements_are_joined_by_their_names(shop_of_two: Shop, select: str, rows: str) -> None:
+    query = shop_of_two.spark.sql(f"SELECT {select}")
+    found: Counter[str] = Counter()
+    shop_of_two.run(
+        query, "sql", lambda df, _: found.update("".join(str(v or "") for v in r[:2]) for r in df.collect())
+    )
+    assert sorted(found.elements()) == rows.split()
+
+
+def test_a_star_has_the_columns_of_the_rows(shop_of_two: Shop) -> None:
+    query = "SELECT * FROM STREAM customers JOIN STREAM orders ON customers.customer = orders.customer"
+    assert shop_of_two.spark.sql(query).columns == ["customer", "segment", "id", "customer", "day", "_diff"]
+    assert shop_of_two.spark.sql("SELECT * FROM STREAM customers").columns == [
+        "customer",
+        "segment",
+        "_version",
+        "_diff",
+    ]
+
+
+def test_a_view_of_the_name_goes_first(shop_of_two: Shop) -> None:
+    shop_of_two.stream("orders", ORDERS).createOrReplaceTempView("orders")
+    assert shop_of_two.spark.sql("SELECT * FROM STREAM orders").columns == ["id", "customer", "day", "op"]
+    shop_of_two.spark.catalog.dropTempView("orders")
+
+
+@pytest.mark.parametrize(
+    ("query", "condition", "text"),
+    [
+        ("SELECT id FROM STREAM customers JOIN STREAM orders USING (customer)", "STREAMJOIN_DELTA", "with ON"),
+        (
+            "SELECT count(*) FROM STREAM customers c JOIN STREAM orders o ON c.customer = o.customer",
+            "STREAMJOIN_DELTA",
+            "outer query",
+        ),
+        (
+            "SELECT o.id FROM STREAM customers c RIGHT JOIN STREAM orders o ON c.customer = o.customer",
+            "STREAMJOIN_DELTA",
+            "left outer join of two",
+        ),
+        (
+            "SELECT o.id FROM STREAM customers c JOIN STREAM orders o ON c.customer < o.customer",
+            "STREAMJOIN_DELTA_CONDITION",
+            "equalities",
+        ),
+        (
+            "SELECT o.id FROM STREAM customers c JOIN STREAM orders o ON c.segment = CAST(o.id AS STRING)",
+            "STREAMJOIN_DELTA_INDEX",
+            "[segment]",
+        ),
+    ],
+)
+def test_what_sql_cannot_join(shop_of_two: Shop, query: str, condition: str, text: str) -> None:
+    refused(condition, lambda: shop_of_two.spark.sql(query), text)
+
+
+def test_two_queries_and_a_restart(shop: Shop) -> None:
+    totals: dict[str, Counter[tuple[Any, ...]]] = {"first": Counter(), "second": Counter()}
+    for number, changes in enumerate(ROUNDS):
+        play(shop, changes)
+        for name, total in totals.items():
+            # The second begins later, with what is there.
+            if name == "first" or number > 1:
+                shop.run(joined(), name, lambda batch, _, total=total: adds_up(total, batch))  # type: ignore[misc]
+                assert sorted(total.elements()) == answer(), f"{name}, round {number}"
+    assert len(sj.arrangement("orders").readers) == 2
+
+
+def test_a_batch_of_versions(shop: Shop) -> None:
+    for changes in ROUNDS:
+        play(shop, changes)
+    total: Counter[tuple[Any, ...]] = Counter()
+    shop.run(joined(max_versions_per_trigger=1), "slow", lambda batch, _: adds_up(total, batch))
+    assert sorted(total.elements()) == answer()
+    total = Counter()
+    shop.run(joined(max_rows_per_trigger=2), "slices", lambda batch, _: adds_up(total, batch))
+    assert sorted(total.elements()) == answer()
+
+
+def test_a_live_query(shop: Shop) -> None:
+    play(shop, ROUNDS[0])
+    total: Counter[tuple[Any, ...]] = Counter()
+    writer = joined().writeStream.foreachBatch(lambda batch, _: adds_up(total, batch))
+    query: StreamingQuery = writer.option("checkpointLocation", shop.checkpoint("live")).start()
+    for changes in ROUNDS[1:]:
+        play(shop, changes)
+        query.processAllAvailable()
+        assert sorted(total.elements()) == answer()
+    metrics = [source.metrics or {} for progress in query.recentProgress for source in progress.sources]
+    assert metrics[-1]["versionsBehind"] == "0"
+    looked_up = [each for each in metrics if "loadedRows" in each]
+    assert looked_up and int(looked_up[-1]["executorIndexBytes"]) > 0
+    assert {"version", "rows", "loadTimeMs"} <= looked_up[-1].keys()
+
+
+def test_the_time_of_a_result_is_the_latest(shop: Shop) -> None:
+    for name, at in (("a", 5), ("b", 9)):
+        shop.feed(name, {"k": 1, "at": at, "op": "insert"})
+        shop.arrange(name, "k INT, at INT, op STRING", [["k"]], op="op", time="at")
+    df = sj.delta_join({"a": "a", "b": "b"}, "a.k = b.k", "a.k")
+    assert df.columns == ["k", "_time", "_diff"]
+    found: list[tuple[Any, ...]] = []
+    shop.run(df, "timed", lambda batch, _: found.extend(rows_of(batch)))
+    assert found == [(1, 9, 1)]
+
+
+def test_the_columns_of_a_result(shop: Shop) -> None:
+    play(shop, ROUNDS[0])
+
+    def columns(select: str | list[str] | None) -> list[str]:
+        on = "c.customer = o.customer"
+        return sj.delta_join({"c": sj.arrangement("customers"), "o": "orders"}, on, select).columns
+
+    everything = ["customer", "segment", "id", "customer", "day", "_diff"]
+    assert columns(None) == columns("*") == everything
+    assert columns("o.*") == ["id", "customer", "day", "_diff"]
+    assert columns(["o.id + 1 AS next", "upper(c.segment)"]) == ["next", "upper(segment)", "_diff"]
+    for own in ("o._diff", "o._version + 1 AS version"):
+        refused("STREAMJOIN_DELTA", partial(columns, own), "_diff")
+    on = "c.customer = o.customer AND c._version = o._version"
+    refused("STREAMJOIN_DELTA", lambda: sj.delta_join({"c": "customers", "o": "orders"}, on))
+    total: Counter[tuple[Any, ...]] = Counter()
+    df = sj.delta_join({"c": "customers", "o": "orders"}, "c.customer = o.customer", ["o.id + 1 AS next", "'x' AS x"])
+    shop.run(df, "values", lambda batch, _: adds_up(total, batch))
+    assert sorted(total.elements()) == [(11, "x"), (12, "x"), (13, "x")]
+
+
+def test_the_plan_of_a_batch(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    play(shop, ROUNDS[0])
+    query: StreamingQuery = (
+        joined().writeStream.format("noop").option("checkpointLocation", shop.checkpoint("plan")).start()
+    )
+    query.processAllAvailable()
+    play(shop, {"orders": [{"id": 10, "customer": 1, "day": 6, "op": "update"}]})
+    query.processAllAvailable()
+    capsys.readouterr()
+    joined().explain()
+    assert capsys.readouterr().out.count("LookUp") == 6
+    query.explain()
+    steps = [line.lstrip("+-: *") for line in capsys.readouterr().out.splitlines()]
+    assert [step for step in steps if step.startswith(("LookUp", "Changes"))] == [
+        "LookUp l by (id), keeps nothing",
+        "LookUp c by (customer), keeps nothing",
+        "Changes of o",
+    ]
+
+
+def test_an_arrangement_with_itself(shop: Shop) -> None:
+    rows: list[Values] = [{"id": 1, "boss": None}, {"id": 2, "boss": 1}, {"id": 3, "boss": 2}]
+    total: Counter[tuple[Any, ...]] = Counter()
+    for row in reversed(rows):
+        shop.feed("people", row)
+        shop.arrange("people", "id INT, boss INT", [["id"], ["boss"]])
+        df = sj.delta_join({"e": "people", "m": "people"}, "e.boss = m.id", ["e.id", "m.id AS boss"])
+        shop.run(df, "pairs", lambda batch, _: adds_up(total, batch))
+    assert sorted(total.elements()) == [(2, 1), (3, 2)]
+
+
+def test_what_cannot_be_joined(shop: Shop) -> None:
+    play(shop, ROUNDS[0])
+
+    def join(on: str, select: Any = "o.id", **inputs: str) -> Any:
+        return lambda: sj.delta_join(inputs or {"c": "customers", "o": "orders"}, on, select)
+
+    wrong: list[tuple[Any, ...]] = [
+        (["customers", "orders"], "true"),
+        ({"c": 1, "o": "orders"}, "c.customer = o.customer"),
+        ({"c": "customers", "o": "orders"}, F.expr("c.customer = o.customer")),
+        ({"c": "customers", "o": "orders"}, "c.customer = o.customer", [F.col("o.id")]),
+        ({"c": "customers", "o": "orders"}, "c.customer = o.customer", F.col("o.id")),
+    ]
+    for arguments in wrong:
+        refused("STREAMJOIN_WRONG_ARGUMENT", partial(sj.delta_join, *arguments))
+    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: joined(max_versions_per_trigger=0), "max_versions_per_trigger")
+    refused("STREAMJOIN_DELTA", join("o.id = 1", o="orders"), "not two inputs")
+    refused("STREAMJOIN_DELTA_CONDITION", join("c.customer < o.customer"))
+    refused("STREAMJOIN_JOIN_TYPE", lambda: joined(how="full"))
+    refused("STREAMJOIN_DELTA", lambda: joined(how="left"), "more than two inputs")
+    refused("STREAMJOIN_DELTA_INDEX", join("o.day = l.cents", o="orders", l="lines"), "[cents]")
+    refused("STREAMJOIN_DELTA", join("c.customer = o.customer AND rand() < 0.5"))
+    refused("STREAMJOIN_DELTA", join("c.customer = o.customer", "count(*)"))
+    refused("UNRESOLVED_COLUMN.WITH_SUGGESTION", join("c.customer = o.client"))
+    refused("PARSE_SYNTAX_ERROR", join("c.customer = = o.customer"))
