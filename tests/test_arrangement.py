@@ -177,6 +177,7 @@ def test_readers_and_how_far_behind_they_are(shop: Shop) -> None:
     shop.run(orders.changes(), "reader", lambda batch, _: None)
     (before,) = orders.readers
     assert (before.version, before.versions_behind) == (0, 0)
+    assert shop.checkpoint("reader") in before.name
     for day in range(2, 4):
         shop.feed("orders", {"id": 1, "customer": 7, "day": day, "op": "update"})
     shop.arrange("orders", ORDERS, [["id"]], op="op")

@@ -21,7 +21,8 @@ class Reader(NamedTuple):
     """A query that reads the changes of an arrangement.
 
     ``version`` is the one up to which it has read, as of the begin of its last batch; ``versions_behind`` how many
-    there are after it; ``since`` when it came there. Its ``name`` is made from the checkpoint of the query.
+    there are after it; ``since`` when it came there. Its ``name`` is the folder of the source in the
+    query's checkpoint, or an id where that is too long for the name of a file.
     """
 
     name: str

@@ -8,6 +8,8 @@ import org.apache.hadoop.fs.Path
 /**
  * A reader of an arrangement.
  *
+ * @param name
+ *   the folder of its source in the checkpoint
  * @param version
  *   up to which it has read
  * @param versionsBehind
@@ -55,7 +57,7 @@ private[streamjoin] object ArrangementState {
     val last = newest.fold(-1L)(_.version)
     val readers = new Leases(folder).all.map { lease =>
       // A reader may have read a version that came after we looked.
-      Reader(lease.reader, lease.version, math.max(0, last - lease.version), lease.sinceMs)
+      Reader(Leases.name(lease.reader), lease.version, math.max(0, last - lease.version), lease.sinceMs)
     }
     ArrangementState(
       folder.root,

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
 import java.io.FileNotFoundException
+import java.net.{URLDecoder, URLEncoder}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
 
@@ -58,7 +59,16 @@ private[streamjoin] object Leases {
   /** @param sinceMs when it was last renewed */
   final case class Lease(reader: String, version: Long, sinceMs: Long)
 
-  /** The name of a reader: always the same for a source of a checkpoint. */
-  def reader(checkpointOfSource: String): String =
-    UUID.nameUUIDFromBytes(checkpointOfSource.getBytes(UTF_8)).toString
+  /**
+   * The folder of a reader's lease: always the same for a source of a checkpoint. It says whose it
+   * is, if it fits into the name of a file.
+   */
+  def reader(checkpointOfSource: String): String = {
+    val readable = URLEncoder.encode(checkpointOfSource, UTF_8)
+    if (readable.length <= 200) readable
+    else UUID.nameUUIDFromBytes(checkpointOfSource.getBytes(UTF_8)).toString
+  }
+
+  /** For people: where a reader's checkpoint is. */
+  def name(reader: String): String = URLDecoder.decode(reader, UTF_8)
 }

@@ -1,0 +1,192 @@
+package streamjoin.core
+
+import scala.util.Random
+
+import org.scalacheck.{Gen, Shrink}
+import org.scalactic.anyvals.PosInt
+import org.scalatest.Assertion
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import streamjoin.core.Output.{Alone, Joined, Late, Moved}
+
+/** What has to hold for every temporal join: random ones, each made from the seed that a failure prints. */
+class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
+
+  private def seeds: Int = sys.env.get("STREAMJOIN_SEEDS").fold(500)(_.toInt * 10)
+
+  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
+    PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))
+
+  implicit private val noShrink: Shrink[Long] = Shrink.shrinkAny
+
+  private case class Timed(side: Side, key: Option[Int], time: Option[Long], isDelete: Boolean, id: Int)
+
+  sealed private trait Event
+  private case class Comes(row: Timed) extends Event
+  private case class Passes(key: Int, watermark: Long) extends Event
+
+  private type Processor = TemporalJoin[Timed]
+
+  private val order: Ordering[Timed] = Ordering.by((row: Timed) => (!row.isDelete, row.id))
+
+  /** A join and what happens to it. */
+  final private class Story(seed: Long) {
+    private val random = new Random(seed)
+    val isLeftOuter: Boolean = random.nextBoolean()
+    val rule: AsOf = random.nextInt(5) match {
+      case 0 | 1 => AsOf()
+      case 2 =>
+        AsOf(AsOf.Backward, random.nextBoolean(), Option.when(random.nextBoolean())(random.nextInt(8).toLong))
+      case 3 => AsOf(AsOf.Forward, random.nextBoolean(), Some(random.nextInt(8).toLong))
+      case _ => AsOf(AsOf.Nearest, random.nextBoolean(), Some(random.nextInt(8).toLong))
+    }
+    private val deletes = rule == AsOf()
+
+    val events: Seq[Event] = (1 to 80).map { at =>
+      if (random.nextInt(4) == 0) Passes(random.nextInt(2), at.toLong / 3 + random.nextInt(8))
+      else {
+        val side = Side.both(random.nextInt(2))
+        val time = if (random.nextInt(25) == 0) None else Some(at.toLong / 3 + random.nextInt(12))
+        val key = if (random.nextInt(25) == 0) None else Some(random.nextInt(3))
+        Comes(Timed(side, key, time, deletes && side == Side.Right && random.nextInt(4) == 0, at))
+      }
+    }
+
+    private val inputs = Side.both.map(side => side -> Input[Timed]((row, _) => row.time)).toMap
+
+    def processor(restored: TemporalJoinState[Timed] = TemporalJoinState()): Processor =
+      new TemporalJoin[Timed](
+        isLeftOuter,
+        rule,
+        inputs,
+        Versions((_, row) => row.key, _.isDelete, order),
+        condition = (left, right) => (left.id + right.id) % 7 != 0,
+        restored
+      )
+
+    override def toString: String = s"$rule, ${if (isLeftOuter) "left outer" else "inner"}"
+  }
+
+  private def feed(processor: Processor, event: Event): Seq[Output[Timed]] = event match {
+    case Comes(row) => processor.onRow(row.side, row)
+    case Passes(key, watermark) => processor.onWatermark(key, watermark)
+  }
+
+  private val closing: Seq[Event] = Seq(Passes(0, 1000), Passes(1, 1000))
+
+  private def check(body: Story => Assertion): Assertion = forAll(Gen.long)(seed => body(new Story(seed)))
+
+  /** A row of the left input with all rows of the right one that were not late, however long ago. */
+  private def answer(story: Story, row: Timed, versions: Seq[Timed]): Option[Output[Timed]] = {
+    val met = for {
+      key <- row.key
+      at <- row.time
+      own = versions.filter(version =>
+        version.key.contains(key) && version.time.exists(story.rule.allows(at, _))
+      )
+      // The rows of one time are one: the last of them.
+      newest = own.groupBy(_.time.get).values.map(_.max(order)).toSeq
+      closest <- newest.minByOption(version => (math.abs(version.time.get - at), version.time.get))
+      if !closest.isDelete && (row.id + closest.id) % 7 != 0
+    } yield closest
+    met.map(Joined(row, _)).orElse(Option.when(story.isLeftOuter)(Alone(Side.Left, row)))
+  }
+
+  private def rows(outputs: Seq[Output[Timed]]): Seq[Output[Timed]] =
+    outputs.filter { case Joined(_, _) | Alone(_, _) => true; case _ => false }
+
+  test("each row that is not late meets what it would meet if all were known") {
+    check { story =>
+      val processor = story.processor()
+      val outputs = (story.events ++ closing).flatMap(feed(processor, _))
+      val late = outputs.collect { case Late(_, row) => row }.toSet
+      val (left, right) =
+        story.events.collect { case Comes(row) if !late(row) => row }.partition(_.side == Side.Left)
+      val expected = left.flatMap(answer(story, _, right))
+      assert(rows(outputs).map(_.toString).sorted == expected.map(_.toString).sorted, s"in $story")
+    }
+  }
+
+  test("the times of the output never go back, nor below what it said") {
+    check { story =>
+      val processor = story.processor()
+      var said = Watermark.Undefined
+      var last = Watermark.Undefined
+      (story.events ++ closing).foreach { event =>
+        feed(processor, event).foreach {
+          case Joined(row, _) =>
+            assert(row.time.exists(time => time >= last && time >= said)); last = row.time.get
+          case Alone(_, row) => row.time.foreach { time => assert(time >= last && time >= said); last = time }
+          case Moved(_, watermark) => said = watermark
+          case Late(_, _) =>
+        }
+      }
+      succeed
+    }
+  }
+
+  test("of rows that none can meet, at most the newest of a live key is kept") {
+    check { story =>
+      val processor = story.processor()
+      story.events.foreach { event =>
+        feed(processor, event)
+        event match {
+          case Passes(_, _) =>
+            val limit = story.rule.needed(processor.outputWatermark)
+            val past = processor.snapshot.versions.filter(_.time.exists(_ < limit))
+            assert(past.map(_.key).distinct.size == past.size, s"in $story")
+            assert(story.rule.keepsNewest || past.isEmpty, s"in $story")
+            assert(!past.exists(_.isDelete), s"in $story")
+          case Comes(_) =>
+        }
+      }
+      succeed
+    }
+  }
+
+  test("restarted after every event: the same output") {
+    check { story =>
+      val whole = story.processor()
+      var restarted = story.processor()
+      (story.events ++ closing).foreach { event =>
+        restarted = story.processor(restarted.snapshot)
+        assert(feed(restarted, event) == feed(whole, event), s"in $story")
+      }
+      succeed
+    }
+  }
+
+  test("the random joins are worth their name") {
+    val outputs = (1L to 300L).flatMap { seed =>
+      val processor = new Story(seed).processor()
+      (new Story(seed).events ++ closing).flatMap(feed(processor, _))
+    }
+    def share(kind: PartialFunction[Output[Timed], Unit]) = outputs.count(kind.isDefinedAt)
+    assert(share { case Joined(_, _) => } > 2000)
+    assert(share { case Alone(_, _) => } > 500)
+    assert(share { case Late(_, _) => } > 500)
+  }
+
+  test("the example of the document") {
+    val row =
+      (side: Side, time: Long, isDelete: Boolean) => Timed(side, Some(0), Some(time), isDelete, time.toInt)
+    val (inserted, deleted) = (row(Side.Right, 2, false), row(Side.Right, 6, true))
+    val (first, second) = (row(Side.Left, 5, false), row(Side.Left, 7, false))
+    val inputs = Side.both.map(side => side -> Input[Timed]((row, _) => row.time)).toMap
+    val join = new TemporalJoin[Timed](true, AsOf(), inputs, Versions((_, row) => row.key, _.isDelete, order))
+    val seen = Seq(
+      join.onWatermark(0, 1),
+      join.onWatermark(1, 1),
+      join.onRow(Side.Left, first),
+      join.onRow(Side.Left, second),
+      join.onWatermark(0, 10),
+      join.onRow(Side.Right, inserted),
+      join.onRow(Side.Right, deleted),
+      join.onWatermark(1, 8)
+    )
+    assert(seen.init.flatten.forall(_ == Moved(0, 1)))
+    assert(seen.last == Seq(Joined(first, inserted), Alone(Side.Left, second), Moved(0, 8)))
+    assert(join.snapshot.versions.isEmpty, "nothing is kept of a key that is gone")
+  }
+}
