@@ -53,21 +53,6 @@ val tests = Seq(
   "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
 )
 
-// About how many seconds of a processor the longest suites take.
-val seconds = Map(
-  "TraceSuite" -> 110,
-  "ArrangementSuite" -> 50,
-  "SparkOperatorsSuite" -> 40,
-  "ParitySuite" -> 40,
-  "FaultSuite" -> 40,
-  "ArrangementKeysSuite" -> 30,
-  "OverRowsSuite" -> 30,
-  "CoreOracleSuite" -> 30,
-  "ChainOracleSuite" -> 30,
-  "IdleInputsSuite" -> 30,
-  "WatermarkSuite" -> 30
-).withDefaultValue(10)
-
 // The texts of Spark's own SQL tests. Not on the class path: Spark would find its test classes there.
 val SparkTexts = config("sparkTexts").hide
 
@@ -91,20 +76,13 @@ lazy val spark = (project in file("scala/spark"))
     Test / javaOptions ++= sparkJvmOptions,
     Test / javaOptions += s"-Dstreamjoin.sparkTexts=${update.value.select(configurationFilter(SparkTexts.name)).head}",
     Test / parallelExecution := false,
-    // Two JVMs, as one by itself waits more than half of the time. From the longest suite to the shortest, each goes
-    // to the JVM that has less to do.
+    // Two JVMs at a time, as one by itself waits more than half of the time; four, so that both end together.
     Test / testGrouping := {
       val options = (Test / forkOptions).value
-      val suites = (Test / definedTests).value.map(suite => suite -> seconds(suite.name.split('.').last))
-      val empty = (Seq.empty[TestDefinition], 0)
-      val (one, other) =
-        suites.sortBy { case (suite, time) => (-time, suite.name) }.foldLeft((empty, empty)) {
-          case (((one, ones), other @ (_, others)), (suite, time)) if ones <= others =>
-            ((one :+ suite, ones + time), other)
-          case ((one, (other, others)), (suite, time)) => (one, (other :+ suite, others + time))
-        }
-      Seq(one, other).zipWithIndex.map { case ((own, _), half) =>
-        Tests.Group(s"half $half", own, Tests.SubProcess(options))
+      val suites = (Test / definedTests).value.sortBy(_.name).zipWithIndex
+      (0 until 4).map { part =>
+        val own = suites.collect { case (suite, number) if number % 4 == part => suite }
+        Tests.Group(s"part $part", own, Tests.SubProcess(options))
       }
     },
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oD"),
@@ -134,7 +112,12 @@ lazy val stateBenchmarks = (project in file("benchmarks/state"))
     Jmh / javaOptions ++= sparkJvmOptions
   )
 
-Global / concurrentRestrictions += Tags.limit(Tags.ForkedTestGroup, 2)
+// In place of sbt's own limit: one JVM with tests at a time.
+Global / concurrentRestrictions := {
+  val others =
+    (Global / concurrentRestrictions).value.filterNot(_.toString.contains(Tags.ForkedTestGroup.name))
+  others :+ Tags.limit(Tags.ForkedTestGroup, 2)
+}
 
 lazy val root = (project in file("."))
   .aggregate(core, spark, stateBenchmarks)
