@@ -75,8 +75,10 @@ lazy val spark = (project in file("scala/spark"))
     Test / fork := true,
     Test / javaOptions ++= sparkJvmOptions,
     Test / javaOptions += s"-Dstreamjoin.sparkTexts=${update.value.select(configurationFilter(SparkTexts.name)).head}",
-    Test / parallelExecution := false,
-    // Two JVMs at a time, as one by itself waits more than half of the time; four, so that both end together.
+    // Two JVMs at a time, as one by itself waits more than half of the time; four, so that both end together. The
+    // suites of one run one after the other.
+    Test / parallelExecution := true,
+    Test / testForkedParallel := false,
     Test / testGrouping := {
       val options = (Test / forkOptions).value
       val suites = (Test / definedTests).value.sortBy(_.name).zipWithIndex
