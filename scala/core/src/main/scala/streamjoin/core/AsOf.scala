@@ -24,6 +24,12 @@ final case class AsOf(
   /** Without a tolerance a row could wait for a later one for ever. */
   private def isBounded: Boolean = direction == Backward || tolerance.isDefined
 
+  /** In a word or three, as checkpoints have it. */
+  def words: String = {
+    val exact = if (allowsExact) "" else ", not at the same time"
+    direction.toString.toLowerCase + exact + tolerance.fold("")(by => s", within $by")
+  }
+
   def allows(left: Long, right: Long): Boolean = {
     val isThere = direction match {
       case Backward => right <= left
@@ -34,7 +40,7 @@ final case class AsOf(
   }
 
   /** Rows of the right input up to this time are still looked at. */
-  private def ahead: Long = if (direction == Backward) 0 else tolerance.get
+  def ahead: Long = if (direction == Backward) 0 else tolerance.get
 
   /**
    * Rows of the left input before this time have met all that they can meet, and no earlier one

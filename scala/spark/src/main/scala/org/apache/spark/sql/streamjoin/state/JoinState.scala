@@ -32,7 +32,7 @@ import streamjoin.core.Side
  *   what all indexes of the executor may hold together
  */
 final private[streamjoin] class JoinState(
-    store: StateStore,
+    val store: StateStore,
     layouts: Seq[RowLayout],
     bucketWidths: Seq[Long],
     budget: Long,

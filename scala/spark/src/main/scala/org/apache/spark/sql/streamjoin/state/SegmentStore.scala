@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.state
 
+import java.nio.ByteBuffer
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -107,6 +109,27 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     page.getOrElse(throw new Unreadable(s"no page $number of bucket $bucket, side $side"))
   }
 
+  // Of a [[VersionTable]].
+
+  /** What the keys with a hash have. */
+  def readVersions(hash: Long): Option[Array[Byte]] =
+    readable(get(keyOf(VersionsKind, 0, hash, 0)).map(SegmentFormat.readPage))
+
+  def writeVersions(hash: Long, content: Array[Byte]): Unit =
+    put(keyOf(VersionsKind, 0, hash, 0), SegmentFormat.writePage(content))
+
+  def removeVersions(hash: Long): Unit = writable.remove(keyOf(VersionsKind, 0, hash, 0))
+
+  /** How many keys there are. */
+  def readVersionCount(): Long =
+    readable(get(keyOf(VersionCountKind, 0, 0, 0)).map(SegmentFormat.readPage))
+      .fold(0L)(ByteBuffer.wrap(_).getLong)
+
+  def writeVersionCount(count: Long): Unit = put(
+    keyOf(VersionCountKind, 0, 0, 0),
+    SegmentFormat.writePage(ByteBuffer.allocate(8).putLong(count).array)
+  )
+
   /**
    * Reads every segment that there is something made for, one after the other, in no particular
    * order. Rows that need not be looked at are put into memory only if the one who takes the
@@ -119,7 +142,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
         all.foreach { pair =>
           val (side, bucket, number) = (pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3))
           pair.key.getInt(0) match {
-            case HeaderKind | FlagsKind =>
+            case HeaderKind | FlagsKind | VersionsKind | VersionCountKind =>
             case SegmentKind =>
               if (!Side.both.exists(_.index == side)) throw new Unreadable(s"a segment of side $side")
               make(side, bucket).foreach { segment =>
@@ -169,4 +192,6 @@ private[streamjoin] object SegmentStore {
   private val SegmentKind = 1
   private val FlagsKind = 2
   private val PageKind = 3
+  private val VersionsKind = 4
+  private val VersionCountKind = 5
 }

@@ -17,7 +17,7 @@ import streamjoin.core.Watermark
  * @param to
  *   its watermark in this batch
  */
-final private[order] case class TimeRanges(from: Long, to: Long, tasks: Int) {
+final private[operators] case class TimeRanges(from: Long, to: Long, tasks: Int) {
   private val isKnown = from != Watermark.Undefined && to != Watermark.Undefined && to > from
 
   /** How many of the tasks have a part. */

@@ -1,0 +1,34 @@
+package org.apache.spark.sql.streamjoin.operators.temporal
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.analysis.Recognizer
+import org.apache.spark.sql.streamjoin.operators.order.RowtimeSort
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind}
+
+/** The temporal join: recognised by [[RecognizeTemporalJoin]], planned here. */
+private[streamjoin] object TemporalKind extends OperatorKind {
+
+  override def recognizer: Recognizer = RecognizeTemporalJoin
+
+  override def plan(
+      node: LogicalPlan,
+      binding: Option[BatchBinding],
+      planLater: LogicalPlan => SparkPlan
+  ): Option[SparkPlan] = node match {
+    case join: TemporalJoin =>
+      val exec = TemporalJoinExec(
+        join.leftKeys,
+        join.rightKeys,
+        join.isDelete,
+        join.condition,
+        join.times,
+        join.plan,
+        binding,
+        planLater(join.left),
+        planLater(join.right)
+      )
+      Some(RowtimeSort(exec, exec.times.head, exec.ranges))
+    case _ => None
+  }
+}

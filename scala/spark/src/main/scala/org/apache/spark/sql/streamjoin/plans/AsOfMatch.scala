@@ -1,0 +1,40 @@
+package org.apache.spark.sql.streamjoin.plans
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
+
+import streamjoin.core.AsOf
+
+/**
+ * Each row of the left input with the row of its key in the right one that was valid at its time, as
+ * a query is written; what runs in its place keeps rows until that is known.
+ *
+ * @param leftTime
+ *   an event-time column
+ * @param leftKeys
+ *   equal to `rightKeys`, one by one; at least one
+ * @param isDelete
+ *   of a row of the right input: its key has no row from then on
+ * @param condition
+ *   what the two rows have to satisfy besides, for the left one to have a match
+ * @param isLeftOuter
+ *   a left row without a match is in the result, with nulls
+ */
+final private[streamjoin] case class AsOfMatch(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    rule: AsOf,
+    leftTime: Attribute,
+    rightTime: Attribute,
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    isDelete: Option[Expression],
+    condition: Option[Expression],
+    isLeftOuter: Boolean
+) extends BinaryNode {
+  override def output: Seq[Attribute] =
+    left.output ++ (if (isLeftOuter) right.output.map(_.withNullability(true)) else right.output)
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): AsOfMatch =
+    copy(left = newLeft, right = newRight)
+}

@@ -1,0 +1,68 @@
+package org.apache.spark.sql.streamjoin
+
+import java.sql.Timestamp
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.{DataFrame, Row}
+
+/** Facts meet the versions that were valid at their times. */
+class TemporalJoinSuite extends AnyFunSuite with SparkTest {
+  implicit private lazy val session: SparkSession = spark
+
+  private def at(second: Int) = new Timestamp(second * 1000L)
+
+  final private class Story(isLeftOuter: Boolean) {
+    import session.implicits._
+    val facts = MemoryStream[(Int, Int, Timestamp)]
+    val changes = MemoryStream[(Int, String, Timestamp, String)]
+    private val checkpoint = newFolder()
+    private var seen = Seq.empty[Row]
+
+    private def joined: DataFrame = {
+      val left = facts.toDF().toDF("id", "k", "t").withWatermark("t", "0 seconds")
+      val right = changes.toDF().toDF("key", "v", "since", "op").withWatermark("since", "0 seconds")
+      TemporalJoins
+        .temporal(left, VersionsOf(right, Seq("key"), "since", Some("op")), expr("k = key"), isLeftOuter, "t")
+        .select("id", "v")
+    }
+
+    private def start(): StreamingQuery = joined.writeStream
+      .foreachBatch((batch: DataFrame, _: Long) => seen ++= batch.collect())
+      .option("checkpointLocation", checkpoint)
+      .start()
+    private var query = start()
+
+    def restart(): Unit = {
+      query.stop()
+      query = start()
+    }
+
+    def step(): Seq[String] = {
+      query.processAllAvailable()
+      val rows = seen.map(row => s"${row.get(0)} ${row.get(1)}")
+      seen = Nil
+      rows
+    }
+    def stop(): Unit = query.stop()
+  }
+
+  for (restarting <- Seq(false, true))
+    test(s"the example of the document${if (restarting) ", restarted before every step" else ""}") {
+      val story = new Story(isLeftOuter = true)
+      def step() = {
+        if (restarting) story.restart()
+        story.step()
+      }
+      try {
+        story.facts.addData((5, 1, at(5)), (7, 1, at(7)), (-1, 9, at(10)))
+        assert(step() == Nil)
+        story.changes.addData((1, "two", at(2), "insert"), (1, null, at(6), "delete"), (9, "other", at(8), "insert"))
+        assert(step() == Seq("5 two", "7 null"))
+      } finally story.stop()
+    }
+}
