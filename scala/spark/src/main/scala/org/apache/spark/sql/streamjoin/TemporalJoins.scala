@@ -32,7 +32,12 @@ import streamjoin.core.AsOf
  *   the column that says whether a row is a version, or takes its key away; without it all are
  *   versions
  */
-final private[streamjoin] case class VersionsOf(df: DataFrame, key: Seq[String], time: String, op: Option[String])
+final private[streamjoin] case class VersionsOf(
+    df: DataFrame,
+    key: Seq[String],
+    time: String,
+    op: Option[String]
+)
 
 /** Joins of a stream with what was valid at the time of its rows. */
 private[streamjoin] object TemporalJoins {
@@ -95,7 +100,9 @@ private[streamjoin] object TemporalJoins {
       case _ => false
     }
     def isOfLeft(expression: Expression) =
-      expression.references.nonEmpty && expression.references.subsetOf(left.outputSet) && expression.deterministic
+      expression.references.nonEmpty && expression.references.subsetOf(
+        left.outputSet
+      ) && expression.deterministic
     conjuncts.collectFirst {
       case same @ EqualTo(a, b) if isKey(b) && isOfLeft(a) => (same, a, b)
       case same @ EqualTo(a, b) if isKey(a) && isOfLeft(b) => (same, b, a)
@@ -122,7 +129,8 @@ private[streamjoin] object TemporalJoins {
       case Seq() =>
         val columns = plan.output.map(_.name).mkString(", ")
         throw refused(s"$what names `$name`, which is no column", s"The columns are $columns.")
-      case _ => throw refused(s"$what names `$name`, which is several columns", "Give one of them another name.")
+      case _ =>
+        throw refused(s"$what names `$name`, which is several columns", "Give one of them another name.")
     }
   }
 

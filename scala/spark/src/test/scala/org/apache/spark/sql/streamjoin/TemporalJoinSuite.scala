@@ -4,22 +4,21 @@ import java.sql.Timestamp
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
 /** Facts meet the versions that were valid at their times. */
 class TemporalJoinSuite extends AnyFunSuite with SparkTest {
-  implicit private lazy val session: SparkSession = spark
-
   private def at(second: Int) = new Timestamp(second * 1000L)
 
   final private class Story(isLeftOuter: Boolean) {
-    import session.implicits._
-    val facts = MemoryStream[(Int, Int, Timestamp)]
-    val changes = MemoryStream[(Int, String, Timestamp, String)]
+    val facts = MemoryStream[(Int, Int, Timestamp)](Encoders.product[(Int, Int, Timestamp)], spark)
+    val changes = MemoryStream[(Int, String, Timestamp, String)](
+      Encoders.product[(Int, String, Timestamp, String)],
+      spark
+    )
     private val checkpoint = newFolder()
     private var seen = Seq.empty[Row]
 
@@ -61,7 +60,11 @@ class TemporalJoinSuite extends AnyFunSuite with SparkTest {
       try {
         story.facts.addData((5, 1, at(5)), (7, 1, at(7)), (-1, 9, at(10)))
         assert(step() == Nil)
-        story.changes.addData((1, "two", at(2), "insert"), (1, null, at(6), "delete"), (9, "other", at(8), "insert"))
+        story.changes.addData(
+          (1, "two", at(2), "insert"),
+          (1, null, at(6), "delete"),
+          (9, "other", at(8), "insert")
+        )
         assert(step() == Seq("5 two", "7 null"))
       } finally story.stop()
     }

@@ -75,7 +75,8 @@ final private[streamjoin] case class TemporalJoinExec(
   override protected def readsOtherStores: Boolean = false
 
   /** Rows before this time have come out in the batches before. */
-  private def emitted: Long = binding.fold(Watermark.Undefined)(batch => plan.settled.value(batch.emittedValues))
+  private def emitted: Long =
+    binding.fold(Watermark.Undefined)(batch => plan.settled.value(batch.emittedValues))
 
   /** Rows before this time come out in this batch. */
   private def due: Long = binding.fold(Watermark.Undefined)(batch => plan.settled.value(batch.evictionValues))
@@ -92,7 +93,13 @@ final private[streamjoin] case class TemporalJoinExec(
     val inputs = Seq((left, leftKeys), (right, rightKeys)).zip(times).zip(late).map {
       case (((input, keys), time), lateBelow) =>
         // An input that was idle is judged by the watermark that it left; what is out is out.
-        InputSpec(input.output, keys, time, math.max(lateBelow, emitted), BucketWidth.of(BucketWidth.delay(input)))
+        InputSpec(
+          input.output,
+          keys,
+          time,
+          math.max(lateBelow, emitted),
+          BucketWidth.of(BucketWidth.delay(input))
+        )
     }
     val spec = TemporalSpec(
       inputs,

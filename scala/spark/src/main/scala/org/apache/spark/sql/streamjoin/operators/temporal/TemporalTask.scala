@@ -76,7 +76,7 @@ final private[temporal] class TemporalTask(
     metrics: TaskMetrics,
     lateRows: Option[LateRowsWriter]
 ) extends StateTask {
-  private val Seq(left, right) = spec.inputs
+  private val (left, right) = (spec.inputs.head, spec.inputs(1))
   private val leftKey = UnsafeProjection.create(left.keys, left.output)
   private val rightKey = UnsafeProjection.create(right.keys, right.output)
   private val isDelete = spec.isDelete.map(Predicate.create(_, right.output))
