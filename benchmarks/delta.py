@@ -313,7 +313,7 @@ class Appended(Query3):
 
     def chain(self) -> StreamingQuery:
         """Start Spark's own joins of the same rows, without the extension."""
-        self.spark.conf.set("spark.streamjoin.enabled", "off")
+        self.spark.conf.set("spark.streamjoin.enabled", "false")
         tables = [self.spark_feeds[table].stream().drop("op") for table in KEYS]
         joined = tables[0].where("c_mktsegment = 'BUILDING'")
         joined = joined.join(tables[1].where("o_orderdate < DATE '1995-03-15'"), F.expr("c_custkey = o_custkey"))
