@@ -40,7 +40,7 @@ KEYS = {
 def main() -> None:
     """Measure what the command line asks for, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scales", nargs="+", type=float, default=[0.05, 0.1, 0.2], help="of TPC-H")
+    parser.add_argument("--scales", nargs="+", type=float, default=[0.1, 0.05, 0.2], help="of TPC-H")
     parser.add_argument("--rounds", type=int, default=10, help="batches that are measured, behind three that warm up")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the arrangement beside the Parquet sink")
     parser.add_argument("--work", type=Path, default=Path("build/bench-delta"))
@@ -51,12 +51,15 @@ def main() -> None:
     lines = ["# Delta joins and arrangements", ""]
     lines += [f"- {name}: {value}" for name, value in {**machine(), **project()}.items()]
     lines += ["- both sides in one session, in turns; medians, and in brackets the least and the most", ""]
+    rows: dict[tuple[float, float], str] = {}
     heads = "| scale | lines | changes a batch | delta join, ms | recomputed, ms | x | loaded, ms |"
     for title, share in (("1 % of orders and lines changed", None), ("as many changes at each scale", 0.001)):
         lines += [f"## A batch of TPC-H query 3, {title}", "", heads, "|---|---|---|---|---|---|---|"]
         for scale in options.scales:
             of = share / scale if share else 0.01
-            lines.append(Query3(spark, work / f"q3-{scale}-{of}", scale, of).measure(options.rounds))
+            if (scale, of) not in rows:
+                rows[scale, of] = Query3(spark, work / f"q3-{scale}-{of}", scale, of).measure(options.rounds)
+            lines.append(rows[scale, of])
             print(lines[-1], flush=True)
         lines += ["", *Query3.notes, ""]
         Query3.notes.clear()
@@ -248,20 +251,18 @@ class Appended(Query3):
 
     def __init__(self, spark: SparkSession, work: Path, scale: float) -> None:
         super().__init__(spark, work, scale, 0.01)
+        self.names = {name: f"{name}-appended" for name in KEYS}
         self.spark_feeds = {name: Feed(spark, work / f"spark-{name}") for name in KEYS}
 
     def batch(self, table: str, version: int) -> DataFrame:
         """Return the rows that a version adds: first all of them, then 1 % more, with keys of their own."""
-        rows = self.rows(table, version)
-        if version == 0 or table == "customer":
+        rows = self.rows(table, 0)
+        if version == 0:
             return rows
-        return rows.withColumns(
-            {
-                name: F.col(name) + version * 10 * self.orders
-                for name in ("o_orderkey", "l_orderkey")
-                if name in rows.columns
-            }
-        )
+        # New orders with all of their lines.
+        key = "o_orderkey" if table == "orders" else "l_orderkey"
+        new = rows.where(F.abs(F.xxhash64(F.lit(version), key)) % self.one_in == 0)
+        return new.withColumn(key, F.col(key) + version * 10 * self.orders)
 
     def put(self, version: int) -> None:
         """Write the next files of both sides."""
@@ -312,7 +313,7 @@ class Appended(Query3):
 
     def chain(self) -> StreamingQuery:
         """Start Spark's own joins of the same rows, without the extension."""
-        self.spark.conf.set("spark.streamjoin.enabled", "off")
+        self.spark.conf.set("spark.streamjoin.enabled", "false")
         tables = [self.spark_feeds[table].stream().drop("op") for table in KEYS]
         joined = tables[0].where("c_mktsegment = 'BUILDING'")
         joined = joined.join(tables[1].where("o_orderdate < DATE '1995-03-15'"), F.expr("c_custkey = o_custkey"))
@@ -411,8 +412,9 @@ def cold_start(spark: SparkSession, work: Path) -> str:
     per_million, loaded = [], 0
     for number in range(5):
         jvm.org.apache.spark.sql.streamjoin.arrangement.IndexRegistry.apply(jvm.scala.Option.empty()).clear()
+        # The first rows of an input meet those of the inputs before it.
         joined = sj.delta_join(
-            {"few": "few", "big": "commit"}, on="few.key = big.key", select=["big.value"], spark=spark
+            {"big": "commit", "few": "few"}, on="few.key = big.key", select=["big.value"], spark=spark
         )
         writer = joined.writeStream.format("noop").option("checkpointLocation", str(work / f"checkpoint-cold-{number}"))
         query = writer.start()

@@ -185,8 +185,8 @@ def test_cluster(tmp_path: Path) -> None:
     ]
     print(f"changed {changed}, loaded {loaded}")
     assert 0 < sum(loaded[:killed]) <= sum(changed[:killed])
-    # What the lost executor had is loaded again, and then not any more.
-    assert loaded[-1] <= changed[-1]
+    # What the lost executor had is loaded by another one, and again by the one that comes in its place.
+    assert sum(loaded[killed:]) <= sum(changed[killed:]) + 2 * sum(changed)
 
 
 def _changes_by_second_key(arrangement: Path, version: int) -> int:

@@ -282,9 +282,9 @@ def test_the_plan_of_a_batch(shop: Shop, capsys: pytest.CaptureFixture[str]) -> 
     query.explain()
     steps = [line.lstrip("+-: *") for line in capsys.readouterr().out.splitlines()]
     assert [step for step in steps if step.startswith(("LookUp", "Changes"))] == [
-        "LookUp l by (id), keeps nothing",
-        "LookUp c by (customer), keeps nothing",
-        "Changes of o",
+        "LookUp l by (id) where ((l.cents + o.day) > 10), keeps nothing",
+        "LookUp c by (customer) where (c.segment = 'BUILDING'), keeps nothing",
+        "Changes of o where (o.day < 20)",
     ]
 
 
