@@ -14,11 +14,13 @@ class TemporalJoinSuite extends AnyFunSuite with SparkTest {
   private def at(second: Int) = new Timestamp(second * 1000L)
 
   final private class Story(isLeftOuter: Boolean) {
-    val facts = MemoryStream[(Int, Int, Timestamp)](Encoders.product[(Int, Int, Timestamp)], spark)
-    val changes = MemoryStream[(Int, String, Timestamp, String)](
-      Encoders.product[(Int, String, Timestamp, String)],
-      spark
-    )
+    val facts: MemoryStream[(Int, Int, Timestamp)] =
+      MemoryStream[(Int, Int, Timestamp)](Encoders.product[(Int, Int, Timestamp)], spark)
+    val changes: MemoryStream[(Int, String, Timestamp, String)] =
+      MemoryStream[(Int, String, Timestamp, String)](
+        Encoders.product[(Int, String, Timestamp, String)],
+        spark
+      )
     private val checkpoint = newFolder()
     private var seen = Seq.empty[Row]
 
