@@ -78,7 +78,7 @@ final private[streamjoin] class ChangeReader(
 
   private def changesOf(partition: Int, version: Long): Iterator[Change] =
     for {
-      file <- registry.manifest(arrangement, version, hadoopConf).changes.iterator
+      file <- registry.manifest(arrangement, version, folder).changes.iterator
       block <- file.blocks.iterator
       if block.index == 0 && block.partition == partition
       bytes = IndexRegistry.orRetained(arrangement, version - 1, folder) {

@@ -46,10 +46,8 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
    * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
    *   where it is older than the arrangement keeps, or is missing
    */
-  def manifest(arrangement: ArrangementRef, version: Long, hadoopConf: Configuration): Manifest = {
-    val folder = new ArrangementFolder(new Path(arrangement.root), hadoopConf)
+  def manifest(arrangement: ArrangementRef, version: Long, folder: ArrangementFolder): Manifest =
     orRetained(arrangement, version - 1, folder)(manifests.get(arrangement, version, folder))
-  }
 
   /**
    * The index with all versions from one to another.

@@ -63,7 +63,7 @@ final private[streamjoin] case class ChangesExec(
         numOutputRows += 1
         reader.withVersion(change)
       }
-      handedOn.of(changes)
+      handedOn.inTask(changes)
     }
   }
 

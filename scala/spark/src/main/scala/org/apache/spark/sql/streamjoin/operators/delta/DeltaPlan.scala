@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.operators.delta
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -168,9 +170,10 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
 
   private def changedRows(i: Int): Long = {
     val registry = IndexRegistry(SQLConf.get.getConf(StreamJoinConf.ExecutorIndexMemory))
-    val hadoopConf = HadoopConf.of(session).value.value
+    val arrangement = inputs(i).arrangement
+    val folder = new ArrangementFolder(new Path(arrangement.root), HadoopConf.of(session).value.value)
     (batches(i).start.version + 1 to batches(i).end.version)
-      .map(registry.manifest(inputs(i).arrangement, _, hadoopConf).changedRows)
+      .map(registry.manifest(arrangement, _, folder).changedRows)
       .sum
   }
 

@@ -15,11 +15,11 @@ import org.apache.spark.sql.catalyst.expressions._
  */
 final private[delta] case class FilterProject(condition: Option[Expression], values: Seq[Expression]) {
 
-  /** In one piece, as an exchange needs them. A row is valid until the next one is asked for. */
-  def of(rows: Iterator[InternalRow]): Iterator[InternalRow] = forEach(rows)
-
-  /** Made once for a task that has rows in many parts. */
-  def forEach: Iterator[InternalRow] => Iterator[InternalRow] = {
+  /**
+   * Made once for a task, for rows in one part or in many. What comes out is in one piece, as an
+   * exchange needs it; a row is valid until the next one is asked for.
+   */
+  def inTask: Iterator[InternalRow] => Iterator[InternalRow] = {
     val project = UnsafeProjection.create(values)
     val predicate = condition.map(Predicate.create(_))
     rows => predicate.fold(rows)(wanted => rows.filter(wanted.eval)).map(project)

@@ -126,7 +126,7 @@ final private[streamjoin] case class LookUpExec(
 
   override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
     val handedOn = FilterProject(condition, values, child.output ++ access.found)
-    (task, rows) => handedOn.of(rows.flatMap(task.look))
+    (task, rows) => handedOn.inTask(rows.flatMap(task.look))
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): LookUpExec = copy(child = newChild)
@@ -155,10 +155,10 @@ final private[streamjoin] case class CountMatchesExec(
     val counted = FilterProject(condition, Seq(access.found.head), child.output ++ access.found)
     val handedOn = FilterProject(None, output, output)
     (task, rows) => {
-      val copiesOf = counted.forEach
+      val copiesOf = counted.inTask
       val number = new GenericInternalRow(1)
       val joined = new JoinedRow
-      handedOn.of(rows.map { row =>
+      handedOn.inTask(rows.map { row =>
         number.setLong(0, copiesOf(task.look(row)).map(_.getLong(0)).sum)
         joined(row, number)
       })
