@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.order
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind}
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind, RowtimeSort}
 
 /** Rows in the order of a time: recognised by [[RecognizeOrder]], planned here. */
 private[streamjoin] object OrderKind extends OperatorKind {

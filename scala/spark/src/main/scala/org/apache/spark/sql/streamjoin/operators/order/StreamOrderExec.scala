@@ -14,6 +14,7 @@ import org.apache.spark.sql.streamjoin.operators.{
   JoinStateExec,
   LateRows,
   StatefulNodeExec,
+  TimeRanges,
   WholeRow
 }
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions

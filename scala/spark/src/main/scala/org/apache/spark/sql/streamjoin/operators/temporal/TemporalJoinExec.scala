@@ -8,8 +8,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.order.TimeRanges
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, BucketWidth, JoinStateExec, LateRows}
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, BucketWidth, JoinStateExec, LateRows, TimeRanges}
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 

@@ -3,8 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.temporal
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
-import org.apache.spark.sql.streamjoin.operators.order.RowtimeSort
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind}
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind, RowtimeSort}
 
 /** The temporal join: recognised by [[RecognizeTemporalJoin]], planned here. */
 private[streamjoin] object TemporalKind extends OperatorKind {

@@ -1,10 +1,9 @@
-package org.apache.spark.sql.streamjoin.operators.order
+package org.apache.spark.sql.streamjoin.operators
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThrough
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
-import org.apache.spark.sql.streamjoin.operators.WholeRow
 
 /** The rows that leave in a batch, a part of the time in each task, one after the other. */
 private[operators] object RowtimeSort {

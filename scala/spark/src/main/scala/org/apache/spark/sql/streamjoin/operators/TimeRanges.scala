@@ -1,4 +1,4 @@
-package org.apache.spark.sql.streamjoin.operators.order
+package org.apache.spark.sql.streamjoin.operators
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -37,7 +37,7 @@ final private[operators] case class TimeRanges(from: Long, to: Long, tasks: Int)
  * It is evaluated, not compiled: the ranges are others in every batch, and Spark would compile the
  * code anew for each.
  */
-final private[order] case class PartOfTime(child: Expression, ranges: TimeRanges)
+final private[operators] case class PartOfTime(child: Expression, ranges: TimeRanges)
     extends UnaryExpression
     with CodegenFallback {
   override def dataType: DataType = IntegerType
