@@ -10,16 +10,21 @@ package streamjoin.core
  *   a row of the same time counts
  * @param tolerance
  *   how far apart the times may be, in the unit of the event times
+ * @param history
+ *   how far behind its watermark a row of the left input may come and still meet what it would have
+ *   met in time. Rows of the right input are kept for so much longer.
  */
 final case class AsOf(
     direction: AsOf.Direction = AsOf.Backward,
     allowsExact: Boolean = true,
-    tolerance: Option[Long] = None
+    tolerance: Option[Long] = None,
+    history: Long = 0
 ) {
   import AsOf._
 
   require(tolerance.forall(_ >= 0), s"a tolerance is not negative, seen $tolerance")
   require(isBounded, s"$direction needs a tolerance")
+  require(history >= 0 && (history == 0 || keepsNewest), s"a history of $history with $direction")
 
   /** Without a tolerance a row could wait for a later one for ever. */
   private def isBounded: Boolean = direction == Backward || tolerance.isDefined
@@ -27,7 +32,8 @@ final case class AsOf(
   /** In a word or three, as checkpoints have it. */
   def words: String = {
     val exact = if (allowsExact) "" else ", not at the same time"
-    direction.toString.toLowerCase + exact + tolerance.fold("")(by => s", within $by")
+    val back = if (history == 0) "" else s", history $history"
+    direction.toString.toLowerCase + exact + tolerance.fold("")(by => s", within $by") + back
   }
 
   def allows(left: Long, right: Long): Boolean = {
@@ -41,6 +47,9 @@ final case class AsOf(
 
   /** Rows of the right input up to this time are still looked at. */
   def ahead: Long = if (direction == Backward) 0 else tolerance.get
+
+  /** So far back from its own time a row of the left input looks, at most. */
+  def behind: Long = if (direction == Forward) 0 else tolerance.getOrElse(Long.MaxValue)
 
   /**
    * Rows of the left input before this time have met all that they can meet, and no earlier one
@@ -59,8 +68,16 @@ final case class AsOf(
   def needed(settled: Long): Long = direction match {
     case _ if settled == Watermark.Undefined => Watermark.Undefined
     case Forward => settled
-    case _ => tolerance.fold(settled)(settled - _)
+    case _ => Watermark.postponed(settled, tolerance.getOrElse(history))
   }
+
+  /**
+   * No row with an earlier time comes out any more.
+   *
+   * @param settled
+   *   as above
+   */
+  def output(settled: Long): Long = Watermark.postponed(settled, history)
 
   /** A row of the right input is met until the next of its key comes. */
   def keepsNewest: Boolean = direction == Backward && tolerance.isEmpty
@@ -73,4 +90,6 @@ object AsOf {
 
   /** Of two that are as close, the one before. */
   case object Nearest extends Direction
+
+  val directions: Seq[Direction] = Seq(Backward, Forward, Nearest)
 }

@@ -30,7 +30,8 @@ final case class Versions[A](key: (Side, A) => Option[Any], isDelete: A => Boole
 /**
  * The temporal join of two streams, a row at a time: each row of the left input meets the row of its
  * key that was valid at its time, or with other rules the closest ([[AsOf]]). It waits until that is
- * known for sure. Rows come out in the order of their times.
+ * known for sure. Rows come out in the order of their times, but for those that come behind their
+ * watermark by no more than the rule's history: these come out at once.
  *
  * @param isLeftOuter
  *   a row that meets nothing comes out alone
@@ -57,18 +58,25 @@ final class TemporalJoin[A](
 
   def watermark(key: Int): Long = received.getOrElse(key, Watermark.Undefined)
 
+  /** Rows of the left input before this time have met all that they can meet. */
+  private def settled: Long = rule.settled(watermark(0), watermark(1))
+
   /** No row with an earlier time comes out any more. */
-  def outputWatermark: Long = rule.settled(watermark(0), watermark(1))
+  def outputWatermark: Long = rule.output(settled)
 
   private def time(side: Side, row: A): Option[Long] = inputs(side).time(row, side.index)
 
+  private def lateBelow(side: Side): Long =
+    Watermark.postponed(watermark(side.index), if (side == Side.Left) rule.history else 0)
+
   def onRow(side: Side, row: A): Seq[Output[A]] =
-    if (time(side, row).exists(_ < watermark(side.index))) Seq(Late(side, row))
+    if (time(side, row).exists(_ < lateBelow(side))) Seq(Late(side, row))
     else {
       val canMatch =
         time(side, row).isDefined && of.key(side, row).isDefined && inputs(side).matchable(row)
       (side, canMatch) match {
         case (Side.Left, _) if time(side, row).isEmpty => Option.when(isLeftOuter)(Alone(side, row)).toSeq
+        case (Side.Left, _) if time(side, row).exists(_ < settled) => resultOf(row).toSeq
         case (Side.Left, true) => waiting :+= row; Nil
         // It keeps its place in the order.
         case (Side.Left, false) if isLeftOuter => waiting :+= row; Nil
@@ -80,7 +88,7 @@ final class TemporalJoin[A](
   def onWatermark(key: Int, value: Long): Seq[Output[A]] = {
     val before = outputWatermark
     received += key -> math.max(value, watermark(key))
-    val (due, rest) = waiting.partition(time(Side.Left, _).get < outputWatermark)
+    val (due, rest) = waiting.partition(time(Side.Left, _).get < settled)
     waiting = rest
     val out = due.sortBy(time(Side.Left, _)).flatMap(resultOf)
     forget()
@@ -123,7 +131,7 @@ final class TemporalJoin[A](
 
   /** Drops the rows that none can meet any more. */
   private def forget(): Unit = {
-    val limit = rule.needed(outputWatermark)
+    val limit = rule.needed(settled)
     val (past, reachable) = versions.partition(validFrom(_) < limit)
     val newest =
       if (!rule.keepsNewest) Nil

@@ -45,7 +45,59 @@ object CoreTrace {
       groups: Trace => Seq[Seq[Step]] = _.single,
       restarting: Boolean = false
   ): Option[String] =
-    trace.windows.fold(plainFailure(trace, groups, restarting))(windowFailure(trace, _, groups, restarting))
+    (trace.windows, trace.closest) match {
+      case (Some(windows), _) => windowFailure(trace, windows, groups, restarting)
+      case (_, Some(_)) => temporalFailure(trace, groups, restarting)
+      case _ => plainFailure(trace, groups, restarting)
+    }
+
+  /** The temporal or as-of join of a trace. */
+  def temporal(
+      trace: Trace,
+      restored: TemporalJoinState[TraceRow] = TemporalJoinState()
+  ): TemporalJoin[TraceRow] = {
+    val closest = trace.closest.get
+    def key(side: Side, row: TraceRow): Option[Any] = {
+      val columns = trace.equalities.map(pair => if (side == Side.Left) pair._1 else pair._2)
+      val values = columns.map(row.values)
+      Option.when(values.forall(_.isDefined))(values)
+    }
+    new TemporalJoin[TraceRow](
+      trace.joinType == JoinType.LeftOuter,
+      closest.rule,
+      Side.both.map(side => side -> Input[TraceRow]((row, k) => row.values(trace.keys(k).name))).toMap,
+      // As columns come: the label is the first.
+      Versions(key, closest.isDelete, Ordering.by((row: TraceRow) => (!closest.isDelete(row), row.label))),
+      (left, right) =>
+        trace.on.forall(_.holds(c => (if (c.side == Side.Left) left else right).values(c.name))),
+      restored
+    )
+  }
+
+  private def temporalFailure(
+      trace: Trace,
+      groups: Trace => Seq[Seq[Step]],
+      restarting: Boolean
+  ): Option[String] = {
+    var processor = temporal(trace)
+    trace.failure(groups(trace), () => (), errorClass) { group =>
+      if (restarting || group.head.action == Restart) processor = temporal(trace, processor.snapshot)
+      val seen = group.map(_.action).flatMap {
+        case WatermarkComes(column, value) => processor.onWatermark(trace.keys.indexOf(column), value)
+        case RowComes(row) => processor.onRow(row.side, row)
+        case Restart => Nil
+      }
+      val outputs = seen.filterNot(_.isInstanceOf[Output.Moved])
+      trace
+        .difference(group.head.line, group.flatMap(_.expected), outputs.map(shown(trace)))
+        .orElse(group.last.state.flatMap(stateDifference(trace, _, kept(processor))))
+    }
+  }
+
+  def kept(processor: TemporalJoin[TraceRow]): Map[Side, Vector[TraceRow]] = {
+    val state = processor.snapshot
+    Map(Side.Left -> state.waiting, Side.Right -> state.versions)
+  }
 
   private def windowFailure(
       trace: Trace,
@@ -93,17 +145,17 @@ object CoreTrace {
       }
       trace
         .difference(group.head.line, group.flatMap(_.expected), seen.map(shown(trace)))
-        .orElse(group.last.state.flatMap(stateDifference(trace, _, processor)))
+        .orElse(group.last.state.flatMap(stateDifference(trace, _, processor.buffered(_))))
     }
   }
 
   private def stateDifference(
       trace: Trace,
       state: Buffers,
-      processor: IntervalJoin[TraceRow]
+      buffered: Side => Seq[TraceRow]
   ): Option[String] = {
     def shown(labels: Side => Seq[String]) = Side.both.map(labels(_).sorted.mkString(" ")).mkString(" | ")
-    val (expected, seen) = (shown(state.labels), shown(processor.buffered(_).map(_.label)))
+    val (expected, seen) = (shown(state.labels), shown(buffered(_).map(_.label)))
     Option.when(expected != seen)(trace.at(state.line, s"expected state $expected; seen $seen"))
   }
 

@@ -74,6 +74,16 @@ final case class Buffers(line: Int, labels: Map[Side, Seq[String]])
 final case class Step(line: Int, action: Action, expected: Seq[Expected], state: Option[Buffers])
 
 /**
+ * How a temporal or an as-of join matches.
+ *
+ * @param delete
+ *   of a temporal join, the column of the right input that is 1 in a row that takes its key away
+ */
+final case class TraceMatch(rule: AsOf, delete: Option[String]) {
+  def isDelete(row: TraceRow): Boolean = delete.exists(row.values(_).contains(1L))
+}
+
+/**
  * One behaviour as a story: a join, what comes in, and after each step the complete output of that
  * step. The format is described in `tests/cases/README.md`; every layer runs the same files.
  *
@@ -81,6 +91,8 @@ final case class Step(line: Int, action: Action, expected: Seq[Expected], state:
  *   the event-time columns of each side; their watermark keys are counted through, left side first
  * @param windows
  *   of a window join, whose output comes in the order of rowtime
+ * @param closest
+ *   of a temporal or an as-of join, whose output comes in the order of the left time
  * @param fails
  *   the error class with which the last step ends, or the start when there is no step
  */
@@ -92,6 +104,7 @@ final case class Trace(
     on: Seq[Conjunct],
     constraints: Seq[Conjunct],
     windows: Option[JoinWindows],
+    closest: Option[TraceMatch],
     layers: Set[String],
     cap: Option[Long],
     fails: Option[String],
@@ -111,6 +124,13 @@ final case class Trace(
   def columns(side: Side): Seq[String] =
     (times(side) ++ on.flatMap(_.columns).filter(_.side == side).map(_.name) ++
       rows.filter(_.side == side).flatMap(_.values.keys.toSeq.sorted)).distinct
+
+  /** The equalities between the inputs, as the columns of the left and of the right one. */
+  def equalities: Seq[(String, String)] = on.collect {
+    case conjunct if conjunct.operator == "=" && conjunct.columns.map(_.side).distinct.size == 2 =>
+      val (left, right) = conjunct.columns.partition(_.side == Side.Left)
+      left.head.name -> right.head.name
+  }
 
   def runsOn(layer: String): Boolean = layers.isEmpty || layers(layer)
 
@@ -136,15 +156,15 @@ final case class Trace(
       }
   }
 
-  /** Of a line of output of a window join. */
+  /** Of a line of output of a join whose rows come in an order. */
   def rowtime(text: String): Option[Long] = for {
-    known <- windows
     Seq("expect", output) <- Some(text.split(' ').toSeq)
     found = output.split('+').toSeq.flatMap(label => rows.find(_.label == label))
     timed = found.flatMap(row => row.values(times(row.side).head).map(row.side -> _))
-    time <- timed match {
-      case Seq((Side.Left, left), (Side.Right, right)) => Some(known.rowtime(left, right))
-      case Seq((side, alone)) => Some(alone + known.behind(side))
+    time <- (windows, timed) match {
+      case (Some(known), Seq((Side.Left, left), (Side.Right, right))) => Some(known.rowtime(left, right))
+      case (Some(known), Seq((side, alone))) => Some(alone + known.behind(side))
+      case (None, (Side.Left, left) +: _) if closest.exists(_.rule.history == 0) => Some(left)
       case _ => None
     }
   } yield time

@@ -17,9 +17,11 @@ object TraceParser {
   private val Number: Regex = """(-?\d+)""".r
   private val Value: Regex = """(\w+)=(-?\d+|null)""".r
   private val Output: Regex = """(\w+|-)(?:\+(\w+|-))?""".r
-  private val single = Set("join", "left", "right", "layers", "cap", "fail")
+  private val single = Set("join", "left", "right", "layers", "cap", "fail", "match", "delete", "history")
   private val several = Set("on", "constraint", "window")
   private val Window: Regex = """(left|right) (following|preceding) (\d+)""".r
+  private val Compared: Regex = """left\.\w+ (>=|>|<=|<) right\.\w+(?: within (\d+))?""".r
+  private val Nearest: Regex = """nearest within (\d+)( not exact)?""".r
   private val layerNames = Set("core", "spark", "python")
 }
 
@@ -69,6 +71,7 @@ final private class TraceParser(name: String, lines: Vector[String]) {
       on.map(_._2),
       values("constraint").map { case (line, text) => conjunct(line, text) },
       windows,
+      closest,
       layers,
       value("cap").map { case (line, text) => text.toLongOption.getOrElse(line.fail("the cap is a number")) },
       value("fail").map(_._2),
@@ -87,7 +90,20 @@ final private class TraceParser(name: String, lines: Vector[String]) {
     Option.when(found.nonEmpty)(JoinWindows(found.toMap))
   }
 
-  /** What a window join emits is in the order of rowtime from the first step to the last. */
+  private def closest: Option[TraceMatch] = value("match").map { case (line, text) =>
+    val history = value("history").fold(0L) { case (at, number) => this.number(at, number) }
+    val rule = text match {
+      case Compared(operator, within) =>
+        val direction = if (operator.startsWith(">")) AsOf.Backward else AsOf.Forward
+        AsOf(direction, operator.endsWith("="), Option(within).map(_.toLong), history)
+      case Nearest(within, notExact) => AsOf(AsOf.Nearest, notExact == null, Some(within.toLong))
+      case _ =>
+        line.fail("a match is `left.t >= right.t` (or > <= <), `within n` behind it, or `nearest within n`")
+    }
+    TraceMatch(rule, value("delete").map(_._2))
+  }
+
+  /** What comes in an order is in the order of rowtime from the first step to the last. */
   private def checkOrder(trace: Trace): Unit = {
     val outputs = trace.steps.flatMap(_.expected).flatMap(e => trace.rowtime(e.text).map(e -> _))
     outputs.zip(outputs.drop(1)).foreach { case ((_, before), (expected, rowtime)) =>
@@ -166,7 +182,8 @@ final private class TraceParser(name: String, lines: Vector[String]) {
       case Value(column, digits) => column -> Option(digits.toLong)
       case other => line.fail(s"a cell is column=number or column=null; seen `$other`")
     }
-    val needed = times(side) ++ on.flatMap(_._2.columns).filter(_.side == side).map(_.name)
+    val needed = times(side) ++ on.flatMap(_._2.columns).filter(_.side == side).map(_.name) ++
+      (if (side == Side.Right) value("delete").map(_._2) else None)
     needed.distinct.diff(values.map(_._1)).foreach(column => line.fail(s"the row has no value for $column"))
     TraceRow(side, label, values.toMap)
   }

@@ -8,7 +8,8 @@ import org.apache.spark.sql.functions.{col, lower, when}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.operators.arrange.{Arrange, Operation}
+import org.apache.spark.sql.streamjoin.operators.Operation
+import org.apache.spark.sql.streamjoin.operators.arrange.Arrange
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 

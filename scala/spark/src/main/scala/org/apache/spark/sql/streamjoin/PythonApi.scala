@@ -9,7 +9,7 @@ import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => 
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.analysis.WindowJoin
 import org.apache.spark.sql.streamjoin.rules.{BoundsOfQuery, LateRowsOfQuery, RecognizeJoins}
-import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
+import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
@@ -88,6 +88,32 @@ object PythonApi {
 
   /** [[StreamInputs.idleAfter]] */
   def idleAfter(df: Dataset[Row], timeout: String): DataFrame = StreamInputs.idleAfter(df, timeout)
+
+  /** [[TemporalJoins.temporal]], with null for what is left out */
+  def temporalJoin(
+      joined: Dataset[Row],
+      key: JList[String],
+      time: String,
+      op: String,
+      asOf: String,
+      history: String
+  ): DataFrame =
+    TemporalJoins.temporal(joined, key.asScala.toSeq, time, Option(op), asOf, Option(history))
+
+  /** [[TemporalJoins.asof]], with null for what is left out */
+  def asofJoin(joined: Dataset[Row], condition: Column, tolerance: String): DataFrame =
+    TemporalJoins.asof(joined, condition, Option(tolerance))
+
+  /** [[TemporalJoins.asof]], with null for what is left out */
+  def asofJoin(
+      joined: Dataset[Row],
+      leftTime: String,
+      rightTime: String,
+      direction: String,
+      allowsExact: Boolean,
+      tolerance: String
+  ): DataFrame =
+    TemporalJoins.asof(joined, leftTime, rightTime, direction, allowsExact, Option(tolerance))
 
   /** [[Arrangements.arrange]], with null for what is left out */
   def arrange(

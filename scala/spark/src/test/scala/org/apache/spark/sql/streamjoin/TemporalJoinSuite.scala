@@ -27,9 +27,8 @@ class TemporalJoinSuite extends AnyFunSuite with SparkTest {
     private def joined: DataFrame = {
       val left = facts.toDF().toDF("id", "k", "t").withWatermark("t", "0 seconds")
       val right = changes.toDF().toDF("key", "v", "since", "op").withWatermark("since", "0 seconds")
-      TemporalJoins
-        .temporal(left, VersionsOf(right, Seq("key"), "since", Some("op")), expr("k = key"), isLeftOuter, "t")
-        .select("id", "v")
+      val joined = left.join(right, expr("k = key"), if (isLeftOuter) "left" else "inner")
+      TemporalJoins.temporal(joined, Seq("key"), "since", Some("op"), "t").select("id", "v")
     }
 
     private def start(): StreamingQuery = joined.writeStream

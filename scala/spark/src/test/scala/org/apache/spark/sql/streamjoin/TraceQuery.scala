@@ -13,10 +13,11 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
 import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoinExec
+import org.apache.spark.sql.streamjoin.operators.temporal.TemporalJoinExec
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 
-import streamjoin.core.{Conjunct, JoinWindows, Side, Term, Trace, TraceRow}
+import streamjoin.core.{Conjunct, JoinWindows, Side, Term, Trace, TraceMatch, TraceRow}
 
 /**
  * What one batch did: the lines that a trace would expect of it, rows dropped as late, rows in
@@ -119,7 +120,7 @@ final class TraceQuery(
       .toSeq
       .sortBy(_.batchId)
       .map { progress =>
-        val state = progress.stateOperators.find(_.operatorName == IntervalJoinExec.OperatorName)
+        val state = progress.stateOperators.find(operator => operators.contains(operator.operatorName))
         val late = state.fold(0L)(_.numRowsDroppedByWatermark)
         BatchSeen(progress.batchId, progress.numInputRows > 0, outputs(progress.batchId), late, counts(state))
       }
@@ -159,9 +160,29 @@ final class TraceQuery(
 
   def joined: DataFrame = {
     val condition = (trace.on.map(sql) ++ Option.when(needsKey)("l.k = r.k")).mkString(" AND ")
-    val join =
-      input(Side.Left).as("l").join(input(Side.Right).as("r"), expr(condition), trace.joinType.name)
-    trace.windows.fold(join)(windows => PythonApi.windowJoin(join, inMicros(windows))).select(label)
+    val join = input(Side.Left)
+      .as("l")
+      .join(input(Side.Right).as("r"), if (condition.isEmpty) lit(true) else expr(condition), trace.joinType.name)
+    val made = (trace.windows, trace.closest) match {
+      case (Some(windows), _) => PythonApi.windowJoin(join, inMicros(windows))
+      case (_, Some(closest)) => matched(join, closest)
+      case _ => join
+    }
+    made.select(label)
+  }
+
+  private def matched(join: DataFrame, closest: TraceMatch): DataFrame = {
+    val (left, right) = (trace.times(Side.Left).head, trace.times(Side.Right).head)
+    def seconds(number: Long) = s"$number seconds"
+    val rule = closest.rule
+    if (closest.delete.isDefined || rule.history > 0) {
+      val keys = if (needsKey) Seq("k") else trace.equalities.map(_._2)
+      val history = Option.when(rule.history > 0)(seconds(rule.history))
+      TemporalJoins.temporal(join, keys, right, closest.delete.map(_ => "op"), left, history)
+    } else {
+      val (direction, tolerance) = (rule.direction.toString.toLowerCase, rule.tolerance.map(seconds))
+      TemporalJoins.asof(join, left, right, direction, rule.allowsExact, tolerance)
+    }
   }
 
   private def inMicros(windows: JoinWindows): JoinWindows =
@@ -169,7 +190,11 @@ final class TraceQuery(
 
   private def input(side: Side): DataFrame = {
     val stream = streams(side).toDF(): DataFrame
-    trace.times(side).foldLeft(stream)(_.withWatermark(_, s"$delay seconds")).where("not punct").drop("punct")
+    val marked =
+      trace.times(side).foldLeft(stream)(_.withWatermark(_, s"$delay seconds")).where("not punct").drop("punct")
+    trace.closest.flatMap(_.delete).filter(_ => side == Side.Right).fold(marked) { gone =>
+      marked.withColumn("op", when(col(gone) === 1, "delete").otherwise("insert"))
+    }
   }
 
   private def label: Column = {
@@ -193,8 +218,9 @@ final class TraceQuery(
 
 object TraceQuery {
 
-  def hasEquality(trace: Trace): Boolean =
-    trace.on.exists(c => c.operator == "=" && c.columns.map(_.side).distinct.size == 2)
+  def hasEquality(trace: Trace): Boolean = trace.equalities.nonEmpty
+
+  private val operators = Set(IntervalJoinExec.OperatorName, TemporalJoinExec.OperatorName)
 
   /** Seconds, more than any bound. */
   val Far = 1000000L

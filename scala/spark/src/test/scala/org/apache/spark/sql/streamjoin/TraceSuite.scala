@@ -31,7 +31,9 @@ class TraceSuite extends AnyFunSuite with SparkTest {
   private val noMemory = Map("spark.streamjoin.indexMemory" -> "1")
 
   // The types, and all that a restart could lose.
-  private val lasting = (trace: Trace) => trace.name.startsWith("type-") || trace.name.contains("restart")
+  private val temporal = Set("temporal-newest-stays", "asof-nearest")
+  private val lasting = (trace: Trace) =>
+    trace.name.startsWith("type-") || trace.name.contains("restart") || temporal(trace.name)
   // The cap is one task's, and rows without a key are in all of them.
   private val keyless = (trace: Trace) => !TraceQuery.hasEquality(trace) && trace.cap.isEmpty
   private val few = Set("type-full-outer", "type-left-semi", "matched-flag-survives-restart")

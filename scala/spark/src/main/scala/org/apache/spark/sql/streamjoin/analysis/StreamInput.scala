@@ -158,7 +158,7 @@ final private[streamjoin] class StreamInput(call: String) {
       )
   }
 
-  private def timestamp(stream: LogicalPlan, name: String): Attribute = {
+  private[analysis] def timestamp(stream: LogicalPlan, name: String): Attribute = {
     val found = column(stream, name)
     def converted(expression: String): String =
       s"""Convert it first: df.withColumn("${found.name}", $expression)."""
@@ -178,7 +178,7 @@ final private[streamjoin] class StreamInput(call: String) {
     }
   }
 
-  private def column(stream: LogicalPlan, name: String): Attribute = {
+  private[analysis] def column(stream: LogicalPlan, name: String): Attribute = {
     def columns = stream.output.map(_.name).mkString(", ")
     val found =
       try stream.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)
@@ -205,7 +205,7 @@ final private[streamjoin] class StreamInput(call: String) {
   private val Longest = 1000L * 366 * MICROS_PER_DAY
 
   /** In microseconds. */
-  private def length(argument: String, text: String): Long = {
+  private[analysis] def length(argument: String, text: String): Long = {
     val interval =
       try IntervalUtils.fromIntervalString(text)
       catch { case NonFatal(_) => throw duration(argument, text, "it is not a number followed by a unit") }
@@ -217,7 +217,7 @@ final private[streamjoin] class StreamInput(call: String) {
     micros.toLong
   }
 
-  private def duration(argument: String, text: String, reason: String) = StreamJoinErrors.analysis(
+  private[analysis] def duration(argument: String, text: String, reason: String) = StreamJoinErrors.analysis(
     "STREAMJOIN_DURATION",
     "call" -> call,
     "argument" -> argument,
@@ -225,7 +225,7 @@ final private[streamjoin] class StreamInput(call: String) {
     "reason" -> reason
   )
 
-  private def wrong(column: String, reason: String, advice: String) = StreamJoinErrors.analysis(
+  private[analysis] def wrong(column: String, reason: String, advice: String) = StreamJoinErrors.analysis(
     "STREAMJOIN_COLUMN",
     "call" -> call,
     "column" -> column,

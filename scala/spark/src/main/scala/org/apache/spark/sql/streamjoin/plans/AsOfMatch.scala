@@ -13,8 +13,13 @@ import streamjoin.core.AsOf
  *   an event-time column
  * @param leftKeys
  *   equal to `rightKeys`, one by one; at least one
- * @param isDelete
- *   of a row of the right input: its key has no row from then on
+ * @param operation
+ *   a column of the right input that says whether a row is a version or takes its key away, where not
+ *   all are versions
+ * @param ties
+ *   columns of the right input: of two rows with one key and one time, the one that is larger in the
+ *   first column in which they differ comes later. They are expressions of the node, so that which
+ *   columns a query selects makes no difference to which rows meet.
  * @param condition
  *   what the two rows have to satisfy besides, for the left one to have a match
  * @param isLeftOuter
@@ -28,7 +33,8 @@ final private[streamjoin] case class AsOfMatch(
     rightTime: Attribute,
     leftKeys: Seq[Expression],
     rightKeys: Seq[Expression],
-    isDelete: Option[Expression],
+    operation: Option[Attribute],
+    ties: Seq[Attribute],
     condition: Option[Expression],
     isLeftOuter: Boolean
 ) extends BinaryNode {

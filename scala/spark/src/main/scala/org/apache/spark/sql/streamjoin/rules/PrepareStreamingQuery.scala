@@ -18,7 +18,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineage, WatermarkPlacement}
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, RowtimeOrder, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{AsOfMatch, HiddenJoin, JoinBarrier, RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -48,7 +48,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
       }
     case write: WriteToStreamStatement if !StreamJoinConf.enabled =>
       write.inputQuery.foreach {
-        case order: RowtimeOrder => throw needsExtension(order)
+        case NeedsExtension(refusal) => throw refusal
         case _ =>
       }
       write
@@ -61,9 +61,16 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
 
 private[streamjoin] object PrepareStreamingQuery {
 
-  /** Spark has no operator for it that could run in place of ours. */
-  def needsExtension(order: RowtimeOrder): AnalysisException =
-    StreamJoinErrors.analysis("STREAMJOIN_ORDER_DISABLED", "column" -> order.time.name)
+  /** Spark has no operator for it that could run in place of ours; the error says so. */
+  object NeedsExtension {
+    def unapply(operator: LogicalPlan): Option[AnalysisException] = operator match {
+      case order: RowtimeOrder =>
+        Some(StreamJoinErrors.analysis("STREAMJOIN_ORDER_DISABLED", "column" -> order.time.name))
+      case join: AsOfMatch =>
+        Some(StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL_DISABLED", "column" -> join.leftTime.name))
+      case _ => None
+    }
+  }
 
   /** The batch of the analyzer runs until nothing changes any more. */
   private def isPrepared(query: LogicalPlan): Boolean = query.exists(_.isInstanceOf[HiddenJoin])

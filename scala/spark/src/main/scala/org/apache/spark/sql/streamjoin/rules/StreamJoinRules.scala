@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   CurrentBatchTimestamp,
   CurrentDate,
   CurrentTimestamp,
+  Expression,
   LocalTimestamp
 }
 import org.apache.spark.sql.catalyst.optimizer.ExtractPythonUDFFromJoinCondition
@@ -21,9 +22,16 @@ import org.apache.spark.sql.streamjoin.analysis.{
   WatermarkLineage,
   WatermarkPlacement
 }
-import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.operators.BatchBinding
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, Refused, RowtimeOrder, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{
+  AsOfMatch,
+  HiddenJoin,
+  JoinBarrier,
+  Refused,
+  RowtimeOrder,
+  StatefulNode
+}
 import org.apache.spark.sql.streamjoin.time.BatchTime
 import org.apache.spark.sql.streamjoin.watermark.IdleAfter
 
@@ -70,7 +78,10 @@ private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
   }
 }
 
-/** Filters past the barriers that need not keep them, and below an order of rows; columns too. */
+/**
+ * Filters past the barriers that need not keep them, and below an order of rows; columns too. Filters
+ * on facts go below a join with versions; one on versions would make a fact meet another one.
+ */
 private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {
     case IdleAfter(_, child) => child
@@ -78,12 +89,20 @@ private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
       JoinBarrier(Filter(condition, child))
     case Filter(condition, order: RowtimeOrder) if condition.deterministic =>
       order.copy(child = Filter(condition, order.child))
+    case Filter(condition, join: AsOfMatch)
+        if PredicateParts.conjuncts(condition).exists(isOf(join.left, _)) =>
+      val (ofLeft, above) = PredicateParts.conjuncts(condition).partition(isOf(join.left, _))
+      val pushed = join.copy(left = PredicateParts.all(ofLeft).fold(join.left)(Filter(_, join.left)))
+      PredicateParts.all(above).fold[LogicalPlan](pushed)(Filter(_, pushed))
     case project @ Project(_, order: RowtimeOrder) if unused(project, order).nonEmpty =>
       val dropped = unused(project, order)
       project.copy(child =
         order.copy(child = Project(order.child.output.filterNot(dropped.contains), order.child))
       )
   }
+
+  private def isOf(input: LogicalPlan, conjunct: Expression): Boolean =
+    conjunct.deterministic && conjunct.references.nonEmpty && conjunct.references.subsetOf(input.outputSet)
 
   private def unused(project: Project, order: RowtimeOrder): AttributeSet =
     order.child.outputSet -- project.references -- order.references

@@ -5,9 +5,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.operators.arrange.{Arrange, ArrangeExec}
 import org.apache.spark.sql.streamjoin.operators.delta.{DeltaJoin, DeltaPlan}
-import org.apache.spark.sql.streamjoin.operators.order.RecognizeOrder
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, StatefulNodeExec}
-import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, RowtimeOrder, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTime, NewestTimeExec}
 
 /**
@@ -27,9 +26,8 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
       planned :: Nil
     case refused: Refused =>
       RefusedExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
-    case order: RowtimeOrder =>
-      val refusal = PrepareStreamingQuery.needsExtension(order)
-      RefusedExec(RecognizeOrder.NodeName, order.output, Seq(planLater(order.child)), refusal) :: Nil
+    case operator @ PrepareStreamingQuery.NeedsExtension(refusal) =>
+      RefusedExec(operator.nodeName, operator.output, operator.children.map(planLater), refusal) :: Nil
     case barrier: Barrier => planLater(barrier.child) :: Nil
     case rows: DataRows => rows.planned(planLater(rows.child)) :: Nil
     case idle: IdleAfter => planLater(idle.child) :: Nil

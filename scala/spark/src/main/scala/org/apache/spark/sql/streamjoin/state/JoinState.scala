@@ -32,7 +32,7 @@ import streamjoin.core.Side
  *   what all indexes of the executor may hold together
  */
 final private[streamjoin] class JoinState(
-    val store: StateStore,
+    store: StateStore,
     layouts: Seq[RowLayout],
     bucketWidths: Seq[Long],
     budget: Long,
@@ -102,6 +102,36 @@ final private[streamjoin] class JoinState(
   def expired(side: Side, evictionLimits: Array[Long], unmatched: Boolean): Expired =
     new Expired(arrived(side), evictionLimits, unmatched, memory, segments)
 
+  /** Shows the rows of a side whose first expiring time is between two, both included. They stay. */
+  def between(side: Side, from: Long, to: Long)(show: UnsafeRow => Unit): Unit = {
+    val buffer = arrived(side)
+    val row = new UnsafeRow(buffer.layout.fields)
+    buffer.between(from, to).foreach { segment =>
+      buffer.load(segment, segments)
+      segment.foreachLive { (_, place) =>
+        val time = segment.expiryTime(place, 0)
+        if (time >= from && time <= to) {
+          segment.point(row, place)
+          show(row)
+        }
+      }
+      if (memory.exceeded) buffer.unload(segment, segments)
+    }
+  }
+
+  private var table: Option[VersionTable] = None
+
+  /** The rows that are known by their keys alone, beside those of the two sides. */
+  def versionTable(keyFields: Int, fields: Int): VersionTable = {
+    assert(table.isEmpty, "a state has one table")
+    val made = new VersionTable(segments, memory, keyFields, fields)
+    table = Some(made)
+    made
+  }
+
+  /** How many keys have a row in the table, once the batch is written. */
+  def keys: Long = table.fold(0L)(_.size)
+
   def rows(side: Side): Long = index.buffer(side).rows
 
   /** Another task keeps the rows of this side; here they are to be looked at. */
@@ -125,6 +155,7 @@ final private[streamjoin] class JoinState(
   /** Makes all of it durable. */
   def commit(): Unit = {
     JoinState.checkGuests(index, store)
+    table.foreach(_.write())
     index.all.foreach(_.write(segments, () => index.shrink(segments)))
     val token = UUID.randomUUID()
     segments.writeHeader(SegmentFormat.VersionHeader(token, index.all.map(JoinState.header)))

@@ -125,10 +125,13 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     readable(get(keyOf(VersionCountKind, 0, 0, 0)).map(SegmentFormat.readPage))
       .fold(0L)(ByteBuffer.wrap(_).getLong)
 
-  def writeVersionCount(count: Long): Unit = put(
-    keyOf(VersionCountKind, 0, 0, 0),
-    SegmentFormat.writePage(ByteBuffer.allocate(8).putLong(count).array)
-  )
+  def writeVersionCount(count: Long): Unit =
+    if (count == 0) writable.remove(keyOf(VersionCountKind, 0, 0, 0))
+    else
+      put(
+        keyOf(VersionCountKind, 0, 0, 0),
+        SegmentFormat.writePage(ByteBuffer.allocate(8).putLong(count).array)
+      )
 
   /**
    * Reads every segment that there is something made for, one after the other, in no particular

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.operators.{LateRows, LocalRows, PlannedBatch}
+import org.apache.spark.sql.streamjoin.operators.{LateRows, LocalRows, Operation, PlannedBatch}
 
 import streamjoin.core.Side
 

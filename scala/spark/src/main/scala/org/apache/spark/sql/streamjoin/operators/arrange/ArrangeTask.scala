@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter}
+import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter, Operation}
 
 /**
  * What the tasks of a batch need.

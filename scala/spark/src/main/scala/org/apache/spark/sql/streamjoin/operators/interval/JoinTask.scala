@@ -5,8 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.operators.{LateRowsWriter, StateTask}
+import org.apache.spark.sql.streamjoin.operators.{Accumulated, LateRowsWriter, Rows, StateTask}
 import org.apache.spark.sql.streamjoin.state.{JoinState, Matches}
 
 import streamjoin.core.Side
@@ -58,7 +57,7 @@ final private[streamjoin] class JoinTask(
    * Rows in the buffers now and earlier in this batch: what leaves within a batch still counts,
    * whatever the order.
    */
-  private var accumulated = Side.both.map(state.rows).sum
+  private val accumulated = new Accumulated(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
 
   /**
    * The output of the batch. When it is used up, [[finish]], and the state is ready to be
@@ -111,14 +110,8 @@ final private[streamjoin] class JoinTask(
   }
 
   private def keep(side: Side, row: UnsafeRow): Unit = {
-    accumulated += 1
+    accumulated.add()
     if (counts(side)) came += 1
-    if (accumulated >= spec.maxAccumulatedRecords)
-      throw StreamJoinErrors.runtime(
-        "STREAMJOIN_MAX_ACCUMULATED_RECORDS",
-        "partition" -> partition.toString,
-        "cap" -> spec.maxAccumulatedRecords.toString
-      )
     state.append(side, row)
   }
 
@@ -192,29 +185,6 @@ final private[streamjoin] class JoinTask(
 
       override def next(): InternalRow = phase.next()
     }
-}
-
-/** An iterator that only has to say what comes next; null ends it. */
-abstract private class Rows extends Iterator[InternalRow] {
-  private var row: InternalRow = _
-  private var ended = false
-
-  protected def advance(): InternalRow
-
-  override def hasNext: Boolean = {
-    if (row == null && !ended) {
-      row = advance()
-      ended = row == null
-    }
-    row != null
-  }
-
-  override def next(): InternalRow = {
-    if (!hasNext) throw new NoSuchElementException("no more rows")
-    val current = row
-    row = null
-    current
-  }
 }
 
 /** Makes rows of the output from stored ones; each overwrites the one before. */

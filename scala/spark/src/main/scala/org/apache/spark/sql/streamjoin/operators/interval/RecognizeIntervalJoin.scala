@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
-import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.streamjoin.analysis.{
+  EquiKeys,
   NormalForm,
   Recognition,
   Recognizer,
@@ -17,9 +17,8 @@ import org.apache.spark.sql.streamjoin.analysis.{
   WatermarkLineage
 }
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
+import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
-import org.apache.spark.sql.types.StringType
 
 import streamjoin.core.{Side, TimeBound, TimeBounds}
 
@@ -92,26 +91,13 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
      */
     private val (leftKeys, rightKeys, rest) = join match {
       case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
-        val (byBytes, byValue) = leftKeys.zip(rightKeys).map(comparable).partition { case (left, right) =>
-          UnsafeRowUtils.isBinaryStable(left.dataType) && Seq(left, right).forall(isLasting)
-        }
+        val (byBytes, byValue) = leftKeys
+          .zip(rightKeys)
+          .map { case (left, right) => EquiKeys.comparable(left, right) }
+          .partition { case (left, right) => EquiKeys.areLasting(left, right) }
         val besides = byValue.map { case (left, right) => EqualTo(left, right) } ++ other
         (byBytes.map(_._1), byBytes.map(_._2), PredicateParts.all(besides))
       case _ => (Nil, Nil, join.condition)
-    }
-
-    /** It is the same in every batch: a stored key is that of the batch in which its row came. */
-    private def isLasting(key: Expression): Boolean = key.deterministic && !BatchTime.isIn(key)
-
-    /**
-     * Strings of a collation by their collation keys, which Spark puts in for columns only
-     * (RewriteCollationJoin).
-     */
-    private def comparable(keys: (Expression, Expression)): (Expression, Expression) = keys match {
-      case (left, right)
-          if left.dataType.isInstanceOf[StringType] && !UnsafeRowUtils.isBinaryStable(left.dataType) =>
-        (CollationKey(left), CollationKey(right))
-      case other => other
     }
 
     def refusal: Option[AnalysisException] = {

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.operators.interval
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.{UndefinedWatermark, WatermarkLineage}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
@@ -40,8 +40,36 @@ final private[streamjoin] class Refusals(
     }
     StreamJoinErrors.analysis(
       "STREAMJOIN_UNBOUNDED",
-      common(side) ++ Seq("notes" -> unmarked.mkString(" "), "rewrite" -> example(unbounded)): _*
+      common(side) ++ Seq(
+        "notes" -> unmarked.mkString(" "),
+        "rewrite" -> example(unbounded),
+        "closest" -> closest.fold("")(call => s"or let each row meet only the closest one, by\n$call,\n")
+      ): _*
     )
+  }
+
+  /** Where the times are compared one way only, an as-of join may be what is meant. */
+  private def closest: Option[String] = {
+    def isOf(side: Side, column: Expression) = marked(side).exists(_.semanticEquals(column))
+    def ordered(left: Expression, right: Expression): Option[Boolean] =
+      if (isOf(Side.Left, left) && isOf(Side.Right, right)) Some(true)
+      else Option.when(isOf(Side.Right, left) && isOf(Side.Left, right))(false)
+    val found = conjuncts.flatMap { conjunct =>
+      val looksBack = conjunct match {
+        case GreaterThanOrEqual(a, b) => ordered(a, b)
+        case GreaterThan(a, b) => ordered(a, b)
+        case LessThanOrEqual(a, b) => ordered(b, a)
+        case LessThan(a, b) => ordered(b, a)
+        case _ => None
+      }
+      looksBack.map(conjunct -> _)
+    }
+    found match {
+      case Seq((conjunct, looksBack)) if joinType == JoinType.Inner || joinType == JoinType.LeftOuter =>
+        val tolerance = if (looksBack) "" else """, tolerance="10 minutes""""
+        Some(s"""sj.asof_join(left, right, on, match="${text(conjunct)}"$tolerance)""")
+      case _ => None
+    }
   }
 
   /** With a bound for each side that has none. */

@@ -3,8 +3,13 @@ package org.apache.spark.sql.streamjoin.operators.order
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter, StateSpec, StateTask}
+import org.apache.spark.sql.streamjoin.operators.{
+  Accumulated,
+  LateRows,
+  LateRowsWriter,
+  StateSpec,
+  StateTask
+}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side
@@ -63,7 +68,7 @@ final private[order] class OrderTask(
     lateRows: Option[LateRowsWriter]
 ) extends StateTask {
   private val field = spec.layout.field
-  private var accumulated = state.rows(Side.Left)
+  private val accumulated = new Accumulated(partition, state.rows(Side.Left), spec.maxAccumulatedRecords)
 
   override def output: Iterator[InternalRow] = rows.filter(passes) ++ leaving
 
@@ -84,14 +89,8 @@ final private[order] class OrderTask(
   }
 
   private def keep(row: InternalRow): Unit = {
-    accumulated += 1
+    accumulated.add()
     metrics.kept += 1
-    if (accumulated >= spec.maxAccumulatedRecords)
-      throw StreamJoinErrors.runtime(
-        "STREAMJOIN_MAX_ACCUMULATED_RECORDS",
-        "partition" -> partition.toString,
-        "cap" -> spec.maxAccumulatedRecords.toString
-      )
     state.append(Side.Left, row.asInstanceOf[UnsafeRow])
   }
 

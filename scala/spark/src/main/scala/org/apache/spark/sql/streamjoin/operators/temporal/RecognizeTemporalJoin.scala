@@ -1,12 +1,15 @@
 package org.apache.spark.sql.streamjoin.operators.temporal
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, EqualTo, Expression, ExprId}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.AsOfMatch
+import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+import org.apache.spark.sql.types.MetadataBuilder
 
 /** An [[AsOfMatch]] as a [[TemporalJoin]], or the error that says why it is none. */
 private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
@@ -22,38 +25,101 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
   override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
     operator match {
       case found: AsOfMatch if isMine(found) =>
-        val (left, right) = SharedColumns.keepApart(found.left, found.right)
         (for {
-          leftMark <- watermark(found.leftTime, found.left, lineage)
-          rightMark <- watermark(found.rightTime, found.right, lineage)
-        } yield Recognition.Found(
-          TemporalJoin(
-            left,
-            right,
-            found.leftKeys.map(NormalizeFloatingNumbers.normalize),
-            found.rightKeys.map(NormalizeFloatingNumbers.normalize),
-            found.isDelete,
-            found.condition,
-            Seq(found.leftTime, found.rightTime),
-            TemporalPlan(ordinal, found.rule, IndexedSeq(leftMark, rightMark), found.isLeftOuter)
-          )
-        )).merge
+          _ <- keysThatLast(found)
+          left <- watermark(found.leftTime, found.left, lineage)
+          right <- watermark(found.rightTime, found.right, lineage)
+        } yield joined(found, ordinal, IndexedSeq(left, right), lineage))
+          .fold(Recognition.Rejected(NodeName, _), Recognition.Found(_))
       case _ => Recognition.NotMine
     }
+
+  private def joined(
+      found: AsOfMatch,
+      ordinal: Int,
+      watermarks: IndexedSeq[ColumnWatermark],
+      lineage: WatermarkLineage
+  ): TemporalJoin = {
+    val (left, right) = SharedColumns.keepApart(found.left, found.right)
+    val (leftKeys, rightKeys) =
+      found.leftKeys.zip(found.rightKeys).map { case (l, r) => EquiKeys.comparable(l, r) }.unzip
+    val (leftKeyed, leftColumns) = keyed(left, leftKeys)
+    val (rightKeyed, rightColumns) = keyed(right, rightKeys)
+    val times = Seq(found.leftTime, found.rightTime)
+    val others = found.children.flatMap { input =>
+      input.output
+        .filter(column => EventTime.isTime(column) && !times.exists(_.exprId == column.exprId))
+        .distinctBy(_.exprId)
+        .filter(lineage.of(_, input).isDefined)
+    }
+    val form = new NormalForm(found.left.output, found.right.output)
+    TemporalJoin(
+      leftKeyed,
+      rightKeyed,
+      leftColumns,
+      rightColumns,
+      found.operation,
+      found.ties,
+      found.condition,
+      times ++ others,
+      TemporalPlan(
+        ordinal,
+        found.rule,
+        watermarks,
+        behind(found, others),
+        found.isLeftOuter,
+        leftKeys.zip(rightKeys).map { case (l, r) => form(EqualTo(l, r)) }.mkString(", "),
+        found.condition.fold("true")(form(_))
+      )
+    )
+  }
+
+  private def behind(found: AsOfMatch, others: Seq[Attribute]): IndexedSeq[Option[Long]] = {
+    val rule = found.rule
+    val known = RowConstraintsOf(found.left)
+    def ofLeft(column: ExprId) =
+      known.all.find(c => c.out == column && c.in == found.leftTime.exprId).map(_.postpone)
+    IndexedSeq(Some(0L), Option.when(rule.behind != Long.MaxValue)(rule.behind)) ++
+      others.map(column => ofLeft(column.exprId))
+  }
+
+  /** Keys as columns of the input: the rows of a task, its state and the shuffle know columns alone. */
+  private def keyed(input: LogicalPlan, keys: Seq[Expression]): (LogicalPlan, Seq[Attribute]) = {
+    val mark = new MetadataBuilder().putBoolean(TemporalJoin.MadeKey, true).build()
+    val named = keys.map(NormalizeFloatingNumbers.normalize).map {
+      case column: Attribute => Right(column)
+      case key => Left(Alias(key, "key")(explicitMetadata = Some(mark)))
+    }
+    val made = named.collect { case Left(alias) => alias }
+    (
+      if (made.isEmpty) input else Project(input.output ++ made, input),
+      named.map(_.fold(_.toAttribute, identity))
+    )
+  }
+
+  private def keysThatLast(found: AsOfMatch): Either[AnalysisException, Unit] = {
+    val pairs = found.leftKeys.zip(found.rightKeys)
+    pairs
+      .find { case (l, r) => !EquiKeys.areLasting(l, r) }
+      .map { case (l, r) =>
+        StreamJoinErrors.analysis(
+          "STREAMJOIN_TEMPORAL",
+          "join" -> "temporal",
+          "problem" -> s"${EqualTo(l, r).sql} cannot say which rows have one key",
+          "advice" -> "A key is the same in every batch, and compared byte by byte: compute a column of another type before the join."
+        )
+      }
+      .toLeft(())
+  }
 
   private def watermark(
       time: Attribute,
       input: LogicalPlan,
       lineage: WatermarkLineage
-  ): Either[Recognition, ColumnWatermark] =
+  ): Either[AnalysisException, ColumnWatermark] =
     lineage.of(time, input) match {
-      case None =>
-        val error = StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL_TIME", "column" -> time.name)
-        Left(Recognition.Rejected(NodeName, error))
+      case None => Left(StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL_TIME", "column" -> time.name))
       case Some(known) =>
-        UndefinedWatermark
-          .of(known, input)
-          .map(where => Recognition.Rejected(NodeName, where.refused("The temporal join")))
-          .toLeft(known)
+        UndefinedWatermark.of(known, input).map(_.refused("The temporal join")).toLeft(known)
     }
 }

@@ -2,50 +2,53 @@ package org.apache.spark.sql.streamjoin.operators.temporal
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription, StatefulNode}
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 /**
  * The temporal join, recognised and bounded: each row of the left input meets the row of its key
- * that was valid at its time.
+ * that was valid at its time, or with another rule the closest.
  *
+ * @param leftKeys
+ *   columns of the left input. One that was made for the join is not in its output.
  * @param times
- *   the event-time column of each input
+ *   the event-time columns by watermark key
  */
 final private[streamjoin] case class TemporalJoin(
     left: LogicalPlan,
     right: LogicalPlan,
-    leftKeys: Seq[Expression],
-    rightKeys: Seq[Expression],
-    isDelete: Option[Expression],
+    leftKeys: Seq[Attribute],
+    rightKeys: Seq[Attribute],
+    operation: Option[Attribute],
+    ties: Seq[Attribute],
     condition: Option[Expression],
     times: Seq[Attribute],
     plan: TemporalPlan
 ) extends BinaryNode
     with StatefulNode {
 
-  override def output: Seq[Attribute] =
-    left.output ++ (if (plan.isLeftOuter) right.output.map(_.withNullability(true)) else right.output)
+  override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
   override def kind: String = TemporalJoin.Kind
 
   override def ordinal: Int = plan.ordinal
 
-  override def typeName: String = if (plan.isLeftOuter) "left outer temporal" else "temporal"
+  override def typeName: String = s"${plan.joinType} temporal"
 
-  override def outputWatermark(column: Attribute): Option[ColumnWatermark] =
-    received(column).map { case (key, _) => plan.outputWatermark(key) }
+  override def outputWatermark(column: Attribute): Option[ColumnWatermark] = {
+    val key = times.indexWhere(_.exprId == column.exprId)
+    Option.when(key >= 0)(plan.outputWatermark(key))
+  }
 
-  override def outputWatermarksForSpark: Seq[ColumnWatermark] =
-    plan.awaited.forSpark(Seq(0), plan.outputWatermark)
+  override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
 
   override def evictedBy: Seq[ColumnWatermark] = Seq(plan.settled)
 
   override def received(column: Attribute): Option[(Int, ColumnWatermark)] = {
-    val key = times.indexWhere(_.exprId == column.exprId)
+    val key = times.take(2).indexWhere(_.exprId == column.exprId)
     Option.when(key >= 0)(key -> plan.watermarks(key))
   }
 
@@ -68,25 +71,38 @@ final private[streamjoin] case class TemporalJoin(
       "time" -> times.head.name
     )
 
-  /** Each row has those of its left row; without a match, nulls in all columns of the other. */
-  override def rowConstraints: RowConstraints = RowConstraintsOf(left)
+  /** A padded row has what its left row has, and nulls, about which a constraint says nothing. */
+  override lazy val rowConstraints: RowConstraints = {
+    val (leftTime, rightTime) = (times.head.exprId, times(1).exprId)
+    def constraint(out: Attribute, in: Attribute, postpone: Long) =
+      RowConstraint(out.exprId, in.exprId, postpone, Nil)
+    val own = constraint(times.head, times(1), plan.rule.ahead) +:
+      plan.behind(1).toSeq.map(constraint(times(1), times.head, _))
+    val both = RowConstraintsOf(left) ++ RowConstraintsOf(right)
+    val met = RowConstraints(RowConstraints.tightest(both.all ++ own), both.present)
+      .closed(Set(leftTime, rightTime))
+    val result = if (plan.isLeftOuter) met.copy(present = RowConstraintsOf(left).present) else met
+    result.within(outputSet)
+  }
 
   override def description: OperatorDescription = {
-    val form = new NormalForm(left.output, right.output)
     def text(columns: Seq[Attribute]) =
       columns.map(c => s"${NormalForm.lasting(c.name)} ${c.dataType.catalogString}").mkString(", ")
     OperatorDescription(
       Map(
-        "join_type" -> (if (plan.isLeftOuter) "left_outer" else "inner"),
+        "join_type" -> plan.joinType,
         "rule" -> plan.rule.words,
-        "keys" -> leftKeys.zip(rightKeys).map { case (a, b) => s"${form(a)} = ${form(b)}" }.mkString(", "),
-        "times" -> times.map(time => NormalForm.lasting(time.name)).mkString(", "),
-        "delete" -> isDelete.fold("false")(form(_)),
-        "condition" -> condition.fold("true")(form(_))
+        "equality" -> plan.keys,
+        "times" -> times.take(2).map(time => NormalForm.lasting(time.name)).mkString(", "),
+        "operation" -> operation.fold("none")(column => NormalForm.lasting(column.name)),
+        "condition" -> plan.condition
       ),
-      Map("left" -> text(left.output), "right" -> text(right.output))
+      Map("left_columns" -> text(left.output), "right_columns" -> text(right.output))
     )
   }
+
+  /** Not by the rows of the batch: those that waited come out too, however small the batch is. */
+  override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): TemporalJoin =
     copy(left = newLeft, right = newRight)
@@ -94,4 +110,16 @@ final private[streamjoin] case class TemporalJoin(
 
 private[streamjoin] object TemporalJoin {
   val Kind = "temporal_join"
+
+  /** In the metadata of a column: it was made to be a key. */
+  val MadeKey = "streamjoin.key"
+
+  private[temporal] def output(
+      left: Seq[Attribute],
+      right: Seq[Attribute],
+      isLeftOuter: Boolean
+  ): Seq[Attribute] = {
+    val kept = Seq(left, right).map(_.filterNot(_.metadata.contains(MadeKey)))
+    kept.head ++ (if (isLeftOuter) kept(1).map(_.withNullability(true)) else kept(1))
+  }
 }

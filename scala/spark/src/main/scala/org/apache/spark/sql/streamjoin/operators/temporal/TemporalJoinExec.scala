@@ -18,23 +18,27 @@ import streamjoin.core.{Side, Watermark}
  * The temporal join of a stream of facts with a stream of versions.
  *
  * {{{
- *   facts ---- hash(key) --+                                              +-- facts and versions that wait
- *                          +-- task: play what is due in order of time ---+-- the version of each key
- *   versions - hash(key) --+                                              +   (one state store per task)
+ *   facts ---- hash(key) --+                                    +-- facts and versions that wait, by time
+ *                          +-- task: what is due, key by key ---+-- the version of each key
+ *   versions - hash(key) --+                                    +   (one state store per task)
+ *                                |
+ *                                +-- range of time -- sort --> in order (the strategy puts these two above)
  * }}}
  *
- * A row waits, whichever input it is of, until both watermarks have passed its time. Then all that
- * is due is played in the order of time: a version becomes that of its key, or takes it away, and a
- * fact meets the version that its key has by then. So of the past there is one row for each live
- * key, and nothing else.
+ * A fact waits until no version that it could meet is still to come: until both watermarks have
+ * passed its time, and where it looks ahead that of the versions so much more. Then it meets the
+ * version of its key that was valid by then, or by another rule the closest ([[VersionsOfKey]]).
+ * State gets bounded by the same watermarks: a version that none of the facts to come can meet
+ * leaves, but for the newest of each live key where a version is valid until the next.
  *
  * @param times
  *   the event-time column of each input
  */
 final private[streamjoin] case class TemporalJoinExec(
-    leftKeys: Seq[Expression],
-    rightKeys: Seq[Expression],
-    isDelete: Option[Expression],
+    leftKeys: Seq[Attribute],
+    rightKeys: Seq[Attribute],
+    operation: Option[Attribute],
+    ties: Seq[Attribute],
     condition: Option[Expression],
     times: Seq[Attribute],
     plan: TemporalPlan,
@@ -46,15 +50,16 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override def shortName: String = TemporalJoinExec.OperatorName
 
-  override def output: Seq[Attribute] =
-    left.output ++ (if (plan.isLeftOuter) right.output.map(_.withNullability(true)) else right.output)
+  override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
   override def ordinal: Int = plan.ordinal
 
-  override protected def firstPartitions(stores: Int): Int = stores
+  /** Without an equality all rows have one key. */
+  override protected def firstPartitions(stores: Int): Int = if (leftKeys.isEmpty) 1 else stores
 
   override def requiredChildDistribution: Seq[Distribution] =
-    Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))
+    if (leftKeys.isEmpty) Seq(AllTuples, AllTuples)
+    else Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))
 
   override def outputPartitioning: Partitioning = left.outputPartitioning
 
@@ -65,23 +70,25 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override def watermarks: IndexedSeq[ColumnWatermark] = plan.watermarks
 
-  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] =
-    plan.awaited.forSpark(Seq(0), plan.outputWatermark)
+  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
 
-  override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
-    IndexedSeq.fill(2)(plan.settled.value(values))
+  /** Facts before the first come out, versions before the second are met by none that comes later. */
+  override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] = {
+    val settled = plan.settled.value(values)
+    IndexedSeq(settled, plan.rule.needed(settled))
+  }
 
   override protected def readsOtherStores: Boolean = false
 
-  /** Rows before this time have come out in the batches before. */
-  private def emitted: Long =
-    binding.fold(Watermark.Undefined)(batch => plan.settled.value(batch.emittedValues))
+  private def limits(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
+    binding.fold(IndexedSeq.fill(2)(Watermark.Undefined))(batch => evictionLimits(of(batch)))
 
-  /** Rows before this time come out in this batch. */
-  private def due: Long = binding.fold(Watermark.Undefined)(batch => plan.settled.value(batch.evictionValues))
+  /** Facts before this time have come out in the batches before. */
+  private def emitted: Long = limits(_.emittedValues).head
 
   /** The parts of time by which the rows of this batch are sorted. */
-  def ranges: TimeRanges = TimeRanges(emitted, due, numPartitions)
+  def ranges: TimeRanges =
+    TimeRanges(plan.rule.output(emitted), limits(_.evictionValues).head, numPartitions)
 
   // Execution.
 
@@ -89,28 +96,7 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     makeOnDriver()
-    val inputs = Seq((left, leftKeys), (right, rightKeys)).zip(times).zip(late).map {
-      case (((input, keys), time), lateBelow) =>
-        // An input that was idle is judged by the watermark that it left; what is out is out.
-        InputSpec(
-          input.output,
-          keys,
-          time,
-          math.max(lateBelow, emitted),
-          BucketWidth.of(BucketWidth.delay(input))
-        )
-    }
-    val spec = TemporalSpec(
-      inputs,
-      isDelete,
-      condition,
-      plan.isLeftOuter,
-      plan.rule,
-      due,
-      conf.getConf(StreamJoinConf.IndexMemory),
-      conf.getConf(StreamJoinConf.ExecutorIndexMemory),
-      lateRows
-    )
+    val spec = taskSpec
     val hadoopConf = binding.get.hadoopConf
     left
       .execute()
@@ -121,9 +107,37 @@ final private[streamjoin] case class TemporalJoinExec(
         session.sessionState.streamingQueryManager.stateStoreCoordinator
       ) { (partition, leftRows, rightRows) =>
         runTask(spec, partition, hadoopConf.value.value)(
-          new TemporalTask(spec, leftRows, rightRows, _, taskMetrics, _)
+          new TemporalTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
         )
       }
+  }
+
+  private def taskSpec: TemporalSpec = {
+    val limits = evictionLimits(binding.get.evictionValues)
+    def input(side: Side, rows: SparkPlan, keys: Seq[Attribute], back: Long): InputSpec = {
+      // An input that was idle is judged by the watermark that it left; what is out is out.
+      val judged = Watermark.postponed(math.max(late(side.index), emitted), back)
+      val kept = BigInt(plan.rule.behind).min(plan.rule.history + plan.rule.tolerance.getOrElse(0L)) + plan.rule.ahead
+      InputSpec(rows.output, keys, times(side.index), judged, BucketWidth.of(BucketWidth.delay(rows) + kept))
+    }
+    TemporalSpec(
+      Seq(
+        input(Side.Left, left, leftKeys, plan.rule.history),
+        input(Side.Right, right, rightKeys, 0)
+      ),
+      operation,
+      ties,
+      condition,
+      output,
+      plan.isLeftOuter,
+      plan.rule,
+      limits.head,
+      limits(1),
+      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+      conf.getConf(StreamJoinConf.IndexMemory),
+      conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      lateRows
+    )
   }
 
   private def taskMetrics: TaskMetrics = TaskMetrics(
@@ -133,17 +147,18 @@ final private[streamjoin] case class TemporalJoinExec(
     lateBySide = Side.both.map(side => side -> longMetric(TemporalMetric.lateRows(side))).toMap,
     ignored = longMetric(TemporalMetric.IgnoredVersions),
     kept = longMetric("numUpdatedStateRows"),
-    evicted = longMetric("numRemovedStateRows"),
-    keys = longMetric(TemporalMetric.Keys)
+    evicted = longMetric("numRemovedStateRows")
   )
 
+  /** The version of a key is a row of the right input. */
   override protected def countRows(state: JoinState): Unit = {
+    longMetric(TemporalMetric.Keys) += state.keys
     Side.both.foreach { side =>
-      longMetric("numTotalStateRows") += state.rows(side)
-      longMetric(TemporalMetric.waitingRows(side)) += state.rows(side)
+      val rows = state.rows(side) + (if (side == Side.Right) state.keys else 0L)
+      longMetric("numTotalStateRows") += rows
+      longMetric(TemporalMetric.rowsInState(side)) += rows
+      state.lowest(side, 0).foreach(lowest => lowestTimes.add(side.index -> lowest))
     }
-    // A version that is due need not be played before a fact is.
-    state.lowest(Side.Left, 0).foreach(lowest => lowestTimes.add(0 -> lowest))
   }
 
   private def lateRows: Option[LateRows.Spec] =
@@ -157,12 +172,11 @@ final private[streamjoin] case class TemporalJoinExec(
 
   // The story: EXPLAIN and progress.
 
-  override protected def progressFigures: Seq[(String, Long)] = {
-    val known = times.zip(eviction) :+ ((times.head.withName("output"), due))
-    known.filter(_._2 != Watermark.Undefined).map { case (time, micros) =>
-      s"watermarkMs.${time.name}" -> microsToMillis(micros)
+  override protected def progressFigures: Seq[(String, Long)] =
+    times.zip(eviction).zip(Side.both).collect {
+      case ((time, micros), side) if micros != Watermark.Undefined =>
+        s"watermarkMs.${side.name}.${time.name}" -> microsToMillis(micros)
     }
-  }
 
   override def nodeName: String = RecognizeTemporalJoin.NodeName
 
@@ -171,15 +185,14 @@ final private[streamjoin] case class TemporalJoinExec(
   override def verboseStringWithOperatorId(): String =
     s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
 
-  private def words: Seq[String] = {
-    val keys = leftKeys.zip(rightKeys).map { case (a, b) => s"${a.sql} = ${b.sql}" }.mkString(" AND ")
-    Seq(
-      if (plan.isLeftOuter) "left outer" else "inner",
-      s"${plan.rule.words} by ${times.head.name}, versions by ${times(1).name}",
-      s"on $keys",
-      s"$numPartitions tasks, one state store each"
-    )
-  }
+  private def words: Seq[String] = Seq(
+    plan.joinType,
+    s"${plan.rule.words} by left.${times.head.name}, versions by right.${times(1).name}",
+    if (leftKeys.isEmpty) "no equality" else s"equality ${plan.keys}",
+    if (plan.condition == "true") "no other condition" else s"condition ${plan.condition}",
+    if (leftKeys.isEmpty) "all rows in one task, with one state store"
+    else s"hash of the equality over $numPartitions tasks, one state store each"
+  )
 }
 
 private[streamjoin] object TemporalJoinExec {
@@ -194,7 +207,7 @@ private[temporal] object TemporalMetric {
   val PaddedRows = "paddedRows"
   val IgnoredVersions = "ignoredVersions"
   val Keys = "keysWithVersion"
-  def waitingRows(side: Side): String = s"${side.name}RowsInState"
+  def rowsInState(side: Side): String = s"${side.name}RowsInState"
   def lateRows(side: Side): String = s"${side.name}LateRows"
 
   val all: Seq[(String, String)] = Seq(
@@ -204,7 +217,7 @@ private[temporal] object TemporalMetric {
     Keys -> "keys that have a version"
   ) ++ Side.both.flatMap { side =>
     Seq(
-      waitingRows(side) -> s"rows of the ${side.name} input that wait",
+      rowsInState(side) -> s"rows of the ${side.name} input in state",
       lateRows(side) -> s"rows of the ${side.name} input dropped as late"
     )
   }

@@ -19,7 +19,8 @@ private[streamjoin] object TemporalKind extends OperatorKind {
       val exec = TemporalJoinExec(
         join.leftKeys,
         join.rightKeys,
-        join.isDelete,
+        join.operation,
+        join.ties,
         join.condition,
         join.times,
         join.plan,

@@ -3,21 +3,32 @@ package org.apache.spark.sql.streamjoin.operators.temporal
 import org.apache.spark.sql.streamjoin.analysis.AwaitedKeys
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
-import streamjoin.core.AsOf
+import streamjoin.core.{AsOf, JoinType}
 
 /**
  * What a temporal join does, as data: worked out once, by analysis.
  *
- * Watermark key 0 is the time of the left input, 1 that of the right one.
+ * Watermark key 0 is the time of the left input, 1 that of the right one; then come the other
+ * event-time columns, which the join hands on.
  *
  * @param watermarks
- *   by watermark key, as they are received
+ *   of the first two keys, as they are received
+ * @param behind
+ *   by watermark key: by how many microseconds at most a row's time is behind that of its left row;
+ *   none where that is not known
+ * @param keys
+ *   the equalities as text, the same in every run
+ * @param condition
+ *   what a pair has to satisfy besides, likewise
  */
 final private[streamjoin] case class TemporalPlan(
     ordinal: Int,
     rule: AsOf,
     watermarks: IndexedSeq[ColumnWatermark],
+    behind: IndexedSeq[Option[Long]],
     isLeftOuter: Boolean,
+    keys: String,
+    condition: String,
     awaited: AwaitedKeys = AwaitedKeys.none
 ) {
 
@@ -25,17 +36,21 @@ final private[streamjoin] case class TemporalPlan(
   val settled: ColumnWatermark =
     ColumnWatermark.Smallest(Seq(watermarks(0), ColumnWatermark.Shifted(-rule.ahead, watermarks(1))))
 
-  /** Rows come out in the order of the left time; how far a row of the right input is behind it, the rule says. */
+  /** Rows come out in the order of the left time, or no further back than the history. */
   def outputWatermark(key: Int): ColumnWatermark = {
-    val known = key == 0 || rule.tolerance.isDefined
-    val behind = if (key == 0) 0L else rule.tolerance.getOrElse(0L)
+    val out = if (rule.history == 0) settled else ColumnWatermark.Shifted(-rule.history, settled)
     new ColumnWatermark.OfOrder(
-      watermarks.indices.map(k => if (k == 0 || known) settled else ColumnWatermark.Unknown),
-      IndexedSeq(0L, behind),
+      behind.map(known => if (known.isDefined) out else ColumnWatermark.Unknown),
+      behind.map(_.getOrElse(0L)),
       key,
       ordinal
     )
   }
+
+  def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(Seq(0), outputWatermark)
+
+  /** As Spark has it. */
+  def joinType: String = (if (isLeftOuter) JoinType.LeftOuter else JoinType.Inner).name
 
   override def hashCode: Int = ordinal
 

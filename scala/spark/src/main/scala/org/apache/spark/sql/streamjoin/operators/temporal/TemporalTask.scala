@@ -2,74 +2,24 @@ package org.apache.spark.sql.streamjoin.operators.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter, StateSpec, StateTask}
-import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout, VersionTable}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.operators._
+import org.apache.spark.sql.streamjoin.state.{JoinState, VersionTable}
+import org.apache.spark.util.collection.BitSet
 
-import streamjoin.core.{AsOf, Side}
-
-/**
- * An input, for the tasks.
- *
- * @param late
- *   a row with a lower time is late, in microseconds
- * @param bucketWidth
- *   of the rows that wait, in microseconds
- */
-final private[temporal] case class InputSpec(
-    output: Seq[Attribute],
-    keys: Seq[Expression],
-    time: Attribute,
-    late: Long,
-    bucketWidth: Long
-) {
-
-  /** The field of the time. */
-  val field: Int = output.indexWhere(_.exprId == time.exprId)
-
-  /** Rows wait for their time, and are not looked up by their keys. */
-  def layout: RowLayout =
-    new RowLayout(output.map(_.dataType), keys = Array.empty, times = Array(field), expiring = Array(0))
-}
+import streamjoin.core.{AsOf, Side, Watermark}
 
 /**
- * What each task of a batch does.
+ * The work of one task in one batch, in phases: (1) the left rows come in, and those that are due,
+ * with those that waited until now, are put in order; (2) the right rows come in, and those that a
+ * due row may meet, or that no later one will, are put in order; (3) the two are merged, key by key.
  *
- * @param inputs
- *   the left and the right one
- * @param due
- *   rows with a lower time are played in this batch, in microseconds
+ * What a row meets follows from the rows of its key alone, whenever they came: a row is due once all
+ * rows that it may meet are there, and none of these leaves before.
  */
-final private[temporal] case class TemporalSpec(
-    inputs: Seq[InputSpec],
-    isDelete: Option[Expression],
-    condition: Option[Expression],
-    isLeftOuter: Boolean,
-    rule: AsOf,
-    due: Long,
-    indexMemory: Long,
-    executorIndexMemory: Option[Long],
-    lateRows: Option[LateRows.Spec]
-) extends StateSpec {
-  override def layouts: Seq[RowLayout] = inputs.map(_.layout)
-  override def bucketWidths: Seq[Long] = inputs.map(_.bucketWidth)
-}
-
-/** What a task counts. */
-final private[temporal] case class TaskMetrics(
-    joined: SQLMetric,
-    padded: SQLMetric,
-    late: SQLMetric,
-    lateBySide: Map[Side, SQLMetric],
-    ignored: SQLMetric,
-    kept: SQLMetric,
-    evicted: SQLMetric,
-    keys: SQLMetric
-)
-
-/** The work of one task in one batch: what is due is played in the order of time, the rest waits. */
 final private[temporal] class TemporalTask(
     spec: TemporalSpec,
+    partition: Int,
     leftRows: Iterator[InternalRow],
     rightRows: Iterator[InternalRow],
     state: JoinState,
@@ -77,110 +27,183 @@ final private[temporal] class TemporalTask(
     lateRows: Option[LateRowsWriter]
 ) extends StateTask {
   private val (left, right) = (spec.inputs.head, spec.inputs(1))
-  private val leftKey = UnsafeProjection.create(left.keys, left.output)
-  private val rightKey = UnsafeProjection.create(right.keys, right.output)
-  private val isDelete = spec.isDelete.map(Predicate.create(_, right.output))
   private val condition = spec.condition.map(Predicate.create(_, left.output ++ right.output))
-  private val versions = new VersionTable(state.store, right.keys.size, right.output.size)
+  private val operations = spec.operation.map(new Operations(_, right))
+  private val table: Option[VersionTable] =
+    Option.when(spec.rule.keepsNewest)(state.versionTable(right.keys.size, right.output.size))
+  private val accumulated =
+    new Accumulated(partition, Side.both.map(state.rows).sum + state.keys, spec.maxAccumulatedRecords)
 
-  override def output: Iterator[InternalRow] = {
-    val (untimed, timed) = leftRows.partition(_.isNullAt(left.field))
-    val facts = due(Side.Left, timed)
-    val changes = new Versions(due(Side.Right, rightRows.filter(isVersion)))
-    (facts.flatMap { row =>
-      changes.playUntil(row.getLong(left.field))
-      resultOf(row)
-    } ++ rest(changes)) ++ (if (spec.isLeftOuter) untimed.map(padded) else Iterator.empty)
-  }
+  private val facts = new KeyedRows(left, _ => false, Nil)
+  private val factKeys = new FactKeys(left)
+  private val versions = new KeyedRows(right, isDelete, spec.ties)
 
-  override def finish(): Unit = {
-    versions.write()
-    metrics.keys += versions.size
-  }
+  override def output: Iterator[InternalRow] = takeInFacts ++ merged
 
-  /** The rows of an input that are due, in the order of time; the others wait. */
-  private def due(side: Side, rows: Iterator[InternalRow]): Iterator[UnsafeRow] = {
-    val input = spec.inputs(side.index)
-    val sorter = new DueRows(input, if (side == Side.Right) isDelete else None)
-    rows.foreach { row =>
-      val time = row.getLong(input.field)
-      if (time < input.late) drop(side, row)
-      else if (time < spec.due) sorter.add(row.asInstanceOf[UnsafeRow])
-      else {
-        metrics.kept += 1
-        state.append(side, row.asInstanceOf[UnsafeRow])
+  override def finish(): Unit = ()
+
+  // Facts.
+
+  private def takeInFacts: Iterator[InternalRow] = {
+    lazy val waited = state.expired(Side.Left, Array(spec.due), unmatched = true)
+    new Rows {
+      override protected def advance(): InternalRow = {
+        var out: InternalRow = null
+        while (out == null && leftRows.hasNext) out = takeIn(leftRows.next().asInstanceOf[UnsafeRow])
+        while (out == null && waited.next()) out = due(waited.row)
+        if (out == null) metrics.evicted += waited.evicted
+        out
       }
     }
-    val expired = state.expired(side, Array(spec.due), unmatched = true)
-    while (expired.next()) sorter.add(expired.row)
-    metrics.evicted += expired.evicted
-    sorter.sorted
   }
 
-  private def drop(side: Side, row: InternalRow): Unit = {
+  /** What comes out at once, or null. */
+  private def takeIn(row: UnsafeRow): InternalRow =
+    if (row.isNullAt(left.field)) padded(row)
+    else {
+      val time = row.getLong(left.field)
+      if (time < left.late) {
+        drop(Side.Left, row)
+        null
+      } else if (time < spec.due) due(row)
+      else {
+        // Without a key it meets nobody, but has its place in the order.
+        if (spec.isLeftOuter || hasKey(left, row)) keep(Side.Left, row)
+        null
+      }
+    }
+
+  private def due(row: UnsafeRow): InternalRow =
+    if (!hasKey(left, row)) padded(row)
+    else {
+      facts.add(row)
+      factKeys.add(row)
+      null
+    }
+
+  private def hasKey(input: InputSpec, row: UnsafeRow): Boolean = !input.keyFields.exists(row.isNullAt)
+
+  private def keep(side: Side, row: UnsafeRow): Unit = {
+    accumulated.add()
+    metrics.kept += 1
+    state.append(side, row)
+  }
+
+  private def drop(side: Side, row: UnsafeRow): Unit = {
     metrics.late += 1
     metrics.lateBySide(side) += 1
     lateRows.foreach(_.add(side, row, 0, spec.inputs(side.index).late))
   }
 
-  /** A row without a key or a time is valid for nobody. */
-  private def isVersion(row: InternalRow): Boolean = {
-    val isOne = !row.isNullAt(right.field) && !rightKey(row).anyNull
-    if (!isOne) metrics.ignored += 1
-    isOne
+  // Versions.
+
+  private def takeInVersions(): Unit = {
+    rightRows.foreach(row => takeInVersion(row.asInstanceOf[UnsafeRow]))
+    val expired = state.expired(Side.Right, Array(spec.needed), unmatched = true)
+    while (expired.next()) offer(expired.row)
+    metrics.evicted += expired.evicted
+    factKeys.reach(spec.rule).foreach { case (from, to) => state.between(Side.Right, from, to)(offerNeeded) }
   }
 
-  /** What is left once all facts are out. */
-  private def rest(changes: Versions): Iterator[InternalRow] = {
-    lazy val none = {
-      changes.playUntil(Long.MaxValue)
-      Iterator.empty[InternalRow]
-    }
-    new Iterator[InternalRow] {
-      override def hasNext: Boolean = none.hasNext
-      override def next(): InternalRow = none.next()
-    }
-  }
+  private def isDelete(row: UnsafeRow): Boolean = operations.exists(_.of(row) == Operation.Delete)
 
-  /** The versions that are due, in the order of time. */
-  private class Versions(rows: Iterator[UnsafeRow]) {
-    private var ahead: UnsafeRow = if (rows.hasNext) rows.next() else null
+  private def takeInVersion(row: UnsafeRow): Unit =
+    if (operations.exists(_.of(row) == Operation.Before)) ()
+    else if (row.isNullAt(right.field)) metrics.ignored += 1
+    else {
+      val time = row.getLong(right.field)
+      if (time < right.late) drop(Side.Right, row)
+      else if (!hasKey(right, row)) metrics.ignored += 1
+      else if (time < spec.needed) offer(row)
+      else keep(Side.Right, row)
+    }
 
-    /** Those that a fact of a time can meet. */
-    def playUntil(time: Long): Unit =
-      while (
-        ahead != null && (ahead.getLong(right.field) < time ||
-          spec.rule.allowsExact && ahead.getLong(right.field) == time)
-      ) {
-        if (isDelete.exists(_.eval(ahead))) versions.remove(rightKey(ahead))
-        else versions.put(rightKey(ahead), ahead)
-        ahead = if (rows.hasNext) rows.next() else null
+  /** A version that leaves the rows that are kept by time. */
+  private def offer(row: UnsafeRow): Unit = if (table.isDefined) versions.add(row) else offerNeeded(row)
+
+  private def offerNeeded(row: UnsafeRow): Unit = if (factKeys.mayHave(row, right)) versions.add(row)
+
+  // Both.
+
+  private def merged: Iterator[InternalRow] = new Rows {
+    private lazy val (sorted, known) = {
+      takeInVersions()
+      (facts.sorted, new VersionsOfKey(spec, versions.sorted, isDelete, table))
+    }
+
+    override protected def advance(): InternalRow = {
+      var out: InternalRow = null
+      while (out == null && sorted.hasNext) {
+        val fact = sorted.next()
+        out = resultOf(fact, known.met(fact))
       }
+      if (out == null) known.finish()
+      out
+    }
   }
 
   private val joined = new JoinedRow
-  private val toOutput = UnsafeProjection.create(
-    (left.output ++ right.output.map(_.withNullability(true))).zipWithIndex.map { case (column, at) =>
-      BoundReference(at, column.dataType, nullable = true)
-    }
-  )
+  private val toOutput =
+    UnsafeProjection.create(spec.output, left.output ++ right.output.map(_.withNullability(true)))
   private val nothing = new GenericInternalRow(right.output.size)
 
-  private def resultOf(row: UnsafeRow): Option[InternalRow] = {
-    val key = leftKey(row)
-    val version = if (key.anyNull) null else versions.get(key)
-    val isMet = version != null && {
-      joined(row, version)
-      condition.forall(_.eval(joined))
-    }
-    if (isMet) {
+  private def resultOf(fact: UnsafeRow, version: UnsafeRow): InternalRow =
+    if (version != null && condition.forall(_.eval(joined(fact, version)))) {
       metrics.joined += 1
-      Some(toOutput(joined))
-    } else Option.when(spec.isLeftOuter)(padded(row))
+      toOutput(joined(fact, version))
+    } else padded(fact)
+
+  /** A row without a match, or null. */
+  private def padded(row: InternalRow): InternalRow =
+    if (!spec.isLeftOuter) null
+    else {
+      metrics.padded += 1
+      toOutput(joined(row, nothing))
+    }
+}
+
+/** What the rows of the right input are. */
+final private class Operations(column: Attribute, input: InputSpec) {
+  private val field = input.output.indexWhere(_.exprId == column.exprId)
+
+  def of(row: UnsafeRow): Operation = {
+    def unknown(seen: String) = StreamJoinErrors.runtime(
+      "STREAMJOIN_OPERATION",
+      "arrangement" -> "the versions",
+      "operation" -> seen,
+      "known" -> Operation.spellings.flatMap(_._2).mkString(", ")
+    )
+    if (row.isNullAt(field)) throw unknown("null")
+    val name = row.getUTF8String(field).toString
+    Operation.of(name).getOrElse(throw unknown(s"\"$name\""))
+  }
+}
+
+/** The keys and times of the facts that are due, as far as they tell which versions matter. */
+final private class FactKeys(input: InputSpec) {
+  import FactKeys.Bits
+
+  private val layout = input.layout
+  private val hashes = new BitSet(Bits)
+  private var (first, last) = (Long.MaxValue, Long.MinValue)
+
+  def add(row: UnsafeRow): Unit = {
+    hashes.set(layout.hash(row.getBaseObject, row.getBaseOffset) & (Bits - 1))
+    val time = row.getLong(input.field)
+    first = math.min(first, time)
+    last = math.max(last, time)
   }
 
-  private def padded(row: InternalRow): InternalRow = {
-    metrics.padded += 1
-    toOutput(joined(row, nothing))
+  /** A row of another input may have the key of a fact. */
+  def mayHave(row: UnsafeRow, other: InputSpec): Boolean =
+    hashes.get(other.layout.hash(row.getBaseObject, row.getBaseOffset) & (Bits - 1))
+
+  /** Between which times versions may be met. */
+  def reach(rule: AsOf): Option[(Long, Long)] = Option.when(first <= last) {
+    (Watermark.postponed(first, rule.behind), Watermark.postponed(last, -rule.ahead))
   }
+}
+
+private object FactKeys {
+  private val Bits = 1 << 20
 }

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.streamjoin.operators.arrange
+package org.apache.spark.sql.streamjoin.operators
 
 import java.util.Locale
 
