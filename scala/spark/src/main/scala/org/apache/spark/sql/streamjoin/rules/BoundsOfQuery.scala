@@ -8,7 +8,8 @@ import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.operators.interval.{IntervalJoin, JoinNames}
+import org.apache.spark.sql.streamjoin.operators.JoinNames
+import org.apache.spark.sql.streamjoin.operators.interval.{BoundsInWords, IntervalJoin}
 import org.apache.spark.sql.streamjoin.sql.TableFunction
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
@@ -28,8 +29,10 @@ private[streamjoin] object BoundsOfQuery {
     val inputs = InputName.of(plan)
     for {
       join <- OptimizedQuery.nodes(plan, session).collect { case join: IntervalJoin => join }
-      names = JoinNames.of(join.plan, join.times, join.left.output, join.right.output, inputs)
-      words <- names.bounds(join.plan, join.times)
+      plan = join.plan
+      names = JoinNames
+        .of(plan.sides, plan.watermarks, join.times, join.left.output, join.right.output, inputs)
+      words <- new BoundsInWords(plan, join.times, names).all
     } yield Row(
       join.plan.ordinal + 1,
       words.side.name,

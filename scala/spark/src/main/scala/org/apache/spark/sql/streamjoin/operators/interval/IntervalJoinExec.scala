@@ -7,7 +7,15 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, JoinStateExec, LateRows, WholeRow}
+import org.apache.spark.sql.streamjoin.operators.{
+  BatchBinding,
+  JoinMetric,
+  JoinNames,
+  JoinStateExec,
+  LateRows,
+  WatermarksInWords,
+  WholeRow
+}
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -126,20 +134,20 @@ final private[streamjoin] case class IntervalJoinExec(
     Side.both.foreach { side =>
       if (!state.isGuest(side)) {
         longMetric("numTotalStateRows") += state.rows(side)
-        longMetric(Metric.rowsInState(side)) += state.rows(side)
+        longMetric(JoinMetric.rowsInState(side)) += state.rows(side)
       }
       join.bounds.bounded(side).zipWithIndex.foreach { case (key, at) =>
         state.lowest(side, at).foreach(lowest => lowestTimes.add(key -> lowest))
       }
     }
-    longMetric(Metric.PayloadBytes) += state.size.payload
+    longMetric(JoinMetric.PayloadBytes) += state.size.payload
   }
 
   private def taskMetrics: TaskMetrics = TaskMetrics(
-    joined = longMetric(Metric.JoinedRows),
-    padded = longMetric(Metric.PaddedRows),
+    joined = longMetric(JoinMetric.JoinedRows),
+    padded = longMetric(JoinMetric.PaddedRows),
     late = longMetric("numRowsDroppedByWatermark"),
-    lateBySide = Side.both.map(side => side -> longMetric(Metric.lateRows(side))).toMap,
+    lateBySide = Side.both.map(side => side -> longMetric(JoinMetric.lateRows(side))).toMap,
     evicted = longMetric(Metric.EvictedRows),
     removed = longMetric("numRemovedStateRows"),
     kept = longMetric("numUpdatedStateRows"),
@@ -156,7 +164,7 @@ final private[streamjoin] case class IntervalJoinExec(
    * with the highest.
    */
   override protected def progressFigures: Seq[(String, Long)] =
-    words.figures(
+    watermarksInWords.figures(
       origin => binding.flatMap(_.newest.get(origin)),
       column => binding.flatMap(_.eviction.idleSince(column))
     )
@@ -178,11 +186,14 @@ final private[streamjoin] case class IntervalJoinExec(
     }
 
   @transient private lazy val names: JoinNames = binding match {
-    case Some(batch) => JoinNames.of(join, times, left.output, right.output, batch.inputs)
+    case Some(batch) =>
+      JoinNames.of(join.sides, watermarks, times, left.output, right.output, batch.inputs)
     case None => JoinNames.qualified(left.output, right.output, leftKeys ++ rightKeys ++ condition)
   }
 
-  @transient private lazy val words = new JoinWords(join, times, names, eviction)
+  @transient private lazy val watermarksInWords =
+    new WatermarksInWords(join.sides, watermarks, times, names, eviction)
+  @transient private lazy val words = new JoinWords(join, times, names, watermarksInWords)
 
   private def description: Seq[String] = words.description(leftKeys, rightKeys, condition, numPartitions)
 }

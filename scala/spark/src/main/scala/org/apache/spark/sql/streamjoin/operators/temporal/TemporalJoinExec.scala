@@ -4,11 +4,10 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, BucketWidth, JoinStateExec, LateRows, TimeRanges}
+import org.apache.spark.sql.streamjoin.operators._
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -141,22 +140,23 @@ final private[streamjoin] case class TemporalJoinExec(
   }
 
   private def taskMetrics: TaskMetrics = TaskMetrics(
-    joined = longMetric(TemporalMetric.JoinedRows),
-    padded = longMetric(TemporalMetric.PaddedRows),
+    joined = longMetric(JoinMetric.JoinedRows),
+    padded = longMetric(JoinMetric.PaddedRows),
     late = longMetric("numRowsDroppedByWatermark"),
-    lateBySide = Side.both.map(side => side -> longMetric(TemporalMetric.lateRows(side))).toMap,
+    lateBySide = Side.both.map(side => side -> longMetric(JoinMetric.lateRows(side))).toMap,
     ignored = longMetric(TemporalMetric.IgnoredVersions),
     kept = longMetric("numUpdatedStateRows"),
     evicted = longMetric("numRemovedStateRows")
   )
 
-  /** The version of a key is a row of the right input. */
+  /** That of a key in the table is a row of the right input. */
   override protected def countRows(state: JoinState): Unit = {
     longMetric(TemporalMetric.Keys) += state.keys
+    longMetric(JoinMetric.PayloadBytes) += state.size.payload
     Side.both.foreach { side =>
       val rows = state.rows(side) + (if (side == Side.Right) state.keys else 0L)
       longMetric("numTotalStateRows") += rows
-      longMetric(TemporalMetric.rowsInState(side)) += rows
+      longMetric(JoinMetric.rowsInState(side)) += rows
       state.lowest(side, 0).foreach(lowest => lowestTimes.add(side.index -> lowest))
     }
   }
@@ -165,7 +165,7 @@ final private[streamjoin] case class TemporalJoinExec(
     binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
       val inputs = Side.both.map { side =>
         val input = if (side == Side.Left) left else right
-        side -> LateRows.Input(times(side.index).name, Seq(times(side.index)), input.output)
+        side -> LateRows.Input(names.name(side), Seq(times(side.index)), input.output)
       }
       LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), inputs.toMap)
     }
@@ -173,10 +173,10 @@ final private[streamjoin] case class TemporalJoinExec(
   // The story: EXPLAIN and progress.
 
   override protected def progressFigures: Seq[(String, Long)] =
-    times.zip(eviction).zip(Side.both).collect {
-      case ((time, micros), side) if micros != Watermark.Undefined =>
-        s"watermarkMs.${side.name}.${time.name}" -> microsToMillis(micros)
-    }
+    watermarksInWords.figures(
+      origin => binding.flatMap(_.newest.get(origin)),
+      column => binding.flatMap(_.eviction.idleSince(column))
+    )
 
   override def nodeName: String = RecognizeTemporalJoin.NodeName
 
@@ -185,14 +185,35 @@ final private[streamjoin] case class TemporalJoinExec(
   override def verboseStringWithOperatorId(): String =
     s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
 
-  private def words: Seq[String] = Seq(
-    plan.joinType,
-    s"${plan.rule.words} by left.${times.head.name}, versions by right.${times(1).name}",
-    if (leftKeys.isEmpty) "no equality" else s"equality ${plan.keys}",
-    if (plan.condition == "true") "no other condition" else s"condition ${plan.condition}",
-    if (leftKeys.isEmpty) "all rows in one task, with one state store"
-    else s"hash of the equality over $numPartitions tasks, one state store each"
-  )
+  @transient private lazy val names: JoinNames = binding match {
+    case Some(batch) =>
+      JoinNames.of(sides, watermarks, times.take(2), left.output, right.output, batch.inputs)
+    case None => JoinNames.qualified(left.output, right.output, leftKeys ++ rightKeys ++ condition)
+  }
+
+  private def sides: IndexedSeq[Side] = Side.both.toIndexedSeq
+
+  @transient private lazy val watermarksInWords =
+    new WatermarksInWords(sides, watermarks, times, names, eviction)
+
+  private def words: Seq[String] = {
+    def column(side: Side) = names.column(side, times(side.index))
+    val rule = plan.rule
+    Seq(
+      plan.joinType,
+      s"${rule.direction.toString.toLowerCase} from ${column(Side.Left)} to ${column(Side.Right)}" +
+        (if (rule.allowsExact) "" else ", not at the same time") +
+        rule.tolerance.fold("")(by => s", within ${JoinNames.duration(by)}") +
+        (if (rule.history == 0) "" else s", history ${JoinNames.duration(rule.history)}"),
+      if (leftKeys.isEmpty) "no equality" else s"equality ${plan.keys}",
+      condition.map(names.text).fold("no other condition")("condition " + _),
+      s"${names.name(Side.Right)} kept " +
+        (if (rule.keepsNewest) "until the next of their key" else JoinNames.duration(rule.behind)),
+      watermarksInWords.inWords,
+      if (leftKeys.isEmpty) "routing without an equality: all rows to one task, with one state store"
+      else s"routing by hash of the equality over $numPartitions tasks, one state store each"
+    )
+  }
 }
 
 private[streamjoin] object TemporalJoinExec {
@@ -201,24 +222,13 @@ private[streamjoin] object TemporalJoinExec {
   val OperatorName = "streamTemporalJoin"
 }
 
-/** The figures of a temporal join in the progress of its query. */
+/** The figures of a temporal join in the progress of its query, beside those of its state. */
 private[temporal] object TemporalMetric {
-  val JoinedRows = "joinedRows"
-  val PaddedRows = "paddedRows"
   val IgnoredVersions = "ignoredVersions"
   val Keys = "keysWithVersion"
-  def rowsInState(side: Side): String = s"${side.name}RowsInState"
-  def lateRows(side: Side): String = s"${side.name}LateRows"
 
-  val all: Seq[(String, String)] = Seq(
-    JoinedRows -> "rows with a version",
-    PaddedRows -> "rows without a version that were emitted",
+  val all: Seq[(String, String)] = JoinMetric.all ++ Seq(
     IgnoredVersions -> "versions without a key or a time",
     Keys -> "keys that have a version"
-  ) ++ Side.both.flatMap { side =>
-    Seq(
-      rowsInState(side) -> s"rows of the ${side.name} input in state",
-      lateRows(side) -> s"rows of the ${side.name} input dropped as late"
-    )
-  }
+  )
 }

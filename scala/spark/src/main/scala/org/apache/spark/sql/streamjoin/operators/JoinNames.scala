@@ -1,4 +1,4 @@
-package org.apache.spark.sql.streamjoin.operators.interval
+package org.apache.spark.sql.streamjoin.operators
 
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute,
@@ -62,96 +62,6 @@ final private[streamjoin] class JoinNames(
       }
       .sql
       .replace("`", "")
-
-  /** The bounds of a join, and what gives a watermark to the event-time columns that have none. */
-  def bounds(join: JoinPlan, times: Seq[Attribute]): Seq[BoundInWords] =
-    join.found.map(bound) ++ times.indices.filterNot(join.bounds.expires).flatMap(derived(join, times, _))
-
-  private def derived(join: JoinPlan, times: Seq[Attribute], key: Int): Seq[BoundInWords] = {
-    val side = join.sides(key)
-    val out = column(side, times(key))
-    val reaching = for {
-      bound <- join.bounds.reaching(key)
-      constraint <- join.constraints
-      if constraint.out == times(bound.out).exprId && constraint.in == times(bound.in).exprId
-    } yield BoundInWords(
-      side,
-      name(side),
-      times(key).name,
-      JoinNames.inequality(column(side, times(bound.in)), out, bound.postpone),
-      s"$out is held back with ${column(side, times(bound.in))}",
-      constraint.from.map(source => text(source.conjunct)).mkString(" AND "),
-      constraint.from.map(_.ordinal.fold("a filter")(n => s"join ${n + 1}")).distinct.mkString(", ")
-    )
-    if (reaching.nonEmpty) reaching
-    else
-      Seq(
-        BoundInWords(
-          side,
-          name(side),
-          times(key).name,
-          "none",
-          s"$out has no watermark in the output of this join",
-          "",
-          ""
-        )
-      )
-  }
-
-  private def bound(found: FoundBound): BoundInWords = {
-    val in = column(found.side.other, found.in)
-    val bound = JoinNames.inequality(in, column(found.side, found.out), found.postpone)
-    val offset = math.abs(found.postpone)
-    val keeps =
-      if (found.postpone >= 0) s"${name(found.side)} kept ${JoinNames.duration(found.postpone)}"
-      else s"${name(found.side)} kept until ${JoinNames.duration(offset)} before the watermark of $in"
-    BoundInWords(
-      found.side,
-      name(found.side),
-      found.out.name,
-      bound,
-      keeps,
-      text(found.conjunct),
-      BoundInWords.Own
-    )
-  }
-}
-
-/**
- * A time bound for people.
- *
- * @param side
- *   whose rows it keeps
- * @param input
- *   what the user calls that side
- * @param column
- *   the event-time column of that input
- * @param bound
- *   such as `d.time <= o.time + 1 hour`
- * @param keeps
- *   such as `orders kept 1 hour`
- * @param conjunct
- *   the part of the condition that it was found in
- * @param origin
- *   where that condition stands
- */
-final private[streamjoin] case class BoundInWords(
-    side: Side,
-    input: String,
-    column: String,
-    bound: String,
-    keeps: String,
-    conjunct: String,
-    origin: String
-) {
-  override def toString: String =
-    if (origin == BoundInWords.Own) s"$bound: $keeps"
-    else if (origin.isEmpty) keeps
-    else s"$bound by $origin: $keeps"
-}
-
-private[streamjoin] object BoundInWords {
-  val Own = "this join"
 }
 
 private[streamjoin] object JoinNames {
@@ -217,9 +127,15 @@ private[streamjoin] object JoinNames {
   private def expressionsOfJoins(plan: LogicalPlan): Seq[Expression] =
     plan.collect { case join @ (_: StatefulNode | _: Join) => join.expressions }.flatten
 
-  /** From the names in the analyzed query. */
+  /**
+   * From the names in the analyzed query.
+   *
+   * @param sides
+   *   by watermark key, as the two after it
+   */
   def of(
-      join: JoinPlan,
+      sides: IndexedSeq[Side],
+      watermarks: IndexedSeq[ColumnWatermark],
       times: Seq[Attribute],
       left: Seq[Attribute],
       right: Seq[Attribute],
@@ -227,7 +143,9 @@ private[streamjoin] object JoinNames {
   ): JoinNames = {
     val found = for {
       side <- Side.both
-      known = join.keys(side).flatMap(key => origin(join.watermarks(key)).flatMap(inputs.get).map(key -> _))
+      known = sides.indices
+        .filter(sides(_) == side)
+        .flatMap(key => origin(watermarks(key)).flatMap(inputs.get).map(key -> _))
     } yield known.map(_._2).distinct match {
       case Seq() => (side -> sideName(side), Nil)
       case Seq(one) => (side -> one, Nil)
@@ -265,11 +183,6 @@ private[streamjoin] object JoinNames {
     MICROS_PER_MILLIS -> "millisecond",
     1L -> "microsecond"
   )
-
-  /** `out >= in - postpone`, as people write it. */
-  private def inequality(in: String, out: String, postpone: Long): String =
-    if (postpone == 0) s"$in <= $out"
-    else s"$in <= $out ${if (postpone > 0) "+" else "-"} ${duration(math.abs(postpone))}"
 
   /** `1 hour 30 minutes` for a number of microseconds, none of it left out. */
   def duration(micros: Long): String = {

@@ -1,0 +1,109 @@
+package org.apache.spark.sql.streamjoin.operators.interval
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.streamjoin.operators.JoinNames
+
+import streamjoin.core.Side
+
+/** The bounds of a join, for people. */
+final private[streamjoin] class BoundsInWords(join: JoinPlan, times: Seq[Attribute], names: JoinNames) {
+  import names.{column, name, text}
+
+  /** With what gives a watermark to the event-time columns that have none. */
+  def all: Seq[BoundInWords] =
+    join.found.map(bound) ++ times.indices.filterNot(join.bounds.expires).flatMap(derived)
+
+  private def derived(key: Int): Seq[BoundInWords] = {
+    val side = join.sides(key)
+    val out = column(side, times(key))
+    val reaching = for {
+      bound <- join.bounds.reaching(key)
+      constraint <- join.constraints
+      if constraint.out == times(bound.out).exprId && constraint.in == times(bound.in).exprId
+    } yield BoundInWords(
+      side,
+      name(side),
+      times(key).name,
+      BoundsInWords.inequality(column(side, times(bound.in)), out, bound.postpone),
+      s"$out is held back with ${column(side, times(bound.in))}",
+      constraint.from.map(source => text(source.conjunct)).mkString(" AND "),
+      constraint.from.map(_.ordinal.fold("a filter")(n => s"join ${n + 1}")).distinct.mkString(", ")
+    )
+    if (reaching.nonEmpty) reaching
+    else
+      Seq(
+        BoundInWords(
+          side,
+          name(side),
+          times(key).name,
+          "none",
+          s"$out has no watermark in the output of this join",
+          "",
+          ""
+        )
+      )
+  }
+
+  private def bound(found: FoundBound): BoundInWords = {
+    val in = column(found.side.other, found.in)
+    val bound = BoundsInWords.inequality(in, column(found.side, found.out), found.postpone)
+    val offset = math.abs(found.postpone)
+    val keeps =
+      if (found.postpone >= 0) s"${name(found.side)} kept ${JoinNames.duration(found.postpone)}"
+      else s"${name(found.side)} kept until ${JoinNames.duration(offset)} before the watermark of $in"
+    BoundInWords(
+      found.side,
+      name(found.side),
+      found.out.name,
+      bound,
+      keeps,
+      text(found.conjunct),
+      BoundInWords.Own
+    )
+  }
+}
+
+private object BoundsInWords {
+
+  /** `out >= in - postpone`, as people write it. */
+  private def inequality(in: String, out: String, postpone: Long): String =
+    if (postpone == 0) s"$in <= $out"
+    else s"$in <= $out ${if (postpone > 0) "+" else "-"} ${JoinNames.duration(math.abs(postpone))}"
+}
+
+/**
+ * A time bound for people.
+ *
+ * @param side
+ *   whose rows it keeps
+ * @param input
+ *   what the user calls that side
+ * @param column
+ *   the event-time column of that input
+ * @param bound
+ *   such as `d.time <= o.time + 1 hour`
+ * @param keeps
+ *   such as `orders kept 1 hour`
+ * @param conjunct
+ *   the part of the condition that it was found in
+ * @param origin
+ *   where that condition stands
+ */
+final private[streamjoin] case class BoundInWords(
+    side: Side,
+    input: String,
+    column: String,
+    bound: String,
+    keeps: String,
+    conjunct: String,
+    origin: String
+) {
+  override def toString: String =
+    if (origin == BoundInWords.Own) s"$bound: $keeps"
+    else if (origin.isEmpty) keeps
+    else s"$bound by $origin: $keeps"
+}
+
+private[streamjoin] object BoundInWords {
+  val Own = "this join"
+}
