@@ -17,16 +17,15 @@ final class RandomTrace(
     joinType: JoinType,
     equality: Boolean,
     day: LocalDate
-) {
+) extends RandomStory {
   override def toString: String =
     s"seed $seed, ${joinType.name}${if (equality) "" else ", without an equality"}, $day"
 
-  /** When the day begins, in seconds since 1970. */
   val origin: Long = day.toEpochDay * 86400
 
   private val random = new Random(seed)
 
-  /** Seconds; less than the disorder, so that some rows are late. */
+  /** Less than the disorder, so that some rows are late. */
   val delay: Long = random.between(0L, 6L)
 
   private def sometimes: Boolean = random.nextInt(3) == 0

@@ -53,7 +53,7 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String) {
     checkAppendOnly(join.left)
     if (versions.key.isEmpty)
       throw refused("the versions have no key", "Write key=[\"id\"]: the columns that tell the rows apart.")
-    val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
+    val conjuncts = conjunctsOf(join)
     val keys = versions.key.map { name =>
       val key = inputs.column(join.right, name)
       conjuncts.flatMap(tied(_, join)).find(tie => isKey(tie.right, key)).getOrElse(throw notTied(key, join))
@@ -125,7 +125,7 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String) {
         s"a row of the left input would wait for ever for one of the right input at or after its ${leftTime.name}",
         "Write how far apart they may be: tolerance=\"10 minutes\"."
       )
-    val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
+    val conjuncts = conjunctsOf(join)
     val (equalities, besides) = conjuncts.partition(tied(_, join).nonEmpty)
     // The closest of those that satisfy it: what is not a candidate does not come in.
     val (ofRight, others) = besides.partition(isOf(join.right))
@@ -180,6 +180,9 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String) {
   }
 
   // Conditions.
+
+  private def conjunctsOf(join: Join): Seq[Expression] =
+    join.condition.toSeq.flatMap(PredicateParts.conjuncts).filterNot(_ == Literal.TrueLiteral)
 
   private case class Tie(conjunct: Expression, left: Expression, right: Expression)
 

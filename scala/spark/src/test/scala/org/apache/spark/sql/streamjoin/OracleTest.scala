@@ -1,0 +1,175 @@
+package org.apache.spark.sql.streamjoin
+
+import org.scalatest.Assertion
+import org.scalatest.funsuite.AnyFunSuite
+
+import streamjoin.core._
+
+/** A query, and the rows of its streams. */
+trait RandomStory {
+  def seed: Long
+
+  /** When its time begins, in seconds since 1970. */
+  def origin: Long
+
+  /** Seconds. */
+  def delay: Long
+  def trace: Trace
+  def batches: Seq[RandomBatch]
+}
+
+/** What the core does with a batch. */
+trait OracleCore {
+
+  /**
+   * @param late
+   *   by watermark key: below it a row is late
+   * @param eviction
+   *   by watermark key, applied after the rows
+   */
+  def onBatch(
+      left: Seq[TraceRow],
+      right: Seq[TraceRow],
+      late: Map[Int, Long],
+      eviction: Map[Int, Long]
+  ): Seq[Output[TraceRow]]
+
+  def buffered(side: Side): Seq[TraceRow]
+
+  /** How many rows there may be when the watermarks have passed all of them. */
+  def mayStay: Int
+
+  /** With these watermarks a row would leave. */
+  def evicts(eviction: Map[Int, Long]): Boolean
+}
+
+final class IntervalCore(trace: Trace) extends OracleCore {
+  private val core = CoreTrace.join(trace)
+
+  override def onBatch(
+      left: Seq[TraceRow],
+      right: Seq[TraceRow],
+      late: Map[Int, Long],
+      eviction: Map[Int, Long]
+  ): Seq[Output[TraceRow]] =
+    core.onBatch(left, right, late.getOrElse(_, Watermark.Undefined), eviction)
+
+  override def buffered(side: Side): Seq[TraceRow] = core.buffered(side)
+
+  override def mayStay: Int = 0
+
+  override def evicts(eviction: Map[Int, Long]): Boolean = {
+    val later = CoreTrace.join(trace, core.snapshot)
+    later.onBatch(Nil, Nil, _ => Watermark.Undefined, eviction)
+    Side.both.exists(side => later.buffered(side) != core.buffered(side))
+  }
+}
+
+/** Queries that are compared with the core, batch for batch. */
+trait OracleTest extends SparkTest { this: AnyFunSuite =>
+
+  /** Rows that a filter removes after `withWatermark` say how far a watermark is. */
+  override protected def beforeAll(): Unit = {
+    super.beforeAll()
+    spark.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
+  }
+
+  protected def compare(random: RandomStory, core: OracleCore): Assertion = {
+    val folder = newFolder(s"seed-${random.seed}")
+    val query = new TraceQuery(spark, random.trace, folder, random.delay, keyed = false, random.origin)
+    val oracle = new Oracle(random, core)
+    try {
+      query.start()
+      random.batches.foreach { batch =>
+        if (batch.restart) {
+          query.stop()
+          query.start()
+        }
+        oracle.check(batch.rows, Map.empty, query.rows(batch.rows))
+      }
+      random.trace.keys.foreach { column =>
+        oracle.check(Nil, Map(column -> RandomTrace.End), query.watermark(column, RandomTrace.End))
+      }
+      assert(oracle.rowsInState.values.sum <= core.mayStay, s"rows stay for ever in ${random.trace.lines}")
+    } finally query.stop()
+  }
+}
+
+/** Follows a query with the core. */
+final private class Oracle(random: RandomStory, core: OracleCore) {
+  private val trace = random.trace
+  private var story = trace.lines
+  private var batch = 0
+
+  /** W(N - 1) and W(N), where N is the batch that comes next, by watermark key. */
+  private var previous, current = Map.empty[Int, Long]
+
+  def rowsInState: Map[Side, Long] = Side.both.map(side => side -> core.buffered(side).size.toLong).toMap
+
+  /**
+   * @param rows
+   *   what came, in the first of the batches
+   * @param punctuation
+   *   watermarks that came besides
+   */
+  def check(rows: Seq[TraceRow], punctuation: Map[Column, Long], seen: Seq[BatchSeen]): Unit = {
+    agree(seen.head.hasData, "a batch with data first")
+    var coming = rows
+    seen.foreach { actual =>
+      val evicts = core.evicts(current)
+      story ++= Seq(s"batch ${actual.id}, late below ${shown(previous)}, evicting below ${shown(current)}")
+      story ++= coming.map(row =>
+        s"  ${row.side.name} $row ${row.values.map { case (k, v) => s"$k=${v.getOrElse("null")}" }.mkString(" ")}"
+      )
+      story ++= punctuation.map { case (column, value) => s"  watermark $column $value" }
+      agree(actual.id == batch, s"batch $batch")
+      val (left, right) = coming.filter(reachesJoin).partition(_.side == Side.Left)
+      val outputs = core.onBatch(left, right, previous, current)
+      val (late, expected) = outputs.map(CoreTrace.shown(trace)).partition(_.startsWith("late"))
+      agree(
+        actual.output.sorted == expected.sorted,
+        s"${Trace.listed(expected)}; seen ${Trace.listed(actual.output)}"
+      )
+      agree(actual.late == late.size, s"${late.size} late rows; seen ${actual.late}")
+      agree(actual.state == rowsInState, s"$rowsInState in state; seen ${actual.state}")
+      if (!actual.hasData)
+        agree(evicts, "no batch without data, as there was nothing to evict")
+      advance(coming, if (actual.hasData) punctuation else Map.empty)
+      coming = Nil
+    }
+    // What the next batch would evict without any rows, had it been run.
+    agree(!core.evicts(current), "one more batch, to evict")
+  }
+
+  /**
+   * On a side that is not preserved Spark filters rows that can meet nobody before the join sees
+   * them: those with a null in a column of the condition and those that fail a condition of their
+   * own. They are not counted as late, nor kept.
+   */
+  private def reachesJoin(row: TraceRow): Boolean =
+    trace.closest.isDefined || trace.joinType.pads(row.side) || trace.on.forall { conjunct =>
+      val own = conjunct.columns.filter(_.side == row.side)
+      own.forall(column => row.values(column.name).isDefined) &&
+      (own.size < conjunct.columns.size || conjunct.holds(column => row.values(column.name)))
+    }
+
+  /** `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`. */
+  private def advance(rows: Seq[TraceRow], punctuation: Map[Column, Long]): Unit = {
+    batch += 1
+    previous = current
+    current = trace.keys.indices.flatMap { key =>
+      val column = trace.keys(key)
+      val times = rows.filter(_.side == column.side).flatMap(_.values(column.name)).map(_ - random.delay)
+      (times ++ punctuation.get(column) ++ previous.get(key)).maxOption.map(key -> _)
+    }.toMap
+  }
+
+  private def shown(watermarks: Map[Int, Long]): String =
+    trace.keys.indices.map(watermarks.get(_).fold("none")(_.toString)).mkString("(", ", ", ")")
+
+  private def agree(holds: Boolean, expected: => String): Unit =
+    if (!holds) {
+      val text = story.mkString("\n", "\n", "\n")
+      throw new AssertionError(s"seed ${random.seed}$text--> expected $expected (seed ${random.seed})")
+    }
+}
