@@ -18,7 +18,7 @@ import org.apache.spark.sql.streamjoin.files.NioFiles
  * The file system of the checkpoint fails, at every call that writes in turn: the query fails, and
  * started again it gives the rows that it would have given.
  */
-class FaultSuite extends AnyFunSuite with JoinTest {
+class FaultSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
   private def r(id: String, time: String, v: Int): (String, Row) = "r" -> row(id, time, v)
@@ -41,6 +41,16 @@ class FaultSuite extends AnyFunSuite with JoinTest {
       )
       .select(Seq("o.v", "d.v", "r.v").map(col): _*)
   }
+
+  private def facts: Job = job(values(temporal()))
+
+  /** Versions that come, go and wait, and late rows. */
+  private val changes: Seq[Seq[(String, Row)]] = Seq(
+    Seq(d("a", "10:00", 1), d("b", "10:00", 2), o("a", "10:05", 3), o("b", "10:10", 4)),
+    Seq(d("a", "10:20", -1), d("b", "10:20", 5), o("a", "10:25", 6), o("b", "10:30", 7)),
+    Seq(d("c", "09:00", 8), o("c", "09:00", 9), d("a", "11:00", 10)) ++ end("12:00"),
+    end("12:00")
+  )
 
   /** All rows, each batch once; every attempt at a batch must have had the same. */
   private def rows(job: Job): Seq[String] =
@@ -69,57 +79,71 @@ class FaultSuite extends AnyFunSuite with JoinTest {
       finally FailingFiles.failAt(-1)
     )
 
-  private lazy val (expected, calls) = withFiles {
-    FailingFiles.failAt(-1)
-    running(chain) { job =>
-      story.foreach(rows => job.feed(rows: _*))
-      (rows(job), FailingFiles.calls)
-    }
-  }
-
   private var failure: Option[Throwable] = None
 
-  /** Feeds what is left of the story; whether all went well, and how far it came. */
-  private def survives(job: Job, from: Int): (Boolean, Int) = {
-    var next = from
-    val done = Try {
-      while (next < story.size) {
-        next += 1
-        job.feed(story(next - 1): _*)
+  /** A query and what it is fed, batch by batch. */
+  final private class Failing(make: () => Job, story: Seq[Seq[(String, Row)]]) {
+
+    lazy val (expected, calls) = withFiles {
+      FailingFiles.failAt(-1)
+      running(make()) { job =>
+        story.foreach(rows => job.feed(rows: _*))
+        (rows(job), FailingFiles.calls)
       }
-      job.settle()
     }
-    failure = done.failed.toOption
-    (done.isSuccess, next)
+
+    /** Feeds what is left of the story; whether all went well, and how far it came. */
+    private def survives(job: Job, from: Int): (Boolean, Int) = {
+      var next = from
+      val done = Try {
+        while (next < story.size) {
+          next += 1
+          job.feed(story(next - 1): _*)
+        }
+        job.settle()
+      }
+      failure = done.failed.toOption
+      (done.isSuccess, next)
+    }
+
+    def at(call: Int): Unit = withFiles {
+      val job = make()
+      try {
+        FailingFiles.failAt(call)
+        var (fine, next) = Try(job.start()).fold(_ => (false, 0), survives(_, 0))
+        // One that is made in the background may come when all else is over.
+        var attempts = 0
+        while (!fine) {
+          attempts += 1
+          assert(attempts < 4, s"call $call, ${FailingFiles.failed}: still failing with $failure")
+          job.stop()
+          val again = survives(job.start(), next)
+          fine = again._1
+          next = again._2
+        }
+        assert(rows(job) == expected, s"call $call, ${FailingFiles.failed}")
+      } finally job.stop()
+    }
   }
+
+  private val joins = new Failing(() => chain, story)
 
   // Of every four calls for a file, a step of seven meets all kinds.
   private val step = if (SparkTest.isLong) 1 else 7
-  private val groups = if (SparkTest.isLong) 12 else 4
 
-  for (group <- 0 until groups)
-    test(s"create, write, rename and close fail in turn, part ${group + 1} of $groups") {
+  for (
+    (name, failing, groups) <- Seq(
+      ("joins", joins, if (SparkTest.isLong) 12 else 4),
+      ("a temporal join", new Failing(() => facts, changes), if (SparkTest.isLong) 6 else 2)
+    );
+    group <- 0 until groups
+  )
+    test(s"create, write, rename and close fail in turn, $name, part ${group + 1} of $groups") {
+      import failing.{calls, expected}
       assert(expected.size >= 4 && calls > 100, s"$calls calls to let fail")
-      val failing = group * step until calls by groups * step
-      info(s"${failing.size} of $calls calls")
-      for (call <- failing) withFiles {
-        val job = chain
-        try {
-          FailingFiles.failAt(call)
-          var (fine, next) = Try(job.start()).fold(_ => (false, 0), survives(_, 0))
-          // One that is made in the background may come when all else is over.
-          var attempts = 0
-          while (!fine) {
-            attempts += 1
-            assert(attempts < 4, s"call $call, ${FailingFiles.failed}: still failing with $failure")
-            job.stop()
-            val again = survives(job.start(), next)
-            fine = again._1
-            next = again._2
-          }
-          assert(rows(job) == expected, s"call $call, ${FailingFiles.failed}")
-        } finally job.stop()
-      }
+      val some = group * step until calls by groups * step
+      info(s"${some.size} of $calls calls")
+      some.foreach(failing.at)
     }
 
   test("slow files change nothing") {
@@ -128,7 +152,7 @@ class FaultSuite extends AnyFunSuite with JoinTest {
       try
         running(chain) { job =>
           story.foreach(rows => job.feed(rows: _*))
-          assert(rows(job) == expected)
+          assert(rows(job) == joins.expected)
         }
       finally FailingFiles.delay(millis = 0)
     }

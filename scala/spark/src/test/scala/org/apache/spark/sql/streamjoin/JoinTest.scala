@@ -23,6 +23,7 @@ import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
 import org.apache.spark.sql.streamjoin.operators.interval.{IntervalJoin, IntervalJoinExec}
+import org.apache.spark.sql.streamjoin.operators.temporal.TemporalJoinExec
 import org.apache.spark.sql.streamjoin.rules.{OptimizedQuery, PrepareStreamingQuery}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Dataset, Encoders, Row}
@@ -79,6 +80,8 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
 }
 
 private[streamjoin] object JoinTest {
+  private val Operators = Set(IntervalJoinExec.OperatorName, TemporalJoinExec.OperatorName)
+
   val Events = "id STRING, t TIMESTAMP, v INT"
 
   private val Day = LocalDate.parse("2024-06-01")
@@ -240,7 +243,7 @@ private[streamjoin] object JoinTest {
       streaming.recentProgress.filter(_.batchId == seen.last.id).last
 
     def operator: StateOperatorProgress =
-      progress.stateOperators.find(_.operatorName == IntervalJoinExec.OperatorName).get
+      progress.stateOperators.find(operator => Operators(operator.operatorName)).get
 
     def metric(name: String): Long = operator.customMetrics.asScala.get(name).fold(-1L)(_.longValue)
 

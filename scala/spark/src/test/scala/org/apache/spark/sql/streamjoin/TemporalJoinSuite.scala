@@ -1,72 +1,281 @@
 package org.apache.spark.sql.streamjoin
 
-import java.sql.Timestamp
+import java.io.ByteArrayOutputStream
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.{DataFrame, Encoders, Row}
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.StreamingQueryException
+import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.util.ManualClock
 
 /** Facts meet the versions that were valid at their times. */
-class TemporalJoinSuite extends AnyFunSuite with SparkTest {
-  private def at(second: Int) = new Timestamp(second * 1000L)
+class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
+  import JoinTest._
 
-  final private class Story(isLeftOuter: Boolean) {
-    val facts: MemoryStream[(Int, Int, Timestamp)] =
-      MemoryStream[(Int, Int, Timestamp)](Encoders.product[(Int, Int, Timestamp)], spark)
-    val changes: MemoryStream[(Int, String, Timestamp, String)] =
-      MemoryStream[(Int, String, Timestamp, String)](
-        Encoders.product[(Int, String, Timestamp, String)],
-        spark
-      )
-    private val checkpoint = newFolder()
-    private var seen = Seq.empty[Row]
-
-    private def joined: DataFrame = {
-      val left = facts.toDF().toDF("id", "k", "t").withWatermark("t", "0 seconds")
-      val right = changes.toDF().toDF("key", "v", "since", "op").withWatermark("since", "0 seconds")
-      val joined = left.join(right, expr("k = key"), if (isLeftOuter) "left" else "inner")
-      TemporalJoins.temporal(joined, Seq("key"), "since", Some("op"), "t").select("id", "v")
+  test("rows come out in the order of time over all tasks, batch by batch, none below the watermark") {
+    val random = new Random(7)
+    val query = (streams: Streams) => temporal()(streams).selectExpr("o.t", "o.v AS a", "d.v AS b")
+    running(job(query)) { job =>
+      val minutes = random.shuffle((1 to 59).toList)
+      val facts = minutes.map(minute => o(s"k${minute % 7}", f"10:$minute%02d", minute))
+      val changes = (0 until 7).map(key => d(s"k$key", f"10:${key * 2}%02d", 100 + key))
+      val out = Seq(facts.take(30) ++ changes, facts.drop(30), end("11:00"), end("11:01"))
+        .flatMap(rows => job.batches(rows: _*))
+        .flatMap(_.rows)
+        .filterNot(_.contains("999"))
+      val late = job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
+      assert(out == out.sorted && out.size == 59 - late, "text of times is in their order")
+      assert(out.count(_.endsWith("-")) == out.count { row =>
+        val minute = row.split(' ')(1).toInt
+        minute < minute % 7 * 2
+      })
     }
-
-    private def start(): StreamingQuery = joined.writeStream
-      .foreachBatch((batch: DataFrame, _: Long) => seen ++= batch.collect())
-      .option("checkpointLocation", checkpoint)
-      .start()
-    private var query = start()
-
-    def restart(): Unit = {
-      query.stop()
-      query = start()
-    }
-
-    def step(): Seq[String] = {
-      query.processAllAvailable()
-      val rows = seen.map(row => s"${row.get(0)} ${row.get(1)}")
-      seen = Nil
-      rows
-    }
-    def stop(): Unit = query.stop()
   }
 
-  for (restarting <- Seq(false, true))
-    test(s"the example of the document${if (restarting) ", restarted before every step" else ""}") {
-      val story = new Story(isLeftOuter = true)
-      def step() = {
-        if (restarting) story.restart()
-        story.step()
-      }
-      try {
-        story.facts.addData((5, 1, at(5)), (7, 1, at(7)), (-1, 9, at(10)))
-        assert(step() == Nil)
-        story.changes.addData(
-          (1, "two", at(2), "insert"),
-          (1, null, at(6), "delete"),
-          (9, "other", at(8), "insert")
-        )
-        assert(step() == Seq("5 two", "7 null"))
-      } finally story.stop()
+  test("a windowed aggregation above: each row counts once, in its window") {
+    val query = (streams: Streams) =>
+      temporal("inner")(streams)
+        .groupBy(window(col("o.t"), "10 minutes"))
+        .agg(sum("d.v").as("total"))
+        .selectExpr("window.start AS t", "total")
+    running(job(query)) { job =>
+      job.feed(d("a", "10:00", 1), d("b", "10:00", 10), o("a", "10:01", 0))
+      job.feed(o("a", "10:09", 0), o("b", "10:05", 0), d("a", "10:08", 2))
+      job.feed(o("a", "10:15", 0), d("a", "10:20", 4))
+      job.feed(end("11:00"): _*)
+      job.feed(end("12:00"): _*)
+      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("10:00 13", "10:10 2"))
     }
+  }
+
+  test("an interval join above, by the time of the facts") {
+    val query = (streams: Streams) =>
+      temporal()(streams)
+        .join(
+          streams.marked("r"),
+          expr("r.id = o.id AND r.t BETWEEN o.t AND o.t + INTERVAL 30 MINUTES"),
+          "left_outer"
+        )
+        .selectExpr("o.v AS a", "d.v AS b", "r.v AS c")
+    running(job(query)) { job =>
+      job.feed(d("a", "10:00", 5), o("a", "10:10", 1), o("b", "10:10", 2), "r" -> row("a", "10:20", 7))
+      (0 to 3).foreach(hour => job.feed(end(s"1${hour + 2}:00") :+ ("r" -> row("x", s"1${hour + 2}:00", 9)): _*))
+      assert(job.seen.flatMap(_.rows).filterNot(_.contains("999")).sorted.toSeq == Seq("1 5 7", "2 - -"))
+      assert(job.progress.stateOperators.map(_.operatorName).toSet == Set("streamTemporalJoin", "streamIntervalJoin"))
+    }
+  }
+
+  test("an as-of join with a tolerance hands on the watermark of both times, one without that of the left alone") {
+    def counted(tolerance: Option[String])(streams: Streams): DataFrame =
+      asof("inner", tolerance = tolerance)(streams)
+        .groupBy(window(col("d.t"), "10 minutes"))
+        .count()
+        .selectExpr("window.start AS t", "count")
+    running(job(counted(Some("30 minutes")))) { job =>
+      job.feed(d("a", "10:00", 1), o("a", "10:05", 2), o("a", "10:25", 3), o("a", "10:31", 4))
+      job.feed(end("12:00"): _*)
+      job.feed(end("13:00"): _*)
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("10:00 2"))
+    }
+    assert(refusal(counted(None)(newStreams())).getCondition == "STREAMJOIN_ORDER_WATERMARK")
+  }
+
+  test("late rows of both sides are dropped, counted and kept") {
+    withConf("spark.streamjoin.lateRows" -> "keep") {
+      running(job(values(temporal()))) { job =>
+        job.feed(o("a", "10:00", 1), d("a", "10:00", 2))
+        job.feed(o("a", "10:00", 3), d("a", "10:00", 4))
+        val out = job.feed(o("a", "09:59", 5), d("a", "09:59", 6), o("a", "10:00", 7))
+        assert(out.isEmpty && job.operator.numRowsDroppedByWatermark == 2)
+        assert(job.metric("leftLateRows") == 1 && job.metric("rightLateRows") == 1)
+        val kept = PythonApi
+          .lateRows(spark, job.streaming, streaming = false)
+          .withColumn("late", expr("from_json(row, 'id STRING, t TIMESTAMP, v INT')"))
+          .select("join", "side", "input", "column", "watermark", "late.t", "late.v")
+        assert(
+          kept.collect().map(text(_: Row)).sorted.toSeq ==
+            Seq("1 left o t 10:00 09:59 5", "1 right d t 10:00 09:59 6")
+        )
+      }
+    }
+  }
+
+  test("operations in every spelling; images before an update are skipped") {
+    val names = Seq("c", "r", " U ", "d", "insert", "Delete", "update_preimage", "update_postimage", "i")
+    val spelled = names.zipWithIndex.map { case (name, at) => s"WHEN $at THEN '$name'" }.mkString(" ")
+    running(job(values(temporal(operation = s"CASE v $spelled END")))) { job =>
+      val changes = names.indices.map(at => d("a", s"10:0$at", at))
+      val facts = names.indices.map(at => o("a", s"10:0$at", 10 + at))
+      job.feed(changes ++ facts: _*)
+      job.feed(end("10:30").take(1) :+ d("past", "10:30", 0): _*)
+      assert(
+        job.seen.flatMap(_.rows).toSeq ==
+          Seq("10 0", "11 1", "12 2", "13 -", "14 4", "15 -", "16 -", "17 7", "18 8")
+      )
+    }
+  }
+
+  test("an unknown operation fails the query, with nothing of the batch committed") {
+    for ((operation, seen) <- Seq("'upsert'" -> "\"upsert\"", "CAST(NULL AS STRING)" -> "null")) {
+      running(job(values(temporal(operation = operation)))) { job =>
+        val error = intercept[StreamingQueryException](job.feed(d("a", "10:00", 1)))
+        assert(SparkTest.errorClass(error).contains("STREAMJOIN_OPERATION"))
+        assert(SparkTest.messages(error).exists(_.contains(seen)))
+        assert(job.seen.isEmpty)
+      }
+    }
+  }
+
+  test("of versions with one time the larger row counts, whichever columns are selected") {
+    val queries = Seq[Streams => DataFrame](
+      temporal()(_).selectExpr("o.v AS a", "d.v AS b"),
+      temporal()(_).selectExpr("o.v AS a", "d.v % 2 AS b"),
+      temporal()(_).selectExpr("o.v AS a", "d.op AS b")
+    )
+    val seen = for (query <- queries; order <- Seq(Seq(1, 2, 3, 4), Seq(4, 3, 2, 1))) yield running(job(query)) {
+      job =>
+        job.feed(order.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
+        job.feed(end("11:00"): _*)
+        job.seen.flatMap(_.rows).toSeq
+    }
+    assert(seen == Seq("0 4", "0 4", "0 0", "0 0", "0 insert", "0 insert").map(Seq(_)))
+  }
+
+  test("versions of an idle input are carried on by the stream") {
+    val clock = new ManualClock(1000000000000L)
+    val made = job { streams =>
+      val idle = StreamInputs.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
+      values { streams =>
+        TemporalJoins.temporal(
+          streams.marked("o").join(versions(idle), expr("o.id = d.id"), "left_outer"),
+          Seq("id"),
+          "t",
+          Some("op"),
+          "t"
+        )
+      }(streams)
+    }
+    made.clock = clock
+    running(made) { job =>
+      assert(job.feed(d("a", "10:00", 1), o("a", "10:30", 2)).isEmpty)
+      assert(job.feed(o("b", "11:00", 3)).isEmpty)
+      clock.advance(30000)
+      assert(job.settle() == Seq("2 1"))
+      // It speaks again: what is before the rows that are out comes late, the rest counts.
+      assert(job.feed(d("b", "10:59", 4), d("b", "11:00", 5)).isEmpty)
+      assert(job.operator.numRowsDroppedByWatermark == 1)
+      clock.advance(60000)
+      assert(job.feed(o("c", "12:00", 6)) == Seq("3 5"))
+    }
+  }
+
+  test("filters and columns: those of facts are below the join, and a fact meets the version all the same") {
+    val query = (streams: Streams) => temporal()(streams).where("o.v > 1 AND d.v <> 3").selectExpr("o.v AS a", "d.v AS b")
+    running(job(query)) { job =>
+      job.feed(d("a", "10:00", 2), o("a", "10:05", 1), o("a", "10:05", 2), o("a", "10:15", 3))
+      assert(job.metric("leftRowsInState") == 2, "the fact that is filtered is not kept")
+      job.feed(d("a", "10:10", 3))
+      job.feed(end("11:00"): _*)
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("2 2"))
+    }
+  }
+
+  test("keys of other types, of numbers that are equal in many ways, and of strings with a collation") {
+    def running1(facts: String, changes: String)(rows: (String, Row)*) =
+      running(job { streams =>
+        val left = streams.marked("o").withColumn("k", expr(facts)).as("o")
+        val right = versions(streams.marked("d")).withColumn("key", expr(changes)).as("d")
+        TemporalJoins
+          .temporal(left.join(right, expr("o.k = d.key"), "left_outer"), Seq("key"), "t", Some("op"), "t")
+          .selectExpr("o.v AS a", "d.v AS b")
+      }) { job =>
+        job.feed(rows: _*)
+        job.feed(o("1", "11:00", 999), d("2", "11:00", 999))
+        job.seen.flatMap(_.rows).sorted.toSeq
+      }
+    val numbers = Seq(d("7", "10:00", 5), o("7", "10:10", 1), o("8", "10:10", 2))
+    assert(running1("CAST(id AS BIGINT)", "CAST(id AS INT)")(numbers: _*) == Seq("1 5", "2 -"))
+    assert(running1("CAST(id AS INT)", "CAST(id AS BIGINT)")(numbers: _*) == Seq("1 5", "2 -"))
+    assert(running1("CAST(id AS BIGINT) + 1", "CAST(id AS BIGINT)")(numbers: _*) == Seq("1 -", "2 -"))
+    val zeros = Seq(d("0.0", "10:00", 5), o("-0.0", "10:10", 1), d("NaN", "10:00", 6), o("NaN", "10:10", 2))
+    assert(running1("CAST(id AS DOUBLE)", "CAST(id AS DOUBLE)")(zeros: _*) == Seq("1 5", "2 6"))
+    val texts = Seq(d("Abc", "10:00", 5), o("aBC", "10:10", 1), o("abd", "10:10", 2))
+    val lower = "id COLLATE UTF8_LCASE"
+    assert(running1(lower, lower)(texts: _*) == Seq("1 5", "2 -"))
+  }
+
+  test("a join on names, and a stream with itself") {
+    running(job { streams =>
+      TemporalJoins
+        .temporal(
+          streams.marked("o").join(versions(streams.marked("d")), Seq("id"), "left_outer"),
+          Seq("id"),
+          "t",
+          Some("op"),
+          "t"
+        )
+        .selectExpr("id", "o.v AS a", "d.v AS b")
+    }) { job =>
+      job.feed(d("a", "10:00", 5), o("a", "10:10", 1), o("b", "10:10", 2))
+      job.feed(end("11:00"): _*)
+      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("a 1 5", "b 2 -"))
+    }
+    running(job { streams =>
+      val stream = streams.raw("o").withWatermark("t", "0 seconds")
+      TemporalJoins
+        .asof(stream.as("l").join(stream.as("r"), expr("l.id = r.id"), "left_outer"), expr("l.t > r.t"), None)
+        .selectExpr("l.v AS a", "r.v AS b")
+    }) { job =>
+      job.feed(o("a", "10:00", 1), o("a", "10:10", 2), o("b", "10:20", 3), o("a", "10:30", 4))
+      job.feed(o("z", "11:00", 5))
+      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 -", "2 1", "3 -", "4 2"))
+    }
+  }
+
+  test("the cap on rows holds") {
+    withConf("spark.streamjoin.maxAccumulatedRecords" -> "5") {
+      running(job(values(temporal()))) { job =>
+        job.feed((1 to 4).map(at => o("a", s"10:0$at", at)): _*)
+        val error = intercept[StreamingQueryException](job.feed(d("a", "10:00", 9)))
+        assert(SparkTest.errorClass(error).contains("STREAMJOIN_MAX_ACCUMULATED_RECORDS"))
+      }
+    }
+  }
+
+  test("EXPLAIN, progress and the checkpoint say what it is") {
+    running(job(values(temporal(history = Some("1 day"))))) { job =>
+      job.feed(d("a", "10:00", 1), d("b", "10:00", -1), o("a", "10:10", 2))
+      job.feed(d("a", "10:20", 3), o("a", "10:20", 4))
+      job.feed(o("a", "10:20", 5))
+      val plan = job.execution.lastExecution.toString
+      Seq(
+        "StreamTemporalJoin left_outer",
+        "backward from o.t to d.t, history 1 day",
+        "equality (left.id = right.id)",
+        "no other condition",
+        "d kept until the next of their key",
+        "o.t: 2024-06-01T10:20:00Z; d.t: 2024-06-01T10:20:00Z",
+        "routing by hash of the equality over 2 tasks, one state store each"
+      ).foreach(words => assert(plan.contains(words), words))
+      assert(job.watermark("left") == "10:20" && job.watermark("right") == "10:20")
+      val figures = job.streaming.recentProgress.flatMap(_.stateOperators)
+      def sum(name: String) = figures.map(_.customMetrics.asScala.get(name).fold(0L)(_.longValue)).sum
+      assert(sum("joinedRows") == 1 && sum("paddedRows") == 0)
+      assert(job.metric("payloadBytes") > 0 && job.metric("indexBytes") > 0)
+      val written = Files.readString(Path.of(job.checkpoint, "stream-joins", "0"))
+      Seq("temporal_join", "left_outer", "backward, history 86400000000", "(left.id = right.id)")
+        .foreach(words => assert(written.contains(words), written))
+    }
+    val explained = asof(condition = "o.t < d.t", tolerance = Some("90 seconds"))(newStreams())
+    val plan = new ByteArrayOutputStream
+    Console.withOut(plan)(explained.explain())
+    assert(
+      plan.toString("UTF-8").contains("forward from o.t to d.t, not at the same time, within 1 minute 30 seconds")
+    )
+  }
 }

@@ -67,8 +67,9 @@ final private[streamjoin] class Refusals(
     }
     found match {
       case Seq((conjunct, looksBack)) if joinType == JoinType.Inner || joinType == JoinType.LeftOuter =>
+        val compared = text(conjunct).stripPrefix("(").stripSuffix(")")
         val tolerance = if (looksBack) "" else """, tolerance="10 minutes""""
-        Some(s"""sj.asof_join(left, right, on, match="${text(conjunct)}"$tolerance)""")
+        Some(s"""sj.asof_join(left, right, on, match="$compared"$tolerance)""")
       case _ => None
     }
   }

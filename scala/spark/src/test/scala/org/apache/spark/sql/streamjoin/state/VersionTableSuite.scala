@@ -1,0 +1,118 @@
+package org.apache.spark.sql.streamjoin.state
+
+import scala.collection.mutable
+import scala.util.Random
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+import streamjoin.core.Side
+
+/** One row for each key, durable beside the rows of a [[JoinState]]. */
+class VersionTableSuite extends StateTest {
+  private val toKey = UnsafeProjection.create(new StructType().add("a", StringType).add("b", LongType))
+  private val toRow = UnsafeProjection.create(new StructType().add("v", LongType).add("text", BinaryType))
+
+  private def key(number: Int): UnsafeRow =
+    toKey(InternalRow(UTF8String.fromString("k" * (number % 5)), number.toLong)).copy()
+  private def row(value: Long, wide: Int): UnsafeRow = toRow(InternalRow(value, Array.fill(wide)(value.toByte))).copy()
+
+  private def opened(store: StateStore, budget: Long = Long.MaxValue, cached: Option[JoinIndex] = None) = {
+    val state = on(store, TestRows.simple, budget = budget, cached = cached)
+    (state, state.versionTable(keyFields = 2, fields = 2))
+  }
+
+  /** All that is in a version but the token of the commit. */
+  private def content(provider: StateStoreProvider, version: Long): Set[(Seq[Byte], Seq[Byte])] =
+    reading(provider, version) { store =>
+      val all = store.iterator()
+      try
+        all
+          .filter(_.key.getInt(0) != 0)
+          .map(pair => (pair.key.getBytes.toSeq, pair.value.getBytes.toSeq))
+          .toSet
+      finally all.close()
+    }
+
+  for (store <- Seq(defaultStore, rocksDb))
+    test(s"$store: random changes as in a map, and every attempt leaves the same") {
+      seeds(default = if (store == rocksDb) 3 else 10) { seed =>
+        withProvider(store, partition = seed) { provider =>
+          val random = new Random(seed)
+          val model = mutable.Map.empty[Int, UnsafeRow]
+          val keys = 1 + random.nextInt(60)
+          for (version <- 0 until 6) {
+            val changes = Seq.fill(random.nextInt(2 * keys)) {
+              random.nextInt(keys) -> Option.unless(random.nextInt(3) == 0)(
+                row(random.nextLong(), random.nextInt(300))
+              )
+            }
+            // The last change of a key counts; in which order keys come does not.
+            val last = changes.toMap
+            val contents = Seq(changes, random.shuffle(last.toSeq), random.shuffle(last.toSeq)).zip(
+              Seq(Long.MaxValue, 1L, 2000L)
+            ) map { case (some, budget) =>
+              val (state, table) = opened(provider.getStore(version.toLong, None), budget)
+              (0 until keys).foreach(k => assert(Option(table.get(key(k))) == model.get(k)))
+              some.foreach { case (k, value) =>
+                value.fold(table.remove(key(k)))(table.put(key(k), _))
+                assert(Option(table.get(key(k))) == value)
+              }
+              val there = (0 until keys).count(k => last.getOrElse(k, model.get(k)).isDefined)
+              state.commit()
+              assert(table.size == there && state.keys == there)
+              assert(state.size.index <= math.max(budget, 0))
+              content(provider, version + 1L)
+            }
+            assert(contents.distinct.size == 1, s"version ${version + 1}")
+            last.foreach { case (k, value) => value.fold(model -= k)(v => model += k -> v) }
+          }
+        }
+      }
+    }
+
+  test("what is aborted has not been; keys that are gone leave nothing") {
+    withProvider() { provider =>
+      val (state, table) = opened(provider.getStore(0, None))
+      (1 to 20).foreach(k => table.put(key(k), row(k.toLong, 10)))
+      state.commit()
+      val (given, up) = opened(provider.getStore(1, None), budget = 1)
+      (1 to 20).foreach(k => up.remove(key(k)))
+      given.abort()
+      val (again, all) = opened(provider.getStore(1, None))
+      (1 to 20).foreach { k =>
+        assert(all.get(key(k)) == row(k.toLong, 10))
+        all.remove(key(k))
+      }
+      assert(all.get(key(3)) == null)
+      again.commit()
+      reading(provider, 2)(store => assert(kinds(store) == onlyHeader))
+    }
+  }
+
+  test("rows of the state between two times, which stay, in memory or not") {
+    for (budget <- Seq(Long.MaxValue, 1L)) withProvider(partition = (budget % 7).toInt) { provider =>
+      val rows = TestRows.simple
+      def numbers(state: JoinState, from: Long, to: Long) = {
+        val found = mutable.ArrayBuffer.empty[Long]
+        state.between(Side.Right, from, to)(row => found += TestRows.number(row))
+        found.sorted.toSeq
+      }
+      val first = on(provider.getStore(0, None), rows, budget = budget)
+      (1L to 50L).foreach(n => first.append(Side.Right, rows(TestRows.simple(n, key = n % 3, time = n))))
+      assert(numbers(first, 10, 20) == (10L to 20L))
+      first.commit()
+      val second = on(provider.getStore(1, None), rows, budget = budget)
+      second.append(Side.Right, rows(TestRows.simple(99, key = 1, time = 15)))
+      assert(evict(second, Side.Right, unmatched = true, 12) == (1L to 11L))
+      assert(numbers(second, 10, 20) == (12L to 20L) :+ 99L)
+      assert(numbers(second, Long.MinValue, Long.MaxValue) == (12L to 50L) :+ 99L)
+      assert(numbers(second, 51, 60).isEmpty && numbers(second, 20, 10).isEmpty)
+      assert(second.rows(Side.Right) == 40)
+      second.commit()
+    }
+  }
+}
