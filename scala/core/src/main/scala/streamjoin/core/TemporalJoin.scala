@@ -59,7 +59,7 @@ final class TemporalJoin[A](
   def watermark(key: Int): Long = received.getOrElse(key, Watermark.Undefined)
 
   /** Rows of the left input before this time have met all that they can meet. */
-  private def settled: Long = rule.settled(watermark(0), watermark(1))
+  def settled: Long = rule.settled(watermark(0), watermark(1))
 
   /** No row with an earlier time comes out any more. */
   def outputWatermark: Long = rule.output(settled)

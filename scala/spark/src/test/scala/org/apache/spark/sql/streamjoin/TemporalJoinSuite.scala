@@ -64,13 +64,22 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .selectExpr("o.v AS a", "d.v AS b", "r.v AS c")
     running(job(query)) { job =>
       job.feed(d("a", "10:00", 5), o("a", "10:10", 1), o("b", "10:10", 2), "r" -> row("a", "10:20", 7))
-      (0 to 3).foreach(hour => job.feed(end(s"1${hour + 2}:00") :+ ("r" -> row("x", s"1${hour + 2}:00", 9)): _*))
+      (0 to 3).foreach(hour =>
+        job.feed(end(s"1${hour + 2}:00") :+ ("r" -> row("x", s"1${hour + 2}:00", 9)): _*)
+      )
       assert(job.seen.flatMap(_.rows).filterNot(_.contains("999")).sorted.toSeq == Seq("1 5 7", "2 - -"))
-      assert(job.progress.stateOperators.map(_.operatorName).toSet == Set("streamTemporalJoin", "streamIntervalJoin"))
+      assert(
+        job.progress.stateOperators.map(_.operatorName).toSet == Set(
+          "streamTemporalJoin",
+          "streamIntervalJoin"
+        )
+      )
     }
   }
 
-  test("an as-of join with a tolerance hands on the watermark of both times, one without that of the left alone") {
+  test(
+    "an as-of join with a tolerance hands on the watermark of both times, one without that of the left alone"
+  ) {
     def counted(tolerance: Option[String])(streams: Streams): DataFrame =
       asof("inner", tolerance = tolerance)(streams)
         .groupBy(window(col("d.t"), "10 minutes"))
@@ -121,14 +130,13 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("an unknown operation fails the query, with nothing of the batch committed") {
-    for ((operation, seen) <- Seq("'upsert'" -> "\"upsert\"", "CAST(NULL AS STRING)" -> "null")) {
+    for ((operation, seen) <- Seq("'upsert'" -> "\"upsert\"", "CAST(NULL AS STRING)" -> "null"))
       running(job(values(temporal(operation = operation)))) { job =>
         val error = intercept[StreamingQueryException](job.feed(d("a", "10:00", 1)))
         assert(SparkTest.errorClass(error).contains("STREAMJOIN_OPERATION"))
         assert(SparkTest.messages(error).exists(_.contains(seen)))
         assert(job.seen.isEmpty)
       }
-    }
   }
 
   test("of versions with one time the larger row counts, whichever columns are selected") {
@@ -137,12 +145,13 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       temporal()(_).selectExpr("o.v AS a", "d.v % 2 AS b"),
       temporal()(_).selectExpr("o.v AS a", "d.op AS b")
     )
-    val seen = for (query <- queries; order <- Seq(Seq(1, 2, 3, 4), Seq(4, 3, 2, 1))) yield running(job(query)) {
-      job =>
-        job.feed(order.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
-        job.feed(end("11:00"): _*)
-        job.seen.flatMap(_.rows).toSeq
-    }
+    val seen =
+      for (query <- queries; order <- Seq(Seq(1, 2, 3, 4), Seq(4, 3, 2, 1))) yield running(job(query)) {
+        job =>
+          job.feed(order.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
+          job.feed(end("11:00"): _*)
+          job.seen.flatMap(_.rows).toSeq
+      }
     assert(seen == Seq("0 4", "0 4", "0 0", "0 0", "0 insert", "0 insert").map(Seq(_)))
   }
 
@@ -175,7 +184,8 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("filters and columns: those of facts are below the join, and a fact meets the version all the same") {
-    val query = (streams: Streams) => temporal()(streams).where("o.v > 1 AND d.v <> 3").selectExpr("o.v AS a", "d.v AS b")
+    val query = (streams: Streams) =>
+      temporal()(streams).where("o.v > 1 AND d.v <> 3").selectExpr("o.v AS a", "d.v AS b")
     running(job(query)) { job =>
       job.feed(d("a", "10:00", 2), o("a", "10:05", 1), o("a", "10:05", 2), o("a", "10:15", 3))
       assert(job.metric("leftRowsInState") == 2, "the fact that is filtered is not kept")
@@ -275,7 +285,9 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     val plan = new ByteArrayOutputStream
     Console.withOut(plan)(explained.explain())
     assert(
-      plan.toString("UTF-8").contains("forward from o.t to d.t, not at the same time, within 1 minute 30 seconds")
+      plan
+        .toString("UTF-8")
+        .contains("forward from o.t to d.t, not at the same time, within 1 minute 30 seconds")
     )
   }
 }

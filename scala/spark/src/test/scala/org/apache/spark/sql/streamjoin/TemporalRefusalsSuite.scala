@@ -15,7 +15,12 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     words.foreach(word => assert(error.getMessage.contains(word), error.getMessage))
   }
 
-  private def temporalOf(left: DataFrame, right: DataFrame, how: String = "inner", on: String = "o.id = d.id") =
+  private def temporalOf(
+      left: DataFrame,
+      right: DataFrame,
+      how: String = "inner",
+      on: String = "o.id = d.id"
+  ) =
     TemporalJoins.temporal(left.as("o").join(right.as("d"), expr(on), how), Seq("id"), "t", None, "t")
 
   test("a key outside the equality") {
@@ -73,13 +78,25 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("an as-of join that could wait for ever, or compares no times") {
-    building("STREAMJOIN_TEMPORAL", "wait for ever", "tolerance=\"10 minutes\"")(asof(condition = "o.t <= d.t"))
+    building("STREAMJOIN_TEMPORAL", "wait for ever", "tolerance=\"10 minutes\"")(
+      asof(condition = "o.t <= d.t")
+    )
     building("STREAMJOIN_TEMPORAL", "wait for ever")(asof(condition = "d.t > o.t"))
-    for (condition <- Seq("o.t = d.t", "o.v >= d.v", "o.t >= d.t - INTERVAL 1 HOUR", "o.t >= o.t", "o.t > d.t OR o.v = 1"))
+    for (
+      condition <- Seq(
+        "o.t = d.t",
+        "o.v >= d.v",
+        "o.t >= d.t - INTERVAL 1 HOUR",
+        "o.t >= o.t",
+        "o.t > d.t OR o.v = 1"
+      )
+    )
       building("STREAMJOIN_TEMPORAL", "does not compare the event times", "match=\"l.t >= r.t\"") {
         asof(condition = condition)
       }
-    building("STREAMJOIN_TEMPORAL", "is neither an equality", "joined.where")(asof(on = "o.id = d.id AND o.v < d.v"))
+    building("STREAMJOIN_TEMPORAL", "is neither an equality", "joined.where")(
+      asof(on = "o.id = d.id AND o.v < d.v")
+    )
     building("STREAMJOIN_TEMPORAL", "sideways", "\"nearest\"") { streams =>
       val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"))
       TemporalJoins.asof(joined, "t", "t", "sideways", allowsExact = true, None)
@@ -101,7 +118,9 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
 
   test("a side without a watermark, at start()") {
     val streams = newStreams()
-    for ((left, right) <- Seq(streams.raw("o") -> streams.marked("d"), streams.marked("o") -> streams.raw("d"))) {
+    for (
+      (left, right) <- Seq(streams.raw("o") -> streams.marked("d"), streams.marked("o") -> streams.raw("d"))
+    ) {
       val error = refusal(temporalOf(left, right).select("o.v"))
       assert(error.getCondition == "STREAMJOIN_TEMPORAL_TIME" && error.getMessage.contains("withWatermark"))
     }
@@ -113,14 +132,20 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
       .marked("o")
       .join(streams.marked("r"), expr("o.id = r.id AND o.t >= r.t AND o.t <= r.t + INTERVAL 1 HOUR"))
     val first = TemporalJoins.temporal(
-      joined.select("o.id", "o.t", "o.v").as("o").join(streams.marked("d"), expr("o.id = d.id"), "left_outer"),
+      joined
+        .select("o.id", "o.t", "o.v")
+        .as("o")
+        .join(streams.marked("d"), expr("o.id = d.id"), "left_outer"),
       Seq("id"),
       "t",
       None,
       "t"
     )
     val second = TemporalJoins.temporal(
-      first.selectExpr("o.id AS id", "d.t AS t", "o.v AS v").as("o").join(streams.marked("e"), expr("o.id = e.id")),
+      first
+        .selectExpr("o.id AS id", "d.t AS t", "o.v AS v")
+        .as("o")
+        .join(streams.marked("e"), expr("o.id = e.id")),
       Seq("id"),
       "t",
       None,

@@ -20,7 +20,9 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
     "temporal with a history" -> values(temporal(history = Some("20 minutes"))),
     "nearest" -> values { streams =>
       TemporalJoins.asof(
-        streams.marked("o").join(streams.marked("d"), org.apache.spark.sql.functions.expr("o.id = d.id"), "left_outer"),
+        streams
+          .marked("o")
+          .join(streams.marked("d"), org.apache.spark.sql.functions.expr("o.id = d.id"), "left_outer"),
         "t",
         "t",
         "nearest",
@@ -49,11 +51,13 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
   for ((name, query) <- queries) {
     lazy val expected = uninterrupted(query)
 
-    for ((store, settings) <- Seq(
+    for (
+      (store, settings) <- Seq(
         "default store" -> Nil,
         "default store, no memory for the index" -> Seq(noMemory),
         "RocksDB, format 2, no memory for the index" -> Seq(rocksDb, format, noMemory)
-      ))
+      )
+    )
       test(s"$name: stopped and started after every batch, $store") {
         assert(expected.size > 30 && expected.count(_.endsWith("-")) > 5 && expected.exists(!_.endsWith("-")))
         withConf(settings: _*) {

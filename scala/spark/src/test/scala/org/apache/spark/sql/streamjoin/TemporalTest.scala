@@ -38,7 +38,11 @@ private[streamjoin] trait TemporalTest extends CheckpointTest { this: AnyFunSuit
       condition: String = "o.t >= d.t",
       tolerance: Option[String] = None
   ): Streams => DataFrame = streams =>
-    TemporalJoins.asof(streams.marked("o").join(streams.marked("d"), expr(on), how), expr(condition), tolerance)
+    TemporalJoins.asof(
+      streams.marked("o").join(streams.marked("d"), expr(on), how),
+      expr(condition),
+      tolerance
+    )
 
   protected def values(query: Streams => DataFrame): Streams => DataFrame =
     query(_).selectExpr("o.v AS a", "d.v AS b")

@@ -162,7 +162,11 @@ final class TraceQuery(
     val condition = (trace.on.map(sql) ++ Option.when(needsKey)("l.k = r.k")).mkString(" AND ")
     val join = input(Side.Left)
       .as("l")
-      .join(input(Side.Right).as("r"), if (condition.isEmpty) lit(true) else expr(condition), trace.joinType.name)
+      .join(
+        input(Side.Right).as("r"),
+        if (condition.isEmpty) lit(true) else expr(condition),
+        trace.joinType.name
+      )
     val made = (trace.windows, trace.closest) match {
       case (Some(windows), _) => PythonApi.windowJoin(join, inMicros(windows))
       case (_, Some(closest)) => matched(join, closest)
@@ -191,7 +195,11 @@ final class TraceQuery(
   private def input(side: Side): DataFrame = {
     val stream = streams(side).toDF(): DataFrame
     val marked =
-      trace.times(side).foldLeft(stream)(_.withWatermark(_, s"$delay seconds")).where("not punct").drop("punct")
+      trace
+        .times(side)
+        .foldLeft(stream)(_.withWatermark(_, s"$delay seconds"))
+        .where("not punct")
+        .drop("punct")
     trace.closest.flatMap(_.delete).filter(_ => side == Side.Right).fold(marked) { gone =>
       marked.withColumn("op", when(col(gone) === 1, "delete").otherwise("insert"))
     }

@@ -214,7 +214,13 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String) {
         Some(left -> right)
       case _ => None
     }
-    def either(a: Expression, b: Expression, direction: AsOf.Direction, other: AsOf.Direction, exact: Boolean) =
+    def either(
+        a: Expression,
+        b: Expression,
+        direction: AsOf.Direction,
+        other: AsOf.Direction,
+        exact: Boolean
+    ) =
       times(a, b)
         .map { case (left, right) => (left, right, direction, exact) }
         .orElse(times(b, a).map { case (left, right) => (left, right, other, exact) })

@@ -39,7 +39,8 @@ final private[operators] class WatermarksInWords(
    */
   private def keyName(key: Int): String = {
     val (side, column) = (sides(key), times(key))
-    if (sides.indices.filter(sides(_) == side).count(times(_).name == column.name) == 1) column.name else names.column(side, column)
+    if (sides.indices.filter(sides(_) == side).count(times(_).name == column.name) == 1) column.name
+    else names.column(side, column)
   }
 
   /**

@@ -93,7 +93,9 @@ final private[streamjoin] class VersionTable private[state] (
 
   private def entriesOf(content: Array[Byte]): Seq[Array[Byte]] =
     Iterator
-      .unfold(0)(at => Option.when(at < content.length)((content.slice(at, end(content, at)), end(content, at))))
+      .unfold(0)(at =>
+        Option.when(at < content.length)((content.slice(at, end(content, at)), end(content, at)))
+      )
       .toSeq
 
   private def pointedToKey(entry: Array[Byte]): UnsafeRow = {

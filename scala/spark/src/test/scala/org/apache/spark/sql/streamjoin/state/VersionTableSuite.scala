@@ -18,7 +18,8 @@ class VersionTableSuite extends StateTest {
 
   private def key(number: Int): UnsafeRow =
     toKey(InternalRow(UTF8String.fromString("k" * (number % 5)), number.toLong)).copy()
-  private def row(value: Long, wide: Int): UnsafeRow = toRow(InternalRow(value, Array.fill(wide)(value.toByte))).copy()
+  private def row(value: Long, wide: Int): UnsafeRow =
+    toRow(InternalRow(value, Array.fill(wide)(value.toByte))).copy()
 
   private def opened(store: StateStore, budget: Long = Long.MaxValue, cached: Option[JoinIndex] = None) = {
     val state = on(store, TestRows.simple, budget = budget, cached = cached)

@@ -57,7 +57,8 @@ final private[streamjoin] class JoinTask(
    * Rows in the buffers now and earlier in this batch: what leaves within a batch still counts,
    * whatever the order.
    */
-  private val accumulated = new Accumulated(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
+  private val accumulated =
+    new Accumulated(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
 
   /**
    * The output of the batch. When it is used up, [[finish]], and the state is ready to be

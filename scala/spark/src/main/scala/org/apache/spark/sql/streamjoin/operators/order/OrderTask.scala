@@ -3,13 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.order
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.operators.{
-  Accumulated,
-  LateRows,
-  LateRowsWriter,
-  StateSpec,
-  StateTask
-}
+import org.apache.spark.sql.streamjoin.operators.{Accumulated, LateRows, LateRowsWriter, StateSpec, StateTask}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side

@@ -116,7 +116,8 @@ final private[streamjoin] case class TemporalJoinExec(
     def input(side: Side, rows: SparkPlan, keys: Seq[Attribute], back: Long): InputSpec = {
       // An input that was idle is judged by the watermark that it left; what is out is out.
       val judged = Watermark.postponed(math.max(late(side.index), emitted), back)
-      val kept = BigInt(plan.rule.behind).min(plan.rule.history + plan.rule.tolerance.getOrElse(0L)) + plan.rule.ahead
+      val kept =
+        BigInt(plan.rule.behind).min(plan.rule.history + plan.rule.tolerance.getOrElse(0L)) + plan.rule.ahead
       InputSpec(rows.output, keys, times(side.index), judged, BucketWidth.of(BucketWidth.delay(rows) + kept))
     }
     TemporalSpec(
