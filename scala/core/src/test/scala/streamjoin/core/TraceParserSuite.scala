@@ -67,6 +67,7 @@ class TraceParserSuite extends AnyFunSuite {
       ("join: left_outer", "# nothing") -> "no `join:` directive",
       ("cap: 5", "cap: five") -> "the cap is a number",
       ("cap: 5", "cup: 5") -> "no such directive: cup",
+      ("cap: 5", "match: left.time = right.time") -> "a match is `left.t >= right.t`",
       ("cap: 5", "left: time2") -> "`left:` is given twice",
       ("cap: 5", "layers: flink") -> "no such layer: flink",
       (

@@ -94,6 +94,27 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     assert(refusal(counted(None)(newStreams())).getCondition == "STREAMJOIN_ORDER_WATERMARK")
   }
 
+  test("facts with versions of two tables, each with its own watermark") {
+    val query = (streams: Streams) => {
+      val other = versions(streams.marked("e")).as("e")
+      val first = temporal()(streams).selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.v AS b").as("f")
+      TemporalJoins
+        .temporal(first.join(other, expr("f.id = e.id"), "left_outer"), Seq("id"), "t", Some("op"), "t")
+        .selectExpr("f.a", "f.b", "e.v AS c")
+    }
+    running(job(query)) { job =>
+      def e(id: String, time: String, v: Int) = "e" -> row(id, time, v)
+      job.feed(d("a", "10:00", 1), e("a", "10:00", 2), e("x", "10:10", 0), o("a", "10:05", 3), o("a", "10:15", 4))
+      job.feed(end("11:00"): _*)
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("3 1 2"), "the second table has reached 10:10")
+      job.restart()
+      job.feed(e("a", "10:12", -1), e("a", "11:00", 9))
+      job.feed(end("12:00"): _*)
+      job.feed(end("12:00"): _*)
+      assert(job.seen.flatMap(_.rows).toSeq.take(2) == Seq("3 1 2", "4 1 -"))
+    }
+  }
+
   test("late rows of both sides are dropped, counted and kept") {
     withConf("spark.streamjoin.lateRows" -> "keep") {
       running(job(values(temporal()))) { job =>

@@ -34,6 +34,12 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
+  test("a condition that cannot run in a task") {
+    building("STREAMJOIN_TEMPORAL", "a random value, a subquery or a Python function") {
+      temporal(on = "o.id = d.id AND o.v IN (SELECT id FROM range(3))")
+    }
+  }
+
   test("types other than inner and left") {
     for (how <- Seq("right_outer", "full_outer", "left_semi", "left_anti"))
       building("STREAMJOIN_TEMPORAL", "temporal join", "how=\"left\"")(temporal(how))

@@ -181,8 +181,22 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String) {
 
   // Conditions.
 
-  private def conjunctsOf(join: Join): Seq[Expression] =
-    join.condition.toSeq.flatMap(PredicateParts.conjuncts).filterNot(_ == Literal.TrueLiteral)
+  private def conjunctsOf(join: Join): Seq[Expression] = {
+    val all = join.condition.toSeq.flatMap(PredicateParts.conjuncts).filterNot(_ == Literal.TrueLiteral)
+    all.find(conjunct => !runsInTask(conjunct)).foreach { conjunct =>
+      throw refused(
+        s"${conjunct.sql} has a random value, a subquery or a Python function",
+        "Compute a column from it before the join, or compare after it: joined.where(...)."
+      )
+    }
+    all
+  }
+
+  private def runsInTask(conjunct: Expression): Boolean =
+    conjunct.deterministic && !conjunct.exists {
+      case _: PythonFuncExpression | _: SubqueryExpression => true
+      case _ => false
+    }
 
   private case class Tie(conjunct: Expression, left: Expression, right: Expression)
 

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.operators._
-import org.apache.spark.sql.streamjoin.state.{JoinState, VersionTable}
+import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout, VersionTable}
 import org.apache.spark.util.collection.BitSet
 
 import streamjoin.core.{AsOf, Side, Watermark}
@@ -35,7 +35,7 @@ final private[temporal] class TemporalTask(
     new Accumulated(partition, Side.both.map(state.rows).sum + state.keys, spec.maxAccumulatedRecords)
 
   private val facts = new KeyedRows(left, _ => false, Nil)
-  private val factKeys = new FactKeys(left)
+  private val factKeys = new FactKeys(left, right)
   private val versions = new KeyedRows(right, isDelete, spec.ties)
 
   override def output: Iterator[InternalRow] = takeInFacts ++ merged
@@ -121,7 +121,7 @@ final private[temporal] class TemporalTask(
   /** A version that leaves the rows that are kept by time. */
   private def offer(row: UnsafeRow): Unit = if (table.isDefined) versions.add(row) else offerNeeded(row)
 
-  private def offerNeeded(row: UnsafeRow): Unit = if (factKeys.mayHave(row, right)) versions.add(row)
+  private def offerNeeded(row: UnsafeRow): Unit = if (factKeys.mayHave(row)) versions.add(row)
 
   // Both.
 
@@ -180,23 +180,25 @@ final private class Operations(column: Attribute, input: InputSpec) {
 }
 
 /** The keys and times of the facts that are due, as far as they tell which versions matter. */
-final private class FactKeys(input: InputSpec) {
+final private class FactKeys(facts: InputSpec, versions: InputSpec) {
   import FactKeys.Bits
 
-  private val layout = input.layout
+  private val (ofFacts, ofVersions) = (facts.layout, versions.layout)
   private val hashes = new BitSet(Bits)
   private var (first, last) = (Long.MaxValue, Long.MinValue)
 
   def add(row: UnsafeRow): Unit = {
-    hashes.set(layout.hash(row.getBaseObject, row.getBaseOffset) & (Bits - 1))
-    val time = row.getLong(input.field)
+    hashes.set(bit(ofFacts, row))
+    val time = row.getLong(facts.field)
     first = math.min(first, time)
     last = math.max(last, time)
   }
 
-  /** A row of another input may have the key of a fact. */
-  def mayHave(row: UnsafeRow, other: InputSpec): Boolean =
-    hashes.get(other.layout.hash(row.getBaseObject, row.getBaseOffset) & (Bits - 1))
+  /** A version may have the key of a fact. */
+  def mayHave(version: UnsafeRow): Boolean = hashes.get(bit(ofVersions, version))
+
+  private def bit(layout: RowLayout, row: UnsafeRow): Int =
+    layout.hash(row.getBaseObject, row.getBaseOffset) & (Bits - 1)
 
   /** Between which times versions may be met. */
   def reach(rule: AsOf): Option[(Long, Long)] = Option.when(first <= last) {
