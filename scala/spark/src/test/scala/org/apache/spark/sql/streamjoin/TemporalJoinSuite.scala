@@ -104,7 +104,13 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
     running(job(query)) { job =>
       def e(id: String, time: String, v: Int) = "e" -> row(id, time, v)
-      job.feed(d("a", "10:00", 1), e("a", "10:00", 2), e("x", "10:10", 0), o("a", "10:05", 3), o("a", "10:15", 4))
+      job.feed(
+        d("a", "10:00", 1),
+        e("a", "10:00", 2),
+        e("x", "10:10", 0),
+        o("a", "10:05", 3),
+        o("a", "10:15", 4)
+      )
       job.feed(end("11:00"): _*)
       assert(job.seen.flatMap(_.rows).toSeq == Seq("3 1 2"), "the second table has reached 10:10")
       job.restart()

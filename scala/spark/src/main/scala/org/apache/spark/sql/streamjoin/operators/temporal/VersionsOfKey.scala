@@ -15,8 +15,6 @@ import streamjoin.core.{AsOf, Side}
  *
  * @param rows
  *   by key and time; of those of one key and time the last counts
- * @param needed
- *   rows before this time are not kept elsewhere
  * @param table
  *   of the newest rows; none where the rule looks back no further than its tolerance
  */
