@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.delta
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementRef, ChangesTable}
+import org.apache.spark.sql.streamjoin.operators.ArrangedRows
 
 /**
  * One input of a delta join: the changes of an arrangement.
@@ -26,8 +27,8 @@ final private[streamjoin] case class DeltaInput(
   def time: Option[Attribute] =
     arrangement.meta.time.map(name => rows(arrangement.meta.schema.fieldIndex(name)))
 
-  /** The key of an index. */
-  def key(index: Int): Seq[Attribute] = arrangement.meta.keyOrdinals(index).map(rows)
+  /** As it is looked up: what is found has no version of its own. */
+  def arranged: ArrangedRows = ArrangedRows(name, arrangement, rows, diff)
 }
 
 /**
@@ -45,7 +46,7 @@ final private[streamjoin] case class DeltaInput(
  * batch meets once.
  *
  * @param isLeftOuter
- *   a left outer join, of two inputs: see [[UnmatchedRows]]
+ *   a left outer join, of two inputs
  * @param conditions
  *   all of them, and between them
  * @param select

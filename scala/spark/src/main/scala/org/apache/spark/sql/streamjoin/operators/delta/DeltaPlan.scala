@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRe
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.operators.{IndexPlaces, PlannedBatch}
+import org.apache.spark.sql.streamjoin.operators._
 import org.apache.spark.sql.types.LongType
 
 /**
@@ -54,7 +54,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     val readers = plan.collect { case reader: IndexReaderExec => reader }
     inputs.indices.foreach { i =>
       batches(i).stream.collect { case stream: ArrangementStream =>
-        stream.figures = readers.filter(_.access.input == inputs(i)).map(_.access.figures)
+        stream.figures = readers.filter(_.access.input.diff == inputs(i).diff).map(_.access.figures)
       }
     }
   }
@@ -101,7 +101,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
   private def accessed(lookUp: LookUp, key: Seq[Attribute], at: Snapshot): IndexAccess = {
     val versions = batches(lookUp.input).versions
     IndexAccess(
-      inputs(lookUp.input),
+      inputs(lookUp.input).arranged,
       lookUp.index,
       key,
       lookUp.nullSafe,
@@ -210,22 +210,4 @@ private[delta] object DeltaPlan {
 
   /** In EXPLAIN. */
   def where(condition: Option[Expression]): String = condition.fold("")(found => s" where ${found.sql}")
-}
-
-/**
- * The columns with a key by which something is looked up.
- *
- * @param computed
- *   those that are not there yet
- */
-final private case class KeyColumns(columns: Seq[Attribute], computed: Seq[NamedExpression])
-
-private object KeyColumns {
-  def of(key: Seq[Expression]): KeyColumns = {
-    val named = key.map {
-      case attribute: Attribute => attribute
-      case value => Alias(value, "key")()
-    }
-    KeyColumns(named.map(_.toAttribute), named.collect { case computed: Alias => computed })
-  }
 }
