@@ -211,6 +211,44 @@ class TableJoinSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("in SQL, by the name of the arrangement") {
+    val folder = newFolder("arrangements")
+    withConf("spark.streamjoin.arrangements" -> folder) {
+      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      def query(join: String) = new Stream({ orders =>
+        orders.createOrReplaceTempView("orders_of_sql")
+        spark.sql(s"SELECT p.name, o.item FROM orders_of_sql AS o $join")
+      })
+      val byName = query("JOIN people AS p ON p.id = o.customer_id")
+      val asOf = query("LEFT JOIN people FOR SYSTEM_TIME AS OF NOW() AS p ON p.id = o.customer_id")
+      val right = new Stream({ orders =>
+        orders.createOrReplaceTempView("orders_of_sql")
+        spark.sql(
+          "SELECT people.name, o.item FROM people RIGHT JOIN orders_of_sql AS o ON people.id = o.customer_id"
+        )
+      })
+      during(people) {
+        loaded(people)
+        during(byName, asOf, right) {
+          Seq(byName, asOf, right).foreach(_.add(items: _*))
+          assert(byName.all == Seq("John Computer", "John Mouse"))
+          assert(asOf.all == Seq("- Keyboard", "John Computer", "John Mouse"))
+          assert(right.all == Seq("- Keyboard", "John Computer", "John Mouse"))
+        }
+        assert(
+          spark.sql("SELECT name FROM people ORDER BY id").collect().map(_.getString(0)).toSeq ==
+            Seq("John", "Frank")
+        )
+        refused("STREAMJOIN_TABLE")(
+          spark.sql("SELECT * FROM people FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 00:00:00'")
+        )
+        spark.range(3).createOrReplaceTempView("people")
+        try assert(spark.sql("SELECT * FROM people").columns.toSeq == Seq("id"), "a view comes first")
+        finally spark.catalog.dropTempView("people"): Unit
+      }
+    }
+  }
+
   test("what cannot be joined is refused when the query starts") {
     val people = maintainer("id INT, name STRING, town STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     def start(joined: DataFrame => DataFrame): Any = {

@@ -1,39 +1,46 @@
 package org.apache.spark.sql.streamjoin.rules
 
-import java.util.UUID
+import java.util.{Locale, UUID}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.{NamedStreamingRelation, UnresolvedRelation}
-import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.analysis.{
+  NamedStreamingRelation,
+  RelationTimeTravel,
+  UnresolvedFunction,
+  UnresolvedRelation
+}
+import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet, CurrentTimestamp, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.{Cross, Inner, JoinType, LeftOuter, NaturalJoin, UsingJoin}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementOptions, ChangesTable}
-import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoinOf
+import org.apache.spark.sql.streamjoin.operators.table.TableOptions
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.sql.{DataFrame, SparkSession}
 
-/** `STREAM orders`, where that is an arrangement and no table or view: its changes. */
-final private[streamjoin] case class ReadArrangedStreams(session: SparkSession) extends Rule[LogicalPlan] {
+/**
+ * Arrangements by their names, where there is no table or view of the name: `STREAM orders` is what
+ * changes in one; `orders` are its rows, which a stream looks up, and `orders FOR SYSTEM_TIME AS OF
+ * NOW()` says so.
+ */
+final private[streamjoin] case class ReadArrangementsByName(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (SQLConf.get.getConf(StreamJoinConf.Arrangements).isEmpty) plan
     else {
       val read = plan.resolveOperatorsUp {
-        case relation @ UnresolvedRelation(Seq(name), options, true) if isArrangement(name) =>
-          val changes = session.readStream
-            .format("streamjoin")
-            .options(options.asCaseSensitiveMap.asScala)
-            .option(ArrangementOptions.Source, UUID.randomUUID().toString)
-            .option(ArrangementOptions.ByName, true)
-            .load(name)
-          val alias = SubqueryAlias(name, changes.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed)
-          alias.copyTagsFrom(relation)
-          alias
+        case travel @ RelationTimeTravel(relation @ Named(name), time, version) =>
+          if (!time.exists(isNow) || version.isDefined) throw onlyNow(name)
+          table(name, relation.options).copied(travel)
+        case relation @ Named(name) =>
+          val options = relation.options
+          (if (relation.isStreaming) changes(name, options) else table(name, options)).copied(relation)
       }
       read.foreach {
         case Join(left, right, UsingJoin(_, _) | NaturalJoin(_), _, _)
@@ -44,11 +51,61 @@ final private[streamjoin] case class ReadArrangedStreams(session: SparkSession) 
       read
     }
 
-  private def isArrangement(name: String): Boolean = {
-    val catalog = session.asInstanceOf[ClassicSession].sessionState.catalog
-    catalog.getTempView(name).isEmpty && !catalog.tableExists(TableIdentifier(name)) &&
-    ArrangementOptions.open(ArrangementOptions.root(name)).exists
+  private object Named {
+    def unapply(relation: UnresolvedRelation): Option[String] = relation.multipartIdentifier match {
+      case Seq(name) if isArrangement(name) => Some(name)
+      case _ => None
+    }
   }
+
+  private def changes(name: String, options: CaseInsensitiveStringMap): Read = new Read(
+    name,
+    session.readStream
+      .format("streamjoin")
+      .options(options.asCaseSensitiveMap.asScala)
+      .option(ArrangementOptions.Source, UUID.randomUUID().toString)
+      .option(ArrangementOptions.ByName, true)
+      .load(name)
+  )
+
+  private def table(name: String, options: CaseInsensitiveStringMap): Read = new Read(
+    name,
+    session.read
+      .format("streamjoin")
+      .options(options.asCaseSensitiveMap.asScala)
+      .option(TableOptions.Table, true)
+      .load(name)
+  )
+
+  private class Read(name: String, rows: DataFrame) {
+
+    /** In place of what stands in the query. */
+    def copied(relation: LogicalPlan): LogicalPlan = {
+      val alias = SubqueryAlias(name, rows.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed)
+      alias.copyTagsFrom(relation)
+      alias
+    }
+  }
+
+  private def isNow(time: Expression): Boolean = time match {
+    case UnresolvedFunction(Seq(name), Seq(), _, _, _, _, _) => Now.contains(name.toLowerCase(Locale.ROOT))
+    case _: CurrentTimestamp => true
+    case _ => false
+  }
+
+  private val Now = Set("now", "current_timestamp")
+
+  private def onlyNow(name: String) = StreamJoinErrors.analysis(
+    "STREAMJOIN_TABLE",
+    "arrangement" -> name,
+    "problem" -> "an arrangement is looked up as it is, or has versions, but no rows as of a time of the clock",
+    "advice" -> "Write FOR SYSTEM_TIME AS OF NOW(), or read a version: spark.read.format('streamjoin').option('version', 3)."
+  )
+
+  /** Spark's own tables and views come first, in whichever catalog is the current one. */
+  private def isArrangement(name: String): Boolean =
+    ArrangementOptions.open(ArrangementOptions.root(name)).exists &&
+      !session.catalog.tableExists(quoteIdentifier(name))
 }
 
 /** A join of arrangements in SQL, with the columns that are selected from it: a delta join. */
