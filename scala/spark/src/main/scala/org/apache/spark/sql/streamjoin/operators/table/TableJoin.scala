@@ -153,12 +153,20 @@ private[streamjoin] object TableJoin {
       rows,
       index,
       key,
-      conditions.filterNot(condition => key.exists(_.decides.exists(_ eq condition))),
+      conditions.filterNot(isDecided(_, rows.key(index), key)),
       fields,
       join.joinType != Inner,
       join.output
     )
   }
+
+  /** What is found by the key satisfies it. */
+  private def isDecided(condition: Expression, columns: Seq[Attribute], key: Seq[KeyPart]): Boolean =
+    condition match {
+      case IsNotNull(column: Attribute) =>
+        columns.zip(key).exists { case (of, part) => of.exprId == column.exprId && !part.nullSafe }
+      case other => key.exists(_.decides.exists(_ eq other))
+    }
 
   /** An equality with one input a side, or a predicate on one input. */
   private def isAllowed(condition: Expression, stream: LogicalPlan, rows: ArrangedRows): Boolean = {

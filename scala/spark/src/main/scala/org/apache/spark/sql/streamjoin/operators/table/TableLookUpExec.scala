@@ -49,8 +49,10 @@ final private[streamjoin] case class TableLookUpExec(
 
   override protected def withNewChildInternal(newChild: SparkPlan): TableLookUpExec = copy(child = newChild)
 
-  override def simpleString(maxFields: Int): String =
-    s"LookUp ${access.words}${condition.fold("")(found => s" where ${found.sql}")}, keeps nothing"
+  override def simpleString(maxFields: Int): String = {
+    val version = if (access.at.isEmpty) "" else s" at version ${access.at.version}"
+    s"LookUp ${access.words}$version${condition.fold("")(found => s" where ${found.sql}")}, keeps nothing"
+  }
 }
 
 private[streamjoin] object TableLookUpExec {

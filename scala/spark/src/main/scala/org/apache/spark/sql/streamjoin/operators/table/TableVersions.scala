@@ -35,6 +35,7 @@ final private[table] class TableVersions(session: SparkSession, checkpoint: Path
 
 private[table] object TableVersions {
   private val Poll = 200L
+  private val PurgeInterval = 10L
 
   private def directory(root: Path): String = s"tables/${Leases.reader(root.toString)}"
 
@@ -55,7 +56,7 @@ private[table] object TableVersions {
       val reader = Leases.reader(log.metadataPath.toString)
       val seen = Snapshot(held(folder, reader), None, Some(id))
       log.add(number, seen)
-      log.purge(number - SQLConf.get.minBatchesToRetain)
+      if (number % PurgeInterval == 0) log.purge(number - SQLConf.get.minBatchesToRetain)
       seen
     }
   }
