@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.analysis.{
 }
 import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet, CurrentTimestamp, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.plans.{Cross, Inner, JoinType, LeftOuter, NaturalJoin, UsingJoin}
+import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
@@ -115,7 +115,7 @@ private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
       val hidden = AttributeSet(inputs.named.flatMap { case (_, relation) => relation.output.takeRight(2) })
       // A star has them; the result has its own number of copies, and no version.
       val columns = list.filterNot(column => hidden.contains(column.toAttribute))
-      val join = DeltaJoinOf(columns, inputs.conditions, inputs.named, inputs.joinTypes.contains(LeftOuter))
+      val join = DeltaJoinOf(columns, inputs.conditions, inputs.named, inputs.outer)
       // A query around it may know the columns already.
       val known = join.output.zip(columns).map { case (output, column) =>
         Alias(output, column.name)(exprId = column.exprId)
@@ -144,11 +144,13 @@ private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
  *
  * @param named
  *   what the query calls an input, and its changes
+ * @param outer
+ *   of two inputs, those whose rows without a match are in the result
  */
 final private[rules] case class ArrangedInputs(
     named: Seq[(String, StreamingRelationV2)],
     conditions: Seq[Expression],
-    joinTypes: Set[JoinType]
+    outer: Set[Int]
 )
 
 private[rules] object ArrangedInputs {
@@ -156,7 +158,7 @@ private[rules] object ArrangedInputs {
   /** Where there are two at least. */
   def unapply(plan: LogicalPlan): Option[ArrangedInputs] = plan match {
     // A condition above an outer join is none of the join.
-    case Filter(condition, Tree(inputs)) if !inputs.joinTypes.contains(LeftOuter) && inputs.named.size > 1 =>
+    case Filter(condition, Tree(inputs)) if inputs.outer.isEmpty && inputs.named.size > 1 =>
       Some(inputs.copy(conditions = inputs.conditions ++ PredicateParts.conjuncts(condition)))
     case Tree(inputs) if inputs.named.size > 1 => Some(inputs)
     case _ => None
@@ -178,14 +180,25 @@ private[rules] object ArrangedInputs {
         Some(ArrangedInputs(Seq(alias.name -> relation), Nil, Set.empty))
       case SubqueryAlias(alias, Input(relation)) =>
         Some(ArrangedInputs(Seq(alias.name -> relation), Nil, Set.empty))
-      case Join(Tree(left), Tree(right), joinType @ (Inner | Cross | LeftOuter), condition, _) =>
+      case Join(Tree(left), Tree(right), Outer(outer), condition, _) =>
         Some(
           ArrangedInputs(
             left.named ++ right.named,
             left.conditions ++ right.conditions ++ condition.toSeq.flatMap(PredicateParts.conjuncts),
-            left.joinTypes ++ right.joinTypes + joinType
+            left.outer ++ right.outer ++ outer
           )
         )
+      case _ => None
+    }
+  }
+
+  /** Which rows without a match a join keeps: of its left input, the first, of its right one, or none. */
+  private object Outer {
+    def unapply(joinType: JoinType): Option[Set[Int]] = joinType match {
+      case Inner | Cross => Some(Set.empty)
+      case LeftOuter => Some(Set(0))
+      case RightOuter => Some(Set(1))
+      case FullOuter => Some(Set(0, 1))
       case _ => None
     }
   }

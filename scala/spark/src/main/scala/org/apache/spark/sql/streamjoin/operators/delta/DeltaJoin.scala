@@ -45,8 +45,8 @@ final private[streamjoin] case class DeltaInput(
  * they are after the batch, and those behind it as they were before: so each pair of changes of one
  * batch meets once.
  *
- * @param isLeftOuter
- *   a left outer join, of two inputs
+ * @param outer
+ *   in an outer join of two inputs, those whose rows without a match are in the result
  * @param conditions
  *   all of them, and between them
  * @param select
@@ -58,7 +58,7 @@ final private[streamjoin] case class DeltaInput(
  */
 final private[streamjoin] case class DeltaJoin(
     inputs: Seq[DeltaInput],
-    isLeftOuter: Boolean,
+    outer: Set[Int],
     conditions: Seq[Expression],
     select: Seq[Expression],
     time: Option[Expression],

@@ -38,7 +38,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
 
   def plan: SparkPlan = {
     val paths = DeltaPath.all(join)
-    val unmatched = if (join.isLeftOuter) unmatchedRows(paths.head, paths.last) else Nil
+    val unmatched = join.outer.toSeq.sorted.flatMap(input => unmatchedRows(paths(input), paths(1 - input)))
     val plan = paths.filter(isNeeded).map(planned) ++ unmatched match {
       // No exchange and no task.
       case Seq() => LocalTableScanExec(join.output, Nil, None)
@@ -111,13 +111,14 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     )(ReaderFigures.of(session.sparkContext))
   }
 
-  // A left outer join.
+  // An outer join.
 
   /**
-   * The rows without a match that come or go. A row of the left input that changes has none if the
-   * right input, as it was before, has none. Where the right input changes, the left rows that have
-   * the key of a change are counted twice, against it as it was and as it is: a row without a match
-   * comes where the last match has gone, and goes where the first has come.
+   * The rows of an input, here called left, without a match in the other one, that come or go. A
+   * row of the left input that changes has none if the right input, as it was before, has none.
+   * Where the right input changes, the left rows that have the key of a change are counted twice,
+   * against it as it was and as it is: a row without a match comes where the last match has gone,
+   * and goes where the first has come.
    */
   private def unmatchedRows(left: DeltaPath, right: DeltaPath): Seq[SparkPlan] = {
     val (leftInput, leftBatch) = (inputs(left.input), batches(left.input))
