@@ -22,7 +22,7 @@ from spark_submit import environment, spark_submit  # noqa: E402
 
 TOOLS = ROOT / ".tools"
 KILLS = min(5, int(os.environ.get("STREAMJOIN_KILLS", "2")))
-ORDERS = 5000
+ORDERS = 5000 if LONG else 2500
 
 
 def test_kafka_to_kafka_with_a_restart_between(broker: KafkaBroker, tmp_path: Path) -> None:

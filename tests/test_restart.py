@@ -27,7 +27,7 @@ TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_ant
 # A chain of three and a window join, which keep rows for several batches.
 LASTING = ["chain", "window"]
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "5"))
-FILES = 3 * KILLS + 1
+FILES = 2 * KILLS + 4
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 Row = dict[str, object]
