@@ -69,7 +69,7 @@ ROCKSDB = (
     "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 )
 # The other test uses the default store.
-DISTURBED = {"retry and executor, RocksDB": ("--disturb=retry,executor", *ROCKSDB)}
+DISTURBED: dict[str, tuple[str, ...]] = {"retry and executor, RocksDB": ("--disturb=retry,executor", *ROCKSDB)}
 if LONG:
     DISTURBED |= {
         "retry": ("--disturb=retry",),
