@@ -20,7 +20,7 @@ class CoreOracleSuite extends AnyFunSuite with SparkTest {
     spark.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
   }
 
-  private val seeds = SparkTest.seeds(default = 8)
+  private val seeds = SparkTest.seeds(default = 4)
 
   // The year 2024, the beginning of 1970 in the midst of the rows, and the first and the last days
   // that Spark's dates have.

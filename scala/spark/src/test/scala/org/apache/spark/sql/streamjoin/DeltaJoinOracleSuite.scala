@@ -18,7 +18,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
   import DeltaJoinOracleSuite._
 
-  private val seeds = SparkTest.seeds(default = 4)
+  private val seeds = SparkTest.seeds(default = 2)
   private val first = sys.env.get("STREAMJOIN_FIRST_SEED").fold(0)(_.toInt)
 
   for {

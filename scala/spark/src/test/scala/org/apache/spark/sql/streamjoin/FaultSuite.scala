@@ -93,8 +93,8 @@ class FaultSuite extends AnyFunSuite with JoinTest {
     (done.isSuccess, next)
   }
 
-  // Of every four calls for a file, a step of seven meets all kinds.
-  private val step = if (SparkTest.isLong) 1 else 7
+  // Of every four calls for a file, a step of eleven meets all kinds.
+  private val step = if (SparkTest.isLong) 1 else 11
   private val groups = if (SparkTest.isLong) 12 else 4
 
   for (group <- 0 until groups)
