@@ -86,9 +86,7 @@ def delta_join(
     found = checked_entry(session, "sj.delta_join")
     paths = [each.path if isinstance(each, Arrangement) else each for each in inputs.values()]
     try:
-        joined = found.deltaJoin(
-            session._jsparkSession, list(inputs.keys()), paths, on, list(columns), outer, options
-        )
+        joined = found.deltaJoin(session._jsparkSession, list(inputs.keys()), paths, on, list(columns), outer, options)
     except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
         raise no_answer() from error
     return DataFrame(joined, session)

@@ -130,7 +130,7 @@ private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
     plan.foreach {
       case join: Join if join.children.forall(ArrangedInputs.areIn) =>
         throw DeltaJoinOf.refused(
-          "it is more than SELECT columns FROM inner joins, or a left outer join of two",
+          "it is more than SELECT columns FROM inner joins, or an outer join of two",
           "Put what is above the join, such as GROUP BY, into an outer query: SELECT ... FROM (SELECT ... JOIN ...)."
         )
       case _ =>
