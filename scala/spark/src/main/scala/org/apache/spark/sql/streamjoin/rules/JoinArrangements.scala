@@ -11,8 +11,8 @@ import org.apache.spark.sql.catalyst.analysis.{
   UnresolvedRelation
 }
 import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet, CurrentTimestamp, Expression}
-import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
