@@ -75,15 +75,14 @@ lazy val spark = (project in file("scala/spark"))
     Test / fork := true,
     Test / javaOptions ++= sparkJvmOptions,
     Test / javaOptions += s"-Dstreamjoin.sparkTexts=${update.value.select(configurationFilter(SparkTexts.name)).head}",
-    // Two JVMs at a time, as one by itself waits more than half of the time; four, so that both end together. The
-    // suites of one run one after the other.
+    // Two JVMs, as one by itself waits more than half of the time. The suites of one run one after the other.
     Test / parallelExecution := true,
     Test / testForkedParallel := false,
     Test / testGrouping := {
       val options = (Test / forkOptions).value
       val suites = (Test / definedTests).value.sortBy(_.name).zipWithIndex
-      (0 until 4).map { part =>
-        val own = suites.collect { case (suite, number) if number % 4 == part => suite }
+      (0 until 2).map { part =>
+        val own = suites.collect { case (suite, number) if number % 2 == part => suite }
         Tests.Group(s"part $part", own, Tests.SubProcess(options))
       }
     },

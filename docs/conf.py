@@ -31,6 +31,7 @@ PAGES = [
     "window-joins",
     "arrangements",
     "delta-joins",
+    "tables",
     "sql",
     "tuning",
     "migration",

@@ -48,8 +48,9 @@ class Changelogs:
         """Return rows that come and go; none goes that is not there."""
         changes = []
         for _ in range(20):
-            if present and chance.random() < 0.4:
-                row = chance.choice(sorted(present.elements(), key=str))
+            rows = sorted(present.elements(), key=str)
+            if rows and chance.random() < 0.4:
+                row = chance.choice(rows)
                 copies = -1
             else:
                 row = (chance.randrange(30), chance.choice([None, *range(12)]), chance.randrange(4))

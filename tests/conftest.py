@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -62,13 +63,34 @@ def run(command: list[str], environment: dict[str, str] | None = None, expect: i
     return done.stdout if expect == 0 else done.stdout + done.stderr
 
 
-def spark_home(folder: Path) -> Path:
-    """Return a home for Spark in which its workers may write: the installed one is not a test's."""
-    home = folder / "spark"
-    home.mkdir()
-    for part in Path(pyspark.__file__).parent.iterdir():
-        (home / part.name).symlink_to(part)
-    return home
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a master and two workers with different addresses, both of them this machine's; yield the master's URL.
+
+    Spark runs a task twice at a time on two hosts only, and the workers of a ``local-cluster`` have one.
+    """
+    folder = tmp_path_factory.mktemp("cluster")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    master = f"spark://127.0.0.1:{port}"
+    commands = [["master.Master", "--host", "127.0.0.1", "--port", str(port)]]
+    for host in ("127.0.0.2", "127.0.0.3"):
+        options = ["--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(folder / host)]
+        commands.append(["worker.Worker", *options, master])
+    start = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
+    with contextlib.ExitStack() as running, (folder / "log").open("wb") as log:
+        for main, *options in commands:
+            process = subprocess.Popen(
+                [str(start), f"org.apache.spark.deploy.{main}", "--webui-port", "0", *options],
+                env=environment | {"SPARK_DAEMON_MEMORY": "512m"},
+                stdout=log,
+                stderr=log,
+            )
+            running.enter_context(process)
+            running.callback(process.terminate)
+        yield master
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from changelogs import Changelogs, Rows, added
-from conftest import kill_group, run, spark_home
+from conftest import kill_group, run
 
 JOB = Path(__file__).with_name("jobs") / "delta_job.py"
 CLUSTER_JOB = JOB.with_name("delta_cluster_job.py")
@@ -157,12 +157,12 @@ def _check_join(runs: Runs, changelogs: Changelogs) -> int:
     return len(_numbers(folder))
 
 
-def test_cluster(tmp_path: Path) -> None:
+def test_cluster(cluster: str, tmp_path: Path) -> None:
     steps = 6
     killed = 3  # in the middle of this step
     changelogs = Changelogs(tmp_path / "input", steps, seed=5, payload=10)
-    command = [sys.executable, str(CLUSTER_JOB), f"--input={changelogs.folder}", f"--output={tmp_path}"]
-    run(command, {"SPARK_HOME": str(spark_home(tmp_path)), "PYSPARK_PYTHON": sys.executable})
+    arguments = [f"--input={changelogs.folder}", f"--output={tmp_path}", f"--master={cluster}"]
+    run([sys.executable, str(CLUSTER_JOB), *arguments], {"PYSPARK_PYTHON": sys.executable})
 
     now = Rows()
     loaded = []
@@ -177,7 +177,7 @@ def test_cluster(tmp_path: Path) -> None:
             version: changelogs.rows(name, version + 1) for version in range(steps)
         }
     marks = {path.name for path in tmp_path.iterdir()}
-    assert {"maintainer.failed", "maintainer.again", "join.failed", "join.again", "executor.disturbed"} <= marks
+    assert {"maintainer.failed", "maintainer.again", "join.failed", "join.again", "executor.lost"} <= marks
 
     # Look-ups run where the index is: each index is loaded once, by what has changed.
     changed = [

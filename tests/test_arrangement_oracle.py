@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
 
-SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "2"))
+SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "1"))
 FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
 STEPS = 5
 SCHEMA = "id INT, k INT, v INT, s STRING, seq INT, op STRING"

@@ -4,6 +4,9 @@ import os
 from pathlib import Path
 
 from conftest import Run
+from pyspark.sql import SparkSession
+
+import streamjoin as sj
 
 PROGRAM = """
 import time
@@ -51,8 +54,7 @@ def program(folder: Path, text: str) -> str:
     return PROGRAM.replace("<folder>", str(folder)) + text
 
 
-def test_sql_bounds_and_late_rows(python: Run, tmp_path: Path) -> None:
-    text = """
+BOUNDS_AND_LATE_ROWS = """
 df = spark.sql("SELECT o.id FROM o JOIN d WITHIN BETWEEN 0s AND 1h ON o.id = d.id")
 for row in sj.bounds(df).collect():
     print(row.side, row.keeps)
@@ -71,32 +73,11 @@ refused(lambda: sj.bounds(spark.range(1)))
 refused(lambda: sj.bounds(spark.sql("SELECT o.id FROM o JOIN d ON o.id = d.id")))
 refused(lambda: spark.sql("SELECT o.id FROM o JOIN d WITHIN 1 month ON o.id = d.id"))
 refused(lambda: sj.check(spark))
+print("---")
 """
-    out = python(program(tmp_path / "streams", text)).splitlines()
-    assert out == [
-        "left o kept 1 hour",
-        "right d kept 0 seconds",
-        "['id']",
-        "[0, 1]",
-        """['{"id":2,"t":"2026-01-01T09:00:00.000000Z"}']""",
-        "True",
-        "STREAMJOIN_TABLE_FUNCTION",
-        "STREAMJOIN_NOT_A_STREAM",
-        "STREAMJOIN_UNBOUNDED",
-        "STREAMJOIN_CLAUSE_DURATION",
-        "STREAMJOIN_SPARK_CONNECT",
-    ]
 
-
-def test_a_server_without_the_extension(python: Run, tmp_path: Path) -> None:
-    text = 'refused(lambda: sj.bounds(stream("o").join(stream("d"), "id")))\n'
-    plain = program(tmp_path / "streams", text).replace("sj.configure(builder)", "builder")
-    assert python(plain).splitlines() == ["STREAMJOIN_JAR_MISSING"]
-
-
-def test_arrangements(python: Run, tmp_path: Path) -> None:
-    """Read over Connect what a classic session keeps."""
-    text = """
+# What a classic session keeps, read over Connect.
+ARRANGEMENTS = """
 refused(lambda: sj.arrange(stream("o"), "orders", keys=[["id"]]))
 refused(lambda: sj.delta_join({"o": "orders", "d": "deliveries"}, "o.id = d.id", spark=spark))
 refused(lambda: sj.arrangement(FOLDER + "/arrangements/returns", spark))
@@ -116,21 +97,30 @@ writer = pairs.writeStream.format("memory").queryName("pairs").trigger(available
 writer.option("checkpointLocation", FOLDER + "/pairs").start().awaitTermination()
 print(sorted((row.id, row._diff) for row in spark.table("pairs").collect()))
 """
-    folder = tmp_path / "streams"
-    classic = """
-import sys
-import streamjoin as sj
-from pyspark.sql import SparkSession
 
-spark = sj.configure(SparkSession.builder.config("spark.sql.shuffle.partitions", "2")).getOrCreate()
-stream = spark.readStream.schema("id INT, t TIMESTAMP").option("maxFilesPerTrigger", 1).json("<folder>/o")
-writer = sj.arrange(stream, "<folder>/arrangements/orders", keys=[["id"]]).trigger(availableNow=True)
-writer.start(checkpointLocation="<folder>/checkpoint").awaitTermination()
-spark.stop()
-"""
-    client = program(folder, text)
-    python(classic.replace("<folder>", str(folder)))
-    assert python(client).splitlines() == [
+
+def test_sql_bounds_late_rows_and_arrangements(python: Run, spark: SparkSession, tmp_path: Path) -> None:
+    client = program(tmp_path / "streams", BOUNDS_AND_LATE_ROWS + ARRANGEMENTS)
+    folder = tmp_path / "streams"
+    stream = spark.readStream.schema("id INT, t TIMESTAMP").option("maxFilesPerTrigger", 1).json(f"{folder}/o")
+    writer = sj.arrange(stream, f"{folder}/arrangements/orders", keys=[["id"]]).trigger(availableNow=True)
+    writer.start(checkpointLocation=f"{folder}/maintainer").awaitTermination()
+    out = python(client).splitlines()
+    middle = out.index("---")
+    assert out[:middle] == [
+        "left o kept 1 hour",
+        "right d kept 0 seconds",
+        "['id']",
+        "[0, 1]",
+        """['{"id":2,"t":"2026-01-01T09:00:00.000000Z"}']""",
+        "True",
+        "STREAMJOIN_TABLE_FUNCTION",
+        "STREAMJOIN_NOT_A_STREAM",
+        "STREAMJOIN_UNBOUNDED",
+        "STREAMJOIN_CLAUSE_DURATION",
+        "STREAMJOIN_SPARK_CONNECT",
+    ]
+    assert out[middle + 1 :] == [
         "STREAMJOIN_SPARK_CONNECT",
         "STREAMJOIN_SPARK_CONNECT",
         "STREAMJOIN_NO_ARRANGEMENT",
@@ -140,3 +130,9 @@ spark.stop()
         "2 0 [2]",
         "[(1, 1), (2, 1)]",
     ]
+
+
+def test_a_server_without_the_extension(python: Run, tmp_path: Path) -> None:
+    text = 'refused(lambda: sj.bounds(stream("o").join(stream("d"), "id")))\n'
+    plain = program(tmp_path / "streams", text).replace("sj.configure(builder)", "builder")
+    assert python(plain).splitlines() == ["STREAMJOIN_JAR_MISSING"]

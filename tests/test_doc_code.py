@@ -191,7 +191,14 @@ def test_the_examples_of_the_docstrings(spark: SparkSession) -> None:
         return rows.withWatermark(key, "10 seconds")
 
     events = spark.readStream.format("rate").load().selectExpr("value AS id", "timestamp AS time", "false AS is_bound")
-    given = {"orders": stream("order_time"), "deliveries": stream("delivery_time"), "events": events, "spark": spark}
+    clicks = events.selectExpr("id AS customer_id", "'/' AS page")
+    given = {
+        "orders": stream("order_time"),
+        "deliveries": stream("delivery_time"),
+        "events": events,
+        "clicks": clicks,
+        "spark": spark,
+    }
     spark.conf.set("spark.streamjoin.arrangements", "arrangements")
     for name, columns, keys in (
         ("customers", ["value AS customer_id", "'Ada' AS name"], [["customer_id"]]),

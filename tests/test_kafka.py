@@ -22,32 +22,29 @@ from spark_submit import environment, spark_submit  # noqa: E402
 
 TOOLS = ROOT / ".tools"
 KILLS = min(5, int(os.environ.get("STREAMJOIN_KILLS", "2")))
-ORDERS = 5000
+ORDERS = 5000 if LONG else 2500
 
 
-def test_kafka_to_kafka_with_a_restart_between(tmp_path: Path) -> None:
-    with KafkaBroker(TOOLS, tmp_path / "broker") as broker:
-        for topic in ("orders", "deliveries", "joined"):
-            broker.create_topic(topic)
+def test_kafka_to_kafka_with_a_restart_between(broker: KafkaBroker, tmp_path: Path) -> None:
+    _create_topics(broker)
+    broker.produce("orders", [_order(1, "10:00"), _order(2, "10:05"), _order(3, "10:10")])
+    broker.produce("deliveries", [_delivery(11, 1, "10:20")])
+    _run_job(broker, tmp_path)
+    assert _joined(broker) == {(1, 11)}, "orders 2 and 3 wait in state"
 
-        broker.produce("orders", [_order(1, "10:00"), _order(2, "10:05"), _order(3, "10:10")])
-        broker.produce("deliveries", [_delivery(11, 1, "10:20")])
-        _run_job(broker, tmp_path)
-        assert _joined(broker) == {(1, 11)}, "orders 2 and 3 wait in state"
+    # 3 comes after more than an hour; the last of each stream moves its watermark past the others.
+    broker.produce("deliveries", [_delivery(12, 2, "10:40"), _delivery(13, 3, "11:30"), _delivery(-1, -2, "20:00")])
+    broker.produce("orders", [_order(-1, "20:00")])
+    _run_job(broker, tmp_path)
+    assert _joined(broker) == {(1, 11), (2, 12), (3, None)}
 
-        # 3 comes after more than an hour; the last of each stream moves its watermark past the others.
-        broker.produce("deliveries", [_delivery(12, 2, "10:40"), _delivery(13, 3, "11:30"), _delivery(-1, -2, "20:00")])
-        broker.produce("orders", [_order(-1, "20:00")])
-        _run_job(broker, tmp_path)
-        assert _joined(broker) == {(1, 11), (2, 12), (3, None)}
-
-        if not LONG:
-            return
-        # Both rows of 4 are late, and nothing shows that they were there. 5 is on time.
-        broker.produce("orders", [_order(4, "10:30"), _order(5, "20:05")])
-        broker.produce("deliveries", [_delivery(14, 4, "10:35"), _delivery(15, 5, "20:10")])
-        _run_job(broker, tmp_path)
-        assert _joined(broker) == {(1, 11), (2, 12), (3, None), (5, 15)}
+    if not LONG:
+        return
+    # Both rows of 4 are late, and nothing shows that they were there. 5 is on time.
+    broker.produce("orders", [_order(4, "10:30"), _order(5, "20:05")])
+    broker.produce("deliveries", [_delivery(14, 4, "10:35"), _delivery(15, 5, "20:10")])
+    _run_job(broker, tmp_path)
+    assert _joined(broker) == {(1, 11), (2, 12), (3, None), (5, 15)}
 
 
 def test_bounds_of_each_partition(broker: KafkaBroker, tmp_path: Path) -> None:
@@ -67,6 +64,11 @@ def test_upserts_of_a_delta_join(broker: KafkaBroker, tmp_path: Path) -> None:
         [2, {"1-1": [90, 2], "1-2": [None, 2], "2-1": [7, 1]}],
         [3, {"1-1": [None, 3], "1-2": [None, 2], "2-1": [7, 1]}],
     ]
+
+
+def _create_topics(broker: KafkaBroker) -> None:
+    for topic in ("orders", "deliveries", "joined"):
+        broker.create_topic(topic)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +99,7 @@ def _moment(at: str) -> str:
     return f"2026-01-01T{at + ':00' * (at.count(':') == 1)}Z"
 
 
-def test_killed_again_and_again(tmp_path: Path) -> None:
+def test_killed_again_and_again(broker: KafkaBroker, tmp_path: Path) -> None:
     """At least once, and no gap: all rows are in the topic, some of them twice, and none that should not be there."""
     seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
     print(f"STREAMJOIN_SEED={seed}")
@@ -108,22 +110,20 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     deliveries = [_delivery(number, number, _clock(second)) for second, number in delivered]
     expected = {(number, number if lags.get(number, 9999) <= 3600 else None) for number in range(ORDERS)}
 
-    with KafkaBroker(TOOLS, tmp_path / "broker") as broker:
-        for topic in ("orders", "deliveries", "joined"):
-            broker.create_topic(topic)
-        broker.produce("orders", orders)
-        broker.produce("deliveries", deliveries)
-        for _ in range(KILLS):
-            _kill_job(broker, tmp_path, chance.uniform(0, 0.5))
-        between = _records(broker)
-        assert between.total() > 0 and set(between) < expected, "the kills came too early or too late"
-        # Twice: a batch without rows does not come again in a new run.
-        for closing in ("20:00", "21:00"):
-            broker.produce("orders", [_order(-1, closing)])
-            broker.produce("deliveries", [_delivery(-1, -2, closing)])
-            _run_job(broker, tmp_path)
-        after = _records(broker)
-        print(f"{KILLS} kills, {after.total()} records of {len(expected)} rows")
+    _create_topics(broker)
+    broker.produce("orders", orders)
+    broker.produce("deliveries", deliveries)
+    for _ in range(KILLS):
+        _kill_job(broker, tmp_path, chance.uniform(0, 0.5))
+    between = _records(broker)
+    assert between.total() > 0 and set(between) < expected, "the kills came too early or too late"
+    # Twice: a batch without rows does not come again in a new run.
+    for closing in ("20:00", "21:00"):
+        broker.produce("orders", [_order(-1, closing)])
+        broker.produce("deliveries", [_delivery(-1, -2, closing)])
+        _run_job(broker, tmp_path)
+    after = _records(broker)
+    print(f"{KILLS} kills, {after.total()} records of {len(expected)} rows")
     assert {row for row in after if row[0] >= 0} == expected
 
 

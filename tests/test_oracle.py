@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from side import START, TYPES, Row, Side
 
-SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "4"))
+SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "2"))
 FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
 CLOSING_SECOND = 100_000
 CLOSING_VALUE = 9  # It passes every one-input conjunct: what the state keeps of it depends on the bounds alone.

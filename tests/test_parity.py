@@ -1,6 +1,7 @@
 """What Python alone can write: each query runs with the extension off and on, and gives the same rows.
 
-This file is also the program that runs in the two processes. The queries of Scala and SQL are in ``ParitySuite``.
+This file is also the program that runs them, in two sessions one after the other. The queries of Scala and SQL are in
+``ParitySuite``.
 """
 
 import argparse
@@ -221,16 +222,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, Answers]:
     folder = tmp_path_factory.mktemp("parity")
     write_files(folder / "inputs")
 
-    def process(extension: str) -> Answers:
-        output = folder / extension
-        paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYSPARK_PYTHON": sys.executable}
-        run([sys.executable, __file__, extension, str(folder / "inputs"), str(output)], paths)
-        found: Answers = json.loads(output.read_text())
-        return found
-
-    with ThreadPoolExecutor(2) as pool:
-        without, with_it = pool.map(process, ["off", "on"])
-    return without, with_it
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYSPARK_PYTHON": sys.executable}
+    run([sys.executable, __file__, str(folder / "inputs"), str(folder)], paths)
+    return json.loads((folder / "off").read_text()), json.loads((folder / "on").read_text())
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -251,8 +245,9 @@ def in_order(batches: list[list[str]]) -> list[str]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("extension", choices=["off", "on"])
     parser.add_argument("inputs", type=Path)
-    parser.add_argument("output", type=Path)
+    parser.add_argument("outputs", type=Path)
     arguments = parser.parse_args()
-    answers(arguments.extension == "on", arguments.inputs, arguments.output)
+    # In this order: the class path and the settings of the first session stay for the next one.
+    answers(False, arguments.inputs, arguments.outputs / "off")
+    answers(True, arguments.inputs, arguments.outputs / "on")

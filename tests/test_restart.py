@@ -1,8 +1,9 @@
 """A query that is stopped, or killed inside a batch, and goes on in a new process loses and doubles nothing.
 
 The same files, one of each side a batch, are joined by a process that runs through, by processes that end after
-every few batches, and by processes that are killed (SIGKILL, the JVM too). The joins are those of
-``jobs/join_job.py``: several types at once, in one process, because starting Spark takes longest.
+every few batches, and by processes that are killed (SIGKILL, the JVM too), twice at a point of a batch and then at
+random. The joins are those of ``jobs/join_job.py``: several at once, in one process, because starting Spark takes
+longest.
 """
 
 import json
@@ -23,8 +24,10 @@ from conftest import LONG, kill_group
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 # A full outer join pads the left rows as a left outer join does.
 TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_anti"]
-FILES = 12
+# A chain of three and a window join, which keep rows for several batches.
+LASTING = ["chain", "window"]
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "5"))
+FILES = 2 * KILLS + 4
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 Row = dict[str, object]
@@ -33,16 +36,13 @@ Batches = dict[int, Counter[str]]
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with both inputs, all files in it."""
-    return _inputs(tmp_path_factory.mktemp("files"), FILES, ("left", "right"))
-
-
-def _inputs(folder: Path, files: int, sides: tuple[str, ...]) -> Path:
+    """Return a folder with the three inputs, all files in it."""
+    folder = tmp_path_factory.mktemp("files")
     chance = random.Random(4)
-    for side in sides:
+    for side in ("left", "right", "third"):
         (folder / side).mkdir()
-        for number in range(files):
-            rows = _closing(side[0], number, files) if number >= files - 2 else _rows(side[0], number, chance)
+        for number in range(FILES):
+            rows = _closing(side[0], number) if number >= FILES - 2 else _rows(side[0], number, chance)
             _write(folder / side / f"{number}.json", rows, number)
     return folder
 
@@ -60,12 +60,12 @@ def _rows(prefix: str, number: int, chance: random.Random) -> list[Row]:
     return rows
 
 
-def _closing(prefix: str, number: int, files: int) -> list[Row]:
+def _closing(prefix: str, number: int) -> list[Row]:
     """Return the row that moves the watermark past all others.
 
     It comes in two files: a query that is stopped between the first one's batch and the next gets another batch.
     """
-    return [_row(prefix, {"l": -1, "r": -2, "t": -3}[prefix], files * 10 + 1000, 0, -number)]
+    return [_row(prefix, {"l": -1, "r": -2, "t": -3}[prefix], FILES * 10 + 1000, 0, -number)]
 
 
 def _row(prefix: str, key: int | None, seconds: float, value: int, row_id: int) -> Row:
@@ -80,9 +80,9 @@ def _write(path: Path, rows: list[Row], number: int) -> None:
 
 
 class Runs:
-    """The runs of one query (of each type) over one checkpoint."""
+    """The runs of one query of each type, each over its checkpoint."""
 
-    def __init__(self, files: Path, folder: Path, types: list[str] = TYPES) -> None:
+    def __init__(self, files: Path, folder: Path, types: list[str]) -> None:
         self.files = files
         self.folder = folder
         self.types = types
@@ -149,19 +149,18 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(files: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Batches]:
-    """Return the rows, by join type and batch, of a process that runs through."""
-    runs = Runs(files, tmp_path_factory.mktemp("uninterrupted"))
+def uninterrupted(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Return a process that has run through."""
+    runs = Runs(files, tmp_path_factory.mktemp("uninterrupted"), TYPES + LASTING)
     runs.finish()
-    result = {how: runs.batches(how) for how in TYPES}
-    for how, batches in result.items():
-        assert _total(batches).total() > 20, f"{how}: there is too little to compare"
-    return result
+    for how in runs.types:
+        assert _total(runs.batches(how)).total() > 20, f"{how}: there is too little to compare"
+    return runs
 
 
-def test_new_process_every_few_batches(files: Path, uninterrupted: dict[str, Batches], tmp_path: Path) -> None:
+def test_new_process_every_few_batches(files: Path, uninterrupted: Runs, tmp_path: Path) -> None:
     inputs = tmp_path / "input"
-    runs = Runs(inputs, tmp_path)
+    runs = Runs(inputs, tmp_path, TYPES)
     for upto in (4, 8, FILES) if LONG else (5, FILES):
         for side in ("left", "right"):
             (inputs / side).mkdir(parents=True, exist_ok=True)
@@ -172,48 +171,33 @@ def test_new_process_every_few_batches(files: Path, uninterrupted: dict[str, Bat
     _compare(runs, uninterrupted, same_batches=FILES)
 
 
-def test_killed_inside_batches(files: Path, uninterrupted: dict[str, Batches], tmp_path: Path) -> None:
+def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path) -> None:
     seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
     print(f"STREAMJOIN_SEED={seed}")
     chance = random.Random(seed)
-    runs = Runs(files, tmp_path)
+    runs = Runs(files, tmp_path, TYPES + LASTING)
     runs.kill_at("before:2")
     runs.kill_at("after:5")
-    runs.kill_after(chance.uniform(0, 1))
-    runs.kill_after(chance.uniform(0, 1))
-    runs.finish()
-    # Spark's file source notes which files are in a batch before the batch itself is noted. Killed in between, it
-    # takes two files for the next one: after the random kills the batches are cut in another way.
-    _compare(runs, uninterrupted, same_batches=6)
-
-
-def test_chain_and_window_killed_again_and_again(tmp_path: Path) -> None:
-    seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
-    print(f"STREAMJOIN_SEED={seed}")
-    chance = random.Random(seed)
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "killed").mkdir()
-    inputs = _inputs(tmp_path, 4 * KILLS, ("left", "right", "third"))
-    plain = Runs(inputs, tmp_path / "plain", ["chain", "window"])
-    plain.finish()
-    runs = Runs(inputs, tmp_path / "killed", ["chain", "window"])
-    for _ in range(KILLS):
+    for _ in range(KILLS - 2):
         runs.kill_after(chance.uniform(0, 0.5))
     before = len(runs.batches("chain"))
     runs.finish()
     assert before < len(runs.batches("chain")), "it had come to its end before the last kill"
-    for how in runs.types:
-        assert _total(runs.batches(how)) == _total(plain.batches(how)), how
-    for each in (plain, runs):
+    # Spark's file source notes which files are in a batch before the batch itself is noted. Killed in between, it
+    # takes two files for the next one: after the random kills the batches are cut in another way.
+    _compare(runs, uninterrupted, same_batches=6)
+    for how in LASTING:
+        assert _total(runs.batches(how)) == _total(uninterrupted.batches(how)), how
+    for each in (uninterrupted, runs):
         assert each.rowtimes() == sorted(each.rowtimes())
-    attempts = len(runs.written()) - len(runs.batches("chain"))
-    print(f"{KILLS} kills, {len(runs.batches('chain'))} batches, {attempts} of them done again")
+    attempts = len(runs.written()) - sum(len(runs.batches(how)) for how in runs.types)
+    print(f"{KILLS} kills, {len(runs.batches('chain'))} batches of the chain, {attempts} of all were done again")
 
 
-def _compare(runs: Runs, uninterrupted: dict[str, Batches], same_batches: int) -> None:
+def _compare(runs: Runs, uninterrupted: Runs, same_batches: int) -> None:
     """Compare all rows, and the first batches one by one."""
-    for how, expected in uninterrupted.items():
-        actual = runs.batches(how)
+    for how in TYPES:
+        actual, expected = runs.batches(how), uninterrupted.batches(how)
         assert _total(actual) == _total(expected), f"{how}: the rows differ"
         # A new process may repeat a watermark, which lets a row wait longer for a match, but never exceed one:
         # matches come in the same batch, rows without a match in the same or in a later one.

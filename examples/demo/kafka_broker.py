@@ -1,17 +1,21 @@
 """A real Kafka broker for demos and tests: one KRaft node on free ports of this machine.
 
-The broker and its command line tools are plain Java classes, fetched with Maven and started with ``java``; no
-installation of Kafka is needed.
+The broker is plain Java classes, fetched with Maven and started with ``java``; no installation of Kafka is needed.
+Topics are made, written and read by a client in Python: a command line tool of Kafka's is a JVM for each call.
 """
 
 import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
 
 KAFKA = "4.1.1"
 SPARK = "4.2.0"
@@ -20,8 +24,6 @@ SPARK = "4.2.0"
 _Dependency = tuple[str, str, str, tuple[str, ...]]
 _BROKER: list[_Dependency] = [
     ("org.apache.kafka", "kafka_2.13", KAFKA, ()),
-    # The tools for Kafka Connect bring a web server that nothing here needs.
-    ("org.apache.kafka", "kafka-tools", KAFKA, ("connect-runtime", "connect-json")),
     ("org.slf4j", "slf4j-nop", "1.7.36", ()),
 ]
 # Written out, without what they depend on: Spark has the rest, and Spark's pom adds a repository of its own for
@@ -137,36 +139,49 @@ class KafkaBroker:
             self._process.wait()
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Create a topic, by default of one partition, which keeps the order of its records."""
-        # The tool's client tries again until the broker is up.
-        self._tool("org.apache.kafka.tools.TopicCommand", "--create", "--topic", name, "--partitions", str(partitions))
+        """Create an empty topic, by default of one partition, which keeps the order of its records."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with KafkaAdminClient(bootstrap_servers=self.bootstrap) as admin:
+                    if name in admin.list_topics():
+                        admin.delete_topics([name])
+                    admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1}})
+                return
+            except KafkaError:  # until the broker is up
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise
+                time.sleep(0.2)
 
     def produce(self, topic: str, values: Iterable[str]) -> None:
         """Append a record for each value, in this order."""
-        lines = "".join(f"{value}\n" for value in values)
-        self._tool("org.apache.kafka.tools.ConsoleProducer", "--topic", topic, lines=lines)
+        with KafkaProducer(bootstrap_servers=self.bootstrap) as producer:
+            sent = [producer.send(topic, value.encode(), partition=0) for value in values]
+            for each in sent:
+                each.get(timeout=60)
 
     def consume(self, topic: str) -> list[str]:
         """Return the values of all records that a topic has now, in their order."""
-        count = self.count(topic)
-        if count == 0:
-            return []
-        arguments = ["--topic", topic, "--partition", "0", "--offset", "earliest", "--max-messages", str(count)]
-        return self._tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments).splitlines()
+        partition = TopicPartition(topic, 0)
+        values: list[str] = []
+        with KafkaConsumer(bootstrap_servers=self.bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([partition])
+            end = consumer.end_offsets([partition])[partition]
+            while consumer.position(partition) < end:
+                for records in consumer.poll(timeout_ms=1000).values():
+                    values += [record.value.decode() for record in records if record.offset < end]
+        return values
 
     def count(self, topic: str) -> int:
         """Return how many records a topic has."""
-        offset = self._tool("org.apache.kafka.tools.GetOffsetShell", "--topic", topic)
-        return int(offset.strip().rpartition(":")[2])
+        partition = TopicPartition(topic, 0)
+        with KafkaConsumer(bootstrap_servers=self.bootstrap) as consumer:
+            return int(consumer.end_offsets([partition])[partition])
 
-    def _tool(self, main: str, *args: str, lines: str | None = None) -> str:
-        return self._run(main, "--bootstrap-server", self.bootstrap, *args, lines=lines)
-
-    def _run(self, main: str, *args: str, lines: str | None = None) -> str:
-        done = subprocess.run(self._java(main, *args), input=lines or "", capture_output=True, text=True, timeout=120)
+    def _run(self, main: str, *args: str) -> None:
+        done = subprocess.run(self._java(main, *args), capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
             raise RuntimeError(f"{main} {args} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-        return done.stdout
 
     def _java(self, main: str, *args: str) -> list[str]:
         home = os.environ.get("JAVA_HOME")

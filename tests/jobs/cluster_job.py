@@ -1,6 +1,7 @@
 """Joins three folders of JSON files on a small cluster of processes, in which something goes wrong on purpose.
 
-Every batch writes its rows to ``<output>/<batch>.json``. What may go wrong (``--disturb``):
+Every batch writes its rows to ``<output>/<batch>.json``. What may go wrong (``--disturb``,
+one or more of them):
 
 - ``retry``: the first attempt of a task fails when it has handed on some of its rows;
 - ``speculate``: the first attempt of a task is so slow that Spark starts a second one beside it, which it does on
@@ -19,8 +20,7 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-
-import streamjoin as sj
+from quiet_session import quiet_session
 
 
 def main() -> None:
@@ -28,42 +28,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--disturb", choices=["nothing", "retry", "speculate", "executor"], required=True)
-    parser.add_argument("--master", default="local-cluster[2,1,1024]")
+    parser.add_argument("--disturb", type=lambda names: set(names.split(",")), default=set())
+    parser.add_argument("--master", required=True)
     parser.add_argument("--conf", nargs="*", default=[], help="more settings, each as key=value")
     args = parser.parse_args()
     args.output.mkdir(parents=True)
 
-    builder = (
-        SparkSession.builder.master(args.master)
-        .config("spark.executor.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "3")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-        .config("spark.speculation", str(args.disturb == "speculate").lower())
-        .config("spark.speculation.interval", "100ms")
-        .config("spark.speculation.quantile", "0.3")
-        .config("spark.speculation.multiplier", "1.1")
-        .config("spark.speculation.minTaskRuntime", "500ms")
-    )
-    for setting in args.conf:
-        key, _, value = setting.partition("=")
-        builder = builder.config(key, value)
-    spark = sj.configure(builder).getOrCreate()
+    settings = {
+        "spark.executor.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "3",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.speculation": str("speculate" in args.disturb).lower(),
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.3",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.minTaskRuntime": "500ms",
+    }
+    spark = quiet_session(settings | dict(setting.split("=", 1) for setting in args.conf), args.master)
     orders, deliveries, returns = (stream(spark, args.input, name) for name in ("o", "d", "r"))
     first = orders.join(deliveries, F.expr("ok = dk AND dt BETWEEN ot AND ot + INTERVAL 20 SECONDS"), "left_outer")
     joined = first.join(returns, F.expr("dk = rk AND rt BETWEEN dt AND dt + INTERVAL 20 SECONDS"), "left_outer")
-    if args.disturb in ("retry", "speculate"):
-        joined = joined.withColumn("same", F.udf(disturbance(args.disturb, str(args.output)), "int")("oi"))
+    for kind in args.disturb & {"retry", "speculate"}:
+        joined = joined.withColumn("same", F.udf(disturbance(kind, str(args.output)), "int")("oi"))
 
     def write(rows: DataFrame, batch: int) -> None:
         lines = [row[0] for row in rows.drop("same").select(F.to_json(F.struct("*"))).collect()]
         (args.output / f"{batch}.json").write_text(json.dumps(lines))
-        if args.disturb == "executor" and batch == 3:
+        if "executor" in args.disturb and batch == 3:
             kill_executor(spark, args.output)
 
     query = (
@@ -74,7 +66,7 @@ def main() -> None:
     )
     query.awaitTermination()
     late = sum(s.numRowsDroppedByWatermark for p in query.recentProgress for s in p.stateOperators)
-    seen = {mark: len(list(args.output.glob(f"*.{mark}"))) for mark in ("disturbed", "again")}
+    seen = {mark: len(list(args.output.glob(f"*.{mark}"))) for mark in ("disturbed", "again", "lost")}
     print(json.dumps({"late": late} | seen))
     spark.stop()
 
@@ -122,7 +114,7 @@ def kill_executor(spark: SparkSession, output: Path) -> None:
                 continue
             if "CoarseGrainedExecutorBackend" in command and application in command:
                 os.kill(int(entry.name), signal.SIGKILL)
-                (output / "executor.disturbed").touch()
+                (output / "executor.lost").touch()
                 return
     raise AssertionError(f"no executor of {application} was found")
 

@@ -23,8 +23,7 @@ from delta_job import SCHEMAS, arrange, joined, versions
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-
-import streamjoin as sj
+from quiet_session import quiet_session
 
 RETRIED = 1
 KILLED = 3
@@ -35,20 +34,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--master", required=True)
     args = parser.parse_args()
-    builder = (
-        SparkSession.builder.master("local-cluster[2,1,1024]")
-        .config("spark.executor.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.log.level", "ERROR")
+    settings = {
+        "spark.executor.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
         # However busy the machine is, a task waits for the executor that has its index, if there is one.
-        .config("spark.locality.wait", "15s")
-        .config("spark.streamjoin.arrangements", str(args.output / "arrangements"))
-    )
-    spark = sj.configure(builder).getOrCreate()
+        "spark.locality.wait": "15s",
+        "spark.streamjoin.arrangements": str(args.output / "arrangements"),
+    }
+    spark = quiet_session(settings, args.master)
     live = args.output / "live"
     streams = {name: stream(spark, live / name, schema) for name, schema in SCHEMAS.items()}
     # By the key of the arrangement: the function then runs in the task that writes the changes.

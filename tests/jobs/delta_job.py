@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from quiet_session import quiet_session
 
 import streamjoin as sj
 
@@ -32,17 +33,13 @@ def main() -> None:
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args()
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.streaming.minBatchesToRetain", "1000")
-        .config("spark.streamjoin.arrangements", str(args.output / "arrangements"))
-        .config("spark.streamjoin.arrangements.minVersionsToRetain", "3")
+    spark = quiet_session(
+        {
+            "spark.sql.streaming.minBatchesToRetain": "1000",
+            "spark.streamjoin.arrangements": str(args.output / "arrangements"),
+            "spark.streamjoin.arrangements.minVersionsToRetain": "3",
+        }
     )
-    spark = sj.configure(builder).getOrCreate()
 
     def checkpoint(name: str) -> str:
         return str(args.output / "checkpoints" / name)

@@ -19,6 +19,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
+from quiet_session import quiet_session
 
 import streamjoin as sj
 
@@ -38,19 +39,9 @@ def main() -> None:
     parser.add_argument("--conf", nargs="*", default=[], help="more settings, each as key=value")
     args = parser.parse_args()
 
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.streaming.noDataMicroBatches.enabled", str(not args.only_data_batches).lower())
-    )
-    for setting in args.conf:
-        key, _, value = setting.partition("=")
-        builder = builder.config(key, value)
-    spark = sj.configure(builder).getOrCreate()
+    no_data = str(not args.only_data_batches).lower()
+    more = dict(setting.split("=", 1) for setting in args.conf)
+    spark = quiet_session({"spark.sql.streaming.noDataMicroBatches.enabled": no_data} | more)
     left = read(spark, args.input / "left", "lk INT, lt TIMESTAMP, lv INT, lid INT").withWatermark("lt", "5 seconds")
     right = read(spark, args.input / "right", "rk INT, rt TIMESTAMP, rv INT, rid INT").withWatermark("rt", "8 seconds")
 

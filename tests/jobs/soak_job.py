@@ -18,11 +18,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
-
-import streamjoin as sj
+from quiet_session import quiet_session
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SAMPLE_SECONDS = 2
@@ -53,23 +52,18 @@ class Soak:
         self.reported = -1
         for name in ("o", "d", "r"):
             (work / name).mkdir(parents=True)
-        builder = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.memory", "2g")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.log.level", "ERROR")
-            .config("spark.sql.streaming.minBatchesToRetain", "5")
-            # What Spark itself remembers of the past would grow for a quarter of an hour.
-            .config("spark.sql.ui.retainedExecutions", "10")
-            .config("spark.ui.retainedJobs", "10")
-            .config("spark.ui.retainedStages", "10")
-            .config("spark.sql.streaming.numRecentProgressUpdates", "20")
-            .config("spark.sql.streaming.stateStore.maintenanceInterval", "5s")
+        self.spark = quiet_session(
+            {
+                "spark.driver.memory": "2g",
+                "spark.sql.streaming.minBatchesToRetain": "5",
+                # What Spark itself remembers of the past would grow for a quarter of an hour.
+                "spark.sql.ui.retainedExecutions": "10",
+                "spark.ui.retainedJobs": "10",
+                "spark.ui.retainedStages": "10",
+                "spark.sql.streaming.numRecentProgressUpdates": "20",
+                "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
+            }
         )
-        self.spark = sj.configure(builder).getOrCreate()
 
     def run(self, seconds: int, restart: int) -> dict[str, Any]:
         """Feed the streams for so many seconds; return the figures."""

@@ -4,8 +4,8 @@
 bounds runs on its operator. ``join`` writes the bounds for you, ``window_join`` puts the output in the
 order of time, ``bounds`` shows what they keep in state,
 ``late_rows`` what came too late for it, and ``check`` says whether a session is ready, and if not, what to do.
-``arrange`` keeps a collection with its indexes for many queries, ``arrangement`` reads one, and ``delta_join`` joins
-them.
+``arrange`` keeps a collection with its indexes for many queries, ``arrangement`` reads one, ``delta_join`` joins
+them, and ``table`` is one that streams look up.
 ``impose_order``, ``with_bounds`` and ``idle_after`` say of a stream how far it is.
 """
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from streamjoin._impose_order import impose_order
     from streamjoin._join import JoinType, join
     from streamjoin._late_rows import late_rows
+    from streamjoin._table import table
     from streamjoin._window_join import window_join
     from streamjoin._with_bounds import with_bounds
     from streamjoin.jvm import check
@@ -47,6 +48,7 @@ __all__ = [
     "impose_order",
     "join",
     "late_rows",
+    "table",
     "window_join",
     "with_bounds",
 ]
@@ -67,6 +69,7 @@ _NEEDS_PYSPARK = {
     "impose_order": "_impose_order",
     "join": "_join",
     "late_rows": "_late_rows",
+    "table": "_table",
     "window_join": "_window_join",
     "with_bounds": "_with_bounds",
 }

@@ -10,13 +10,16 @@ from streamjoin._arrangement import Arrangement
 from streamjoin.errors import StreamJoinError
 from streamjoin.jvm import checked_entry, limits, no_answer, wrong_argument
 
+# By join type, the inputs whose rows without a match are in the result.
+_OUTER = {"inner": [], "left": [0], "right": [1], "full": [0, 1]}
+
 
 def delta_join(
     inputs: Mapping[str, str | Arrangement],
     on: str,
     select: str | Sequence[str] | None = None,
     *,
-    how: Literal["inner", "left", "left_outer"] = "inner",
+    how: Literal["inner", "left", "left_outer", "right", "right_outer", "full", "full_outer"] = "inner",
     max_versions_per_trigger: int | None = None,
     max_rows_per_trigger: int | None = None,
     spark: SparkSession | None = None,
@@ -33,7 +36,8 @@ def delta_join(
         on: The condition, in SQL. Each input has to be reached by equalities with the columns of one of its keys.
             Any other condition on one input, or between them, may stand beside.
         select: The columns of the result, in SQL; without it, all.
-        how: ``"inner"``, or of two inputs ``"left"``: rows of the first without a match are in the result, with nulls.
+        how: ``"inner"``, or of two inputs ``"left"``, ``"right"`` or ``"full"``: rows of the first, the second or both
+            without a match are in the result, with nulls.
         max_versions_per_trigger: At most so many versions of each input are in a batch.
         max_rows_per_trigger: A new query begins with the rows that are there; then at most about so many rows of each
             input are in a batch.
@@ -48,7 +52,7 @@ def delta_join(
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_JOIN_TYPE``; or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; ``STREAMJOIN_DELTA_INDEX`` (an arrangement
             lacks the key that the condition needs); ``STREAMJOIN_DELTA_CONDITION`` (an input is tied to nothing);
-            ``STREAMJOIN_DELTA`` (a condition that is no plain expression, a left join of more than two).
+            ``STREAMJOIN_DELTA`` (a condition that is no plain expression, an outer join of more than two).
 
     Source:
         Materialize, "Delta joins": one path for each input, ties in time broken by the order of the inputs.
@@ -75,15 +79,14 @@ def delta_join(
     options = limits(
         "sj.delta_join", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
     )
-    if how not in ("inner", "left", "left_outer"):
-        raise StreamJoinError("STREAMJOIN_JOIN_TYPE", how=repr(how), types="inner, left")
+    outer = _OUTER.get(how.removesuffix("_outer")) if isinstance(how, str) else None
+    if outer is None:
+        raise StreamJoinError("STREAMJOIN_JOIN_TYPE", how=repr(how), types="inner, left, right, full")
     session = spark or SparkSession.active()
     found = checked_entry(session, "sj.delta_join")
     paths = [each.path if isinstance(each, Arrangement) else each for each in inputs.values()]
     try:
-        joined = found.deltaJoin(
-            session._jsparkSession, list(inputs.keys()), paths, on, list(columns), how != "inner", options
-        )
+        joined = found.deltaJoin(session._jsparkSession, list(inputs.keys()), paths, on, list(columns), outer, options)
     except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
         raise no_answer() from error
     return DataFrame(joined, session)

@@ -25,8 +25,8 @@ private[streamjoin] object DeltaJoins {
    *   what the condition calls an arrangement, and its name or path
    * @param on
    *   the condition, in SQL
-   * @param isLeftOuter
-   *   rows of the first of two inputs that have no match are in the result too
+   * @param outer
+   *   of two inputs, by number, those whose rows without a match are in the result too
    * @param select
    *   the columns of the result, in SQL; all where there are none
    * @param options
@@ -37,7 +37,7 @@ private[streamjoin] object DeltaJoins {
       inputs: Seq[(String, String)],
       on: String,
       select: Seq[String],
-      isLeftOuter: Boolean,
+      outer: Set[Int],
       options: Map[String, String]
   ): DataFrame = {
     if (inputs.size < 2)
@@ -67,15 +67,15 @@ private[streamjoin] object DeltaJoins {
       case other => Seq(expr(other))
     }: _*)
     val classic = selected.asInstanceOf[ClassicDataset[Row]]
-    val join = of(classic.queryExecution.analyzed, inputs.map(_._1), isLeftOuter)
+    val join = of(classic.queryExecution.analyzed, inputs.map(_._1), outer)
     ClassicDataset.ofRows(classic.sparkSession, join)
   }
 
-  private def of(analyzed: LogicalPlan, names: Seq[String], isLeftOuter: Boolean): DeltaJoin =
+  private def of(analyzed: LogicalPlan, names: Seq[String], outer: Set[Int]): DeltaJoin =
     analyzed match {
       case Project(list, Filter(condition, join: Join)) =>
         val relations = join.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
-        DeltaJoinOf(list, PredicateParts.conjuncts(condition), names.zip(relations), isLeftOuter)
+        DeltaJoinOf(list, PredicateParts.conjuncts(condition), names.zip(relations), outer)
       case other =>
         throw DeltaJoinOf.refused(
           s"it is not a plain condition and columns: ${other.nodeName}",

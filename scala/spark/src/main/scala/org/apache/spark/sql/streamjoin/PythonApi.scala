@@ -135,6 +135,8 @@ object PythonApi {
    *   by the number of the input, what the condition calls it
    * @param names
    *   by the number of the input, the name or path of its arrangement
+   * @param outer
+   *   the numbers of those whose rows without a match are in the result too
    */
   def deltaJoin(
       session: SparkSession,
@@ -142,11 +144,18 @@ object PythonApi {
       names: JList[String],
       on: String,
       select: JList[String],
-      isLeftOuter: Boolean,
+      outer: JList[Integer],
       options: JMap[String, String]
   ): DataFrame = {
     val inputs = aliases.asScala.zip(names.asScala).toSeq
-    DeltaJoins.of(session, inputs, on, select.asScala.toSeq, isLeftOuter, options.asScala.toMap)
+    DeltaJoins.of(
+      session,
+      inputs,
+      on,
+      select.asScala.toSeq,
+      outer.asScala.map(_.intValue).toSet,
+      options.asScala.toMap
+    )
   }
 
   /**

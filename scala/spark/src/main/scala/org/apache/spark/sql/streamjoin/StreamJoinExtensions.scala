@@ -8,8 +8,8 @@ import org.apache.spark.sql.streamjoin.rules.{
   JoinArrangements,
   PrepareStreamingQuery,
   PushFilters,
-  ReadArrangedStreams,
   ReadArrangements,
+  ReadArrangementsByName,
   ReadBounds,
   ReadChanges,
   ReadLateRows,
@@ -43,7 +43,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(ReadImposeOrder(_))
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
     // SQL: arrangements by their names, and their joins.
-    extensions.injectHintResolutionRule(ReadArrangedStreams(_))
+    extensions.injectHintResolutionRule(ReadArrangementsByName(_))
     extensions.injectResolutionRule(_ => JoinArrangements)
     extensions.injectPostHocResolutionRule(_ => CheckArrangedJoins)
     // SQL: sj_bounds, sj_late_rows and sj_arrangements. The query of sj_bounds is analyzed first.

@@ -218,7 +218,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
           Seq("x" -> it.root, "y" -> it.root),
           "x.k = y.k",
           Nil,
-          isLeftOuter = false,
+          outer = Set.empty,
           Map(option -> value)
         )
       )

@@ -33,14 +33,14 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
       on: String,
       select: Seq[String] = Nil,
       options: Map[String, String] = Map.empty,
-      isLeftOuter: Boolean = false
+      outer: Set[Int] = Set.empty
   ): Reader = new Reader(newFolder())(
     DeltaJoins.of(
       spark,
       inputs.map { case (name, input) => name -> input.root },
       on,
       select,
-      isLeftOuter,
+      outer,
       options
     )
   )

@@ -20,7 +20,7 @@ import streamjoin.core.JoinType
 class ChainOracleSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
-  private val seeds = SparkTest.seeds(default = 8)
+  private val seeds = SparkTest.seeds(default = 4)
 
   testAll[RandomChain]((1 to seeds).map(seed => new RandomChain(seed.toLong)), chain => s"$chain")(compare)
 

@@ -13,7 +13,7 @@ import streamjoin.core.JoinType
  */
 class CoreOracleSuite extends AnyFunSuite with OracleTest {
 
-  private val seeds = SparkTest.seeds(default = 8)
+  private val seeds = SparkTest.seeds(default = 4)
 
   // The year 2024, the beginning of 1970 in the midst of the rows, and the first and the last days
   // that Spark's dates have.

@@ -18,14 +18,19 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
   import DeltaJoinOracleSuite._
 
-  private val seeds = SparkTest.seeds(default = 4)
+  private val seeds = SparkTest.seeds(default = 2)
   private val first = sys.env.get("STREAMJOIN_FIRST_SEED").fold(0)(_.toInt)
 
   for {
-    isLeftOuter <- Seq(false, true)
-    seed <- first until first + (if (isLeftOuter) (seeds + 1) / 2 else seeds)
-  } test(s"${if (isLeftOuter) "left outer, " else ""}seed $seed") {
-    val story = new Story(seed, isLeftOuter)
+    (outer, name) <- Seq(
+      Set.empty[Int] -> "",
+      Set(0) -> "left outer, ",
+      Set(1) -> "right outer, ",
+      Set(0, 1) -> "full outer, "
+    )
+    seed <- first until first + (if (outer.nonEmpty) (seeds + 1) / 2 else seeds)
+  } test(s"${name}seed $seed") {
+    val story = new Story(seed, outer)
     try story.run()
     catch {
       case error: Throwable => throw new AssertionError(s"seed $seed: ${story.log}", error)
@@ -137,10 +142,10 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  final private class Story(seed: Int, isLeftOuter: Boolean) {
+  final private class Story(seed: Int, outer: Set[Int]) {
     private val random = new Random(seed)
     val log: StringBuilder = new StringBuilder
-    private val count = if (isLeftOuter) 2 else 2 + random.nextInt(4)
+    private val count = if (outer.nonEmpty) 2 else 2 + random.nextInt(4)
     private val distinct = Seq.tabulate(count)(i => new Table(s"t$i", random.nextInt(4), random))
 
     /** Sometimes one joins itself. */
@@ -199,11 +204,13 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
       // A time of its own would part rows that are one.
       columns.map { case (i, name) => s"${alias(i)}.$name AS c_${i}_$name" },
       options,
-      isLeftOuter
+      outer
     )
 
     private def say(what: String): Unit = log.append(what).append(' '): Unit
-    say(s"${inputs.mkString(if (isLeftOuter) " left " else ",")} on $on select $columns:")
+    say(
+      s"${inputs.mkString(if (outer.isEmpty) "," else outer.mkString(" outer ", " ", " "))} on $on select $columns:"
+    )
 
     private var readers = Seq(newReader(Map.empty))
 
@@ -213,22 +220,27 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
         if (version < 0) Nil else table.versions(version.toInt).of.toSeq
       }
       val matched = join.onBatch(collections).of.toSeq
-      (if (isLeftOuter) matched ++ unmatched(collections) else matched)
+      (matched.map { case (rows, copies) => (rows.lift, copies) } ++ outer.flatMap(unmatched(collections, _)))
         .groupMapReduce { case (rows, _) =>
           JoinTest.text(Row.fromSeq(columns.map { case (i, name) =>
-            rows.lift(i).map(_.value(name)).orNull
+            rows(i).map(_.value(name)).orNull
           }))
         }(_._2)(_ + _)
         .filter(_._2 != 0)
     }
 
-    /** The rows of the first input that meet none of the second. */
-    private def unmatched(collections: Seq[Seq[(Item, Long)]]): Seq[(Vector[Item], Long)] =
-      collections.head.collect {
-        case (row, copies) if collections.last.collect {
-              case (other, more) if conditions.forall(_.holds(Vector(row, other))) => more
+    /** The rows of an input that meet none of the other. */
+    private def unmatched(
+        collections: Seq[Seq[(Item, Long)]],
+        of: Int
+    ): Seq[(Int => Option[Item], Long)] =
+      collections(of).collect {
+        case (row, copies) if collections(1 - of).collect {
+              case (other, more)
+                  if conditions.forall(_.holds(if (of == 0) Vector(row, other) else Vector(other, row))) =>
+                more
             }.sum == 0 =>
-          Vector(row) -> copies
+          ((i: Int) => Option.when(i == of)(row)) -> copies
       }
 
     private var checked = Map.empty[Reader, Long].withDefaultValue(-1L)

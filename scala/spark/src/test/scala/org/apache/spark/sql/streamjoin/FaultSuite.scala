@@ -131,8 +131,8 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
 
   private val joins = new Failing(() => chain, story)
 
-  // Of every four calls for a file, a step of seven meets all kinds.
-  private val step = if (SparkTest.isLong) 1 else 7
+  // Of every four calls for a file, a step of eleven meets all kinds.
+  private val step = if (SparkTest.isLong) 1 else 11
 
   for (
     (name, failing, groups) <- Seq(

@@ -257,7 +257,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
   }
 
   test("each row comes out, in pairs or once alone, whoever is idle") {
-    (0 until SparkTest.seeds(3)).foreach(randomStory)
+    (0 until SparkTest.seeds(2)).foreach(randomStory)
   }
 
   test("a restart and a batch that is done again keep what was decided") {

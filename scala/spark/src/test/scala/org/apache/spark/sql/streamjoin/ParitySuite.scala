@@ -38,7 +38,7 @@ class ParitySuite extends AnyFunSuite with ParityTest {
   /** `make test` takes a part of each kind of query, `make test-long` all. */
   private val some =
     if (sys.env.get("STREAMJOIN_PARITY").contains("all")) all
-    else all.indices.filter(_ % 6 == 0).map(all)
+    else all.indices.filter(_ % 10 == 0).map(all)
 
   testAll[ParityCase](some, _.name)(compare)
 

@@ -6,7 +6,7 @@ import streamjoin.core.{Restart, RowComes, Side, Step, Trace, WatermarkComes}
 
 /**
  * Every story of `tests/cases` as a streaming query, in several ways that must not make a
- * difference. `make test` takes all of them in the first way and a quarter of them, spread, in each
+ * difference. `make test` takes all of them in the first way and an eighth of them, spread, in each
  * of the others.
  */
 class TraceSuite extends AnyFunSuite with SparkTest {
@@ -67,7 +67,7 @@ class TraceSuite extends AnyFunSuite with SparkTest {
 
   private val all = for {
     (mode, number) <- modes.zipWithIndex
-    trace <- SparkTest.part(cases.filter(mode.runs), every = if (number == 0) 1 else 4, from = number)
+    trace <- SparkTest.part(cases.filter(mode.runs), every = if (number == 0) 1 else 8, from = number)
   } yield (trace, mode)
 
   testAll[(Trace, Mode)](all, { case (trace, mode) => s"${trace.name}, ${mode.name}" }) {

@@ -41,7 +41,7 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
 
   private def text(name: String): Option[String] = Option(options.get(name)).map(_.trim).filter(_.nonEmpty)
 
-  private def number(name: String, least: Long): Option[Long] = text(name).map { value =>
+  def number(name: String, least: Long): Option[Long] = text(name).map { value =>
     value.toLongOption.filter(_ >= least).getOrElse {
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_OPTION",

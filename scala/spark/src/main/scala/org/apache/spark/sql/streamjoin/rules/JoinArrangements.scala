@@ -1,39 +1,46 @@
 package org.apache.spark.sql.streamjoin.rules
 
-import java.util.UUID
+import java.util.{Locale, UUID}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.{NamedStreamingRelation, UnresolvedRelation}
-import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.analysis.{
+  NamedStreamingRelation,
+  RelationTimeTravel,
+  UnresolvedFunction,
+  UnresolvedRelation
+}
+import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet, CurrentTimestamp, Expression}
+import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.plans.{Cross, Inner, JoinType, LeftOuter, NaturalJoin, UsingJoin}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementOptions, ChangesTable}
-import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoinOf
+import org.apache.spark.sql.streamjoin.operators.table.TableOptions
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.sql.{DataFrame, SparkSession}
 
-/** `STREAM orders`, where that is an arrangement and no table or view: its changes. */
-final private[streamjoin] case class ReadArrangedStreams(session: SparkSession) extends Rule[LogicalPlan] {
+/**
+ * Arrangements by their names, where there is no table or view of the name: `STREAM orders` is what
+ * changes in one; `orders` are its rows, which a stream looks up, and `orders FOR SYSTEM_TIME AS OF
+ * NOW()` says so.
+ */
+final private[streamjoin] case class ReadArrangementsByName(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (SQLConf.get.getConf(StreamJoinConf.Arrangements).isEmpty) plan
     else {
       val read = plan.resolveOperatorsUp {
-        case relation @ UnresolvedRelation(Seq(name), options, true) if isArrangement(name) =>
-          val changes = session.readStream
-            .format("streamjoin")
-            .options(options.asCaseSensitiveMap.asScala)
-            .option(ArrangementOptions.Source, UUID.randomUUID().toString)
-            .option(ArrangementOptions.ByName, true)
-            .load(name)
-          val alias = SubqueryAlias(name, changes.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed)
-          alias.copyTagsFrom(relation)
-          alias
+        case travel @ RelationTimeTravel(relation @ Named(name), time, version) =>
+          if (!time.exists(isNow) || version.isDefined) throw onlyNow(name)
+          table(name, relation.options).copied(travel)
+        case relation @ Named(name) =>
+          val options = relation.options
+          (if (relation.isStreaming) changes(name, options) else table(name, options)).copied(relation)
       }
       read.foreach {
         case Join(left, right, UsingJoin(_, _) | NaturalJoin(_), _, _)
@@ -44,11 +51,61 @@ final private[streamjoin] case class ReadArrangedStreams(session: SparkSession) 
       read
     }
 
-  private def isArrangement(name: String): Boolean = {
-    val catalog = session.asInstanceOf[ClassicSession].sessionState.catalog
-    catalog.getTempView(name).isEmpty && !catalog.tableExists(TableIdentifier(name)) &&
-    ArrangementOptions.open(ArrangementOptions.root(name)).exists
+  private object Named {
+    def unapply(relation: UnresolvedRelation): Option[String] = relation.multipartIdentifier match {
+      case Seq(name) if isArrangement(name) => Some(name)
+      case _ => None
+    }
   }
+
+  private def changes(name: String, options: CaseInsensitiveStringMap): Read = new Read(
+    name,
+    session.readStream
+      .format("streamjoin")
+      .options(options.asCaseSensitiveMap.asScala)
+      .option(ArrangementOptions.Source, UUID.randomUUID().toString)
+      .option(ArrangementOptions.ByName, true)
+      .load(name)
+  )
+
+  private def table(name: String, options: CaseInsensitiveStringMap): Read = new Read(
+    name,
+    session.read
+      .format("streamjoin")
+      .options(options.asCaseSensitiveMap.asScala)
+      .option(TableOptions.Table, true)
+      .load(name)
+  )
+
+  private class Read(name: String, rows: DataFrame) {
+
+    /** In place of what stands in the query. */
+    def copied(relation: LogicalPlan): LogicalPlan = {
+      val alias = SubqueryAlias(name, rows.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed)
+      alias.copyTagsFrom(relation)
+      alias
+    }
+  }
+
+  private def isNow(time: Expression): Boolean = time match {
+    case UnresolvedFunction(Seq(name), Seq(), _, _, _, _, _) => Now.contains(name.toLowerCase(Locale.ROOT))
+    case _: CurrentTimestamp => true
+    case _ => false
+  }
+
+  private val Now = Set("now", "current_timestamp")
+
+  private def onlyNow(name: String) = StreamJoinErrors.analysis(
+    "STREAMJOIN_TABLE",
+    "arrangement" -> name,
+    "problem" -> "an arrangement is looked up as it is, or has versions, but no rows as of a time of the clock",
+    "advice" -> "Write FOR SYSTEM_TIME AS OF NOW(), or read a version: spark.read.format('streamjoin').option('version', 3)."
+  )
+
+  /** Spark's own tables and views come first, in whichever catalog is the current one. */
+  private def isArrangement(name: String): Boolean =
+    ArrangementOptions.open(ArrangementOptions.root(name)).exists &&
+      !session.catalog.tableExists(quoteIdentifier(name))
 }
 
 /** A join of arrangements in SQL, with the columns that are selected from it: a delta join. */
@@ -58,7 +115,7 @@ private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
       val hidden = AttributeSet(inputs.named.flatMap { case (_, relation) => relation.output.takeRight(2) })
       // A star has them; the result has its own number of copies, and no version.
       val columns = list.filterNot(column => hidden.contains(column.toAttribute))
-      val join = DeltaJoinOf(columns, inputs.conditions, inputs.named, inputs.joinTypes.contains(LeftOuter))
+      val join = DeltaJoinOf(columns, inputs.conditions, inputs.named, inputs.outer)
       // A query around it may know the columns already.
       val known = join.output.zip(columns).map { case (output, column) =>
         Alias(output, column.name)(exprId = column.exprId)
@@ -73,7 +130,7 @@ private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
     plan.foreach {
       case join: Join if join.children.forall(ArrangedInputs.areIn) =>
         throw DeltaJoinOf.refused(
-          "it is more than SELECT columns FROM inner joins, or a left outer join of two",
+          "it is more than SELECT columns FROM inner joins, or an outer join of two",
           "Put what is above the join, such as GROUP BY, into an outer query: SELECT ... FROM (SELECT ... JOIN ...)."
         )
       case _ =>
@@ -87,11 +144,13 @@ private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
  *
  * @param named
  *   what the query calls an input, and its changes
+ * @param outer
+ *   of two inputs, those whose rows without a match are in the result
  */
 final private[rules] case class ArrangedInputs(
     named: Seq[(String, StreamingRelationV2)],
     conditions: Seq[Expression],
-    joinTypes: Set[JoinType]
+    outer: Set[Int]
 )
 
 private[rules] object ArrangedInputs {
@@ -99,7 +158,7 @@ private[rules] object ArrangedInputs {
   /** Where there are two at least. */
   def unapply(plan: LogicalPlan): Option[ArrangedInputs] = plan match {
     // A condition above an outer join is none of the join.
-    case Filter(condition, Tree(inputs)) if !inputs.joinTypes.contains(LeftOuter) && inputs.named.size > 1 =>
+    case Filter(condition, Tree(inputs)) if inputs.outer.isEmpty && inputs.named.size > 1 =>
       Some(inputs.copy(conditions = inputs.conditions ++ PredicateParts.conjuncts(condition)))
     case Tree(inputs) if inputs.named.size > 1 => Some(inputs)
     case _ => None
@@ -121,14 +180,25 @@ private[rules] object ArrangedInputs {
         Some(ArrangedInputs(Seq(alias.name -> relation), Nil, Set.empty))
       case SubqueryAlias(alias, Input(relation)) =>
         Some(ArrangedInputs(Seq(alias.name -> relation), Nil, Set.empty))
-      case Join(Tree(left), Tree(right), joinType @ (Inner | Cross | LeftOuter), condition, _) =>
+      case Join(Tree(left), Tree(right), Outer(outer), condition, _) =>
         Some(
           ArrangedInputs(
             left.named ++ right.named,
             left.conditions ++ right.conditions ++ condition.toSeq.flatMap(PredicateParts.conjuncts),
-            left.joinTypes ++ right.joinTypes + joinType
+            left.outer ++ right.outer ++ outer
           )
         )
+      case _ => None
+    }
+  }
+
+  /** Which rows without a match a join keeps: of its left input, the first, of its right one, or none. */
+  private object Outer {
+    def unapply(joinType: JoinType): Option[Set[Int]] = joinType match {
+      case Inner | Cross => Some(Set.empty)
+      case LeftOuter => Some(Set(0))
+      case RightOuter => Some(Set(1))
+      case FullOuter => Some(Set(0, 1))
       case _ => None
     }
   }

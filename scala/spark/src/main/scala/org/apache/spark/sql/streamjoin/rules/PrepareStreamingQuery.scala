@@ -18,6 +18,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineage, WatermarkPlacement}
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.operators.table.TableJoin
 import org.apache.spark.sql.streamjoin.plans.{AsOfMatch, HiddenJoin, JoinBarrier, RowtimeOrder, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
@@ -31,7 +32,19 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
 final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession) extends Rule[LogicalPlan] {
   import PrepareStreamingQuery._
 
-  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    checkTables(plan)
+    prepared(plan)
+  }
+
+  /** A stream and the tables that it looks up. */
+  private def checkTables(plan: LogicalPlan): Unit = plan match {
+    case write: WriteToStreamStatement if TableJoin.areIn(write.inputQuery) =>
+      TableJoin.check(OptimizedQuery.of(visible(write.inputQuery), session))
+    case _ =>
+  }
+
+  private def prepared(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStreamStatement
         if Operators.areIn(write.inputQuery) && !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
       StreamJoinConf.checkNames()

@@ -1,13 +1,14 @@
 package org.apache.spark.sql.streamjoin.rules
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.operators.arrange.{Arrange, ArrangeExec}
 import org.apache.spark.sql.streamjoin.operators.delta.{DeltaJoin, DeltaPlan}
+import org.apache.spark.sql.streamjoin.operators.table.{TableJoin, TableLookUpExec}
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTime, NewestTimeExec}
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
  * Plans our logical nodes. An operator that keeps state is bound to the batch that is being
@@ -32,8 +33,18 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
     case rows: DataRows => rows.planned(planLater(rows.child)) :: Nil
     case idle: IdleAfter => planLater(idle.child) :: Nil
     case arrange: Arrange => ArrangeExec.of(arrange, session, planLater(arrange.child)) :: Nil
+    case join: Join if TableJoin.isMine(join) => planned(join) :: Nil
     case join: DeltaJoin => new DeltaPlan(join, session).plan :: Nil
     case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case _ => Nil
   }
+
+  private def planned(join: Join): SparkPlan =
+    try {
+      val found = TableJoin.of(join)
+      TableLookUpExec.of(found, session, planLater(found.stream))
+    } catch {
+      case refusal: AnalysisException if BatchBinding.currentTime(session).isEmpty =>
+        RefusedExec("TableJoin", join.output, join.children.map(planLater), refusal)
+    }
 }

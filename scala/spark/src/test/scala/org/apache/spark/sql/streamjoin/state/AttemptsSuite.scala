@@ -166,7 +166,7 @@ class AttemptsSuite extends StateTest {
   }
 
   for (store <- Seq(defaultStore, rocksDb)) test(s"$store: small batches") {
-    seeds(default = if (store == rocksDb) 3 else 15) { seed =>
+    seeds(default = if (store == rocksDb) 2 else 8) { seed =>
       withProvider(store, partition = seed)(new Batches(seed, _, None).run(8))
     }
   }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{LeafExecNode, StreamSourceAwareSparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.operators.LocalRows
+import org.apache.spark.sql.streamjoin.operators.{FilterProject, LocalRows}
 
 /**
  * Reads the changes of an input, where they are: by its primary key.
@@ -40,7 +40,7 @@ final private[streamjoin] case class ChangesExec(
   override def getStream: Option[SparkDataStream] = stream
 
   override def outputPartitioning: Partitioning =
-    tasks.fold[Partitioning](HashPartitioning(input.key(0), meta.partitions))(UnknownPartitioning)
+    tasks.fold[Partitioning](HashPartitioning(input.arranged.key(0), meta.partitions))(UnknownPartitioning)
 
   override lazy val metrics: Map[String, SQLMetric] =
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))

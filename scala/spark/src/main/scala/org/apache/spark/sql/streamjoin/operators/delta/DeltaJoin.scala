@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.delta
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementRef, ChangesTable}
+import org.apache.spark.sql.streamjoin.operators.ArrangedRows
 
 /**
  * One input of a delta join: the changes of an arrangement.
@@ -26,8 +27,8 @@ final private[streamjoin] case class DeltaInput(
   def time: Option[Attribute] =
     arrangement.meta.time.map(name => rows(arrangement.meta.schema.fieldIndex(name)))
 
-  /** The key of an index. */
-  def key(index: Int): Seq[Attribute] = arrangement.meta.keyOrdinals(index).map(rows)
+  /** As it is looked up: what is found has no version of its own. */
+  def arranged: ArrangedRows = ArrangedRows(name, arrangement, rows, diff)
 }
 
 /**
@@ -44,8 +45,8 @@ final private[streamjoin] case class DeltaInput(
  * they are after the batch, and those behind it as they were before: so each pair of changes of one
  * batch meets once.
  *
- * @param isLeftOuter
- *   a left outer join, of two inputs: see [[UnmatchedRows]]
+ * @param outer
+ *   in an outer join of two inputs, those whose rows without a match are in the result
  * @param conditions
  *   all of them, and between them
  * @param select
@@ -57,7 +58,7 @@ final private[streamjoin] case class DeltaInput(
  */
 final private[streamjoin] case class DeltaJoin(
     inputs: Seq[DeltaInput],
-    isLeftOuter: Boolean,
+    outer: Set[Int],
     conditions: Seq[Expression],
     select: Seq[Expression],
     time: Option[Expression],

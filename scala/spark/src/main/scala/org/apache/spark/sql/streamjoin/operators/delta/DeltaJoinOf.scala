@@ -18,6 +18,8 @@ private[streamjoin] object DeltaJoinOf {
    *   resolved
    * @param named
    *   what the query calls an input, and the changes of its arrangement
+   * @param outer
+   *   of two inputs, those whose rows without a match are in the result too
    * @throws org.apache.spark.sql.AnalysisException
    *   where it cannot be joined so
    */
@@ -25,11 +27,11 @@ private[streamjoin] object DeltaJoinOf {
       select: Seq[NamedExpression],
       conditions: Seq[Expression],
       named: Seq[(String, StreamingRelationV2)],
-      isLeftOuter: Boolean
+      outer: Set[Int]
   ): DeltaJoin = {
-    if (isLeftOuter && named.size > 2)
+    if (outer.nonEmpty && named.size > 2)
       throw refused(
-        "a left outer join of more than two inputs",
+        "an outer join of more than two inputs",
         "Join two, arrange the result by sj.arrange(..., diff=\"_diff\"), and join that with the next."
       )
     (conditions ++ select).find(!isPlain(_)).foreach { expression =>
@@ -65,7 +67,7 @@ private[streamjoin] object DeltaJoinOf {
       )
     }
     // A row without a match has nulls in place of the right input's columns.
-    val padded = AttributeSet(if (isLeftOuter) inputs.last.output else Nil)
+    val padded = AttributeSet(outer.flatMap(input => inputs(1 - input).output))
     val columns = select.map { column =>
       val value = valueOf(column)
       val output = column.toAttribute.newInstance()
@@ -73,7 +75,7 @@ private[streamjoin] object DeltaJoinOf {
     }
     val join = DeltaJoin(
       inputs,
-      isLeftOuter,
+      outer,
       conditions,
       columns.map(_._1),
       time,

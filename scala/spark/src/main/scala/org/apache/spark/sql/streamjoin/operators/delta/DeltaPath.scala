@@ -4,7 +4,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.arrangement.InputKind
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.types._
+import org.apache.spark.sql.streamjoin.operators.KeyPart
 
 /**
  * A step of a path.
@@ -65,7 +65,7 @@ private[streamjoin] object DeltaPath {
       val found = for {
         input <- left.toSeq
         index <- inputs(input).arrangement.meta.keys.indices
-        parts = inputs(input).key(index).map(column => keyPart(column, known, waiting))
+        parts = inputs(input).arranged.key(index).map(column => KeyPart.of(column, known, waiting))
         if parts.forall(_.isDefined)
       } yield (input, index, parts.flatten)
       if (found.isEmpty) throw unreachable(join, from, left, known, waiting)
@@ -86,60 +86,6 @@ private[streamjoin] object DeltaPath {
   private def isUnique(input: DeltaInput, index: Int): Boolean =
     index == 0 && input.arrangement.meta.input == InputKind.Changelog
 
-  /**
-   * What a column of a key is looked up by.
-   *
-   * @param decides
-   *   the condition that every row which is found satisfies
-   */
-  final private case class KeyPart(probe: Expression, nullSafe: Boolean, decides: Option[Expression])
-
-  /** What a column of a key has to be equal to, in terms of what is known. */
-  private def keyPart(
-      column: Attribute,
-      known: AttributeSet,
-      conditions: Seq[Expression]
-  ): Option[KeyPart] = {
-    def side(condition: Expression, key: Expression, other: Expression, nullSafe: Boolean): Option[KeyPart] =
-      Option
-        .when(isColumn(key, column) && other.references.nonEmpty && other.references.subsetOf(known))(other)
-        .map { probe =>
-          val typed =
-            if (probe.dataType == column.dataType) probe
-            else Cast(probe, column.dataType, zoneOf(key), EvalMode.TRY)
-          val isSame = key.isInstanceOf[Attribute] && probe.dataType == column.dataType
-          KeyPart(typed, nullSafe, Option.when(isSame)(condition))
-        }
-    conditions.iterator
-      .flatMap {
-        case same @ EqualTo(left, right) =>
-          side(same, left, right, nullSafe = false).orElse(side(same, right, left, nullSafe = false))
-        case same @ EqualNullSafe(left, right) if left.dataType == right.dataType =>
-          side(same, left, right, nullSafe = true).orElse(side(same, right, left, nullSafe = true))
-        case _ => None
-      }
-      // A column and what it was cast to without loss; the condition itself is asked again.
-      .find(part => !part.nullSafe || part.probe.dataType == column.dataType)
-  }
-
-  private def isColumn(expression: Expression, column: Attribute): Boolean = expression match {
-    case attribute: Attribute => attribute.exprId == column.exprId
-    case KnownNotNull(child) => isColumn(child, column)
-    case cast: Cast => isOneToOne(cast.child.dataType, cast.dataType) && isColumn(cast.child, column)
-    case _ => false
-  }
-
-  /** Of a value that was cast there is one that it can have been, so that it can be looked up. */
-  private def isOneToOne(from: DataType, to: DataType): Boolean = (from, to) match {
-    case (LongType, FloatType | DoubleType) | (IntegerType, FloatType) => false
-    // An hour that comes twice.
-    case (TimestampType, _: StringType) => false
-    case _ => Cast.canUpCast(from, to)
-  }
-
-  private def zoneOf(key: Expression): Option[String] =
-    key.collectFirst { case cast: Cast if cast.timeZoneId.isDefined => cast.timeZoneId }.flatten
-
   private def unreachable(
       join: DeltaJoin,
       from: Int,
@@ -148,7 +94,7 @@ private[streamjoin] object DeltaPath {
       conditions: Seq[Expression]
   ): AnalysisException = {
     val candidates = left.toSeq.sorted.map { input =>
-      input -> join.inputs(input).rows.filter(column => keyPart(column, known, conditions).isDefined)
+      input -> join.inputs(input).rows.filter(column => KeyPart.of(column, known, conditions).isDefined)
     }
     candidates.find(_._2.nonEmpty) match {
       case Some((input, columns)) =>

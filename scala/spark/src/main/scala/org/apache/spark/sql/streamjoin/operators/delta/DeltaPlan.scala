@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRe
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.operators.{IndexPlaces, PlannedBatch}
+import org.apache.spark.sql.streamjoin.operators._
 import org.apache.spark.sql.types.LongType
 
 /**
@@ -38,7 +38,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
 
   def plan: SparkPlan = {
     val paths = DeltaPath.all(join)
-    val unmatched = if (join.isLeftOuter) unmatchedRows(paths.head, paths.last) else Nil
+    val unmatched = join.outer.toSeq.sorted.flatMap(input => unmatchedRows(paths(input), paths(1 - input)))
     val plan = paths.filter(isNeeded).map(planned) ++ unmatched match {
       // No exchange and no task.
       case Seq() => LocalTableScanExec(join.output, Nil, None)
@@ -54,7 +54,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     val readers = plan.collect { case reader: IndexReaderExec => reader }
     inputs.indices.foreach { i =>
       batches(i).stream.collect { case stream: ArrangementStream =>
-        stream.figures = readers.filter(_.access.input == inputs(i)).map(_.access.figures)
+        stream.figures = readers.filter(_.access.input.diff == inputs(i).diff).map(_.access.figures)
       }
     }
   }
@@ -101,7 +101,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
   private def accessed(lookUp: LookUp, key: Seq[Attribute], at: Snapshot): IndexAccess = {
     val versions = batches(lookUp.input).versions
     IndexAccess(
-      inputs(lookUp.input),
+      inputs(lookUp.input).arranged,
       lookUp.index,
       key,
       lookUp.nullSafe,
@@ -111,13 +111,14 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     )(ReaderFigures.of(session.sparkContext))
   }
 
-  // A left outer join.
+  // An outer join.
 
   /**
-   * The rows without a match that come or go. A row of the left input that changes has none if the
-   * right input, as it was before, has none. Where the right input changes, the left rows that have
-   * the key of a change are counted twice, against it as it was and as it is: a row without a match
-   * comes where the last match has gone, and goes where the first has come.
+   * The rows of an input, here called left, without a match in the other one, that come or go. A
+   * row of the left input that changes has none if the right input, as it was before, has none.
+   * Where the right input changes, the left rows that have the key of a change are counted twice,
+   * against it as it was and as it is: a row without a match comes where the last match has gone,
+   * and goes where the first has come.
    */
   private def unmatchedRows(left: DeltaPath, right: DeltaPath): Seq[SparkPlan] = {
     val (leftInput, leftBatch) = (inputs(left.input), batches(left.input))
@@ -210,22 +211,4 @@ private[delta] object DeltaPlan {
 
   /** In EXPLAIN. */
   def where(condition: Option[Expression]): String = condition.fold("")(found => s" where ${found.sql}")
-}
-
-/**
- * The columns with a key by which something is looked up.
- *
- * @param computed
- *   those that are not there yet
- */
-final private case class KeyColumns(columns: Seq[Attribute], computed: Seq[NamedExpression])
-
-private object KeyColumns {
-  def of(key: Seq[Expression]): KeyColumns = {
-    val named = key.map {
-      case attribute: Attribute => attribute
-      case value => Alias(value, "key")()
-    }
-    KeyColumns(named.map(_.toAttribute), named.collect { case computed: Alias => computed })
-  }
 }

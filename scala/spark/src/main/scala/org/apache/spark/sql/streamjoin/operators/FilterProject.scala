@@ -1,4 +1,4 @@
-package org.apache.spark.sql.streamjoin.operators.delta
+package org.apache.spark.sql.streamjoin.operators
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions._
  * @param values
  *   what is handed on of them
  */
-final private[delta] case class FilterProject(condition: Option[Expression], values: Seq[Expression]) {
+final private[streamjoin] case class FilterProject(condition: Option[Expression], values: Seq[Expression]) {
 
   /**
    * Made once for a task, for rows in one part or in many. What comes out is in one piece, as an
@@ -26,7 +26,7 @@ final private[delta] case class FilterProject(condition: Option[Expression], val
   }
 }
 
-private[delta] object FilterProject {
+private[streamjoin] object FilterProject {
 
   /**
    * @param input

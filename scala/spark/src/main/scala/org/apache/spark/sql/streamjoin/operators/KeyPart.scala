@@ -1,0 +1,83 @@
+package org.apache.spark.sql.streamjoin.operators
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types._
+
+/**
+ * What a column of a key is looked up by.
+ *
+ * @param decides
+ *   the condition that every row which is found satisfies
+ */
+final private[streamjoin] case class KeyPart(
+    probe: Expression,
+    nullSafe: Boolean,
+    decides: Option[Expression]
+)
+
+private[streamjoin] object KeyPart {
+
+  /** What a column of a key has to be equal to, in terms of what is known. */
+  def of(
+      column: Attribute,
+      known: AttributeSet,
+      conditions: Seq[Expression]
+  ): Option[KeyPart] = {
+    def side(condition: Expression, key: Expression, other: Expression, nullSafe: Boolean): Option[KeyPart] =
+      Option
+        .when(isColumn(key, column) && other.references.nonEmpty && other.references.subsetOf(known))(other)
+        .map { probe =>
+          val typed =
+            if (probe.dataType == column.dataType) probe
+            else Cast(probe, column.dataType, zoneOf(key), EvalMode.TRY)
+          val isSame = key.isInstanceOf[Attribute] && probe.dataType == column.dataType
+          KeyPart(typed, nullSafe, Option.when(isSame)(condition))
+        }
+    conditions.iterator
+      .flatMap {
+        case same @ EqualTo(left, right) =>
+          side(same, left, right, nullSafe = false).orElse(side(same, right, left, nullSafe = false))
+        case same @ EqualNullSafe(left, right) if left.dataType == right.dataType =>
+          side(same, left, right, nullSafe = true).orElse(side(same, right, left, nullSafe = true))
+        case _ => None
+      }
+      // A column and what it was cast to without loss; the condition itself is asked again.
+      .find(part => !part.nullSafe || part.probe.dataType == column.dataType)
+  }
+
+  private def isColumn(expression: Expression, column: Attribute): Boolean = expression match {
+    case attribute: Attribute => attribute.exprId == column.exprId
+    case KnownNotNull(child) => isColumn(child, column)
+    case cast: Cast => isOneToOne(cast.child.dataType, cast.dataType) && isColumn(cast.child, column)
+    case _ => false
+  }
+
+  /** Of a value that was cast there is one that it can have been, so that it can be looked up. */
+  private def isOneToOne(from: DataType, to: DataType): Boolean = (from, to) match {
+    case (LongType, FloatType | DoubleType) | (IntegerType, FloatType) => false
+    // An hour that comes twice.
+    case (TimestampType, _: StringType) => false
+    case _ => Cast.canUpCast(from, to)
+  }
+
+  private def zoneOf(key: Expression): Option[String] =
+    key.collectFirst { case cast: Cast if cast.timeZoneId.isDefined => cast.timeZoneId }.flatten
+}
+
+/**
+ * The columns with a key by which something is looked up.
+ *
+ * @param computed
+ *   those that are not there yet
+ */
+final private[streamjoin] case class KeyColumns(columns: Seq[Attribute], computed: Seq[NamedExpression])
+
+private[streamjoin] object KeyColumns {
+  def of(key: Seq[Expression]): KeyColumns = {
+    val named = key.map {
+      case attribute: Attribute => attribute
+      case value => Alias(value, "key")()
+    }
+    KeyColumns(named.map(_.toAttribute), named.collect { case computed: Alias => computed })
+  }
+}

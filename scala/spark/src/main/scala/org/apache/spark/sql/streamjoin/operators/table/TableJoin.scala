@@ -1,0 +1,212 @@
+package org.apache.spark.sql.streamjoin.operators.table
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter, RightOuter}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+import org.apache.spark.sql.streamjoin.arrangement.{ArrangementOptions, ArrangementRef, ArrangementTable}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.operators.{ArrangedRows, KeyPart}
+import org.apache.spark.sql.types.LongType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * A join of a stream with a table: each row of the stream is looked up in an arrangement, at the
+ * version of the batch. It keeps nothing, and what changes in the table later changes no row that
+ * came out.
+ *
+ * @param index
+ *   which one of the arrangement's is looked up
+ * @param key
+ *   by column of the index
+ * @param conditions
+ *   what a row that is found has to satisfy besides
+ * @param fields
+ *   the columns of the table's side, in terms of the arrangement's rows
+ * @param output
+ *   of the join
+ */
+final private[streamjoin] case class TableJoin(
+    stream: LogicalPlan,
+    table: TableOptions,
+    rows: ArrangedRows,
+    index: Int,
+    key: Seq[KeyPart],
+    conditions: Seq[Expression],
+    fields: Seq[NamedExpression],
+    isOuter: Boolean,
+    output: Seq[Attribute]
+)
+
+private[streamjoin] object TableJoin {
+
+  def areIn(query: LogicalPlan): Boolean = query.exists {
+    case join: Join => isMine(join)
+    case _ => false
+  }
+
+  /** One side is a stream, and an arrangement on the other is to be looked up. */
+  def isMine(join: Join): Boolean =
+    join.left.isStreaming != join.right.isStreaming && {
+      val other = if (join.left.isStreaming) join.right else join.left
+      other.exists {
+        case Arranged(_, _) => true
+        case _ => false
+      }
+    }
+
+  /**
+   * Before a query starts.
+   *
+   * @param optimized
+   *   the query
+   * @throws org.apache.spark.sql.AnalysisException
+   *   for the first join that cannot look up its table
+   */
+  def check(optimized: LogicalPlan): Unit = optimized.foreach {
+    case join: Join if isMine(join) => of(join): Unit
+    case _ =>
+  }
+
+  /** @throws org.apache.spark.sql.AnalysisException where it cannot be looked up */
+  def of(join: Join): TableJoin = {
+    val isLeft = join.left.isStreaming
+    val (stream, tableSide) = if (isLeft) (join.left, join.right) else (join.right, join.left)
+    tableSide match {
+      case PhysicalOperation(fields, filters, Arranged(table, columns)) =>
+        check(join.joinType, isLeft, table)
+        joined(join, stream, fields, filters, table, columns)
+      case other =>
+        val table = other.collectFirst { case Arranged(found, _) => found }.get
+        throw refused(
+          table,
+          s"its rows go through ${other.nodeName} before the join",
+          "Arrange the result of that by sj.arrange, and join with the arrangement."
+        )
+    }
+  }
+
+  private def check(joinType: JoinType, streamIsLeft: Boolean, table: TableOptions): Unit =
+    (joinType, streamIsLeft) match {
+      case (Inner | LeftOuter, true) | (RightOuter, false) =>
+      case (Inner, false) =>
+        throw refused(
+          table,
+          "it is on the left of an inner join",
+          "Write the stream first: stream JOIN table."
+        )
+      case (LeftOuter, false) | (RightOuter, true) =>
+        throw refused(
+          table,
+          "all of its rows are asked for, and rows without a match can never be told while the stream goes on",
+          "Keep all rows of the stream: stream LEFT JOIN table, or table RIGHT JOIN stream."
+        )
+      case (other, _) =>
+        throw refused(
+          table,
+          s"${other.sql} is not a join of a stream with a table",
+          "Write stream JOIN table, or stream LEFT JOIN table and a filter: WHERE table.key IS NULL."
+        )
+    }
+
+  private def joined(
+      join: Join,
+      stream: LogicalPlan,
+      fields: Seq[NamedExpression],
+      filters: Seq[Expression],
+      table: TableOptions,
+      columns: Seq[AttributeReference]
+  ): TableJoin = {
+    val arrangement = ArrangementRef(table.options.root.toString, table.options.open().meta)
+    val diff = AttributeReference("_diff", LongType, nullable = false)()
+    val rows = ArrangedRows(table.options.root.getName, arrangement, columns, diff)
+    val values = AttributeMap(fields.collect { case alias: Alias => alias.toAttribute -> alias.child })
+    val inCondition = join.condition.toSeq
+      .flatMap(PredicateParts.conjuncts)
+      .map(_.transform { case attribute: Attribute =>
+        values.getOrElse(attribute, attribute)
+      })
+    inCondition
+      .find(!isAllowed(_, stream, rows))
+      .foreach(condition => throw refusedCondition(table, condition))
+    val conditions = inCondition ++ filters
+    val known = stream.outputSet
+    def parts(index: Int) = rows.key(index).map(column => KeyPart.of(column, known, conditions))
+    val indexes = arrangement.meta.keys.indices.filter(parts(_).forall(_.isDefined))
+    if (indexes.isEmpty) {
+      val equal = columns.filter(column => KeyPart.of(column, known, conditions).isDefined)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_TABLE_KEY",
+        "arrangement" -> arrangement.root,
+        "keys" -> arrangement.meta.keys.map(_.mkString("[", ", ", "]")).mkString(", "),
+        "columns" -> equal.map(_.name).mkString("[", ", ", "]")
+      )
+    }
+    // The first is the primary key; otherwise the longest finds the fewest.
+    val index = if (indexes.contains(0)) 0 else indexes.maxBy(i => (arrangement.meta.keys(i).size, -i))
+    val key = parts(index).flatten
+    TableJoin(
+      stream,
+      table,
+      rows,
+      index,
+      key,
+      conditions.filterNot(isDecided(_, rows.key(index), key)),
+      fields,
+      join.joinType != Inner,
+      join.output
+    )
+  }
+
+  /** What is found by the key satisfies it. */
+  private def isDecided(condition: Expression, columns: Seq[Attribute], key: Seq[KeyPart]): Boolean =
+    condition match {
+      case IsNotNull(column: Attribute) =>
+        columns.zip(key).exists { case (of, part) => of.exprId == column.exprId && !part.nullSafe }
+      case other => key.exists(_.decides.exists(_ eq other))
+    }
+
+  /** An equality with one input a side, or a predicate on one input. */
+  private def isAllowed(condition: Expression, stream: LogicalPlan, rows: ArrangedRows): Boolean = {
+    val table = AttributeSet(rows.columns)
+    def isOfOne(expression: Expression) =
+      expression.references.subsetOf(stream.outputSet) || expression.references.subsetOf(table)
+    condition match {
+      case _ if isOfOne(condition) => true
+      case EqualTo(left, right) => isOfOne(left) && isOfOne(right)
+      case EqualNullSafe(left, right) => isOfOne(left) && isOfOne(right)
+      case _ => false
+    }
+  }
+
+  private def refusedCondition(table: TableOptions, condition: Expression) = refused(
+    table,
+    s"the condition ${condition.sql} has columns of both sides and is no equality with one side on either side of it",
+    "Join by equalities and conditions on one side, joined by AND; put the rest into a filter behind an inner join."
+  )
+
+  private def refused(table: TableOptions, problem: String, advice: String): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_TABLE",
+      "arrangement" -> table.options.root.toString,
+      "problem" -> problem,
+      "advice" -> advice
+    )
+
+  /** An arrangement in a plan that is to be looked up. */
+  private[streamjoin] object Arranged {
+    def unapply(plan: LogicalPlan): Option[(TableOptions, Seq[AttributeReference])] = plan match {
+      case scan: DataSourceV2ScanRelation => of(scan.relation, scan.output)
+      case relation: DataSourceV2Relation => of(relation, relation.output)
+      case _ => None
+    }
+
+    private def of(relation: DataSourceV2Relation, output: Seq[AttributeReference]) = relation.table match {
+      case _: ArrangementTable if TableOptions.isTable(relation.options) =>
+        Some((TableOptions(ArrangementOptions(new CaseInsensitiveStringMap(relation.options))), output))
+      case _ => None
+    }
+  }
+}

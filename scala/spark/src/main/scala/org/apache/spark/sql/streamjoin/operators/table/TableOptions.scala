@@ -1,0 +1,34 @@
+package org.apache.spark.sql.streamjoin.operators.table
+
+import org.apache.spark.sql.streamjoin.arrangement.ArrangementOptions
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * How an arrangement is looked up.
+ *
+ * @param options
+ *   of the relation in the query
+ */
+final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
+
+  /** The version before the newest. */
+  def isPrevious: Boolean = text(TableOptions.AsOf).contains(TableOptions.Previous)
+
+  /** The version that has to be there before the query begins. */
+  def atLeast: Option[Long] = options.number(TableOptions.AtLeast, 0)
+
+  private def text(name: String) = Option(options.options.get(name))
+}
+
+private[streamjoin] object TableOptions {
+
+  /** An arrangement as a table that a stream looks up, and not as rows to read in each batch. */
+  val Table = "streamjoin.table"
+  val AsOf = "asOf"
+  val AtLeast = "atLeast"
+
+  val Current = "current"
+  val Previous = "previous"
+
+  def isTable(options: CaseInsensitiveStringMap): Boolean = options.getBoolean(Table, false)
+}

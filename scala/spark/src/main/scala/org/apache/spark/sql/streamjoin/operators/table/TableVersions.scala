@@ -1,0 +1,79 @@
+package org.apache.spark.sql.streamjoin.operators.table
+
+import java.util.UUID
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.operators.PlannedBatch
+
+/**
+ * `<checkpoint>/tables/<arrangement>/<batch>`: the version of an arrangement that the look-ups of a
+ * batch see. It is written while the batch is planned, after Spark has written its offsets; a batch
+ * that runs again sees the same.
+ */
+final private[table] class TableVersions(session: SparkSession, checkpoint: Path, root: Path)
+    extends JsonLog[Snapshot](session, checkpoint, TableVersions.directory(root)) {
+  override protected def version: Int = 1
+
+  override protected def toJson(entry: Snapshot, node: ObjectNode): Unit = {
+    node.put("number", entry.version)
+    entry.arrangement.foreach(id => node.put("arrangement", id.toString))
+  }
+
+  override protected def fromJson(node: JsonNode): Snapshot = Snapshot(
+    node.get("number").asLong,
+    None,
+    Option(node.get("arrangement")).map(id => UUID.fromString(id.asText))
+  )
+}
+
+private[table] object TableVersions {
+  private val Poll = 200L
+  private val PurgeInterval = 10L
+
+  private def directory(root: Path): String = s"tables/${Leases.reader(root.toString)}"
+
+  /** What the look-ups of a batch see of an arrangement. The first of them decides. */
+  def at(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot = {
+    val checkpoint = new Path(batch.execution.checkpointLocation).getParent
+    val number = batch.execution.currentBatchId
+    val root = table.options.root
+    val log = new TableVersions(session, checkpoint, root)
+    val folder = table.options.open()
+    val id = folder.meta.id
+    log.get(number).orElse(log.get(number - 1)).foreach { seen =>
+      if (!seen.arrangement.contains(id))
+        throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> root.toString)
+    }
+    log.get(number).getOrElse {
+      if (number == 0) awaitLoaded(folder, table)
+      val reader = Leases.reader(log.metadataPath.toString)
+      val seen = Snapshot(held(folder, reader), None, Some(id))
+      log.add(number, seen)
+      if (number % PurgeInterval == 0) log.purge(number - SQLConf.get.minBatchesToRetain)
+      seen
+    }
+  }
+
+  /** The newest version, which stays for as long as the batch may run again. */
+  private def held(folder: ArrangementFolder, reader: String): Long = {
+    val newest = folder.newest
+    if (newest >= 0) {
+      // The one before it, for look-ups of that.
+      new Leases(folder).renew(reader, math.max(0, newest - 1))
+      // It may have gone while the lease was written.
+      if (newest - 1 < folder.manifest(folder.newest).since && newest < folder.newest) held(folder, reader)
+      else newest
+    } else newest
+  }
+
+  /** A stream does not start before its table has loaded. The query can be stopped while it waits. */
+  private def awaitLoaded(folder: ArrangementFolder, table: TableOptions): Unit =
+    while (table.atLeast.exists(folder.newest < _)) Thread.sleep(Poll)
+}

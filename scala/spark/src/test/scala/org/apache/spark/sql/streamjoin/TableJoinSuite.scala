@@ -1,0 +1,276 @@
+package org.apache.spark.sql.streamjoin
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
+
+/** Joins of a stream with a table, which is an arrangement; the examples are the Lenses document's. */
+class TableJoinSuite extends AnyFunSuite with ArrangementTest {
+  import ArrangementTest._
+
+  private val Customers = "id INT, name STRING, op STRING"
+  private val Orders = "order_id INT, customer_id INT, item STRING"
+
+  /** A stream, and the query that joins it. */
+  private class Stream(joined: DataFrame => DataFrame) extends Job(newFolder()) {
+    private val schema = org.apache.spark.sql.types.StructType.fromDDL(Orders)
+    private val input = MemoryStream[Row](Encoders.row(schema), spark)
+    private var read = 0
+    private val rows = scala.collection.mutable.ArrayBuffer.empty[(Long, String)]
+
+    override protected def begin(): StreamingQuery = joined(input.toDF()).writeStream
+      .foreachBatch { (batch: DataFrame, number: Long) =>
+        rows.synchronized {
+          // A batch that runs again replaces what it gave.
+          rows.filterInPlace(_._1 != number)
+          rows ++= batch.collect().map(row => number -> JoinTest.text(row))
+        }: Unit
+      }
+      .option("checkpointLocation", checkpoint)
+      .start()
+
+    def add(values: Row*): this.type = {
+      input.addData(values)
+      this
+    }
+
+    /** All rows that came out. */
+    def all: Seq[String] = {
+      settle()
+      rows.synchronized(rows.map(_._2).toSeq.sorted)
+    }
+
+    /** Those that have come since this was asked before. */
+    def next: Seq[String] = {
+      settle()
+      rows.synchronized {
+        val fresh = rows.drop(read).map(_._2).toSeq.sorted
+        read = rows.size
+        fresh
+      }
+    }
+  }
+
+  private def table(root: String, options: Map[String, String] = Map.empty): DataFrame =
+    spark.read.format("streamjoin").option("streamjoin.table", true).options(options).load(root)
+
+  private def joined(root: String, how: String, options: Map[String, String] = Map.empty)(
+      orders: DataFrame
+  ): DataFrame = {
+    val customers = table(root, options)
+    orders
+      .join(customers, customers("id") === orders("customer_id"), how)
+      .select(customers("name"), orders("item"))
+  }
+
+  private val items = Seq(Row(1, 1, "Computer"), Row(2, 1, "Mouse"), Row(3, 3, "Keyboard"))
+
+  private def customers: Maintainer = maintainer(Customers, Seq(Seq("id")), op = Some("op"))
+
+  private def loaded(maintainer: Maintainer): Unit =
+    maintainer.feed(Row(1, "John", "insert"), Row(2, "Frank", "insert"))
+
+  test("inner, left and right") {
+    val people = customers
+    val inner = new Stream(joined(people.root, "inner"))
+    val left = new Stream(joined(people.root, "left_outer"))
+    val right = new Stream(orders => {
+      val names = table(people.root)
+      names
+        .join(orders, names("id") === orders("customer_id"), "right_outer")
+        .select(names("name"), orders("item"))
+    })
+    during(people) {
+      loaded(people)
+      during(inner, left, right) {
+        Seq(inner, left, right).foreach(_.add(items: _*))
+        assert(inner.all == Seq("John Computer", "John Mouse"))
+        val all = Seq("- Keyboard", "John Computer", "John Mouse")
+        assert(left.all == all)
+        assert(right.all == all)
+      }
+    }
+  }
+
+  test("a row sees the table as it is in its batch, and what changes later changes nothing") {
+    val people = customers
+    val query = new Stream(joined(people.root, "left_outer"))
+    during(people) {
+      during(query) {
+        query.add(items.head)
+        assert(query.next == Seq("- Computer"), "before the first version")
+        loaded(people)
+        query.add(items(1))
+        assert(query.next == Seq("John Mouse"))
+        people.feed(Row(1, "Johnny", "update"))
+        assert(query.next.isEmpty, "no batch for a version alone")
+        query.add(items(1))
+        assert(query.next == Seq("Johnny Mouse"))
+        people.feed(Row(1, "", "delete"))
+        query.add(items(1))
+        assert(query.next == Seq("- Mouse"))
+      }
+    }
+  }
+
+  test("a batch that runs again sees the version that it saw") {
+    val people = customers
+    val query = new Stream(joined(people.root, "left_outer"))
+    during(people) {
+      loaded(people)
+      during(query)(assert(query.add(items.head).all == Seq("John Computer")))
+      forgetCommit(query.checkpoint)
+      (1 to 5).foreach { number =>
+        people.feed(Row(1, s"John $number", "update"))
+        forgetIndexes()
+      }
+      during(query) {
+        assert(query.all == Seq("John Computer"))
+        assert(query.add(items(1)).all == Seq("John 5 Mouse", "John Computer"))
+      }
+    }
+  }
+
+  test("the version before the newest") {
+    val people = customers
+    val query = new Stream(joined(people.root, "left_outer", Map("asOf" -> "previous")))
+    during(people) {
+      loaded(people)
+      during(query) {
+        assert(query.add(items.head).next == Seq("- Computer"))
+        people.feed(Row(1, "Johnny", "update"))
+        assert(query.add(items.head).next == Seq("John Computer"))
+      }
+    }
+  }
+
+  test("a stream does not start before its table has loaded") {
+    val people = customers
+    val query = new Stream(joined(people.root, "left_outer", Map("atLeast" -> "1")))
+    during(people) {
+      loaded(people)
+      during(query) {
+        query.add(items.head)
+        people.feed(Row(1, "Johnny", "update"))
+        assert(query.all == Seq("Johnny Computer"))
+      }
+    }
+  }
+
+  test("copies, and conditions on either side") {
+    val rates = maintainer("k INT, v INT, d LONG", Seq(Seq("k", "v"), Seq("k")), diff = Some("d"))
+    def query(how: String) = new Stream({ orders =>
+      val rows = table(rates.root).where("v < 100")
+      orders
+        .join(
+          rows,
+          orders("customer_id") + 1 === rows("k") && rows("v") > 5 && orders("item") =!= "Mouse",
+          how
+        )
+        .select("item", "v")
+    })
+    val (inner, left) = (query("inner"), query("left_outer"))
+    during(rates) {
+      rates.feed(Row(2, 7, 2L), Row(2, 3, 1L), Row(2, 200, 1L), Row(4, 9, 1L), Row(4, 10, -1L))
+      during(inner, left) {
+        Seq(inner, left).foreach(_.add(items: _*))
+        val matches = Seq("Computer 7", "Computer 7", "Keyboard 9")
+        assert(inner.all == matches)
+        assert(left.all == (matches :+ "Mouse -").sorted)
+      }
+    }
+  }
+
+  test("an aggregation follows, and a join with another stream, by the watermark of the stream") {
+    val people = customers
+    def timed(orders: DataFrame) =
+      orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
+    def named(orders: DataFrame) = {
+      val names = table(people.root)
+      timed(orders).join(names, col("customer_id") === names("id")).select("name", "item", "at")
+    }
+    val counts = new Stream(orders =>
+      named(orders).groupBy(window(col("at"), "10 seconds"), col("name")).count().select("name", "count")
+    )
+    val pairs = new Stream(orders => {
+      val others = timed(orders).select(col("item").as("other"), col("at").as("then"))
+      named(orders)
+        .join(others, expr("item = other AND then BETWEEN at AND at + INTERVAL 5 SECONDS"))
+        .select("name", "item")
+    })
+    during(people) {
+      loaded(people)
+      during(counts, pairs) {
+        Seq(counts, pairs).foreach(_.add(items :+ Row(25, 2, "Screen"): _*))
+        assert(counts.all == Seq("John 2"))
+        assert(pairs.all == Seq("Frank Screen", "John Computer", "John Mouse"))
+      }
+    }
+  }
+
+  test("in SQL, by the name of the arrangement") {
+    val folder = newFolder("arrangements")
+    withConf("spark.streamjoin.arrangements" -> folder) {
+      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      def query(join: String) = new Stream({ orders =>
+        orders.createOrReplaceTempView("orders_of_sql")
+        spark.sql(s"SELECT p.name, o.item FROM orders_of_sql AS o $join")
+      })
+      val byName = query("JOIN people AS p ON p.id = o.customer_id")
+      val asOf = query("LEFT JOIN people FOR SYSTEM_TIME AS OF NOW() AS p ON p.id = o.customer_id")
+      val right = new Stream({ orders =>
+        orders.createOrReplaceTempView("orders_of_sql")
+        spark.sql(
+          "SELECT people.name, o.item FROM people RIGHT JOIN orders_of_sql AS o ON people.id = o.customer_id"
+        )
+      })
+      during(people) {
+        loaded(people)
+        during(byName, asOf, right) {
+          Seq(byName, asOf, right).foreach(_.add(items: _*))
+          assert(byName.all == Seq("John Computer", "John Mouse"))
+          assert(asOf.all == Seq("- Keyboard", "John Computer", "John Mouse"))
+          assert(right.all == Seq("- Keyboard", "John Computer", "John Mouse"))
+        }
+        assert(
+          spark.sql("SELECT name FROM people ORDER BY id").collect().map(_.getString(0)).toSeq ==
+            Seq("John", "Frank")
+        )
+        refused("STREAMJOIN_TABLE")(
+          spark.sql("SELECT * FROM people FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 00:00:00'")
+        )
+        spark.range(3).createOrReplaceTempView("people")
+        try assert(spark.sql("SELECT * FROM people").columns.toSeq == Seq("id"), "a view comes first")
+        finally spark.catalog.dropTempView("people"): Unit
+      }
+    }
+  }
+
+  test("what cannot be joined is refused when the query starts") {
+    val people = maintainer("id INT, name STRING, town STRING, op STRING", Seq(Seq("id")), op = Some("op"))
+    def start(joined: DataFrame => DataFrame): Any = {
+      val query = new Stream(joined)
+      during(query)(())
+    }
+    during(people) {
+      def join(how: String, condition: String = "customer_id = id"): Any =
+        start(_.join(table(people.root), expr(condition), how))
+      assert(refused("STREAMJOIN_TABLE")(join("right_outer")).contains("stream LEFT JOIN table"))
+      assert(refused("STREAMJOIN_TABLE")(join("full_outer")).contains("stream LEFT JOIN table"))
+      assert(refused("STREAMJOIN_TABLE")(join("left_semi")).contains("WHERE table.key IS NULL"))
+      refused("STREAMJOIN_TABLE")(start(orders => table(people.root).join(orders, expr("customer_id = id"))))
+      refused("STREAMJOIN_TABLE")(
+        start(orders => table(people.root).join(orders, expr("customer_id = id"), "left_outer"))
+      )
+      def either = join("inner", "customer_id = id AND (item = name OR town = 'x')")
+      assert(refused("STREAMJOIN_TABLE")(either).contains("item"))
+      assert(refused("STREAMJOIN_TABLE_KEY")(join("inner", "item = name")).contains("[id]"))
+      val towns =
+        (orders: DataFrame) => orders.join(table(people.root).groupBy("town").count(), expr("item = town"))
+      assert(refused("STREAMJOIN_TABLE")(start(towns)).contains("Aggregate"))
+    }
+  }
+}
