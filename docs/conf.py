@@ -32,6 +32,7 @@ PAGES = [
     "arrangements",
     "delta-joins",
     "tables",
+    "temporal-joins",
     "sql",
     "tuning",
     "migration",

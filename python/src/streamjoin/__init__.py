@@ -5,7 +5,8 @@ bounds runs on its operator. ``join`` writes the bounds for you, ``window_join``
 order of time, ``bounds`` shows what they keep in state,
 ``late_rows`` what came too late for it, and ``check`` says whether a session is ready, and if not, what to do.
 ``arrange`` keeps a collection with its indexes for many queries, ``arrangement`` reads one, ``delta_join`` joins
-them, and ``table`` is one that streams look up.
+them, and ``table`` is one that streams look up. ``temporal_join`` finds for each row of a stream what was valid at its
+time, in ``versions`` of a table, and ``asof_join`` the row of another stream that is closest.
 ``impose_order``, ``with_bounds`` and ``idle_after`` say of a stream how far it is.
 """
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from streamjoin._join import JoinType, join
     from streamjoin._late_rows import late_rows
     from streamjoin._table import table
+    from streamjoin._temporal_join import StreamJoinType, VersionedStream, asof_join, temporal_join, versions
     from streamjoin._window_join import window_join
     from streamjoin._with_bounds import with_bounds
     from streamjoin.jvm import check
@@ -36,10 +38,13 @@ __all__ = [
     "JoinType",
     "Reader",
     "StreamJoinError",
+    "StreamJoinType",
+    "VersionedStream",
     "Versions",
     "__version__",
     "arrange",
     "arrangement",
+    "asof_join",
     "bounds",
     "check",
     "configure",
@@ -49,6 +54,8 @@ __all__ = [
     "join",
     "late_rows",
     "table",
+    "temporal_join",
+    "versions",
     "window_join",
     "with_bounds",
 ]
@@ -58,9 +65,12 @@ _NEEDS_PYSPARK = {
     "Arrangement": "_arrangement",
     "JoinType": "_join",
     "Reader": "_arrangement",
+    "StreamJoinType": "_temporal_join",
+    "VersionedStream": "_temporal_join",
     "Versions": "_arrangement",
     "arrange": "_arrange",
     "arrangement": "_arrangement",
+    "asof_join": "_temporal_join",
     "bounds": "_bounds",
     "check": "jvm",
     "configure": "_configure",
@@ -70,6 +80,8 @@ _NEEDS_PYSPARK = {
     "join": "_join",
     "late_rows": "_late_rows",
     "table": "_table",
+    "temporal_join": "_temporal_join",
+    "versions": "_temporal_join",
     "window_join": "_window_join",
     "with_bounds": "_with_bounds",
 }

@@ -138,10 +138,10 @@ def _same(one: str, other: str) -> bool:
 
 def event_times(left: DataFrame, right: DataFrame, call: str = "within=") -> tuple[str, str]:
     """Return the names of the event-time columns of both inputs."""
-    return _event_time(left, "left", call), _event_time(right, "right", call)
+    return event_time(left, "left", call), event_time(right, "right", call)
 
 
-def _event_time(df: DataFrame, side: str, call: str) -> str:
+def event_time(df: DataFrame, side: str, call: str) -> str:
     """Return the name of the one event-time column of an input."""
     times = [field for field in df.schema.fields if isinstance(field.dataType, TimestampType)]
     rowtimes = [field.name for field in times if _ROWTIME in field.metadata]

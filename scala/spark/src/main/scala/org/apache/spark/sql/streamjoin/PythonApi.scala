@@ -105,6 +105,10 @@ object PythonApi {
     TemporalJoins.asof(joined, condition, Option(tolerance))
 
   /** [[TemporalJoins.asof]], with null for what is left out */
+  def asofJoin(joined: Dataset[Row], condition: String, tolerance: String): DataFrame =
+    TemporalJoins.asof(joined, condition, Option(tolerance))
+
+  /** [[TemporalJoins.asof]], with null for what is left out */
   def asofJoin(
       joined: Dataset[Row],
       leftTime: String,

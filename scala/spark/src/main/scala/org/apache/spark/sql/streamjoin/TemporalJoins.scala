@@ -1,6 +1,8 @@
 package org.apache.spark.sql.streamjoin
 
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan}
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.analysis.{AsOfJoins, VersionColumns}
 import org.apache.spark.sql.{Column, DataFrame, Row}
@@ -54,10 +56,39 @@ object TemporalJoins {
    *   how far apart they may be; where the join looks ahead there has to be one
    */
   def asof(joined: DataFrame, condition: Column, tolerance: Option[String]): DataFrame =
-    joined.where(condition).asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed match {
-      case Filter(compared, join) => made(joined)(_ => Closest.asOf(join, compared, tolerance))
+    compared(joined, joined.where(condition), tolerance)
+
+  private def asof(joined: DataFrame, condition: Expression, tolerance: Option[String]): DataFrame = {
+    val classic = joined.asInstanceOf[ClassicDataset[Row]]
+    val filtered =
+      ClassicDataset.ofRows(classic.sparkSession, Filter(condition, classic.queryExecution.analyzed))
+    compared(joined, filtered, tolerance)
+  }
+
+  private def compared(joined: DataFrame, filtered: DataFrame, tolerance: Option[String]): DataFrame =
+    filtered.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed match {
+      case Filter(condition, join) => made(joined)(_ => Closest.asOf(join, condition, tolerance))
       case other => throw new IllegalArgumentException(s"no condition: $other")
     }
+
+  /**
+   * The same, with the condition in SQL: `l` and `r` are the inputs, unless one of them has such an
+   * alias.
+   */
+  def asof(joined: DataFrame, condition: String, tolerance: Option[String]): DataFrame = {
+    val classic = joined.asInstanceOf[ClassicDataset[Row]]
+    val parsed = classic.sparkSession.sessionState.sqlParser.parseExpression(condition)
+    val plan = classic.queryExecution.analyzed
+    val sides = plan.collectFirst { case Join(left, right, _, _, _) => Map("l" -> left, "r" -> right) }
+    val ofSides = parsed.transform {
+      case name @ UnresolvedAttribute(Seq(side, column)) if !isAlias(side, plan) =>
+        sides.flatMap(_.get(side)).fold[Expression](name)(Closest.column(_, column))
+    }
+    asof(joined, ofSides, tolerance)
+  }
+
+  private def isAlias(name: String, joined: LogicalPlan): Boolean =
+    joined.exists(_.output.exists(_.qualifier.lastOption.contains(name)))
 
   /**
    * The same, by the names of the event-time columns.

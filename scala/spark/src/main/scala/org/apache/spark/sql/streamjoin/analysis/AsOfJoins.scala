@@ -255,6 +255,9 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String) {
 
   // Columns.
 
+  /** A column of an input by its name. */
+  def column(input: LogicalPlan, name: String): Attribute = inputs.column(input, name)
+
   private def operation(right: LogicalPlan, name: String): Attribute = {
     val column = inputs.column(right, name)
     if (!column.dataType.isInstanceOf[StringType])

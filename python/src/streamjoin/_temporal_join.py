@@ -1,0 +1,187 @@
+"""``temporal_join``: each row of a stream with the version of a table that was valid at its time."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Literal, NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark.sql import Column, DataFrame
+
+from streamjoin._join import event_time, join
+from streamjoin.durations import spark_interval
+from streamjoin.jvm import checked_entry, expect, no_answer, wrong_argument
+
+StreamJoinType = Literal["inner", "left", "leftouter", "left_outer"]
+"""The types of a join in which each row of the left stream has one match, or none."""
+
+
+class VersionedStream(NamedTuple):
+    """A stream of versions of the rows of a table, as :func:`versions` returns it."""
+
+    changes: DataFrame
+    key: list[str]
+    time: str
+    op: str | None
+
+
+def versions(
+    changes: DataFrame, *, key: str | Sequence[str], time: str | None = None, op: str | None = None
+) -> VersionedStream:
+    """Say how a stream is the history of a table, for :func:`temporal_join`.
+
+    A version is valid from its time on, that instant included, until the next one of its key or a delete. Of versions
+    with one key and one time the last counts: deletes come first, then the rows are in the order of their columns from
+    left to right, nulls first. A version without a key or without a time is left out, and counted as
+    ``ignoredVersions`` in the progress.
+
+    Args:
+        changes: A streaming DataFrame with a watermark.
+        key: The column or columns that tell the rows of the table apart.
+        time: The event-time column from which on a version is valid; without it, the one with a watermark.
+        op: A column of text: ``insert``, ``update`` or ``delete``; Debezium's ``c``, ``r``, ``u`` or ``d``; or
+            the ``_change_type`` of Spark's ``readStream.changes``. Without it all rows are versions, and none is ever
+            deleted.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_EVENT_TIME``.
+
+    Example:
+        >>> versions(deliveries, key="order_id").time
+        'delivery_time'
+    """
+    expect(DataFrame, changes, "sj.versions", "a streaming DataFrame")
+    keys = [key] if isinstance(key, str) else list(key) if isinstance(key, Sequence) else []
+    if not keys or not all(isinstance(each, str) for each in keys):
+        raise wrong_argument("sj.versions", 'the columns of the key, such as key=["id"]', key)
+    return VersionedStream(changes, keys, event_time(changes, "right", "sj.versions") if time is None else time, op)
+
+
+def temporal_join(
+    stream: DataFrame,
+    versions: VersionedStream,
+    on: str | Column | Sequence[str] | Sequence[Column],
+    how: StreamJoinType = "inner",
+    *,
+    as_of: str | None = None,
+    history: str | timedelta | None = None,
+) -> DataFrame:
+    """Join each row of a stream with the version of a table that was valid at the row's time.
+
+    A row waits until the watermarks of both inputs have passed its time; then nothing that comes can change its match.
+    Of the table the newest version of each key is kept, and those that rows which wait, or may still come, can meet.
+    In SQL: ``stream [LEFT] JOIN changes FOR SYSTEM_TIME AS OF stream.t ON ...``.
+
+    Args:
+        stream: A streaming DataFrame with a watermark, whose rows stay; not a changelog.
+        versions: The table, as :func:`versions` makes it of a stream.
+        on: A condition with an equality for each column of the versions' key, the names of columns that both have, or
+            a list of either. What the condition asks besides decides whether the valid version matches.
+        how: ``"inner"``, or ``"left"`` to keep rows for which no version was valid.
+        as_of: The event-time column of ``stream``; without it, the one with a watermark.
+        history: How far behind its watermark a row of ``stream`` may come and still meet what was valid at its time;
+            the versions are kept for so much longer, and the output's watermark is behind by as much.
+
+    Returns:
+        What ``stream.join(versions, on, how)`` returns; in each batch in the order of ``as_of``, which
+        carries a watermark.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_EVENT_TIME``,
+            ``STREAMJOIN_JOIN_KEYS``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_TEMPORAL`` (the key is outside the equality, the stream is a
+            changelog, another type of join), ``STREAMJOIN_COLUMN``, ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises
+            ``STREAMJOIN_TEMPORAL_TIME`` for an input without a watermark.
+
+    Source:
+        RisingWave, "Temporal join", event time.
+
+    Example:
+        >>> history_of_vans = versions(deliveries, key="order_id")
+        >>> temporal_join(orders, history_of_vans, "order_id", "left").columns
+        ['order_id', 'order_time', 'delivery_time']
+    """
+    expect(DataFrame, stream, "sj.temporal_join", "a streaming DataFrame")
+    if not isinstance(versions, VersionedStream):
+        raise wrong_argument("sj.temporal_join", "sj.versions(changes, key=...) as its second argument", versions)
+    longer = None if history is None else spark_interval(history, "history", "sj.temporal_join")
+    entry = checked_entry(stream.sparkSession, "sj.temporal_join")
+    time = event_time(stream, "left", "sj.temporal_join") if as_of is None else as_of
+    joined = join(stream, versions.changes, on, how)
+    try:
+        made = entry.temporalJoin(joined._jdf, versions.key, versions.time, versions.op, time, longer)
+    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
+        raise no_answer() from error
+    return DataFrame(made, stream.sparkSession)
+
+
+def asof_join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Column | Sequence[str] | Sequence[Column],
+    how: StreamJoinType = "inner",
+    *,
+    match: str | Column | None = None,
+    direction: Literal["backward", "forward", "nearest"] | None = None,
+    allow_exact_matches: bool = True,
+    tolerance: str | timedelta | None = None,
+) -> DataFrame:
+    """Join each row of a stream with the row of another one that is closest in time and has its key.
+
+    A row waits until the watermarks say that no closer one can come. With a ``tolerance`` both inputs are kept for so
+    long; without one, the newest row of each key is kept. In SQL: ``l [LEFT] ASOF JOIN r MATCH_CONDITION (l.t >= r.t)
+    ON ...``.
+
+    Args:
+        left: A streaming DataFrame with a watermark.
+        right: Another.
+        on: A condition, the names of columns that both have, or a list of either. Equalities, and conditions on one
+            input; those on ``right`` say which of its rows are candidates. ``F.lit(True)`` for no key.
+        how: ``"inner"``, or ``"left"`` to keep rows without a match.
+        match: How the event times compare: ``"l.t >= r.t"`` looks back, ``"l.t <= r.t"`` ahead; with ``>`` or ``<`` a
+            row of the same time is none. ``l`` and ``r`` are the two inputs; their own aliases do as well.
+        direction: In place of ``match``, between the columns with a watermark: ``"backward"`` (without either, this),
+            ``"forward"`` or ``"nearest"``; of two that are as near, ``"nearest"`` takes the one before.
+        allow_exact_matches: With ``direction``: whether a row of the same time is a match.
+        tolerance: How far apart the times may be, both ends included: text such as ``"10 minutes"`` or a ``timedelta``.
+            ``forward`` and ``nearest`` need one.
+
+    Returns:
+        What ``left.join(right, on, how)`` returns; in each batch in the order of the left time, which carries a
+        watermark. Of right rows with one time and key the last counts, in the order of their columns from left to
+        right, nulls first.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_EVENT_TIME``,
+            ``STREAMJOIN_JOIN_KEYS``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_TEMPORAL`` (no tolerance where it looks ahead, another type of
+            join, a condition between the inputs that is no equality), ``STREAMJOIN_NOT_A_STREAM``.
+
+    Source:
+        Spark's ``ASOF JOIN`` of batches; pandas' ``merge_asof``.
+
+    Example:
+        >>> asof_join(orders, deliveries, "order_id", match="l.order_time >= r.delivery_time").columns
+        ['order_id', 'order_time', 'delivery_time']
+        >>> asof_join(orders, deliveries, "order_id", "left", direction="nearest", tolerance="5 minutes").columns
+        ['order_id', 'order_time', 'delivery_time']
+    """
+    for side in (left, right):
+        expect(DataFrame, side, "sj.asof_join", "two DataFrames")
+    if match is not None and (direction is not None or not allow_exact_matches):
+        raise wrong_argument(
+            "sj.asof_join", "either match=, which says both, or direction= and allow_exact_matches=", direction
+        )
+    apart = None if tolerance is None else spark_interval(tolerance, "tolerance", "sj.asof_join")
+    entry = checked_entry(left.sparkSession, "sj.asof_join")
+    joined = join(left, right, on, how)._jdf
+    try:
+        if match is None:
+            times = (event_time(left, "left", "sj.asof_join"), event_time(right, "right", "sj.asof_join"))
+            made = entry.asofJoin(joined, *times, direction or "backward", allow_exact_matches, apart)
+        elif isinstance(match, str):
+            made = entry.asofJoin(joined, match, apart)
+        else:
+            made = entry.asofJoin(joined, match._jc, apart)
+    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
+        raise no_answer() from error
+    return DataFrame(made, left.sparkSession)

@@ -1,0 +1,200 @@
+"""``sj.temporal_join`` and ``sj.asof_join``; their rules are in the traces, which run in the core and in Spark."""
+
+import json
+import os
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import pytest
+from conftest import refused
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import streamjoin as sj
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+Row = dict[str, Any]
+
+
+def write(path: Path, rows: list[Row], number: int) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    file = path / f"{number}.json"
+    file.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
+    os.utime(file, (number, number))  # Spark reads the oldest first
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+class Streams:
+    """Two streams of JSON files, and the rows that a join of them gives."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.files = 0
+
+    def feed(self, **rows: list[Row]) -> None:
+        for name, each in rows.items():
+            write(self.folder / name, each, self.files)
+        self.files += 1
+
+    def stream(self, name: str, schema: str, time: str) -> DataFrame:
+        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        return reader.json(str(self.folder / name)).withWatermark(time, "0 seconds")
+
+    def orders(self) -> DataFrame:
+        return self.stream("orders", "currency STRING, order_time TIMESTAMP, cents INT", "order_time")
+
+    def rates(self) -> DataFrame:
+        return self.stream("rates", "code STRING, since TIMESTAMP, rate INT, op STRING", "since")
+
+    def rows(self, df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+        """Return what a join gives of all that has come, in its order."""
+        found: list[tuple[Any, ...]] = []
+        query = (
+            df.select(*columns)
+            .writeStream.foreachBatch(lambda batch, _: found.extend(tuple(row) for row in batch.collect()))
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .start()
+        )
+        query.processAllAvailable()
+        query.stop()
+        return found
+
+
+@pytest.fixture
+def streams(spark: SparkSession, tmp_path: Path) -> Streams:
+    return Streams(spark, tmp_path)
+
+
+def order(currency: str | None, seconds: float, cents: int = 1) -> Row:
+    return {"currency": currency, "order_time": at(seconds), "cents": cents}
+
+
+def rate(code: str, seconds: float, value: int, op: str = "insert") -> Row:
+    return {"code": code, "since": at(seconds), "rate": value, "op": op}
+
+
+def test_the_example_of_the_document(streams: Streams) -> None:
+    """An insert at 2, a delete at 6: the row of 5 meets the version, the row of 7 none."""
+    streams.feed(
+        orders=[order("EUR", 7, 7), order("EUR", 5, 5)], rates=[rate("EUR", 2, 2), rate("EUR", 6, 0, "delete")]
+    )
+    streams.feed(orders=[order("X", 20)], rates=[rate("X", 20, 0)])
+    versions = sj.versions(streams.rates(), key="code", op="op")
+    joined = sj.temporal_join(streams.orders(), versions, F.expr("currency = code"), "left")
+    assert streams.rows(joined, "cents", "rate") == [(5, 2), (7, None)]
+
+
+def test_names_and_arguments(streams: Streams) -> None:
+    streams.feed(orders=[order("EUR", 7, 7)], rates=[rate("EUR", 2, 2), rate("EUR", 7, 3, "u")])
+    streams.feed(orders=[order("X", 20)], rates=[rate("X", 20, 0)])
+    rates = streams.rates().withColumnRenamed("code", "currency")
+    versions = sj.versions(rates, key=["currency"], time="since")
+    joined = sj.temporal_join(streams.orders(), versions, "currency", as_of="order_time", history=timedelta(hours=1))
+    assert joined.columns == ["currency", "order_time", "cents", "since", "rate", "op"]
+    assert streams.rows(joined, "currency", "cents", "rate") == [("EUR", 7, 3)]
+
+
+RULES: list[tuple[str, dict[str, Any], str]] = [
+    ("backward", {}, "r.since <= l.order_time"),
+    ("backward, by a condition", {"match": "l.order_time >= r.since"}, "r.since <= l.order_time"),
+    ("strictly before", {"match": "l.order_time > r.since"}, "r.since < l.order_time"),
+    (
+        "with a tolerance",
+        {"match": F.expr, "tolerance": "10 seconds"},
+        "r.since <= l.order_time AND r.since >= l.order_time - INTERVAL 10 SECONDS",
+    ),
+    (
+        "forward",
+        {"direction": "forward", "tolerance": "10 seconds", "allow_exact_matches": False},
+        "r.since > l.order_time AND r.since <= l.order_time + INTERVAL 10 SECONDS",
+    ),
+    (
+        "nearest",
+        {"direction": "nearest", "tolerance": timedelta(seconds=10)},
+        "abs(epoch_ms(r.since) - epoch_ms(l.order_time)) <= 10000",
+    ),
+]
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize(("options", "candidates"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
+def test_the_closest_as_duckdb_finds_it(
+    streams: Streams, options: dict[str, Any], candidates: str, how: Literal["inner", "left"]
+) -> None:
+    chance = random.Random(f"{candidates}{how}")
+    moments = [chance.sample(range(0, 300), 40) for _ in range(2)]  # no two rates of a time, so that there are no ties
+    orders = [order(chance.choice(["A", "B", "C"]), each, number) for number, each in enumerate(moments[0])]
+    rates = [rate(chance.choice(["A", "B"]), each, number) for number, each in enumerate(moments[1])]
+    by_time = sorted(orders, key=lambda row: row["order_time"]), sorted(rates, key=lambda row: row["since"])
+    for part in range(4):
+        streams.feed(orders=by_time[0][part * 10 : part * 10 + 10], rates=by_time[1][part * 10 : part * 10 + 10])
+    streams.feed(orders=[order("end", 1000, -1)], rates=[rate("end", 1000, -1)])
+    streams.feed(orders=[order("end", 1001, -2)], rates=[rate("end", 1001, -2)])
+
+    given = dict(options)
+    if given.get("match") is F.expr:
+        given["match"] = F.expr("order_time >= since")
+    joined = sj.asof_join(streams.orders(), streams.rates(), F.expr("currency = code"), how, **given)
+    found = [row for row in streams.rows(joined, "cents", "rate") if row[0] >= 0]
+
+    with duckdb.connect() as db:
+        db.execute("CREATE TABLE l (currency TEXT, order_time TIMESTAMP, cents INT)")
+        db.execute("CREATE TABLE r (code TEXT, since TIMESTAMP, rate INT)")
+        for row in orders:
+            db.execute(
+                "INSERT INTO l VALUES (?, ?, ?)",
+                [row["currency"], row["order_time"].replace(tzinfo=None), row["cents"]],
+            )
+        for row in rates:
+            db.execute("INSERT INTO r VALUES (?, ?, ?)", [row["code"], row["since"].replace(tzinfo=None), row["rate"]])
+        distance = "abs(epoch_ms(r.since) - epoch_ms(l.order_time)), r.since"
+        closest = f"SELECT rate FROM r WHERE code = currency AND {candidates} ORDER BY {distance} LIMIT 1"
+        answer = db.execute(f"SELECT cents, ({closest}) AS met FROM l ORDER BY order_time").fetchall()
+    expected = [row for row in answer if how == "left" or row[1] is not None]
+    assert found == expected
+    assert any(row[1] is not None for row in expected)
+
+
+def test_an_aggregation_follows(streams: Streams) -> None:
+    streams.feed(orders=[order("EUR", 3), order("EUR", 4), order("EUR", 13)], rates=[rate("EUR", 2, 2)])
+    streams.feed(orders=[order("EUR", 60)], rates=[rate("X", 60, 0)])
+    streams.feed(orders=[order("EUR", 90)], rates=[rate("X", 90, 0)])
+    versions = sj.versions(streams.rates(), key="code", op="op")
+    joined = sj.temporal_join(streams.orders(), versions, F.expr("currency = code"))
+    counted = joined.groupBy(F.window("order_time", "10 seconds").alias("w")).agg(F.sum("rate").alias("sum"))
+    assert sorted(streams.rows(counted, "w.start", "sum"))[:2] == [
+        (at(0).replace(tzinfo=None), 4),
+        (at(10).replace(tzinfo=None), 2),
+    ]
+
+
+def test_what_is_refused(streams: Streams, spark: SparkSession) -> None:
+    streams.feed(orders=[order("EUR", 3)], rates=[rate("EUR", 2, 2)])
+    orders, rates = streams.orders(), streams.rates()
+    versions = sj.versions(rates, key="code", op="op")
+    wrong = "STREAMJOIN_WRONG_ARGUMENT"
+    refused(wrong, "sj.versions(changes", lambda: sj.temporal_join(orders, rates, "code"))  # type: ignore[arg-type]
+    refused(wrong, "the columns of the key", lambda: sj.versions(rates, key=[]))
+    refused(wrong, "either match=", lambda: sj.asof_join(orders, rates, "x", match="a > b", direction="forward"))
+    refused("STREAMJOIN_DURATION", "history", lambda: sj.temporal_join(orders, versions, "code", history="1 month"))
+    refused("STREAMJOIN_EVENT_TIME", "withWatermark", lambda: sj.versions(rates.drop("since"), key="code"))
+
+    def analysis(condition: str, text: str, made: Any) -> None:
+        with pytest.raises(AnalysisException) as caught:
+            made()
+        assert caught.value.getCondition() == condition, str(caught.value)
+        assert text in str(caught.value)
+
+    on = F.expr("currency = code")
+    analysis("STREAMJOIN_TEMPORAL", "key", lambda: sj.temporal_join(orders, versions, F.expr("cents = rate")))
+    analysis("STREAMJOIN_TEMPORAL", 'how="left"', lambda: sj.temporal_join(orders, versions, on, "full"))  # type: ignore[arg-type]
+    analysis("STREAMJOIN_TEMPORAL", "tolerance", lambda: sj.asof_join(orders, rates, on, direction="forward"))
+    analysis("STREAMJOIN_TEMPORAL", "l.t >= r.t", lambda: sj.asof_join(orders, rates, on, match="cents >= rate"))
+    analysis("STREAMJOIN_COLUMN", "nothing", lambda: sj.temporal_join(orders, versions, on, as_of="nothing"))
