@@ -1,13 +1,15 @@
 """``sj.table``: a stream looks up an arrangement. The example is that of the Lenses document."""
 
+from collections import Counter
 from collections.abc import Callable
+from typing import Any, Literal
 
 import pytest
 from conftest import refused
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from shop import Shop, rows_of
+from shop import Shop, adds_up, rows_of
 
 import streamjoin as sj
 
@@ -86,6 +88,46 @@ def test_in_sql(customers: Shop, spark: SparkSession) -> None:
         )
 
     assert joined(customers, "sql", in_sql) == [("Computer", "John"), ("Keyboard", None), ("Mouse", "John")]
+
+
+def test_as_of_now(customers: Shop) -> None:
+    customers.feed("orders", *ITEMS)
+
+    def now(orders: DataFrame) -> DataFrame:
+        names = sj.table("customers")
+        return sj.temporal_join(orders, names, F.expr("id = customer_id"), as_of=sj.NOW).select("item", "name")
+
+    assert joined(customers, "now", now) == [("Computer", "John"), ("Mouse", "John")]
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("inner", {("John", "Computer"), ("John", "Mouse")}),
+        ("left", {("John", "Computer"), ("John", "Mouse"), ("Frank", None)}),
+        ("right", {("John", "Computer"), ("John", "Mouse"), (None, "Keyboard")}),
+        ("full", {("John", "Computer"), ("John", "Mouse"), ("Frank", None), (None, "Keyboard")}),
+    ],
+)
+def test_two_tables(customers: Shop, how: Literal["inner", "left", "right", "full"], expected: set[Any]) -> None:
+    """The table of the matrix: what comes out are changes."""
+    customers.feed("orders", *ITEMS)
+    customers.arrange("orders", ORDERS, [["order_id"], ["customer_id"]])
+
+    def changes() -> DataFrame:
+        people = sj.table("customers").withColumnRenamed("id", "customer_id")
+        return sj.join(people, sj.table("orders"), "customer_id", how).select("name", "item", "_diff")
+
+    assert changes().isStreaming
+    found: Counter[tuple[Any, ...]] = Counter()
+    customers.run(changes(), how, lambda batch, _: adds_up(found, batch))
+    assert found == Counter(expected)
+    customers.feed("customers", {"id": 1, "name": "", "op": "delete"}, {"id": 3, "name": "Ann", "op": "insert"})
+    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
+    customers.run(changes(), how, lambda batch, _: adds_up(found, batch))
+    kept = {(name, item) for name, item in expected if name == "Frank"}
+    unmatched = {(None, "Computer"), (None, "Mouse")} if how in ("right", "full") else set()
+    assert found == Counter(kept | unmatched | {("Ann", "Keyboard")})
 
 
 def test_explain(customers: Shop, capsys: pytest.CaptureFixture[str]) -> None:

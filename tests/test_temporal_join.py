@@ -162,6 +162,33 @@ def test_the_closest_as_duckdb_finds_it(
     assert any(row[1] is not None for row in expected)
 
 
+@pytest.mark.parametrize(
+    ("join", "rows"),
+    [
+        ("JOIN {r} FOR SYSTEM_TIME AS OF o.order_time AS r ON o.currency = r.code", [(1, 2), (2, 3)]),
+        ("LEFT JOIN {r} FOR SYSTEM_TIME AS OF o.order_time r ON o.currency = r.code", [(1, 2), (2, 3), (3, None)]),
+        ("ASOF JOIN {r} r MATCH_CONDITION (o.order_time > r.since) ON o.currency = r.code", [(1, 2), (2, 2), (3, 3)]),
+        (
+            "LEFT ASOF JOIN {r} AS r MATCH_CONDITION (r.since < o.order_time) WITHIN 4 SECONDS ON o.currency = r.code",
+            [(1, 2), (2, None), (3, None)],
+        ),
+        (
+            "ASOF JOIN {r} AS r MATCH_CONDITION (o.order_time <= r.since) WITHIN 2s ON o.currency = r.code",
+            [(1, 3), (2, 3), (3, 0)],
+        ),
+    ],
+)
+def test_in_sql(streams: Streams, join: str, rows: list[tuple[int, int | None]]) -> None:
+    orders = [order("EUR", 5, 1), order("EUR", 7, 2), order("EUR", 12, 3)]
+    streams.feed(orders=orders, rates=[rate("EUR", 2, 2), rate("EUR", 7, 3), rate("EUR", 12, 0, "delete")])
+    streams.feed(orders=[order("X", 100)], rates=[rate("X", 100, 0)])
+    rates = streams.rates().withColumnRenamed("op", "_change_type")
+    if "ASOF" in join:
+        rates = rates.drop("_change_type")
+    query = streams.spark.sql(f"SELECT o.cents, r.rate FROM {{o}} AS o {join}", o=streams.orders(), r=rates)
+    assert streams.rows(query, "cents", "rate") == rows
+
+
 def test_an_aggregation_follows(streams: Streams) -> None:
     streams.feed(orders=[order("EUR", 3), order("EUR", 4), order("EUR", 13)], rates=[rate("EUR", 2, 2)])
     streams.feed(orders=[order("EUR", 60)], rates=[rate("X", 60, 0)])

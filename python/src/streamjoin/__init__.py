@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from streamjoin._join import JoinType, join
     from streamjoin._late_rows import late_rows
     from streamjoin._table import table
-    from streamjoin._temporal_join import StreamJoinType, VersionedStream, asof_join, temporal_join, versions
+    from streamjoin._temporal_join import NOW, StreamJoinType, VersionedStream, asof_join, temporal_join, versions
     from streamjoin._window_join import window_join
     from streamjoin._with_bounds import with_bounds
     from streamjoin.jvm import check
 
 __all__ = [
+    "NOW",
     "Arrangement",
     "Condition",
     "JoinType",
@@ -62,6 +63,7 @@ __all__ = [
 
 # Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not installed.
 _NEEDS_PYSPARK = {
+    "NOW": "_temporal_join",
     "Arrangement": "_arrangement",
     "JoinType": "_join",
     "Reader": "_arrangement",

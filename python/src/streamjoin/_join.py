@@ -11,7 +11,7 @@ from pyspark.sql.types import TimestampType
 
 from streamjoin.durations import Within, interval_sql, limits
 from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import check, expect, is_connect
+from streamjoin.jvm import check, checked_entry, expect, is_connect
 
 JoinType = Literal[
     "inner",
@@ -54,8 +54,8 @@ def join(
     """Join two streams, with the distance of their event times bounded by ``within``.
 
     Args:
-        left: A streaming DataFrame with a watermark. (Without ``within``, batch DataFrames are joined as Spark joins
-            them.)
+        left: A streaming DataFrame with a watermark, or a :func:`table`. (Without ``within``, other batch DataFrames
+            are joined as Spark joins them.)
         right: Another, or the same.
         on: A condition, the name of a column that both have, or a list of either; ``F.lit(True)`` to join on time
             alone.
@@ -67,7 +67,8 @@ def join(
             From a day up, days are calendar days of the session's time zone, as in all of Spark's interval arithmetic.
 
     Returns:
-        What ``left.join(right, on, how)`` returns. With names in ``on``, these columns come first and once:
+        What ``left.join(right, on, how)`` returns; of two tables a stream of the changes of that, with ``_diff``, as
+        :func:`delta_join` has it. With names in ``on``, these columns come first and once:
         from the right side in a right join, the one that is not null in a full outer join.
 
     Raises:
@@ -89,10 +90,22 @@ def join(
         check(left.sparkSession)
     names, condition = _keys(left, right, on)
     if span is None:
-        return left.join(right, names or condition, how)
+        joined = left.join(right, names or condition, how)
+        return joined if is_connect(left) or left.isStreaming or right.isStreaming else _changes(joined)
     if names:
         return _join_on_names(left, right, names, how, span)
     return _join_within(left, right, cast(Column, condition), event_times(left, right), how, span)
+
+
+def _changes(joined: DataFrame) -> DataFrame:
+    """Return the changes of a join of two tables, and any other join as it is."""
+    session = joined.sparkSession
+    try:
+        entry = checked_entry(session)
+    except StreamJoinError:  # where streamjoin is not, there are no tables
+        return joined
+    changes = entry.joinOfTables(joined._jdf)
+    return joined if changes is None else DataFrame(changes, session)
 
 
 def _check_type(how: str) -> None:

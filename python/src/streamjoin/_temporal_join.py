@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame
@@ -10,6 +10,9 @@ from pyspark.sql import Column, DataFrame
 from streamjoin._join import event_time, join
 from streamjoin.durations import spark_interval
 from streamjoin.jvm import checked_entry, expect, no_answer, wrong_argument
+
+NOW = "NOW()"
+"""As ``as_of`` of :func:`temporal_join`: what is valid when a row is joined."""
 
 StreamJoinType = Literal["inner", "left", "leftouter", "left_outer"]
 """The types of a join in which each row of the left stream has one match, or none."""
@@ -58,7 +61,7 @@ def versions(
 
 def temporal_join(
     stream: DataFrame,
-    versions: VersionedStream,
+    versions: VersionedStream | DataFrame,
     on: str | Column | Sequence[str] | Sequence[Column],
     how: StreamJoinType = "inner",
     *,
@@ -73,11 +76,12 @@ def temporal_join(
 
     Args:
         stream: A streaming DataFrame with a watermark, whose rows stay; not a changelog.
-        versions: The table, as :func:`versions` makes it of a stream.
+        versions: The table, as :func:`versions` makes it of a stream; with ``sj.NOW``, a :func:`table`.
         on: A condition with an equality for each column of the versions' key, the names of columns that both have, or
             a list of either. What the condition asks besides decides whether the valid version matches.
         how: ``"inner"``, or ``"left"`` to keep rows for which no version was valid.
-        as_of: The event-time column of ``stream``; without it, the one with a watermark.
+        as_of: The event-time column of ``stream``; without it, the one with a watermark. Or ``sj.NOW``: each row
+            meets the table as it is in its batch, and waits for nothing.
         history: How far behind its watermark a row of ``stream`` may come and still meet what was valid at its time;
             the versions are kept for so much longer, and the output's watermark is behind by as much.
 
@@ -101,6 +105,11 @@ def temporal_join(
         ['order_id', 'order_time', 'delivery_time']
     """
     expect(DataFrame, stream, "sj.temporal_join", "a streaming DataFrame")
+    if as_of == NOW:
+        expect(DataFrame, versions, "sj.temporal_join", "sj.table(name) as its second argument, with as_of=sj.NOW")
+        if history is not None:
+            raise wrong_argument("sj.temporal_join", "no history with as_of=sj.NOW", history)
+        return join(stream, cast(DataFrame, versions), on, how)
     if not isinstance(versions, VersionedStream):
         raise wrong_argument("sj.temporal_join", "sj.versions(changes, key=...) as its second argument", versions)
     longer = None if history is None else spark_interval(history, "history", "sj.temporal_join")

@@ -2,6 +2,10 @@ package org.apache.spark.sql.streamjoin
 
 import java.util.UUID
 
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
@@ -10,6 +14,7 @@ import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.operators.delta.{DeltaJoin, DeltaJoinOf}
+import org.apache.spark.sql.streamjoin.operators.table.TableJoin
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** Joins of arrangements that keep nothing of their own. */
@@ -71,6 +76,65 @@ private[streamjoin] object DeltaJoins {
     ClassicDataset.ofRows(classic.sparkSession, join)
   }
 
+  /**
+   * The changes of a join of two tables.
+   *
+   * @param joined
+   *   the join as a batch has it
+   * @return
+   *   none where not both sides are tables
+   */
+  def ofTables(joined: DataFrame): Option[DataFrame] = {
+    val classic = joined.asInstanceOf[ClassicDataset[Row]]
+    val (select, join) = EliminateSubqueryAliases(classic.queryExecution.analyzed) match {
+      case Project(list, join: Join) => (list, Some(join))
+      case join: Join => (join.output, Some(join))
+      case _ => (Nil, None)
+    }
+    for {
+      found <- join
+      left <- TableSide.of(classic.sparkSession, found.left)
+      right <- TableSide.of(classic.sparkSession, found.right)
+    } yield ClassicDataset.ofRows(classic.sparkSession, ofTables(select, found, left, right))
+  }
+
+  private def ofTables(
+      select: Seq[NamedExpression],
+      join: Join,
+      left: TableSide,
+      right: TableSide
+  ): DeltaJoin = {
+    val outer = join.joinType match {
+      case Inner | Cross => Set.empty[Int]
+      case LeftOuter => Set(0)
+      case RightOuter => Set(1)
+      case FullOuter => Set(0, 1)
+      case other =>
+        throw DeltaJoinOf.refused(
+          s"${other.sql} is no join of two tables",
+          "Write an inner, left, right or full join, and a filter in an outer query."
+        )
+    }
+    // Its columns are null where it has no match, whatever they are computed from.
+    for ((side, other) <- Seq(left -> 1, right -> 0) if outer.contains(other))
+      side.computed.headOption.foreach { column =>
+        throw DeltaJoinOf.refused(
+          s"the column ${column.name} is computed before an outer join",
+          "Compute it in an outer query, from the result of the join."
+        )
+      }
+    def inStreams(expression: Expression): Expression = left.inStream(right.inStream(expression))
+    DeltaJoinOf(
+      select.map {
+        case alias: Alias => Alias(inStreams(alias.child), alias.name)()
+        case column => Alias(inStreams(column), column.name)()
+      },
+      (join.condition.toSeq.flatMap(PredicateParts.conjuncts) ++ left.filters ++ right.filters).map(inStreams(_)),
+      Seq("left" -> left.stream, "right" -> right.stream),
+      outer
+    )
+  }
+
   private def of(analyzed: LogicalPlan, names: Seq[String], outer: Set[Int]): DeltaJoin =
     analyzed match {
       case Project(list, Filter(condition, join: Join)) =>
@@ -82,4 +146,43 @@ private[streamjoin] object DeltaJoins {
           "Aggregate or window its result instead."
         )
     }
+}
+
+/**
+ * A table as a side of a join, and the stream of its changes.
+ *
+ * @param fields
+ *   the columns of the side, in terms of the table's
+ * @param columns
+ *   by a column of the table, that of the stream
+ */
+final private case class TableSide(
+    fields: Seq[NamedExpression],
+    filters: Seq[Expression],
+    columns: AttributeMap[Attribute],
+    stream: StreamingRelationV2
+) {
+  private val values = AttributeMap(computed.map(alias => alias.toAttribute -> alias.child))
+
+  def computed: Seq[Alias] = fields.collect { case alias: Alias => alias }
+
+  /** In terms of the stream. */
+  def inStream(expression: Expression): Expression = expression
+    .transform { case column: Attribute => values.getOrElse(column, column) }
+    .transform { case column: Attribute => columns.getOrElse(column, column) }
+}
+
+private object TableSide {
+  def of(session: SparkSession, side: LogicalPlan): Option[TableSide] = side match {
+    case PhysicalOperation(fields, filters, TableJoin.Arranged(table, columns)) =>
+      val changes = session.readStream
+        .format("streamjoin")
+        .option(ArrangementOptions.Source, UUID.randomUUID().toString)
+        .load(table.options.root.toString)
+      changes.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed.collectFirst {
+        case stream: StreamingRelationV2 =>
+          TableSide(fields, filters, AttributeMap(columns.zip(stream.output)), stream)
+      }
+    case _ => None
+  }
 }

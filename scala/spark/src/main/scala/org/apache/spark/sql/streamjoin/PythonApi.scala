@@ -162,6 +162,9 @@ object PythonApi {
     )
   }
 
+  /** [[DeltaJoins.ofTables]], or null */
+  def joinOfTables(joined: Dataset[Row]): DataFrame = DeltaJoins.ofTables(joined).orNull
+
   /**
    * The time bounds of every join of two streams in a DataFrame, a row each: the number of the
    * join, from the inputs up, the side whose rows the bound keeps, what the user calls that input,

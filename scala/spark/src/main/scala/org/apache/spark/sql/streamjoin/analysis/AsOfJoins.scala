@@ -30,8 +30,10 @@ final private[streamjoin] case class VersionColumns(key: Seq[String], time: Stri
  *   what the user has called, for errors
  * @param kind
  *   `temporal` or `as-of`
+ * @param where
+ *   its place in a query, as Spark shows it below an error
  */
-final private[streamjoin] class AsOfJoins(call: String, kind: String) {
+final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Option[String] = None) {
   private val inputs = new StreamInput(call)
 
   /**
@@ -297,7 +299,12 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String) {
   }
 
   private def refused(problem: String, advice: String): AnalysisException =
-    StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL", "join" -> kind, "problem" -> problem, "advice" -> advice)
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_TEMPORAL",
+      "join" -> kind,
+      "problem" -> problem,
+      "advice" -> (advice +: where.toSeq).mkString("\n")
+    )
 }
 
 private[streamjoin] object AsOfJoins {

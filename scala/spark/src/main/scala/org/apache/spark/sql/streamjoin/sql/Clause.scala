@@ -27,8 +27,15 @@ final private[sql] case class Over(window: JoinWindow, where: String) extends Cl
   override def name: String = "OVER"
 }
 
-/** A clause whose operator does not exist yet. */
-final private[sql] case class NotYet(name: String, instead: String, where: String) extends Clause
+/** The input that it follows has versions; those count that are valid at a time of the other input. */
+final private[sql] case class AsOfTime(column: Seq[String], where: String) extends Clause {
+  override def name: String = "FOR SYSTEM_TIME AS OF"
+}
+
+/** Of the input that it follows the closest row counts; the condition compares the times. */
+final private[sql] case class MatchCondition(condition: String, where: String) extends Clause {
+  override def name: String = "ASOF JOIN"
+}
 
 /** The input of a join with the clauses behind it, as the parser has it. */
 final private[sql] case class InputWithClauses(clauses: Seq[Clause], child: LogicalPlan) extends UnaryNode {

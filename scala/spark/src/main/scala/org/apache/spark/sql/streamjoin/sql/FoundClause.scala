@@ -170,10 +170,10 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
     "OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) or OVER (RANGE INTERVAL '10' MINUTE PRECEDING)"
 
   /**
-   * `FOR SYSTEM_TIME AS OF` a column of the other input. With a constant it is Spark's time travel.
+   * `FOR SYSTEM_TIME AS OF` a column of the other input. With a time it is Spark's time travel.
    */
   private def asOf(at: Int): Option[FoundClause] =
-    if (!tokens.is(at, "FOR", "SYSTEM_TIME", "AS", "OF") || !isName(at + 4)) None
+    if (!tokens.is(at, "FOR", "SYSTEM_TIME", "AS", "OF") || !isName(at + 4) || isNow(at + 4)) None
     else {
       var end = at + 5
       while (tokens.isType(end, SqlBaseParser.DOT) && isName(end + 1)) end += 2
@@ -184,10 +184,19 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
             Position.OfInput,
             at,
             end,
-            Right(NotYet("FOR SYSTEM_TIME AS OF", Instead, _))
+            Right(AsOfTime((at + 4 until end by 2).map(nameAt), _))
           )
         )
     }
+
+  private def isNow(at: Int): Boolean = tokens.is(at, "CURRENT_TIMESTAMP") || tokens.is(at, "CURRENT_DATE")
+
+  private def nameAt(at: Int): String = {
+    val text = tokens(at).getText
+    if (tokens.isType(at, SqlBaseParser.BACKQUOTED_IDENTIFIER))
+      text.substring(1, text.length - 1).replace("``", "`")
+    else text
+  }
 
   private def isName(at: Int): Boolean =
     tokens.isType(at, SqlBaseParser.BACKQUOTED_IDENTIFIER) || tokens.word(at).matches("[A-Z_][A-Z0-9_]*")
@@ -208,11 +217,9 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
             Position.OfJoin,
             at,
             closing + 1,
-            Right(NotYet("ASOF JOIN", Instead, _)),
+            Right(MatchCondition(text.between(tokens(at + 2), tokens(closing - 1)), _)),
             Some(tokens(asof))
           )
         }
     }
-
-  private val Instead = "join on the key, and add a time bound by WITHIN"
 }

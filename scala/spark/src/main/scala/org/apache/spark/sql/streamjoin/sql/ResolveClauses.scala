@@ -40,16 +40,13 @@ private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
   }
 
   private def check(left: Seq[Clause], right: Seq[Clause]): Unit = {
-    (left ++ right).collectFirst { case unknown: NotYet =>
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_NOT_YET",
-        "clause" -> unknown.name,
-        "instead" -> unknown.instead,
-        "where" -> unknown.where
-      )
+    left.collectFirst { case ofRight @ (_: Within | _: AsOfTime | _: MatchCondition) =>
+      throw refused(ofRight, "it stands behind the left input of the join, and belongs behind the right one")
     }
-    left.collectFirst { case within: Within =>
-      throw refused(within, "it stands behind the left input of the join, and belongs behind the right one")
+    right.collect { case closest @ (_: AsOfTime | _: MatchCondition) => closest }.foreach { closest =>
+      (left ++ right)
+        .filterNot(other => other == closest || closest.isInstanceOf[MatchCondition] && other.isInstanceOf[Within])
+        .foreach(other => throw refused(other, s"${closest.name} says already which rows match"))
     }
     Seq(left, right).flatMap(_.groupBy(_.name).values).find(_.size > 1).foreach { same =>
       throw refused(same(1), s"there are two ${same.head.name} at one place")
@@ -70,10 +67,23 @@ private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
  */
 private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-    case JoinWithClauses(left, right, join: Join) if join.resolved => bounded(join, None, left, right)
+    case JoinWithClauses(left, right, join: Join) if join.resolved => resolved(join, None, left, right)
     case JoinWithClauses(left, right, names @ Project(_, join: Join)) if names.resolved =>
-      bounded(join, Some(names), left, right)
+      resolved(join, Some(names), left, right)
   }
+
+  private def resolved(
+      join: Join,
+      names: Option[Project],
+      left: Seq[Clause],
+      right: Seq[Clause]
+  ): LogicalPlan = right
+    .collectFirst {
+      case time: AsOfTime => ClosestRows.asOf(join, names, time)
+      case condition: MatchCondition =>
+        ClosestRows.matching(join, names, condition, right.collectFirst { case within: Within => within })
+    }
+    .getOrElse(bounded(join, names, left, right))
 
   /** @param names what Spark puts above a join on names */
   private def bounded(
@@ -107,7 +117,7 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
       }
   }
 
-  private def timeOf(join: Join, side: Side, clause: Clause): Attribute = {
+  private[sql] def timeOf(join: Join, side: Side, clause: Clause): Attribute = {
     val input = if (side == Side.Left) join.left else join.right
     if (!input.isStreaming) throw noStream(side, clause)
     EventTime.of(input.output).distinctBy(_.exprId) match {

@@ -26,7 +26,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
   private val stream = "STREAMJOIN_NOT_A_STREAM"
   private val time = "STREAMJOIN_EVENT_TIME"
   private val order = "STREAMJOIN_TABLE_FUNCTION"
-  private val later = "STREAMJOIN_NOT_YET"
+  private val temporal = "STREAMJOIN_TEMPORAL"
 
   private val cases = Seq(
     within("WITHIN 5 parsecs", "WITHIN 5 parsecs", "parsecs is no unit", "ms, s, m, h or d"),
@@ -107,20 +107,46 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "ON"
     ),
     Case(
-      "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t ON o.id = d.id",
-      later,
-      "FOR SYSTEM_TIME AS OF o.t"
+      "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.u ON o.id = d.id",
+      clause,
+      "FOR SYSTEM_TIME AS OF o.u",
+      "no column o.u"
     ),
     Case(
-      "SELECT 1 FROM o LEFT JOIN d FOR SYSTEM_TIME AS OF o.t AS x ON o.id = x.id",
-      later,
-      "FOR SYSTEM_TIME AS OF o.t"
+      "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t ON o.v > d.v",
+      temporal,
+      "FOR SYSTEM_TIME AS OF o.t",
+      "key"
     ),
     Case(
-      "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.t) ON o.id = d.id",
-      later,
-      "MATCH_CONDITION (o.t >= d.t)",
-      "ASOF JOIN"
+      "SELECT 1 FROM o FULL JOIN d FOR SYSTEM_TIME AS OF o.t AS x ON o.id = x.id",
+      temporal,
+      "FOR SYSTEM_TIME AS OF o.t",
+      "FULL OUTER join"
+    ),
+    Case(
+      "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t WITHIN 5s ON o.id = d.id",
+      clause,
+      "WITHIN 5s",
+      "which rows match"
+    ),
+    Case(
+      "SELECT 1 FROM o FOR SYSTEM_TIME AS OF d.t JOIN d ON o.id = d.id",
+      clause,
+      "FOR SYSTEM_TIME AS OF d.t",
+      "left input"
+    ),
+    Case(
+      "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t <= d.t) ON o.id = d.id",
+      temporal,
+      "MATCH_CONDITION (o.t <= d.t)",
+      "tolerance"
+    ),
+    Case(
+      "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.u) ON o.id = d.id",
+      clause,
+      "MATCH_CONDITION (o.t >= d.u)",
+      "no column d.u"
     ),
     Case(
       "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t))",
