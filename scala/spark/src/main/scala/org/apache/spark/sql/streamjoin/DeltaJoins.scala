@@ -117,7 +117,7 @@ private[streamjoin] object DeltaJoins {
     }
     // Its columns are null where it has no match, whatever they are computed from.
     for ((side, other) <- Seq(left -> 1, right -> 0) if outer.contains(other))
-      side.computed.headOption.foreach { column =>
+      side.computed.find(!_.child.isInstanceOf[Attribute]).foreach { column =>
         throw DeltaJoinOf.refused(
           s"the column ${column.name} is computed before an outer join",
           "Compute it in an outer query, from the result of the join."
@@ -129,7 +129,8 @@ private[streamjoin] object DeltaJoins {
         case alias: Alias => Alias(inStreams(alias.child), alias.name)()
         case column => Alias(inStreams(column), column.name)()
       },
-      (join.condition.toSeq.flatMap(PredicateParts.conjuncts) ++ left.filters ++ right.filters).map(inStreams(_)),
+      (join.condition.toSeq.flatMap(PredicateParts.conjuncts) ++ left.filters ++ right.filters)
+        .map(inStreams(_)),
       Seq("left" -> left.stream, "right" -> right.stream),
       outer
     )

@@ -45,7 +45,9 @@ private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
     }
     right.collect { case closest @ (_: AsOfTime | _: MatchCondition) => closest }.foreach { closest =>
       (left ++ right)
-        .filterNot(other => other == closest || closest.isInstanceOf[MatchCondition] && other.isInstanceOf[Within])
+        .filterNot(other =>
+          other == closest || closest.isInstanceOf[MatchCondition] && other.isInstanceOf[Within]
+        )
         .foreach(other => throw refused(other, s"${closest.name} says already which rows match"))
     }
     Seq(left, right).flatMap(_.groupBy(_.name).values).find(_.size > 1).foreach { same =>
