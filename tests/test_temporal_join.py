@@ -207,7 +207,7 @@ def test_what_is_refused(streams: Streams, spark: SparkSession) -> None:
     orders, rates = streams.orders(), streams.rates()
     versions = sj.versions(rates, key="code", op="op")
     wrong = "STREAMJOIN_WRONG_ARGUMENT"
-    refused(wrong, "sj.versions(changes", lambda: sj.temporal_join(orders, rates, "code"))  # type: ignore[arg-type]
+    refused(wrong, "sj.versions(changes", lambda: sj.temporal_join(orders, rates, "code"))
     refused(wrong, "the columns of the key", lambda: sj.versions(rates, key=[]))
     refused(wrong, "either match=", lambda: sj.asof_join(orders, rates, "x", match="a > b", direction="forward"))
     refused("STREAMJOIN_DURATION", "history", lambda: sj.temporal_join(orders, versions, "code", history="1 month"))
