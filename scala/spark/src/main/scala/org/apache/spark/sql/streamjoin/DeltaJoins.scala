@@ -1,11 +1,8 @@
 package org.apache.spark.sql.streamjoin
 
-import java.util.UUID
-
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
-import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
@@ -51,12 +48,7 @@ private[streamjoin] object DeltaJoins {
         "Give the arrangements by the names that the condition uses."
       )
     val streams = inputs.map { case (alias, nameOrPath) =>
-      session.readStream
-        .format("streamjoin")
-        .options(options)
-        .option(ArrangementOptions.Source, UUID.randomUUID().toString)
-        .load(nameOrPath)
-        .alias(alias)
+      ChangesTable.stream(session, nameOrPath, options).alias(alias)
     }
     val rows = streams.reduce(_ crossJoin _).where(on)
     val columns = inputs.zip(streams).map { case ((alias, _), stream) =>
@@ -104,16 +96,11 @@ private[streamjoin] object DeltaJoins {
       left: TableSide,
       right: TableSide
   ): DeltaJoin = {
-    val outer = join.joinType match {
-      case Inner | Cross => Set.empty[Int]
-      case LeftOuter => Set(0)
-      case RightOuter => Set(1)
-      case FullOuter => Set(0, 1)
-      case other =>
-        throw DeltaJoinOf.refused(
-          s"${other.sql} is no join of two tables",
-          "Write an inner, left, right or full join, and a filter in an outer query."
-        )
+    val outer = DeltaJoin.outer(join.joinType).getOrElse {
+      throw DeltaJoinOf.refused(
+        s"${join.joinType.sql} is no join of two tables",
+        "Write an inner, left, right or full join, and a filter in an outer query."
+      )
     }
     // Its columns are null where it has no match, whatever they are computed from.
     for ((side, other) <- Seq(left -> 1, right -> 0) if outer.contains(other))
@@ -176,10 +163,7 @@ final private case class TableSide(
 private object TableSide {
   def of(session: SparkSession, side: LogicalPlan): Option[TableSide] = side match {
     case PhysicalOperation(fields, filters, TableJoin.Arranged(table, columns)) =>
-      val changes = session.readStream
-        .format("streamjoin")
-        .option(ArrangementOptions.Source, UUID.randomUUID().toString)
-        .load(table.options.root.toString)
+      val changes = ChangesTable.stream(session, table.options.root.toString, Map.empty)
       changes.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed.collectFirst {
         case stream: StreamingRelationV2 =>
           TableSide(fields, filters, AttributeMap(columns.zip(stream.output)), stream)

@@ -1,12 +1,11 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
-import java.util.{EnumSet, Map => JMap, Set => JSet}
+import java.util.{EnumSet, Map => JMap, Set => JSet, UUID}
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics
@@ -18,6 +17,7 @@ import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
  * `format("streamjoin")`: an arrangement by its name or path. In batch its rows at a version, in a
@@ -39,7 +39,7 @@ final class ArrangementProvider extends TableProvider with DataSourceRegister {
 final private[streamjoin] case class ArrangementOptions(options: CaseInsensitiveStringMap) {
   import ArrangementOptions._
 
-  private def text(name: String): Option[String] = Option(options.get(name)).map(_.trim).filter(_.nonEmpty)
+  def text(name: String): Option[String] = Option(options.get(name)).map(_.trim).filter(_.nonEmpty)
 
   def number(name: String, least: Long): Option[Long] = text(name).map { value =>
     value.toLongOption.filter(_ >= least).getOrElse {
@@ -163,6 +163,14 @@ private[streamjoin] object ChangesTable {
 
   /** How many copies came, or went where it is negative. */
   val Diff = "_diff"
+
+  /** The changes of an arrangement as a stream, told apart from others of the same in a query. */
+  def stream(session: SparkSession, nameOrPath: String, options: Map[String, String]): DataFrame =
+    session.readStream
+      .format("streamjoin")
+      .options(options)
+      .option(ArrangementOptions.Source, UUID.randomUUID().toString)
+      .load(nameOrPath)
 
   def schema(rows: StructType): StructType =
     rows.add(Version, LongType, nullable = false).add(Diff, LongType, nullable = false)

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.rules
 
-import java.util.{Locale, UUID}
+import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
@@ -20,7 +20,7 @@ import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementOptions, ChangesTable}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoinOf
+import org.apache.spark.sql.streamjoin.operators.delta.{DeltaJoin, DeltaJoinOf}
 import org.apache.spark.sql.streamjoin.operators.table.TableOptions
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -60,12 +60,11 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
 
   private def changes(name: String, options: CaseInsensitiveStringMap): Read = new Read(
     name,
-    session.readStream
-      .format("streamjoin")
-      .options(options.asCaseSensitiveMap.asScala)
-      .option(ArrangementOptions.Source, UUID.randomUUID().toString)
-      .option(ArrangementOptions.ByName, true)
-      .load(name)
+    ChangesTable.stream(
+      session,
+      name,
+      options.asCaseSensitiveMap.asScala.toMap + (ArrangementOptions.ByName -> "true")
+    )
   )
 
   private def table(name: String, options: CaseInsensitiveStringMap): Read = new Read(
@@ -192,15 +191,8 @@ private[rules] object ArrangedInputs {
     }
   }
 
-  /** Which rows without a match a join keeps: of its left input, the first, of its right one, or none. */
   private object Outer {
-    def unapply(joinType: JoinType): Option[Set[Int]] = joinType match {
-      case Inner | Cross => Some(Set.empty)
-      case LeftOuter => Some(Set(0))
-      case RightOuter => Some(Set(1))
-      case FullOuter => Some(Set(0, 1))
-      case _ => None
-    }
+    def unapply(joinType: JoinType): Option[Set[Int]] = DeltaJoin.outer(joinType)
   }
 
   private object Input {

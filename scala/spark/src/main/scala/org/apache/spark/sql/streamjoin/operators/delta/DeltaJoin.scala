@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.operators.delta
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementRef, ChangesTable}
 import org.apache.spark.sql.streamjoin.operators.ArrangedRows
@@ -78,6 +79,15 @@ final private[streamjoin] case class DeltaJoin(
 }
 
 private[streamjoin] object DeltaJoin {
+
+  /** Of two inputs, those whose rows without a match a type of join keeps; none for other types. */
+  def outer(joinType: JoinType): Option[Set[Int]] = joinType match {
+    case Inner | Cross => Some(Set.empty)
+    case LeftOuter => Some(Set(0))
+    case RightOuter => Some(Set(1))
+    case FullOuter => Some(Set(0, 1))
+    case _ => None
+  }
 
   /** How many copies of a row of the result come, or go where it is negative. */
   val Diff: String = ChangesTable.Diff

@@ -12,12 +12,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
 
   /** The version before the newest. */
-  def isPrevious: Boolean = text(TableOptions.AsOf).contains(TableOptions.Previous)
+  def isPrevious: Boolean = options.text(TableOptions.AsOf).contains(TableOptions.Previous)
 
   /** The version that has to be there before the query begins. */
   def atLeast: Option[Long] = options.number(TableOptions.AtLeast, 0)
-
-  private def text(name: String) = Option(options.options.get(name))
 }
 
 private[streamjoin] object TableOptions {
@@ -27,7 +25,6 @@ private[streamjoin] object TableOptions {
   val AsOf = "asOf"
   val AtLeast = "atLeast"
 
-  val Current = "current"
   val Previous = "previous"
 
   def isTable(options: CaseInsensitiveStringMap): Boolean = options.getBoolean(Table, false)

@@ -47,11 +47,12 @@ private[table] object TableVersions {
     val log = new TableVersions(session, checkpoint, root)
     val folder = table.options.open()
     val id = folder.meta.id
-    log.get(number).orElse(log.get(number - 1)).foreach { seen =>
+    val decided = log.get(number)
+    decided.orElse(log.get(number - 1)).foreach { seen =>
       if (!seen.arrangement.contains(id))
         throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> root.toString)
     }
-    log.get(number).getOrElse {
+    decided.getOrElse {
       if (number == 0) awaitLoaded(folder, table)
       val reader = Leases.reader(log.metadataPath.toString)
       val seen = Snapshot(held(folder, reader), None, Some(id))
