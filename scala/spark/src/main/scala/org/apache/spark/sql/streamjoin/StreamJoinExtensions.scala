@@ -14,6 +14,7 @@ import org.apache.spark.sql.streamjoin.rules.{
   ReadChanges,
   ReadLateRows,
   RecognizeJoins,
+  RematchTables,
   RestoreJoins,
   StreamJoinStrategy,
   UseLocalFiles
@@ -46,6 +47,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(ReadArrangementsByName(_))
     extensions.injectResolutionRule(_ => JoinArrangements)
     extensions.injectPostHocResolutionRule(_ => CheckArrangedJoins)
+    // A table that rows of a stream may meet later.
+    extensions.injectResolutionRule(_ => RematchTables)
     // SQL: sj_bounds, sj_late_rows and sj_arrangements. The query of sj_bounds is analyzed first.
     extensions.injectHintResolutionRule(ReadBounds(_))
     extensions.injectHintResolutionRule(ReadLateRows(_))

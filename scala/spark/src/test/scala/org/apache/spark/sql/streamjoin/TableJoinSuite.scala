@@ -2,60 +2,12 @@ package org.apache.spark.sql.streamjoin
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.{DataFrame, Encoders, Row}
+import org.apache.spark.sql.{DataFrame, Row}
 
 /** Joins of a stream with a table, which is an arrangement; the examples are the Lenses document's. */
-class TableJoinSuite extends AnyFunSuite with ArrangementTest {
+class TableJoinSuite extends AnyFunSuite with TableTest {
   import ArrangementTest._
-
-  private val Customers = "id INT, name STRING, op STRING"
-  private val Orders = "order_id INT, customer_id INT, item STRING"
-
-  /** A stream, and the query that joins it. */
-  private class Stream(joined: DataFrame => DataFrame) extends Job(newFolder()) {
-    private val schema = org.apache.spark.sql.types.StructType.fromDDL(Orders)
-    private val input = MemoryStream[Row](Encoders.row(schema), spark)
-    private var read = 0
-    private val rows = scala.collection.mutable.ArrayBuffer.empty[(Long, String)]
-
-    override protected def begin(): StreamingQuery = joined(input.toDF()).writeStream
-      .foreachBatch { (batch: DataFrame, number: Long) =>
-        rows.synchronized {
-          // A batch that runs again replaces what it gave.
-          rows.filterInPlace(_._1 != number)
-          rows ++= batch.collect().map(row => number -> JoinTest.text(row))
-        }: Unit
-      }
-      .option("checkpointLocation", checkpoint)
-      .start()
-
-    def add(values: Row*): this.type = {
-      input.addData(values)
-      this
-    }
-
-    /** All rows that came out. */
-    def all: Seq[String] = {
-      settle()
-      rows.synchronized(rows.map(_._2).toSeq.sorted)
-    }
-
-    /** Those that have come since this was asked before. */
-    def next: Seq[String] = {
-      settle()
-      rows.synchronized {
-        val fresh = rows.drop(read).map(_._2).toSeq.sorted
-        read = rows.size
-        fresh
-      }
-    }
-  }
-
-  private def table(root: String, options: Map[String, String] = Map.empty): DataFrame =
-    spark.read.format("streamjoin").option("streamjoin.table", true).options(options).load(root)
 
   private def joined(root: String, how: String, options: Map[String, String] = Map.empty)(
       orders: DataFrame
@@ -67,11 +19,6 @@ class TableJoinSuite extends AnyFunSuite with ArrangementTest {
   }
 
   private val items = Seq(Row(1, 1, "Computer"), Row(2, 1, "Mouse"), Row(3, 3, "Keyboard"))
-
-  private def customers: Maintainer = maintainer(Customers, Seq(Seq("id")), op = Some("op"))
-
-  private def loaded(maintainer: Maintainer): Unit =
-    maintainer.feed(Row(1, "John", "insert"), Row(2, "Frank", "insert"))
 
   test("inner, left and right") {
     val people = customers

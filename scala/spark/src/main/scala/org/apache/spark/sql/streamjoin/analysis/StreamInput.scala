@@ -205,7 +205,7 @@ final private[streamjoin] class StreamInput(call: String) {
   private val Longest = 1000L * 366 * MICROS_PER_DAY
 
   /** In microseconds. */
-  private[analysis] def length(argument: String, text: String): Long = {
+  def length(argument: String, text: String): Long = {
     val interval =
       try IntervalUtils.fromIntervalString(text)
       catch { case NonFatal(_) => throw duration(argument, text, "it is not a number followed by a unit") }
@@ -217,7 +217,7 @@ final private[streamjoin] class StreamInput(call: String) {
     micros.toLong
   }
 
-  private[analysis] def duration(argument: String, text: String, reason: String) = StreamJoinErrors.analysis(
+  def duration(argument: String, text: String, reason: String): AnalysisException = StreamJoinErrors.analysis(
     "STREAMJOIN_DURATION",
     "call" -> call,
     "argument" -> argument,

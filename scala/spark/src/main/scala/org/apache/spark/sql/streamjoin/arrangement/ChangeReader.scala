@@ -73,7 +73,8 @@ final private[streamjoin] class ChangeReader(
 
   /** A row is valid until the next one is asked for. */
   def changes(partition: Int, start: Snapshot, end: Snapshot): Iterator[Change] =
-    if (start.isEmpty || start.slices.isDefined) begun(partition, start, end)
+    if (end.isEmpty || start == end) Iterator.empty
+    else if (start.isEmpty || start.slices.isDefined) begun(partition, start, end)
     else (start.version + 1 to end.version).iterator.flatMap(changesOf(partition, _))
 
   private def changesOf(partition: Int, version: Long): Iterator[Change] =

@@ -41,4 +41,7 @@ private[streamjoin] object FilterProject {
       condition.map(BindReferences.bindReference(_, input)),
       values.map(BindReferences.bindReference(_, input))
     )
+
+  /** In EXPLAIN. */
+  def where(condition: Option[Expression]): String = condition.fold("")(found => s" where ${found.sql}")
 }

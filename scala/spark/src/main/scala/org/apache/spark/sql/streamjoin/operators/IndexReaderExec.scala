@@ -64,6 +64,22 @@ final private[streamjoin] case class IndexAccess(
   /** What a row of the arrangement is found as: it has no version of its own. */
   def found: Seq[Attribute] = input.diff +: input.columns
 
+  /** For the tasks that look up by rows of these columns. */
+  private[operators] def spec(rows: Seq[Attribute], executorIndexMemory: Option[Long]): LookUpSpec =
+    LookUpSpec(
+      input.arrangement,
+      index,
+      new RowKey(
+        key.map(_.dataType).toArray,
+        key.map(column => rows.indexWhere(_.exprId == column.exprId)).toArray
+      ),
+      nullSafe.indices.filterNot(nullSafe),
+      at,
+      low,
+      high,
+      executorIndexMemory
+    )
+
   def words: String = s"${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}"
 }
 
@@ -91,30 +107,13 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
   override def logicalLink: Option[LogicalPlan] = None
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val spec = LookUpSpec(
-      access.input.arrangement,
-      access.index,
-      new RowKey(
-        access.key.map(_.dataType).toArray,
-        access.key.map(column => child.output.indexWhere(_.exprId == column.exprId)).toArray
-      ),
-      access.nullSafe.indices.filterNot(access.nullSafe),
-      access.at,
-      access.low,
-      access.high,
-      conf.getConf(StreamJoinConf.ExecutorIndexMemory)
-    )
+    val spec = access.spec(child.output, conf.getConf(StreamJoinConf.ExecutorIndexMemory))
     val hadoopConf = HadoopConf.of(session)
     val rows = longMetric("numOutputRows")
-    val ReaderFigures(loaded, loadTime, indexBytes) = access.figures
+    val figures = access.figures
     val resultsOf = results
     LocalRows.place(child.execute()).mapPartitions { input =>
-      val task = new LookUpTask(spec, hadoopConf.value.value)
-      TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-        loaded += task.load.rows
-        loadTime += task.load.nanos / 1000000
-        indexBytes.add(task.registryBytes)
-      }
+      val task = LookUpTask.begin(spec, hadoopConf.value.value, figures)
       resultsOf(task, input).map { row =>
         rows += 1
         row
@@ -134,7 +133,7 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
  * @param never
  *   the columns of the key that must not be null
  */
-final private case class LookUpSpec(
+final private[operators] case class LookUpSpec(
     arrangement: ArrangementRef,
     index: Int,
     wanted: RowKey,
@@ -169,9 +168,12 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
   private val found = new JoinedRow
   private val joined = new JoinedRow
 
+  /** It may find something, if not now. */
+  def hasKey(row: InternalRow): Boolean = !spec.never.exists(spec.wanted.isNull(row, _))
+
   /** A row is valid until the next one is asked for. */
   def look(row: InternalRow): Iterator[InternalRow] =
-    if (spec.never.exists(spec.wanted.isNull(row, _))) Iterator.empty
+    if (!hasKey(row)) Iterator.empty
     else if (spec.at.isEmpty) Iterator.empty
     else {
       val hash = spec.wanted.hash(row)
@@ -184,4 +186,18 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
           joined(row, found(diff, probe.row(i)))
         }
     }
+}
+
+private[operators] object LookUpTask {
+
+  /** Its figures are counted when the task ends. */
+  def begin(spec: LookUpSpec, hadoopConf: Configuration, figures: ReaderFigures): LookUpTask = {
+    val task = new LookUpTask(spec, hadoopConf)
+    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+      figures.loadedRows += task.load.rows
+      figures.loadTimeMs += task.load.nanos / 1000000
+      figures.indexBytes.add(task.registryBytes)
+    }
+    task
+  }
 }

@@ -5,13 +5,14 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.{Recognition, WatermarkLineage}
 import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoinKind
 import org.apache.spark.sql.streamjoin.operators.order.OrderKind
+import org.apache.spark.sql.streamjoin.operators.table.RematchKind
 import org.apache.spark.sql.streamjoin.operators.temporal.TemporalKind
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 
 /** All kinds of operators. The first that knows an operator for its own has it. */
 private[streamjoin] object Operators {
-  private val kinds: Seq[OperatorKind] = Seq(IntervalJoinKind, OrderKind, TemporalKind)
+  private val kinds: Seq[OperatorKind] = Seq(IntervalJoinKind, OrderKind, TemporalKind, RematchKind)
   private val recognizers = kinds.map(_.recognizer)
 
   /** There are operators in a query for us to run, or to refuse. */

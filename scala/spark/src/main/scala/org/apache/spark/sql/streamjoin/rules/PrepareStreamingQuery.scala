@@ -18,8 +18,15 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineage, WatermarkPlacement}
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.operators.table.TableJoin
-import org.apache.spark.sql.streamjoin.plans.{AsOfMatch, HiddenJoin, JoinBarrier, RowtimeOrder, StatefulNode}
+import org.apache.spark.sql.streamjoin.operators.table.{RecognizeRematch, TableJoin}
+import org.apache.spark.sql.streamjoin.plans.{
+  AsOfMatch,
+  HiddenJoin,
+  JoinBarrier,
+  RowtimeOrder,
+  StatefulNode,
+  TableRematch
+}
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -81,6 +88,7 @@ private[streamjoin] object PrepareStreamingQuery {
         Some(StreamJoinErrors.analysis("STREAMJOIN_ORDER_DISABLED", "column" -> order.time.name))
       case join: AsOfMatch =>
         Some(StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL_DISABLED", "column" -> join.leftTime.name))
+      case join: TableRematch => Some(RecognizeRematch.disabled(join))
       case _ => None
     }
   }

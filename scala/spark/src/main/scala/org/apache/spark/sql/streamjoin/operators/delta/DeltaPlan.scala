@@ -92,7 +92,16 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
 
   private def changes(i: Int, conditions: Seq[Expression], values: Seq[NamedExpression]): ChangesExec = {
     val InputBatch(stream, start, end) = batches(i)
-    ChangesExec(inputs(i), stream, start, end, tasks, PredicateParts.all(conditions), values)
+    ChangesExec(
+      inputs(i).arranged,
+      inputs(i).version,
+      stream,
+      start,
+      end,
+      tasks,
+      PredicateParts.all(conditions),
+      values
+    )
   }
 
   private def result(values: Seq[Expression]): Seq[NamedExpression] =
@@ -208,7 +217,4 @@ private[delta] object DeltaPlan {
 
   /** About as many changes as take a task as long as it takes to start it. */
   private val RowsOfTask = 20000L
-
-  /** In EXPLAIN. */
-  def where(condition: Option[Expression]): String = condition.fold("")(found => s" where ${found.sql}")
 }

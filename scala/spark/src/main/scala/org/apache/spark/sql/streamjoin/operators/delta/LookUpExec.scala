@@ -31,7 +31,7 @@ final private[streamjoin] case class LookUpExec(
   override protected def withNewChildInternal(newChild: SparkPlan): LookUpExec = copy(child = newChild)
 
   override def simpleString(maxFields: Int): String =
-    s"LookUp ${access.words}${DeltaPlan.where(condition)}, keeps nothing"
+    s"LookUp ${access.words}${FilterProject.where(condition)}, keeps nothing"
 }
 
 /**
@@ -67,5 +67,5 @@ final private[streamjoin] case class CountMatchesExec(
   override protected def withNewChildInternal(newChild: SparkPlan): CountMatchesExec = copy(child = newChild)
 
   override def simpleString(maxFields: Int): String =
-    s"CountMatches ${access.words}${DeltaPlan.where(condition)}, keeps nothing"
+    s"CountMatches ${access.words}${FilterProject.where(condition)}, keeps nothing"
 }

@@ -9,6 +9,8 @@ import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, Data
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementOptions, ArrangementRef, ArrangementTable}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.operators.{ArrangedRows, KeyPart}
+import org.apache.spark.sql.streamjoin.plans.TableRematch
+import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.types.LongType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -46,6 +48,38 @@ private[streamjoin] object TableJoin {
     case join: Join => isMine(join)
     case _ => false
   }
+
+  private[table] def tableIn(join: LogicalPlan): Option[TableOptions] =
+    join.collectFirst { case Arranged(table, _) => table }
+
+  /**
+   * As it is to be run where rows without a match are kept.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   where none can be
+   */
+  def rematch(join: Join): Option[TableRematch] =
+    tableIn(join).filter(_.rematch.isDefined).map { table =>
+      val stream = if (join.left.isStreaming) join.left else join.right
+      if (!Seq(LeftOuter, RightOuter).contains(join.joinType))
+        throw refused(
+          table,
+          s"rematch= is for rows that came out without a match, and ${join.joinType.sql} lets none out",
+          "Write a left join, or leave rematch= out."
+        )
+      val time = EventTime.of(stream.output) match {
+        case Seq(one) => one
+        case times =>
+          val found =
+            if (times.isEmpty) "no event time" else s"the event times ${times.map(_.name).mkString(", ")}"
+          throw refused(
+            table,
+            s"rematch= keeps rows by their event time, and the stream has $found",
+            "Call withWatermark on the stream, and select one column with a watermark before the join."
+          )
+      }
+      TableRematch(join.left, join.right, join.joinType, join.condition, time, table.rematch.get)
+    }
 
   /** One side is a stream, and an arrangement on the other is to be looked up. */
   def isMine(join: Join): Boolean =
@@ -187,7 +221,7 @@ private[streamjoin] object TableJoin {
     "Join by equalities and conditions on one side, joined by AND; put the rest into a filter behind an inner join."
   )
 
-  private def refused(table: TableOptions, problem: String, advice: String): AnalysisException =
+  private[table] def refused(table: TableOptions, problem: String, advice: String): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_TABLE",
       "arrangement" -> table.options.root.toString,

@@ -29,34 +29,83 @@ final private[streamjoin] case class TableLookUpExec(
   override protected def outputExpressions: Seq[NamedExpression] = values
 
   override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
-    val found = child.output ++ access.found
-    val copies = child.output.size
-    val matching = FilterProject(condition, found, found)
-    val matched = FilterProject(None, values, found)
-    val unmatched = padded.map(FilterProject(None, _, child.output))
+    val results = LookUpResults(child.output, access, condition, values, padded)
     (task, rows) => {
-      val matchesOf = matching.inTask
-      val joined = matched.inTask
-      val alone = unmatched.map(_.inTask)
+      val resultsOf = results.inTask(task)
       rows.flatMap { row =>
-        val matches = matchesOf(task.look(row)).filter(_.getLong(copies) > 0)
-        if (matches.hasNext)
-          joined(matches.flatMap(both => Iterator.range(0L, both.getLong(copies)).map(_ => both)))
-        else alone.fold(Iterator.empty[InternalRow])(_(Iterator.single(row)))
+        val matches = resultsOf.matches(row)
+        if (matches.hasNext) matches else resultsOf.unmatched(row)
       }
     }
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): TableLookUpExec = copy(child = newChild)
 
-  override def simpleString(maxFields: Int): String = {
+  /** In EXPLAIN. */
+  def words: String = {
     val version = if (access.at.isEmpty) "" else s" at version ${access.at.version}"
-    s"LookUp ${access.words}$version${condition.fold("")(found => s" where ${found.sql}")}, keeps nothing"
+    s"${access.words}$version${FilterProject.where(condition)}"
+  }
+
+  override def simpleString(maxFields: Int): String = s"LookUp $words, keeps nothing"
+}
+
+/**
+ * What the rows of a stream become.
+ *
+ * @param matching
+ *   the rows that are found, as far as they satisfy the condition
+ * @param copies
+ *   where it says in such a row how often it is there
+ * @param matched
+ *   what comes out of it
+ * @param padded
+ *   of a row for which there is none
+ */
+final private[table] case class LookUpResults(
+    matching: FilterProject,
+    copies: Int,
+    matched: FilterProject,
+    padded: Option[FilterProject]
+) {
+  def inTask(task: LookUpTask): LookUpResults.InTask = new LookUpResults.InTask(this, task)
+}
+
+private[table] object LookUpResults {
+  def apply(
+      input: Seq[Attribute],
+      access: IndexAccess,
+      condition: Option[Expression],
+      values: Seq[NamedExpression],
+      padded: Option[Seq[Expression]]
+  ): LookUpResults = {
+    val found = input ++ access.found
+    LookUpResults(
+      FilterProject(condition, found, found),
+      input.size,
+      FilterProject(None, values, found),
+      padded.map(FilterProject(None, _, input))
+    )
+  }
+
+  /** A row is valid until the next one is asked for. */
+  final class InTask(results: LookUpResults, task: LookUpTask) {
+    private val matching = results.matching.inTask
+    private val matched = results.matched.inTask
+    private val padded = results.padded.map(_.inTask)
+
+    def matches(row: InternalRow): Iterator[InternalRow] = {
+      def copies(both: InternalRow) = both.getLong(results.copies)
+      matched(matching(task.look(row)).flatMap(both => Iterator.range(0L, copies(both)).map(_ => both)))
+    }
+
+    def unmatched(row: InternalRow): Iterator[InternalRow] =
+      padded.fold(Iterator.empty[InternalRow])(_(Iterator.single(row)))
   }
 }
 
 private[streamjoin] object TableLookUpExec {
-  def of(join: TableJoin, session: SparkSession, stream: SparkPlan): SparkPlan = {
+  def of(join: TableJoin, session: SparkSession, stream: SparkPlan): TableLookUpExec = {
     val key = KeyColumns.of(join.key.map(_.probe))
     val child =
       if (key.computed.isEmpty) stream else ProjectExec(join.stream.output ++ key.computed, stream)

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.operators.table
 
+import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.streamjoin.arrangement.ArrangementOptions
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -16,6 +17,14 @@ final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
 
   /** The version that has to be there before the query begins. */
   def atLeast: Option[Long] = options.number(TableOptions.AtLeast, 0)
+
+  /** For how long a row without a match may get one later, in microseconds of event time. */
+  def rematch: Option[Long] = options.text(TableOptions.Rematch).map { length =>
+    val input = new StreamInput("sj.table")
+    val micros = input.length(TableOptions.Rematch, length)
+    if (micros <= 0) throw input.duration(TableOptions.Rematch, length, "it is not positive")
+    micros
+  }
 }
 
 private[streamjoin] object TableOptions {
@@ -24,6 +33,7 @@ private[streamjoin] object TableOptions {
   val Table = "streamjoin.table"
   val AsOf = "asOf"
   val AtLeast = "atLeast"
+  val Rematch = "rematch"
 
   val Previous = "previous"
 

@@ -39,12 +39,22 @@ private[table] object TableVersions {
 
   private def directory(root: Path): String = s"tables/${Leases.reader(root.toString)}"
 
+  private def log(session: SparkSession, batch: PlannedBatch, table: TableOptions) =
+    new TableVersions(
+      session,
+      new Path(batch.execution.checkpointLocation).getParent,
+      table.options.root
+    )
+
+  /** What the batch before saw, once the versions of the batch are decided. */
+  def before(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot =
+    log(session, batch, table).get(batch.execution.currentBatchId - 1).getOrElse(Snapshot.Nothing)
+
   /** What the look-ups of a batch see of an arrangement. The first of them decides. */
   def at(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot = {
-    val checkpoint = new Path(batch.execution.checkpointLocation).getParent
     val number = batch.execution.currentBatchId
     val root = table.options.root
-    val log = new TableVersions(session, checkpoint, root)
+    val log = this.log(session, batch, table)
     val folder = table.options.open()
     val id = folder.meta.id
     val decided = log.get(number)
@@ -55,21 +65,26 @@ private[table] object TableVersions {
     decided.getOrElse {
       if (number == 0) awaitLoaded(folder, table)
       val reader = Leases.reader(log.metadataPath.toString)
-      val seen = Snapshot(held(folder, reader), None, Some(id))
+      val before = log.get(number - 1).fold(-1L)(_.version)
+      val seen = Snapshot(held(folder, reader, before), None, Some(id))
       log.add(number, seen)
       if (number % PurgeInterval == 0) log.purge(number - SQLConf.get.minBatchesToRetain)
       seen
     }
   }
 
-  /** The newest version, which stays for as long as the batch may run again. */
-  private def held(folder: ArrangementFolder, reader: String): Long = {
+  /**
+   * The newest version, which stays for as long as the batch may run again; with what has changed
+   * since the batch before.
+   */
+  private def held(folder: ArrangementFolder, reader: String, before: Long): Long = {
     val newest = folder.newest
     if (newest >= 0) {
       // The one before it, for look-ups of that.
-      new Leases(folder).renew(reader, math.max(0, newest - 1))
+      new Leases(folder).renew(reader, math.max(0, (if (before < 0) newest else before) - 1))
       // It may have gone while the lease was written.
-      if (newest - 1 < folder.manifest(folder.newest).since && newest < folder.newest) held(folder, reader)
+      if (newest - 1 < folder.manifest(folder.newest).since && newest < folder.newest)
+        held(folder, reader, before)
       else newest
     } else newest
   }

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.streamjoin.operators.delta
+package org.apache.spark.sql.streamjoin.operators
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -10,11 +10,12 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{LeafExecNode, StreamSourceAwareSparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.operators.{FilterProject, LocalRows}
 
 /**
- * Reads the changes of an input, where they are: by its primary key.
+ * Reads the changes of an arrangement, where they are: by its primary key.
  *
+ * @param version
+ *   the column of the version with which a change came
  * @param tasks
  *   where fewer are enough than there are partitions
  * @param condition
@@ -23,7 +24,8 @@ import org.apache.spark.sql.streamjoin.operators.{FilterProject, LocalRows}
  *   what is handed on of them
  */
 final private[streamjoin] case class ChangesExec(
-    input: DeltaInput,
+    input: ArrangedRows,
+    version: Attribute,
     @transient stream: Option[SparkDataStream],
     start: Snapshot,
     end: Snapshot,
@@ -35,12 +37,15 @@ final private[streamjoin] case class ChangesExec(
 
   private def meta = input.arrangement.meta
 
+  /** A change, as [[ChangesTable.schema]] has it. */
+  private def changed: Seq[Attribute] = input.columns :+ version :+ input.diff
+
   override def output: Seq[Attribute] = values.map(_.toAttribute)
-  override def producedAttributes: AttributeSet = AttributeSet(input.output ++ output)
+  override def producedAttributes: AttributeSet = AttributeSet(changed ++ output)
   override def getStream: Option[SparkDataStream] = stream
 
   override def outputPartitioning: Partitioning =
-    tasks.fold[Partitioning](HashPartitioning(input.arranged.key(0), meta.partitions))(UnknownPartitioning)
+    tasks.fold[Partitioning](HashPartitioning(input.key(0), meta.partitions))(UnknownPartitioning)
 
   override lazy val metrics: Map[String, SQLMetric] =
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
@@ -53,7 +58,7 @@ final private[streamjoin] case class ChangesExec(
     val memory = conf.getConf(StreamJoinConf.ExecutorIndexMemory)
     val hadoopConf = HadoopConf.of(session)
     val numOutputRows = longMetric("numOutputRows")
-    val handedOn = FilterProject(condition, values, input.output)
+    val handedOn = FilterProject(condition, values, changed)
     val slices = tasks.getOrElse(meta.partitions)
     val none: RDD[InternalRow] = sparkContext.parallelize(Seq.empty[InternalRow], slices)
     LocalRows.place(none).mapPartitionsWithIndex { (slice, _) =>
@@ -67,5 +72,6 @@ final private[streamjoin] case class ChangesExec(
     }
   }
 
-  override def simpleString(maxFields: Int): String = s"Changes of ${input.name}${DeltaPlan.where(condition)}"
+  override def simpleString(maxFields: Int): String =
+    s"Changes of ${input.name}${FilterProject.where(condition)}"
 }

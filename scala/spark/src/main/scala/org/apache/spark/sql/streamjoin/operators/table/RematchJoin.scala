@@ -1,0 +1,145 @@
+package org.apache.spark.sql.streamjoin.operators.table
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.JoinType
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Join, JoinHint, LogicalPlan, Statistics}
+import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, NormalForm, RowConstraintsOf}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.plans.{
+  FirstPartitions,
+  OperatorDescription,
+  StatefulNode,
+  TableRematch
+}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
+
+/**
+ * What an outer join of a stream with a table that keeps rows without a match does, as data: worked
+ * out once, by analysis.
+ *
+ * @param watermarks
+ *   of the stream's event times, as they are received; that by which rows leave is the first
+ * @param behind
+ *   by watermark key: by how many microseconds at most a row's time is behind the first one; none
+ *   where that is not known
+ * @param rematch
+ *   for how long a row without a match is kept, in microseconds of event time
+ * @param table
+ *   the arrangement's name
+ * @param keys
+ *   its columns and what they are equal to, as text, the same in every run
+ */
+final private[streamjoin] case class RematchPlan(
+    ordinal: Int,
+    watermarks: IndexedSeq[ColumnWatermark],
+    behind: IndexedSeq[Option[Long]],
+    rematch: Long,
+    table: String,
+    keys: String,
+    awaited: AwaitedKeys = AwaitedKeys.none
+) {
+
+  /** A row that was kept comes out again so much behind the watermark, one that has just come does not. */
+  def outputWatermark(key: Int): ColumnWatermark = {
+    def kept(behind: Long) = ColumnWatermark.Shifted(-rematch - behind, watermarks.head)
+    if (key == 0) kept(0)
+    else
+      behind(key).fold[ColumnWatermark](ColumnWatermark.Unknown) { micros =>
+        ColumnWatermark.Smallest(Seq(watermarks(key), kept(micros)))
+      }
+  }
+
+  def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(Seq(0), outputWatermark)
+
+  override def hashCode: Int = ordinal
+
+  /** For Spark's texts of logical plans. */
+  override def toString: String = s"join ${ordinal + 1}"
+}
+
+/**
+ * A [[TableRematch]], recognised and bounded.
+ *
+ * @param times
+ *   the event-time columns of the stream by watermark key
+ */
+final private[streamjoin] case class RematchJoin(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    joinType: JoinType,
+    condition: Option[Expression],
+    times: Seq[Attribute],
+    plan: RematchPlan
+) extends BinaryNode
+    with StatefulNode {
+
+  def join: Join = Join(left, right, joinType, condition, JoinHint.NONE)
+
+  private def stream = if (left.isStreaming) left else right
+
+  override def output: Seq[Attribute] = TableRematch.output(left, right, joinType)
+
+  override def kind: String = RematchJoin.Kind
+
+  override def ordinal: Int = plan.ordinal
+
+  override def typeName: String = s"${joinType.sql.toLowerCase} table"
+
+  override def outputWatermark(column: Attribute): Option[ColumnWatermark] = {
+    val key = times.indexWhere(_.exprId == column.exprId)
+    Option.when(key >= 0)(plan.outputWatermark(key))
+  }
+
+  override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+
+  override def evictedBy: Seq[ColumnWatermark] = plan.watermarks.take(1)
+
+  override def received(column: Attribute): Option[(Int, ColumnWatermark)] =
+    Option.when(column.exprId == times.head.exprId)(0 -> plan.watermarks.head)
+
+  /** How many it has is the table's. */
+  override def partitions: Option[FirstPartitions] = None
+
+  override def awaiting(lags: Map[Int, Long]): RematchJoin =
+    copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
+
+  override def emitsOnEviction: Boolean = true
+
+  /** A row that had no match has come out with nulls, and comes again. */
+  override def runsInUpdateMode: Boolean = false
+
+  override def undefinedWatermark(key: Int, waiting: String): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_ORDER_WATERMARK",
+      "waits" -> waiting,
+      "column" -> times(key).name,
+      "time" -> times.head.name
+    )
+
+  override def rowConstraints: RowConstraints = RowConstraintsOf(stream).within(outputSet)
+
+  override def description: OperatorDescription = {
+    def text(columns: Seq[Attribute]) =
+      columns.map(c => s"${NormalForm.lasting(c.name)} ${c.dataType.catalogString}").mkString(", ")
+    OperatorDescription(
+      Map(
+        "table" -> plan.table,
+        "keys" -> plan.keys,
+        "rematch" -> plan.rematch.toString,
+        "time" -> NormalForm.lasting(times.head.name)
+      ),
+      Map("columns" -> text(stream.output))
+    )
+  }
+
+  /** Not by the rows of the batch: those that are kept come out too, however small the batch is. */
+  override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): RematchJoin =
+    copy(left = newLeft, right = newRight)
+}
+
+private[streamjoin] object RematchJoin {
+  val Kind = "rematch_join"
+}

@@ -1,0 +1,165 @@
+package org.apache.spark.sql.streamjoin.operators.table
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
+import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.operators._
+import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
+
+import streamjoin.core.{Side, Watermark}
+
+/**
+ * The outer join of a stream with a table, in which a row without a match may get one later.
+ *
+ * {{{
+ *   stream ---------- hash(key) --+                               +-- rows without a match, by time and key
+ *                                 +-- task: look up, pad and keep +
+ *   keys that came -- hash(key) --+                               +   (one state store per task)
+ *   to the table
+ * }}}
+ *
+ * State is bounded by the stream's watermark: a row leaves when it is so much behind as `rematch=`
+ * says, or with its match.
+ *
+ * @param lookUp
+ *   each row of the stream, as without rows that are kept
+ * @param keys
+ *   columns of the stream, by column of the index
+ * @param times
+ *   the event-time columns of the stream by watermark key
+ */
+final private[streamjoin] case class RematchJoinExec(
+    @transient lookUp: TableLookUpExec,
+    keys: Seq[Attribute],
+    times: Seq[Attribute],
+    plan: RematchPlan,
+    @transient override val binding: Option[BatchBinding],
+    @transient table: TableOptions,
+    output: Seq[Attribute],
+    left: SparkPlan,
+    right: SparkPlan
+) extends BinaryExecNode
+    with JoinStateExec {
+
+  override def shortName: String = RematchJoinExec.OperatorName
+
+  override def producedAttributes: AttributeSet = outputSet
+
+  override def ordinal: Int = plan.ordinal
+
+  /** Rows are where the index of their key is. */
+  override protected def firstPartitions(stores: Int): Int = lookUp.access.meta.partitions
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    Seq(keys, right.output).map(StatefulOpClusteredDistribution(_, numPartitions))
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(numPartitions)
+
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): RematchJoinExec =
+    copy(left = newLeft, right = newRight)
+
+  // Watermarks and state.
+
+  override def watermarks: IndexedSeq[ColumnWatermark] = plan.watermarks
+
+  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+
+  override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
+    IndexedSeq(Watermark.postponed(watermarks.head.value(values), plan.rematch))
+
+  override protected def readsOtherStores: Boolean = false
+
+  /** Also where the table has changed, while rows are kept that may have a match now. */
+  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
+    super.shouldRunAnotherBatch(sparkWatermarkMs) ||
+      lowestKept(0).isDefined && table.options.open().newest > lookUp.access.high
+
+  // Execution.
+
+  override protected def ownMetrics: Seq[(String, String)] = RematchMetric.all
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    makeOnDriver()
+    val rows = left.output
+    val spec = RematchSpec(
+      rows.map(_.dataType),
+      keys.map(key => rows.indexWhere(_.exprId == key.exprId)).toArray,
+      rows.indexWhere(_.exprId == times.head.exprId),
+      BucketWidth.of(BucketWidth.delay(left) + plan.rematch),
+      binding.get.batch,
+      evictionLimits(binding.get.evictionValues).head,
+      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+      conf.getConf(StreamJoinConf.IndexMemory),
+      conf.getConf(StreamJoinConf.ExecutorIndexMemory)
+    )
+    val lookUps = lookUp.access.spec(rows, conf.getConf(StreamJoinConf.ExecutorIndexMemory))
+    val figures = lookUp.access.figures
+    val results = LookUpResults(rows, lookUp.access, lookUp.condition, lookUp.values, lookUp.padded)
+    val hadoopConf = binding.get.hadoopConf
+    val metrics = RematchMetrics(
+      padded = longMetric(JoinMetric.PaddedRows),
+      rematched = longMetric(RematchMetric.RematchedRows),
+      kept = longMetric("numUpdatedStateRows"),
+      removed = longMetric("numRemovedStateRows")
+    )
+    left
+      .execute()
+      .stateStoreAwareZipPartitions(
+        right.execute(),
+        getStateInfo,
+        stateStoreNames,
+        session.sessionState.streamingQueryManager.stateStoreCoordinator
+      ) { (partition, stream, changed) =>
+        val task = LookUpTask.begin(lookUps, hadoopConf.value.value, figures)
+        runTask(spec, partition, hadoopConf.value.value) { (state, _) =>
+          new RematchTask(spec, partition, stream, changed, task, results.inTask(task), state, metrics)
+        }
+      }
+  }
+
+  override protected def countRows(state: JoinState): Unit = {
+    longMetric("numTotalStateRows") += state.rows(Side.Left)
+    longMetric(JoinMetric.PayloadBytes) += state.size.payload
+    state.lowest(Side.Left, 0).foreach(lowest => lowestTimes.add(0 -> lowest))
+  }
+
+  // The story: EXPLAIN and progress.
+
+  override protected def progressFigures: Seq[(String, Long)] =
+    Some(eviction.head).filter(_ != Watermark.Undefined).toSeq.map { micros =>
+      s"watermarkMs.${times.head.name}" -> microsToMillis(micros)
+    } :+ (RematchMetric.TableVersion -> lookUp.access.at.version)
+
+  override def nodeName: String = RecognizeRematch.NodeName
+
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName ${lookUp.words}, keeps rows without a match by ${times.head.name} for ${JoinNames.duration(plan.rematch)}, " +
+      s"$numPartitions tasks, one state store each"
+
+  override def verboseStringWithOperatorId(): String =
+    s"$formattedNodeName\n  ${lookUp.words}\n  keeps rows without a match by ${times.head.name} for ${JoinNames.duration(plan.rematch)}\n"
+}
+
+private[streamjoin] object RematchJoinExec {
+
+  /** In the progress of a query. */
+  val OperatorName = "streamTableJoin"
+}
+
+/** The figures of the join in the progress of its query, beside those of its state. */
+private[table] object RematchMetric {
+  val RematchedRows = "rematchedRows"
+  val TableVersion = "tableVersion"
+
+  val all: Seq[(String, String)] = Seq(
+    JoinMetric.PaddedRows -> "unmatched rows that were emitted",
+    RematchedRows -> "rows whose match came later",
+    JoinMetric.PayloadBytes -> "bytes of the rows in state, as Spark has them"
+  )
+}

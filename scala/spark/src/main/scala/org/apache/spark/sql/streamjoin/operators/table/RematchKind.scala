@@ -1,0 +1,79 @@
+package org.apache.spark.sql.streamjoin.operators.table
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
+import org.apache.spark.sql.streamjoin.analysis.Recognizer
+import org.apache.spark.sql.streamjoin.arrangement.{ChangesTable, Snapshot}
+import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.operators._
+import org.apache.spark.sql.types.LongType
+
+/** The join that keeps rows without a match: recognised by [[RecognizeRematch]], planned here. */
+private[streamjoin] object RematchKind extends OperatorKind {
+
+  override def recognizer: Recognizer = RecognizeRematch
+
+  override def plan(
+      node: LogicalPlan,
+      binding: Option[BatchBinding],
+      planLater: LogicalPlan => SparkPlan
+  ): Option[SparkPlan] = node match {
+    case written: RematchJoin => Some(planned(written, binding, planLater))
+    case _ => None
+  }
+
+  private def planned(
+      written: RematchJoin,
+      binding: Option[BatchBinding],
+      planLater: LogicalPlan => SparkPlan
+  ): SparkPlan = {
+    val join = TableJoin.of(written.join)
+    val session = SparkSession.active
+    val lookUp = TableLookUpExec.of(join, session, planLater(join.stream))
+    // Rows are kept by the bytes of their keys.
+    val keys = KeyColumns.of(lookUp.access.key.map(NormalizeFloatingNumbers.normalize(_)))
+    val stream =
+      if (keys.computed.isEmpty) lookUp.child
+      else ProjectExec(lookUp.child.output ++ keys.computed, lookUp.child)
+    RematchJoinExec(
+      lookUp.copy(child = stream),
+      keys.columns,
+      written.times,
+      written.plan,
+      binding,
+      join.table,
+      lookUp.output,
+      stream,
+      changedKeys(join, lookUp.access.at, session)
+    )
+  }
+
+  /** The keys of the rows that have come to the table since the batch before. */
+  private def changedKeys(join: TableJoin, at: Snapshot, session: SparkSession): ChangesExec = {
+    val seen = PlannedBatch.current(session).map(TableVersions.before(session, _, join.table))
+    val before = seen.filterNot(_.isEmpty).fold(Snapshot.Nothing) { snapshot =>
+      Snapshot(math.max(snapshot.version - (if (join.table.isPrevious) 1 else 0), -1))
+    }
+    val ofTable = AttributeSet(join.rows.columns)
+    val come = GreaterThan(join.rows.diff, Literal(0L)) +:
+      join.conditions.filter(_.references.subsetOf(ofTable))
+    ChangesExec(
+      join.rows,
+      AttributeReference(ChangesTable.Version, LongType, nullable = false)(),
+      None,
+      before,
+      at,
+      None,
+      PredicateParts.all(come),
+      join.rows.key(join.index).map { column =>
+        NormalizeFloatingNumbers.normalize(column) match {
+          case attribute: Attribute => attribute
+          case value => Alias(value, column.name)()
+        }
+      }
+    )
+  }
+}

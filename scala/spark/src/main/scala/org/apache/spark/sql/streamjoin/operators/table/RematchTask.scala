@@ -1,0 +1,138 @@
+package org.apache.spark.sql.streamjoin.operators.table
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.streamjoin.operators._
+import org.apache.spark.sql.streamjoin.state.{JoinState, Reach, RowLayout}
+import org.apache.spark.sql.types.{DataType, LongType}
+
+import streamjoin.core.Side
+
+/**
+ * What each task of a batch does.
+ *
+ * @param rows
+ *   the types of the stream's rows
+ * @param keys
+ *   the fields of their keys
+ * @param time
+ *   the field of their event time
+ * @param bucketWidth
+ *   of the rows that are kept, in microseconds
+ * @param leaving
+ *   rows with a lower time leave after the batch, in microseconds
+ */
+final private[table] case class RematchSpec(
+    rows: Seq[DataType],
+    keys: Array[Int],
+    time: Int,
+    bucketWidth: Long,
+    batch: Long,
+    leaving: Long,
+    maxAccumulatedRecords: Long,
+    indexMemory: Long,
+    executorIndexMemory: Option[Long]
+) extends StateSpec {
+
+  /** Of the keys that change. They are there within a batch alone; its number is their time. */
+  def changedTypes: Seq[DataType] = keys.map(rows).toSeq :+ LongType
+
+  override def layouts: Seq[RowLayout] = Seq(
+    new RowLayout(rows, keys, times = Array(time), expiring = Array(0)),
+    new RowLayout(changedTypes, keys.indices.toArray, times = Array(keys.length), expiring = Array(0))
+  )
+
+  override def bucketWidths: Seq[Long] = Seq(bucketWidth, bucketWidth)
+
+  override def lateRows: Option[LateRows.Spec] = None
+}
+
+/** What a task counts. */
+final private[table] case class RematchMetrics(
+    padded: SQLMetric,
+    rematched: SQLMetric,
+    kept: SQLMetric,
+    removed: SQLMetric
+)
+
+/**
+ * The work of one task in one batch, in phases: (1) the rows that are kept, as far as their keys have
+ * come to the table since the batch before, are looked up again, and leave if they have a match now;
+ * (2) the rows of the batch are looked up, and those without a match are kept; (3) rows leave whose
+ * time is over.
+ *
+ * A row is looked up at the version of its own batch when it comes, and from then on whenever its
+ * key changes: so no version with a match for it is missed.
+ */
+final private[table] class RematchTask(
+    spec: RematchSpec,
+    partition: Int,
+    rows: Iterator[InternalRow],
+    changedKeys: Iterator[InternalRow],
+    lookUps: LookUpTask,
+    results: LookUpResults.InTask,
+    state: JoinState,
+    metrics: RematchMetrics
+) extends StateTask {
+  private val accumulated =
+    new Accumulated(partition, state.rows(Side.Left), spec.maxAccumulatedRecords)
+
+  override def output: Iterator[InternalRow] = rematched ++ rows.flatMap(takeIn)
+
+  override def finish(): Unit = metrics.removed += left(Side.Left, spec.leaving)
+
+  private def left(side: Side, limit: Long): Long = {
+    val expired = state.expired(side, Array(limit), unmatched = false)
+    while (expired.next()) {}
+    expired.evicted
+  }
+
+  private def rematched: Iterator[InternalRow] =
+    if (state.rows(Side.Left) == 0) Iterator.empty
+    else
+      new Rows {
+        private lazy val pairs = {
+          takeInChanges()
+          state.matches(Side.Right, Reach(Nil, Nil))
+        }
+        private var current: Iterator[InternalRow] = Iterator.empty
+
+        override protected def advance(): InternalRow = {
+          while (!current.hasNext && pairs.next()) {
+            current = results.matches(pairs.otherRow)
+            if (current.hasNext) {
+              pairs.removeOther()
+              metrics.rematched += 1
+              metrics.removed += 1
+            }
+          }
+          if (current.hasNext) current.next()
+          else {
+            left(Side.Right, spec.batch + 1)
+            null
+          }
+        }
+      }
+
+  private def takeInChanges(): Unit = {
+    val number = new GenericInternalRow(Array[Any](spec.batch))
+    val both = new JoinedRow
+    val withNumber = UnsafeProjection.create(spec.changedTypes.toArray)
+    changedKeys.foreach(key => state.append(Side.Right, withNumber(both(key, number))))
+  }
+
+  private def takeIn(row: InternalRow): Iterator[InternalRow] = {
+    val matches = results.matches(row)
+    if (matches.hasNext) matches
+    else {
+      metrics.padded += 1
+      if (lookUps.hasKey(row) && !row.isNullAt(spec.time) && row.getLong(spec.time) >= spec.leaving) {
+        accumulated.add()
+        metrics.kept += 1
+        state.append(Side.Left, row.asInstanceOf[UnsafeRow])
+      }
+      results.unmatched(row)
+    }
+  }
+}

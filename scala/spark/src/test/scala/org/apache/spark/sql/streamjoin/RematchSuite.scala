@@ -1,0 +1,279 @@
+package org.apache.spark.sql.streamjoin
+
+import scala.collection.mutable
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{DataFrame, Row}
+
+/** Outer joins of a stream with a table in which a row without a match may get one later. */
+class RematchSuite extends AnyFunSuite with TableTest {
+
+  /** An order's time is its number, in seconds. */
+  private def timed(orders: DataFrame): DataFrame =
+    orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
+
+  private val rematch = Map("rematch" -> "100 seconds")
+
+  private def named(root: String)(orders: DataFrame): DataFrame =
+    timed(orders).join(table(root, rematch), expr("id = customer_id"), "left_outer").select("name", "item")
+
+  private def order(number: Int, customer: Integer, item: String) = Row(number, customer, item)
+
+  test("a row that comes to the table late re-emits the match, once") {
+    val people = customers
+    val left = new Stream(named(people.root))
+    val right = new Stream(orders =>
+      table(people.root, rematch)
+        .join(timed(orders), expr("id = customer_id"), "right_outer")
+        .select("name", "item")
+    )
+    during(people) {
+      loaded(people)
+      during(left, right) {
+        val both = Seq(left, right)
+        both.foreach(_.add(order(1, 1, "Computer"), order(2, 1, "Mouse"), order(3, 3, "Keyboard")))
+        both.foreach(query => assert(query.next == Seq("- Keyboard", "John Computer", "John Mouse")))
+        people.feed(Row(4, "Eve", "insert"))
+        both.foreach(query => assert(query.next.isEmpty))
+        people.feed(Row(3, "Ann", "insert"))
+        both.foreach(query => assert(query.next == Seq("Ann Keyboard"), "without a row of the stream"))
+        people.feed(Row(3, "Anna", "update"), Row(1, "Johnny", "update"))
+        both.foreach(query => assert(query.next.isEmpty, "what came out with a match stays"))
+      }
+    }
+  }
+
+  test("for as long as it says, in event time, and not without a time or a key") {
+    val people = customers
+    val query = new Stream(named(people.root))
+    during(people) {
+      loaded(people)
+      during(query) {
+        query.add(order(10, 3, "Keyboard"), order(20, 4, "Lamp"), order(20, null, "Pen"))
+        query.add(Row(null, 3, "Never"))
+        assert(query.next == Seq("- Keyboard", "- Lamp", "- Never", "- Pen"))
+        query.add(order(115, 1, "Desk"))
+        assert(query.next == Seq("John Desk"))
+        people.feed(Row(3, "Ann", "insert"), Row(4, "Eve", "insert"))
+        assert(query.next == Seq("Eve Lamp"), "the watermark is 115 s, and 10 s is more than 100 s before")
+        query.add(order(14, 5, "Late"))
+        assert(query.next == Seq("- Late"), "a row is looked up however late it is")
+        people.feed(Row(5, "Zoe", "insert"))
+        assert(query.next.isEmpty, "and was not kept")
+      }
+      val state = query.running.lastProgress.stateOperators.head
+      assert(state.operatorName == "streamTableJoin" && state.numRowsTotal == 0)
+    }
+  }
+
+  test("a window waits for the rows that may come again") {
+    val people = customers
+    val counts = new Stream(orders =>
+      timed(orders)
+        .join(table(people.root, rematch), expr("id = customer_id"), "left_outer")
+        .groupBy(window(col("at"), "10 seconds"), col("name"))
+        .count()
+        .select("name", "count")
+    )
+    during(people) {
+      loaded(people)
+      during(counts) {
+        counts.add(order(1, 1, "Computer"), order(3, 3, "Keyboard"), order(50, 1, "Desk"))
+        assert(counts.next.isEmpty)
+        people.feed(Row(3, "Ann", "insert"))
+        assert(counts.next.isEmpty)
+        counts.add(order(111, 1, "Chair"))
+        assert(counts.next == Seq("- 1", "Ann 1", "John 1"))
+      }
+    }
+  }
+
+  test("what a query cannot keep is refused") {
+    val people = customers
+    during(people) {
+      loaded(people)
+      def start(joined: DataFrame => DataFrame): Any = during(new Stream(joined))(())
+      def late = table(people.root, rematch)
+      val on = expr("id = customer_id")
+      assert(refused("STREAMJOIN_TABLE")(start(timed(_).join(late, on))).contains("Write a left join"))
+      assert(refused("STREAMJOIN_TABLE")(start(_.join(late, on, "left_outer"))).contains("withWatermark"))
+      assert(
+        refused("STREAMJOIN_TABLE")(
+          start(orders => timed(orders).withColumn("then", col("at")).join(late, on, "left_outer"))
+        ).contains("select one column")
+      )
+      val random = expr("id = customer_id + CAST(rand() AS INT)")
+      refused("STREAMJOIN_TABLE")(start(timed(_).join(late, random, "left_outer")))
+      refused("STREAMJOIN_TABLE_KEY")(start(timed(_).join(late, expr("name = item"), "left_outer")))
+      for (duration <- Seq("soon", "-1 second", "1 month"))
+        refused("STREAMJOIN_DURATION")(
+          start(timed(_).join(table(people.root, Map("rematch" -> duration)), on, "left_outer"))
+        )
+      withConf("spark.streamjoin.enabled" -> "false") {
+        refused("STREAMJOIN_TABLE")(start(timed(_).join(late, on, "left_outer")))
+      }
+    }
+  }
+
+  test("EXPLAIN, and another duration for a checkpoint") {
+    val people = customers
+    var length = "100 seconds"
+    val query = new Stream(
+      timed(_).join(table(people.root, Map("rematch" -> length)), expr("id = customer_id"), "left_outer")
+    )
+    during(people) {
+      loaded(people)
+      during(query) {
+        query.add(order(1, 3, "Keyboard"))
+        query.settle()
+        val plan = explained(query.running)
+        assert(plan.contains("StreamTableJoin") && plan.contains("by (id) at version 0"), plan)
+        query.stop()
+        length = "50 seconds"
+        refused("STREAMJOIN_CHECKPOINT")(query.start())
+      }
+    }
+  }
+
+  private def explained(query: org.apache.spark.sql.streaming.StreamingQuery): String =
+    query
+      .asInstanceOf[org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper]
+      .streamingQuery
+      .lastExecution
+      .executedPlan
+      .toString
+
+  for (seed <- 0 until SparkTest.seeds(default = 2)) test(s"as a replay in plain Scala has it, seed $seed") {
+    val story = new Story(seed)
+    try story.run()
+    catch { case error: Throwable => throw new AssertionError(s"seed $seed: ${story.log}", error) }
+    succeed
+  }
+
+  /**
+   * A random table and stream, and what should have come out: rows that are kept meet the table
+   * whenever a batch runs.
+   */
+  final private class Story(seed: Int) {
+    private val random = new Random(seed)
+    private val byId = random.nextBoolean()
+    private val length = 5 + random.nextInt(40)
+    private val delay = random.nextInt(10)
+    private val isPrevious = random.nextInt(4) == 0
+    val log: mutable.ArrayBuffer[String] = mutable.ArrayBuffer(
+      s"by ${if (byId) "id" else "k"}, $length s, delay $delay s${if (isPrevious) ", previous" else ""}"
+    )
+
+    private val people =
+      maintainer("id INT, k INT, v INT, op STRING", Seq(Seq("id"), Seq("k")), op = Some("op"))
+    private val query = new Stream({ orders =>
+      val options = Map("rematch" -> s"$length seconds") ++ Option.when(isPrevious)("asOf" -> "previous")
+      val stream = orders
+        .withColumn("at", timestamp_seconds(col("order_id")))
+        .withWatermark("at", s"$delay seconds")
+      val on = s"customer_id = ${if (byId) "id" else "k"} AND v > 3 AND item <> 'Pen'"
+      stream.join(table(people.root, options), expr(on), "left_outer").select("order_id", "item", "id", "v")
+    })
+
+    // The model.
+    private type Table = Map[Int, (Int, Int)]
+    private var versions: Vector[Table] = Vector.empty
+    private var kept: Vector[Row] = Vector.empty
+    private var newest = Option.empty[Int]
+    private var hasRun = false
+    private val expected = mutable.ArrayBuffer.empty[String]
+
+    private def seen: Table = {
+      val at = versions.size - (if (isPrevious) 2 else 1)
+      if (at < 0) Map.empty else versions(at)
+    }
+
+    private def matches(row: Row): Seq[String] = for {
+      (id, (k, v)) <- seen.toSeq
+      if !row.isNullAt(1) && row.getInt(1) == (if (byId) id else k) && v > 3 && row.getString(2) != "Pen"
+    } yield s"${row.getInt(0)} ${row.getString(2)} $id $v"
+
+    private def again(): Unit = {
+      val (met, rest) = kept.partition(matches(_).nonEmpty)
+      expected ++= met.flatMap(matches)
+      kept = rest
+    }
+
+    private def leave(): Unit = newest.foreach { time =>
+      kept = kept.filter(_.getInt(0) >= time - delay - length)
+    }
+
+    private def stream(rows: Seq[Row]): Unit = {
+      again()
+      leave()
+      rows.foreach { row =>
+        val found = matches(row)
+        if (found.isEmpty) {
+          expected += s"${row.getInt(0)} ${row.getString(2)} - -"
+          if (newest.forall(time => row.getInt(0) >= time - delay - length)) kept :+= row
+        } else expected ++= found
+      }
+      newest = (newest ++ rows.map(_.getInt(0))).maxOption
+      leave()
+      hasRun = true
+    }
+
+    // What happens.
+    private var clock = 100
+
+    private def orders: Seq[Row] = Seq.fill(1 + random.nextInt(6)) {
+      clock += random.nextInt(8)
+      val key: Integer = if (random.nextInt(12) == 0) null else random.nextInt(8)
+      Row(clock - random.nextInt(30), key, Seq("Pen", "Cup", "Desk")(random.nextInt(3)))
+    }
+
+    private def change(): Unit = {
+      var table: Table = versions.lastOption.getOrElse(Map.empty)
+      // One change of a key in a batch: their order in it is that of the columns.
+      val changes = random.shuffle((0 until 8).toList).take(1 + random.nextInt(3)).map { id =>
+        if (table.contains(id) && random.nextInt(3) == 0) {
+          table -= id
+          Row(id, 0, 0, "delete")
+        } else {
+          val (k, v) = (random.nextInt(8), random.nextInt(10))
+          table += id -> (k, v)
+          Row(id, k, v, "update")
+        }
+      }
+      log += s"change ${changes.mkString(" ")}"
+      people.feed(changes: _*)
+      versions :+= table
+      if (hasRun && kept.nonEmpty) again()
+    }
+
+    private def step(): Unit = random.nextInt(8) match {
+      case 0 =>
+        log += "restart"
+        query.restart()
+        hasRun = false
+      case 1 if hasRun =>
+        log += "replay"
+        query.replay()
+        again()
+      case 2 | 3 | 4 => change()
+      case _ =>
+        val rows = orders
+        log += s"rows ${rows.mkString(" ")}"
+        query.add(rows: _*)
+        query.settle()
+        stream(rows)
+    }
+
+    def run(): Unit = during(people) {
+      during(query) {
+        for (_ <- 1 to 14) {
+          step()
+          assert(query.all == expected.sorted)
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,64 @@
+package org.apache.spark.sql.streamjoin
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
+
+/** Streams that are joined with a table, which is an arrangement. */
+trait TableTest extends ArrangementTest { self: org.scalatest.funsuite.AnyFunSuite =>
+  import ArrangementTest._
+
+  protected val Customers = "id INT, name STRING, op STRING"
+  protected val Orders = "order_id INT, customer_id INT, item STRING"
+
+  /** A stream, and the query that joins it. */
+  protected class Stream(joined: DataFrame => DataFrame) extends Job(newFolder()) {
+    private val schema = StructType.fromDDL(Orders)
+    private val input = MemoryStream[Row](Encoders.row(schema), spark)
+    private var read = 0
+    private val rows = mutable.ArrayBuffer.empty[(Long, String)]
+
+    override protected def begin(): StreamingQuery = joined(input.toDF()).writeStream
+      .foreachBatch { (batch: DataFrame, number: Long) =>
+        rows.synchronized {
+          // A batch that runs again replaces what it gave.
+          rows.filterInPlace(_._1 != number)
+          rows ++= batch.collect().map(row => number -> JoinTest.text(row))
+        }: Unit
+      }
+      .option("checkpointLocation", checkpoint)
+      .start()
+
+    def add(values: Row*): this.type = {
+      input.addData(values)
+      this
+    }
+
+    /** All rows that came out. */
+    def all: Seq[String] = {
+      settle()
+      rows.synchronized(rows.map(_._2).toSeq.sorted)
+    }
+
+    /** Those that have come since this was asked before. */
+    def next: Seq[String] = {
+      settle()
+      rows.synchronized {
+        val fresh = rows.drop(read).map(_._2).toSeq.sorted
+        read = rows.size
+        fresh
+      }
+    }
+  }
+
+  protected def table(root: String, options: Map[String, String] = Map.empty): DataFrame =
+    spark.read.format("streamjoin").option("streamjoin.table", true).options(options).load(root)
+
+  protected def customers: Maintainer = maintainer(Customers, Seq(Seq("id")), op = Some("op"))
+
+  protected def loaded(maintainer: Maintainer): Unit =
+    maintainer.feed(Row(1, "John", "insert"), Row(2, "Frank", "insert"))
+}
