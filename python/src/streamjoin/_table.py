@@ -1,10 +1,12 @@
 """``table``: an arrangement as a table that streams look up."""
 
+from datetime import timedelta
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
 from streamjoin._arrangement import Arrangement
+from streamjoin.durations import spark_interval
 from streamjoin.jvm import checked_entry, is_connect, wrong_argument
 
 
@@ -13,6 +15,7 @@ def table(
     *,
     as_of: Literal["current", "previous"] = "current",
     at_least: int | None = None,
+    rematch: str | timedelta | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
     """Return an arrangement as a table: a stream that is joined with it looks up each of its rows.
@@ -27,6 +30,9 @@ def table(
         name: An arrangement, its name in the folder ``spark.streamjoin.arrangements``, or its path.
         as_of: Which version a batch sees: the newest one, or the one before it.
         at_least: A new query waits with its first batch until the arrangement has this version.
+        rematch: For how long in event time a row that came out without a match may get one, text such as ``"1 hour"``
+            or a ``timedelta``: when a row for it comes to the table, the match comes out too, once. Outer joins only; the
+            stream has a watermark, and the query keeps such rows in its state. Without it nothing comes out again.
         spark: The session, of Spark Connect too; without it, the active one.
 
     Returns:
@@ -34,7 +40,7 @@ def table(
         of the newest version.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION`` (``rematch``), or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; at ``start()`` of the query
             ``STREAMJOIN_TABLE`` (a type of join, or a condition, by which a table is not looked up) and
             ``STREAMJOIN_TABLE_KEY`` (no key of the arrangement is among the equalities).
@@ -60,4 +66,6 @@ def table(
     reader = session.read.format("streamjoin").option("streamjoin.table", True).option("asOf", as_of)
     if at_least is not None:
         reader = reader.option("atLeast", at_least)
+    if rematch is not None:
+        reader = reader.option("rematch", spark_interval(rematch, "rematch", "sj.table", least=1))
     return reader.load(path)

@@ -126,7 +126,7 @@ final private[streamjoin] case class RematchJoin(
       Map(
         "table" -> plan.table,
         "keys" -> plan.keys,
-        "rematch" -> plan.rematch.toString,
+        "rematch" -> s"${plan.rematch} microseconds",
         "time" -> NormalForm.lasting(times.head.name)
       ),
       Map("columns" -> text(stream.output))
