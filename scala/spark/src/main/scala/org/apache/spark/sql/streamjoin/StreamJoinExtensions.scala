@@ -6,6 +6,7 @@ import org.apache.spark.sql.streamjoin.rules.{
   CheckArrangedJoins,
   CheckCheckpoint,
   JoinArrangements,
+  JoinByDeclaredKeys,
   PrepareStreamingQuery,
   PushFilters,
   ReadArrangements,
@@ -44,6 +45,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
     // SQL: arrangements by their names, and their joins.
     extensions.injectHintResolutionRule(ReadArrangementsByName(_))
+    extensions.injectResolutionRule(_ => JoinByDeclaredKeys)
     extensions.injectResolutionRule(_ => JoinArrangements)
     extensions.injectPostHocResolutionRule(_ => CheckArrangedJoins)
     // SQL: sj_bounds, sj_late_rows and sj_arrangements. The query of sj_bounds is analyzed first.

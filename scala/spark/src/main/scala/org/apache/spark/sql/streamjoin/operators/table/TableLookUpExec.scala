@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.table
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.PredicateParts
@@ -25,7 +26,12 @@ final private[streamjoin] case class TableLookUpExec(
     padded: Option[Seq[Expression]],
     output: Seq[Attribute],
     child: SparkPlan
-) extends IndexReaderExec {
+)(figures: LookUpFigures)
+    extends IndexReaderExec {
+  override protected def otherCopyArgs: Seq[AnyRef] = figures :: Nil
+
+  override protected def ownMetrics: Map[String, SQLMetric] = figures.metrics
+
   override protected def outputExpressions: Seq[NamedExpression] = values
 
   override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
@@ -34,20 +40,28 @@ final private[streamjoin] case class TableLookUpExec(
     val matching = FilterProject(condition, found, found)
     val matched = FilterProject(None, values, found)
     val unmatched = padded.map(FilterProject(None, _, child.output))
+    val (lookedUp, withMatch, withNulls) = (figures.lookedUp, figures.matched, figures.padded)
     (task, rows) => {
       val matchesOf = matching.inTask
       val joined = matched.inTask
       val alone = unmatched.map(_.inTask)
       rows.flatMap { row =>
+        lookedUp += 1
         val matches = matchesOf(task.look(row)).filter(_.getLong(copies) > 0)
-        if (matches.hasNext)
+        if (matches.hasNext) {
+          withMatch += 1
           joined(matches.flatMap(both => Iterator.range(0L, both.getLong(copies)).map(_ => both)))
-        else alone.fold(Iterator.empty[InternalRow])(_(Iterator.single(row)))
+        } else
+          alone.fold(Iterator.empty[InternalRow]) { padding =>
+            withNulls += 1
+            padding(Iterator.single(row))
+          }
       }
     }
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): TableLookUpExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): TableLookUpExec =
+    copy(child = newChild)(figures)
 
   override def simpleString(maxFields: Int): String = {
     val version = if (access.at.isEmpty) "" else s" at version ${access.at.version}"
@@ -56,7 +70,11 @@ final private[streamjoin] case class TableLookUpExec(
 }
 
 private[streamjoin] object TableLookUpExec {
-  def of(join: TableJoin, session: SparkSession, stream: SparkPlan): SparkPlan = {
+  /**
+   * @param name
+   *   of the look-up in the progress of the query
+   */
+  def of(join: TableJoin, name: => String, session: SparkSession, stream: SparkPlan): SparkPlan = {
     val key = KeyColumns.of(join.key.map(_.probe))
     val child =
       if (key.computed.isEmpty) stream else ProjectExec(join.stream.output ++ key.computed, stream)
@@ -82,6 +100,9 @@ private[streamjoin] object TableLookUpExec {
     val padded = Option.when(join.isOuter)(join.output.map { column =>
       if (fields.contains(column)) Literal(null, column.dataType) else column
     })
-    TableLookUpExec(access, PredicateParts.all(join.conditions), values, padded, join.output, child)
+    val figures = LookUpFigures.of(session.sparkContext)
+    val lookUp =
+      TableLookUpExec(access, PredicateParts.all(join.conditions), values, padded, join.output, child)(figures)
+    if (newest.isEmpty) lookUp else LookUpProgressExec.of(name, lookUp, figures)
   }
 }
