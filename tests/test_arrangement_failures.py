@@ -1,7 +1,8 @@
 """Arrangements and a delta join that are killed, lose executors and have tasks retried: every version is exact.
 
-Two queries maintain arrangements (``jobs/delta_job.py``), a third one joins them. Whatever happens to the processes,
-each version is what the input files up to it say, and what the join has handed on is the join of these.
+Two queries maintain arrangements (``jobs/delta_job.py``), a third one joins them, and a fourth one looks one of them up.
+Whatever happens to the processes, each version is what the input files up to it say, what the join has handed on is the
+join of these, and each batch of the look-up has met the version that its checkpoint names.
 """
 
 import json
@@ -89,13 +90,13 @@ class Runs:
     def orphans(self, name: str) -> set[str]:
         """Return the files of an arrangement that have no meaning."""
         root = self.arrangement(name)
-        named = {"meta.json"}
+        named = {"meta.json", "caught_up.json"}
         for version in _numbers(root / "versions"):
             manifest = json.loads((root / "versions" / str(version)).read_text())
             named |= {f"versions/{version}"}
             named |= {file["path"] for file in manifest["changes"] + manifest["base_files"]}
         there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
-        assert named <= there, f"{name}: {named - there} are missing"
+        assert named - {"caught_up.json"} <= there, f"{name}: {named - there} are missing"
         return {path for path in there - named if not path.startswith("readers/") and not path.endswith(".crc")}
 
 
@@ -132,7 +133,8 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
         assert not runs.orphans(name), f"{name}: files that no manifest names"
     assert _numbers(runs.versions("a"))[0] > 0, "no base was written: nothing was removed"
     batches = _check_join(runs, changelogs)
-    print(f"{KILLS} kills, {batches} batches of the join; kills left {left} files that no manifest names")
+    again = _check_look_ups(runs, changelogs)
+    print(f"{KILLS} kills, {batches} batches of the join, {again} of the look-up done again; kills left {left} files that no manifest names")
 
 
 def _check_join(runs: Runs, changelogs: Changelogs) -> int:
@@ -155,6 +157,27 @@ def _check_join(runs: Runs, changelogs: Changelogs) -> int:
     last = [len(versions[name]) - 1 for name in NAMES]
     assert at == last, "the join has not come to the newest versions"
     return len(_numbers(folder))
+
+
+def _check_look_ups(runs: Runs, changelogs: Changelogs) -> int:
+    """Compare each batch with the version of its checkpoint; return how many attempts there were at batches done before."""
+    files = runs.files_of("looked")
+    assert files[-1] == len(changelogs.b), "the stream has not come to its end"
+    versions = runs.files_of("a")
+    (chosen,) = (runs.folder / "checkpoints" / "looked" / "tables").iterdir()
+    again = 0
+    for batch, (begin, end) in enumerate(zip([0, *files], files, strict=False)):
+        attempts = [json.loads(path.read_text()) for path in (runs.folder / "looked" / str(batch)).glob("*.json")]
+        version = json.loads((chosen / str(batch)).read_text().splitlines()[-1])["number"]
+        table = changelogs.rows_of_a(versions[version]) if version >= 0 else Rows()
+        expected = Rows()
+        for row in (row for rows in changelogs.b[begin:end] for row in rows):
+            met = [(a_id, at) for a_id, k, at in table if k is not None and k == row["k"]]
+            expected.update((row["id"], row["n"], *match) for match in met or [(None, None)])
+        for rows in attempts:
+            assert Rows(map(tuple, rows)) == expected, f"batch {batch} at version {version}"
+        again += len(attempts) - 1
+    return again
 
 
 def test_cluster(cluster: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""Maintains two arrangements and reads them by a delta join, one file of each a batch, and ends.
+"""Maintains two arrangements, reads them by a delta join, one file of each a batch, looks one of them up, and ends.
 
-Every batch of the join writes its rows to ``<output>/batches/<batch>/<process>.json``: one that is run again, by a
+Every batch of the join writes its rows to ``<output>/batches/<batch>/<process>.json``, and one of the look-up to
+``<output>/looked``: one that is run again, by a
 later process, adds a file beside the first, and a test can see whether both times the rows were the same. In the end
 the rows of the arrangements, as they are at each version that can be read, are written to ``<output>/<name>.json``.
 """
@@ -45,16 +46,17 @@ def main() -> None:
         return str(args.output / "checkpoints" / name)
 
     maintaining = [maintain(spark, args.input, name, checkpoint(name)) for name in SCHEMAS]
-    reading = (
-        joined()
-        .writeStream.foreachBatch(functools.partial(write, args.output / "batches"))
-        .option("checkpointLocation", checkpoint("join"))
+    reading = [
+        df.writeStream.foreachBatch(functools.partial(write, args.output / folder))
+        .option("checkpointLocation", checkpoint(name))
         .start()
-    )
+        for name, folder, df in (("join", "batches", joined()), ("looked", "looked", looked_up(spark, args.input)))
+    ]
     for query in maintaining:
         query.awaitTermination()
-    reading.processAllAvailable()
-    reading.stop()
+    for query in reading:
+        query.processAllAvailable()
+        query.stop()
     for name in SCHEMAS:
         (args.output / f"{name}.json").write_text(json.dumps(versions(name)))
     spark.stop()
@@ -80,6 +82,13 @@ def joined() -> DataFrame:
         on="a.k = b.k AND a.id % 3 <> b.n",
         select=["a.id", "a.at", "b.id AS other", "b.n"],
     )
+
+
+def looked_up(spark: SparkSession, folder: Path) -> DataFrame:
+    """Return the rows in the files of ``b``, each with those of ``a`` that have its key when it comes."""
+    rows = spark.readStream.schema(SCHEMAS["b"]).option("maxFilesPerTrigger", 1).json(str(folder / "b"))
+    a = sj.table("a").select(F.col("id").alias("a_id"), F.col("k").alias("a_k"), "at")
+    return rows.join(a, F.expr("k = a_k"), "left").select("id", "n", "a_id", "at")
 
 
 def write(folder: Path, rows: DataFrame, batch: int) -> None:

@@ -39,6 +39,8 @@ Span: TypeAlias = tuple[int, int]
 
 _WATERMARK = "spark.watermarkDelayMs"  # Spark marks an event-time column with it (EventTimeWatermark.delayKey).
 _ROWTIME = "streamjoin.rowtime"  # The rowtime of a window join, before other event times of its inputs.
+_KEY = "streamjoin.tableKey"  # Of a column of a table's key: all columns of the key, and its place among them.
+_KEY_PLACE = "streamjoin.tableKeyPlace"
 _LEFT_TIME = "__streamjoin_left_time"
 _RIGHT_TIME = "__streamjoin_right_time"
 
@@ -46,7 +48,7 @@ _RIGHT_TIME = "__streamjoin_right_time"
 def join(
     left: DataFrame,
     right: DataFrame,
-    on: str | Column | Sequence[str] | Sequence[Column],
+    on: str | Column | Sequence[str] | Sequence[Column] | None = None,
     how: JoinType = "inner",
     *,
     within: Within | None = None,
@@ -58,7 +60,8 @@ def join(
             are joined as Spark joins them.)
         right: Another, or the same.
         on: A condition, the name of a column that both have, or a list of either; ``F.lit(True)`` to join on time
-            alone.
+            alone. Left out, a :func:`table` is joined by its declared key, the first of its arrangement: with the
+            columns of the same names of a stream, or of another table whose key they are.
         how: The join type.
         within: If given, ``|right.time - left.time| <= within`` is added to the condition, both ends
             included, ``time`` being the event-time column of each side. Text such as ``"1 hour 30 minutes"`` or
@@ -88,7 +91,7 @@ def join(
     span = None if within is None else limits(within)
     if not is_connect(left) and left.isStreaming and right.isStreaming:
         check(left.sparkSession)
-    names, condition = _keys(left, right, on)
+    names, condition = _keys(left, right, _declared(left, right) if on is None else on)
     if span is None:
         joined = left.join(right, names or condition, how)
         return joined if is_connect(left) or left.isStreaming or right.isStreaming else _changes(joined)
@@ -143,6 +146,53 @@ def _keys(
                     advice="Name columns that both inputs have, or write a condition.",
                 )
     return names, reduce(Column.__and__, columns) if columns else None
+
+
+def _declared(left: DataFrame, right: DataFrame) -> list[str]:
+    """Return the columns of the key by which a table is joined where ``on`` is left out."""
+    keys = {side: key for side, df in (("left", left), ("right", right)) if (key := _declared_key(df))}
+    if not keys:
+        raise _no_keys(
+            "neither input is a sj.table with the columns of its key",
+            "Name the columns or write a condition: a stream has no declared key.",
+        )
+    for side, df in (("left", left), ("right", right)):
+        if side not in keys and not df.isStreaming:
+            raise _no_keys(
+                f"the {side} input is neither a stream nor a sj.table with the columns of its key",
+                "Name the columns or write a condition.",
+            )
+    names, *others = keys.values()
+    for other in others:
+        if {name.casefold() for name in names} != {name.casefold() for name in other}:
+            raise _no_keys(
+                f"the keys of the tables differ: {names} and {other}",
+                "Name the columns or write a condition, or rename the columns of one key to those of the other.",
+            )
+    for side, df in (("left", left), ("right", right)):
+        missing = [name for name in names if sum(_same(name, column) for column in df.columns) != 1]
+        if missing:
+            raise _no_keys(
+                f"the table's key is {names}, and the {side} input does not have exactly one column "
+                f"{', '.join(missing)}; its columns are {', '.join(df.columns)}",
+                f"Rename a column of the {side} input, or write a condition: on=F.expr('{missing[0]} = ...').",
+            )
+    return names
+
+
+def _declared_key(df: DataFrame) -> list[str] | None:
+    """Return what the columns of a table's key are called now, if it is a table and all of them are there."""
+    if df.isStreaming:
+        return None
+    marked = [(field.metadata[_KEY_PLACE], field) for field in df.schema.fields if _KEY in field.metadata]
+    places = sorted(place for place, _ in marked)
+    if not marked or places != list(range(len(marked[0][1].metadata[_KEY]))):
+        return None
+    return [field.name for _, field in sorted(marked, key=lambda each: cast(int, each[0]))]
+
+
+def _no_keys(reason: str, advice: str) -> StreamJoinError:
+    return StreamJoinError("STREAMJOIN_JOIN_KEYS", on="None", reason=reason, advice=advice)
 
 
 def _same(one: str, other: str) -> bool:

@@ -14,7 +14,7 @@ def table(
     name: str | Arrangement,
     *,
     as_of: Literal["current", "previous"] = "current",
-    at_least: int | None = None,
+    at_least: int | Literal["caught up"] | None = None,
     rematch: str | timedelta | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
@@ -29,7 +29,10 @@ def table(
     Args:
         name: An arrangement, its name in the folder ``spark.streamjoin.arrangements``, or its path.
         as_of: Which version a batch sees: the newest one, or the one before it.
-        at_least: A new query waits with its first batch until the arrangement has this version.
+        at_least: A new query waits with its first batch until the arrangement has this version; with ``"caught up"``
+            until the query that maintains it has come to the end of its sources, in the run that goes on or, if none
+            does, in its last. Until then the status of the query and the log say that it waits. A query that starts
+            again does not wait.
         rematch: For how long in event time a row that came out without a match may get one, text such as ``"1 hour"``
             or a ``timedelta``: when a row for it comes to the table, the match comes out too, once. Outer joins only; the
             stream has a watermark, and the query keeps such rows in its state. Without it nothing comes out again.
@@ -57,8 +60,8 @@ def table(
         raise wrong_argument("sj.table", "an arrangement, its name or its path", name)
     if as_of not in ("current", "previous"):
         raise wrong_argument("sj.table", 'as_of="current" or as_of="previous"', as_of)
-    if at_least is not None and (not isinstance(at_least, int) or at_least < 0):
-        raise wrong_argument("sj.table", "a version as at_least, a number from 0", at_least)
+    if at_least not in (None, "caught up") and (not isinstance(at_least, int) or at_least < 0):
+        raise wrong_argument("sj.table", 'a version as at_least, a number from 0, or "caught up"', at_least)
     session = spark or SparkSession.active()
     if not is_connect(session):
         checked_entry(session, "sj.table")

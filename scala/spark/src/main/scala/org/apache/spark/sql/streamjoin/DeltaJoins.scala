@@ -163,6 +163,11 @@ final private case class TableSide(
 private object TableSide {
   def of(session: SparkSession, side: LogicalPlan): Option[TableSide] = side match {
     case PhysicalOperation(fields, filters, TableJoin.Arranged(table, columns)) =>
+      if (table.isPrevious || table.atLeast.isDefined)
+        throw DeltaJoinOf.refused(
+          s"as_of and at_least of sj.table(${table.options.root.getName}) are for a stream that looks it up",
+          "Leave them out: the join of two tables has all their changes, each once."
+        )
       val changes = ChangesTable.stream(session, table.options.root.toString, Map.empty)
       changes.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed.collectFirst {
         case stream: StreamingRelationV2 =>

@@ -6,6 +6,7 @@ import org.apache.spark.sql.streamjoin.rules.{
   CheckArrangedJoins,
   CheckCheckpoint,
   JoinArrangements,
+  JoinByDeclaredKeys,
   PrepareStreamingQuery,
   PushFilters,
   ReadArrangements,
@@ -45,6 +46,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
     // SQL: arrangements by their names, and their joins.
     extensions.injectHintResolutionRule(ReadArrangementsByName(_))
+    extensions.injectResolutionRule(_ => JoinByDeclaredKeys)
     extensions.injectResolutionRule(_ => JoinArrangements)
     extensions.injectPostHocResolutionRule(_ => CheckArrangedJoins)
     // A table that rows of a stream may meet later.

@@ -2,8 +2,9 @@ package org.apache.spark.sql.streamjoin
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
 /** Joins of a stream with a table, which is an arrangement; the examples are the Lenses document's. */
 class TableJoinSuite extends AnyFunSuite with TableTest {
@@ -196,6 +197,59 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("in SQL without a condition, by the declared key") {
+    val folder = newFolder("arrangements")
+    withConf("spark.streamjoin.arrangements" -> folder) {
+      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      val towns = maintainer("id LONG, town STRING", Seq(Seq("id")), root = s"$folder/towns")
+      def query(id: String, text: String) = new Stream({ orders =>
+        orders.selectExpr(s"$id AS id", "customer_id", "item").createOrReplaceTempView("orders_of_sql")
+        spark.sql(text)
+      })
+      val inner = query("customer_id", "SELECT p.name, o.item FROM orders_of_sql AS o JOIN people AS p")
+      // The types of the keys are brought together.
+      val right =
+        query(
+          "CAST(customer_id AS LONG)",
+          "SELECT people.name, o.item FROM people RIGHT JOIN orders_of_sql AS o"
+        )
+      val from = "FROM orders_of_sql AS o"
+      val comma = query("order_id", s"SELECT p.name, o.item $from, people AS p WHERE o.customer_id = p.id")
+      val outer =
+        query("order_id", s"SELECT name, item FROM (SELECT * $from JOIN people AS p) WHERE customer_id < 3")
+      during(people, towns) {
+        loaded(people)
+        during(inner, right, comma, outer) {
+          Seq(inner, right, comma, outer).foreach(_.add(items: _*))
+          assert(inner.all == Seq("John Computer", "John Mouse"))
+          assert(right.all == Seq("- Keyboard", "John Computer", "John Mouse"))
+          assert(comma.all == Seq("John Computer", "John Mouse"), "by the condition, and not by the key")
+          assert(outer.all == Seq("Frank Mouse", "John Computer"))
+        }
+        def start(text: String): Any = during(query("order_id", text))(())
+        refused("STREAMJOIN_TABLE")(start(s"SELECT * $from CROSS JOIN people"))
+        refused("STREAMJOIN_TABLE_KEY")(
+          start("SELECT * FROM (SELECT customer_id, item FROM orders_of_sql) AS o JOIN people")
+        )
+
+        towns.feed(Row(1L, "Ulm"))
+        val both = new Reader(newFolder())(
+          spark.sql("SELECT name, town FROM STREAM people AS p LEFT JOIN STREAM towns AS t")
+        )
+        during(both) {
+          both.settle()
+          assert(both.sum() == Map("John Ulm" -> 1L, "Frank -" -> 1L))
+        }
+        val keys = maintainer("k INT", Seq(Seq("k")), root = s"$folder/others")
+        during(keys) {
+          refused("STREAMJOIN_DELTA_CONDITION")(
+            spark.sql("SELECT * FROM STREAM people AS p JOIN STREAM others AS t")
+          )
+        }
+      }
+    }
+  }
+
   test("what cannot be joined is refused when the query starts") {
     val people = maintainer("id INT, name STRING, town STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     def start(joined: DataFrame => DataFrame): Any = {
@@ -218,6 +272,86 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
       val towns =
         (orders: DataFrame) => orders.join(table(people.root).groupBy("town").count(), expr("item = town"))
       assert(refused("STREAMJOIN_TABLE")(start(towns)).contains("Aggregate"))
+      val wrong = Map("asOf" -> "newest")
+      assert(refused("STREAMJOIN_OPTION")(table(people.root, wrong)).contains("current or previous"))
+      refused("STREAMJOIN_OPTION")(table(people.root, Map("atLeast" -> "now")))
+      refused("STREAMJOIN_NO_ARRANGEMENT")(table(s"${people.root}/none"))
+    }
+  }
+
+  test("a stream whose rows come and go is no stream of facts") {
+    val people = customers
+    val visits = maintainer("id INT, page STRING", Seq(Seq("id")))
+    def changes(of: Maintainer) = spark.readStream.format("streamjoin").load(of.root).selectExpr("id AS k", "_diff")
+    def query(stream: DataFrame) =
+      new Reader(newFolder())(stream.join(table(people.root), expr("k = id")).select("k", "name"))
+    during(people, visits) {
+      loaded(people)
+      visits.feed(Row(1, "/"))
+      def start(stream: DataFrame): Any = during(query(stream))(())
+      assert(refused("STREAMJOIN_TABLE")(start(changes(people))).contains("_diff > 0"))
+      def delta = DeltaJoins.of(
+        spark,
+        Seq("p" -> people.root, "v" -> visits.root),
+        "p.id = v.id",
+        Seq("p.id AS k"),
+        Set.empty,
+        Map.empty
+      )
+      refused("STREAMJOIN_TABLE")(start(delta))
+      val (came, kept) = (query(changes(people).where("_diff > 0")), query(changes(visits)))
+      during(came, kept) {
+        Seq(came, kept).foreach(_.settle())
+        assert(came.batches.values.flatten.flatten.map(JoinTest.text).toSet == Set("1 John", "2 Frank"))
+        assert(kept.batches.values.flatten.flatten.map(JoinTest.text).toSeq == Seq("1 John"))
+      }
+    }
+  }
+
+  test("what an aggregation hands on is looked up as it comes") {
+    val people = customers
+    def run(mode: String): Seq[String] = {
+      // Each run has its own: a source forgets what a query is done with.
+      val input = MemoryStream[Int](Encoders.scalaInt, spark)
+      val named = input
+        .toDF()
+        .groupBy("value")
+        .count()
+        .join(table(people.root), expr("value = id"))
+        .select("name", "count")
+      val name = s"counted_$mode"
+      val query = named.writeStream.format("memory").queryName(name).outputMode(mode).start()
+      try {
+        for (values <- Seq(Seq(1, 1), Seq(1, 2))) {
+          input.addData(values)
+          query.processAllAvailable()
+        }
+        spark.table(name).collect().map(JoinTest.text).toSeq.sorted
+      } finally query.stop()
+    }
+    during(people) {
+      loaded(people)
+      assert(run("complete") == Seq("Frank 1", "John 3"))
+      assert(run("update") == Seq("Frank 1", "John 2", "John 3"))
+    }
+  }
+
+  test("a time of the clock is for Spark's tables") {
+    val folder = newFolder("arrangements")
+    withConf("spark.streamjoin.arrangements" -> folder) {
+      spark.range(1).write.mode("overwrite").saveAsTable("plain_table")
+      try
+        Seq("NOW()", "TIMESTAMP '2026-01-01 00:00:00'").foreach { time =>
+          val error = intercept[org.apache.spark.sql.AnalysisException] {
+            spark.sql(s"SELECT * FROM plain_table FOR SYSTEM_TIME AS OF $time")
+          }
+          assert(error.getCondition.startsWith("UNSUPPORTED_FEATURE.TIME_TRAVEL"), error)
+        }
+      finally spark.sql("DROP TABLE plain_table"): Unit
+      val missing = intercept[org.apache.spark.sql.AnalysisException] {
+        spark.sql("SELECT * FROM nobody FOR SYSTEM_TIME AS OF NOW()")
+      }
+      assert(missing.getCondition == "TABLE_OR_VIEW_NOT_FOUND")
     }
   }
 }

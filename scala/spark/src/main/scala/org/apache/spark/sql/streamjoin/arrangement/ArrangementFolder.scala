@@ -16,6 +16,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  *
  * {{{
  *   <root>/meta.json                     what it is, written once
+ *   <root>/caught_up.json                how far its query is: see [[CaughtUp]]
  *   <root>/versions/<v>                  a manifest for each version, written once
  *   <root>/changes/<v>/<task>-<uuid>     what changed
  *   <root>/bases/<v>/<task>-<uuid>       all rows of version v - 1

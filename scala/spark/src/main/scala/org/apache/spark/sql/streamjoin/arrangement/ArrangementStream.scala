@@ -116,6 +116,12 @@ final private[streamjoin] class ArrangementStream(
   /** What comes before it is not read again. */
   override def commit(end: Offset): Unit = leases.renew(reader, Snapshot.of(end).version)
 
+  /** Nothing has come behind an offset, as of the last look; the limits of a batch are options here. */
+  def isLatest(end: Offset): Boolean = {
+    val seen = Snapshot.of(end)
+    seen.slices.isEmpty && seen.version >= newest
+  }
+
   override def stop(): Unit = ()
 
   /** What the batch that is being planned will have loaded, by the operators that look up. */

@@ -28,8 +28,10 @@ final class ArrangementProvider extends TableProvider with DataSourceRegister {
 
   override def supportsExternalMetadata: Boolean = true
 
-  override def inferSchema(options: CaseInsensitiveStringMap): StructType =
-    ArrangementOptions(options).open().meta.schema
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = {
+    val meta = ArrangementOptions(options).open().meta
+    if (TableOptions.isTable(options)) TableOptions.columns(meta) else meta.schema
+  }
 
   override def getTable(schema: StructType, by: Array[Transform], properties: JMap[String, String]): Table =
     new ArrangementTable(schema, ArrangementOptions(new CaseInsensitiveStringMap(properties)).checked)
@@ -76,6 +78,7 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
   /** Before a query starts. */
   def checked: this.type = {
     Seq(version, maxVersions, maxRows)
+    TableOptions(this): Unit
     this
   }
 
@@ -128,22 +131,24 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
     // In update mode the new row of a key comes without a word about the old one.
     val hasOneRowByKey = folder.exists && folder.meta.input == InputKind.Changelog
     if (hasOneRowByKey)
-      new ArrangementWriteBuilder(options.root, info, report) with SupportsStreamingUpdateAsAppend
-    else new ArrangementWriteBuilder(options.root, info, report)
+      new ArrangementWriteBuilder(options.root, info, run) with SupportsStreamingUpdateAsAppend
+    else new ArrangementWriteBuilder(options.root, info, run)
   }
 
-  @volatile private var written: Option[Manifest] = None
+  /** Of the query that maintains it; Spark has one table for each run. */
+  private[streamjoin] val run = new MaintainingRun
 
-  private def report(manifest: Manifest): Unit = written = Some(manifest)
-
-  /** Of the query that maintains it. */
-  override def metrics: JMap[String, String] = written
-    .fold(Map.empty[String, String]) { manifest =>
-      Map("version" -> manifest.version, "since" -> manifest.since).map { case (name, value) =>
-        name -> value.toString
-      } ++ manifest.counts.map { case (name, count) => name -> count.toString }
-    }
-    .asJava
+  /** Spark asks at the end of each trigger, also of one that found nothing to do. */
+  override def metrics: JMap[String, String] = {
+    run.endTrigger(options.open())
+    run.written
+      .fold(Map.empty[String, String]) { manifest =>
+        Map("version" -> manifest.version, "since" -> manifest.since).map { case (name, value) =>
+          name -> value.toString
+        } ++ manifest.counts.map { case (name, count) => name -> count.toString }
+      }
+      .asJava
+  }
 
   /** The same to read its changes in a stream. */
   def changes: ChangesTable = new ChangesTable(rows, options)

@@ -44,19 +44,19 @@ private[streamjoin] object TaskOutput {
 private[streamjoin] class ArrangementWriteBuilder(
     root: Path,
     info: LogicalWriteInfo,
-    report: Manifest => Unit
+    run: MaintainingRun
 ) extends WriteBuilder {
   if (info.schema != TaskOutput.Schema)
     throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_SINK", "arrangement" -> root.toString)
 
   override def build(): Write = new Write {
     override def toStreaming: StreamingWrite =
-      new ArrangementWrite(root, UUID.fromString(info.queryId), report)
+      new ArrangementWrite(root, UUID.fromString(info.queryId), run)
     override def description: String = s"streamjoin $root"
   }
 }
 
-final private class ArrangementWrite(root: Path, queryId: UUID, report: Manifest => Unit)
+final private class ArrangementWrite(root: Path, queryId: UUID, run: MaintainingRun)
     extends StreamingWrite
     with Logging {
   private val session = SparkSession.active
@@ -86,7 +86,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, report: Manifest
         other
       }
     }
-    report(manifest)
+    run.commit(manifest)
     clean(folder, manifest, before)
   }
 
@@ -129,7 +129,8 @@ final private class ArrangementWrite(root: Path, queryId: UUID, report: Manifest
       bases.drop(bases.lastIndexWhere(_.version <= since)),
       changes,
       baseFiles,
-      counts.toMap
+      counts.toMap,
+      run.written.isDefined && CaughtUp.tookAll(session, queryId)
     )
   }
 

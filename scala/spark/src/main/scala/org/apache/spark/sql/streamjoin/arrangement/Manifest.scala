@@ -68,6 +68,8 @@ final private[streamjoin] case class BaseRef(version: Long, manifest: Long)
  *   of the base of the version before, where this batch has written one
  * @param counts
  *   figures of the arrangement as of this version, by name
+ * @param tookAll
+ *   the batch took all that its sources had
  */
 final private[streamjoin] case class Manifest(
     version: Long,
@@ -77,7 +79,8 @@ final private[streamjoin] case class Manifest(
     bases: Seq[BaseRef],
     changes: Seq[BlockFile],
     baseFiles: Seq[BlockFile],
-    counts: Map[String, Long]
+    counts: Map[String, Long],
+    tookAll: Boolean = false
 ) {
 
   /** How many rows came or went. */
@@ -123,6 +126,7 @@ private[streamjoin] object Manifest {
     putFiles(root.putArray("base_files"), manifest.baseFiles)
     val counts = root.putObject("counts")
     manifest.counts.toSeq.sorted.foreach { case (name, count) => counts.put(name, count) }
+    if (manifest.tookAll) root.put("took_all", true): Unit
   }
 
   private def putFiles(list: ArrayNode, files: Seq[BlockFile]): Unit = files.foreach { file =>
@@ -149,7 +153,8 @@ private[streamjoin] object Manifest {
     root.get("bases").elements().asScala.map(base => BaseRef(base.get(0).asLong, base.get(1).asLong)).toSeq,
     files(root.get("changes")),
     files(root.get("base_files")),
-    root.get("counts").properties().asScala.map(entry => entry.getKey -> entry.getValue.asLong).toMap
+    root.get("counts").properties().asScala.map(entry => entry.getKey -> entry.getValue.asLong).toMap,
+    root.path("took_all").asBoolean(false)
   )
 
   private def files(list: JsonNode): Seq[BlockFile] = list

@@ -101,7 +101,9 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
     "loadedRows" -> access.figures.loadedRows,
     "loadTimeMs" -> access.figures.loadTimeMs
-  )
+  ) ++ ownMetrics
+
+  protected def ownMetrics: Map[String, SQLMetric] = Map.empty
 
   /** Adaptive execution would double the time of a small batch. */
   override def logicalLink: Option[LogicalPlan] = None

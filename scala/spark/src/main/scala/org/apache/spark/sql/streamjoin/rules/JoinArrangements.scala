@@ -18,10 +18,9 @@ import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.{ArrangementOptions, ChangesTable}
+import org.apache.spark.sql.streamjoin.arrangement.{ArrangementOptions, ChangesTable, TableOptions}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.operators.delta.{DeltaJoin, DeltaJoinOf}
-import org.apache.spark.sql.streamjoin.operators.table.TableOptions
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -171,6 +170,12 @@ private[rules] object ArrangedInputs {
     case named: NamedStreamingRelation => areIn(named.child)
     case join: Join => join.children.forall(areIn)
     case _ => false
+  }
+
+  /** The primary key of an input. */
+  def keyOf(input: StreamingRelationV2): Option[Seq[String]] = input.table match {
+    case table: ChangesTable => Some(table.options.open().meta.keys.head)
+    case _ => None
   }
 
   private object Tree {

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.operators.arrange.{Arrange, ArrangeExec}
 import org.apache.spark.sql.streamjoin.operators.delta.{DeltaJoin, DeltaPlan}
-import org.apache.spark.sql.streamjoin.operators.table.{TableJoin, TableLookUpExec}
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.operators.table.{LookUpProgressExec, TableJoin, TableLookUpExec}
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, PlannedBatch, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTime, NewestTimeExec}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -39,10 +39,21 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
     case _ => Nil
   }
 
+  /** In the progress: by the arrangement, with a number for the second look-up of one and so on. */
+  private def nameOf(lookUp: TableJoin): String = {
+    val all = PlannedBatch.current(session).toSeq.flatMap(_.execution.optimizedPlan.collect {
+      case join: Join if TableJoin.isMine(join) => TableJoin.of(join)
+    })
+    val same = all.filter(_.rows.name == lookUp.rows.name).reverse
+    val place = same.indexWhere(_.output == lookUp.output)
+    s"lookUp.${lookUp.rows.name}${if (place > 0) s".${place + 1}" else ""}"
+  }
+
   private def planned(join: Join): SparkPlan =
     try {
       val found = TableJoin.of(join)
-      TableLookUpExec.of(found, session, planLater(found.stream))
+      val lookUp = TableLookUpExec.of(found, session, planLater(found.stream))
+      if (PlannedBatch.current(session).isEmpty) lookUp else LookUpProgressExec.of(nameOf(found), lookUp)
     } catch {
       case refusal: AnalysisException if BatchBinding.currentTime(session).isEmpty =>
         RefusedExec("TableJoin", join.output, join.children.map(planLater), refusal)

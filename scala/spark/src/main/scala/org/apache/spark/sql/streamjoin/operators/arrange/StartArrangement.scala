@@ -20,9 +20,13 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  */
 final private[streamjoin] case class StartArrangement(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case write @ WriteToStream(_, _, checkpoint, _, mode, _, arrange: Arrange, _, _) =>
+    case write @ WriteToStream(_, _, checkpoint, sink, mode, _, arrange: Arrange, _, _) =>
       checkMode(arrange, mode)
       val meta = begun(arrange, checkpoint)
+      sink match {
+        case table: ArrangementTable => table.run.begin(table.options.open())
+        case _ =>
+      }
       if (meta == arrange.meta) write else write.copy(inputQuery = arrange.copy(meta = meta))
     case other => other
   }

@@ -39,7 +39,7 @@ private[streamjoin] object RematchKind extends OperatorKind {
       if (keys.computed.isEmpty) lookUp.child
       else ProjectExec(lookUp.child.output ++ keys.computed, lookUp.child)
     RematchJoinExec(
-      lookUp.copy(child = stream),
+      lookUp.copy(child = stream)(lookUp.figures),
       keys.columns,
       written.times,
       written.plan,

@@ -3,10 +3,12 @@ package org.apache.spark.sql.streamjoin.operators.table
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
-import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter, RightOuter}
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
-import org.apache.spark.sql.streamjoin.arrangement.{ArrangementOptions, ArrangementRef, ArrangementTable}
+import org.apache.spark.sql.streamjoin.analysis.StreamInput
+import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.operators.{ArrangedRows, KeyPart}
 import org.apache.spark.sql.streamjoin.plans.TableRematch
@@ -49,6 +51,13 @@ private[streamjoin] object TableJoin {
     case _ => false
   }
 
+  private def micros(length: String): Long = {
+    val input = new StreamInput("sj.table")
+    val micros = input.length(TableOptions.Rematch, length)
+    if (micros <= 0) throw input.duration(TableOptions.Rematch, length, "it is not positive")
+    micros
+  }
+
   private[table] def tableIn(join: LogicalPlan): Option[TableOptions] =
     join.collectFirst { case Arranged(table, _) => table }
 
@@ -59,7 +68,10 @@ private[streamjoin] object TableJoin {
    *   where none can be
    */
   def rematch(join: Join): Option[TableRematch] =
-    tableIn(join).filter(_.rematch.isDefined).map { table =>
+    for {
+      table <- tableIn(join)
+      length <- table.rematch
+    } yield {
       val stream = if (join.left.isStreaming) join.left else join.right
       if (!Seq(LeftOuter, RightOuter).contains(join.joinType))
         throw refused(
@@ -78,7 +90,7 @@ private[streamjoin] object TableJoin {
             "Call withWatermark on the stream, and select one column with a watermark before the join."
           )
       }
-      TableRematch(join.left, join.right, join.joinType, join.condition, time, table.rematch.get)
+      TableRematch(join.left, join.right, join.joinType, join.condition, time, micros(length))
     }
 
   /** One side is a stream, and an arrangement on the other is to be looked up. */
@@ -111,6 +123,7 @@ private[streamjoin] object TableJoin {
     tableSide match {
       case PhysicalOperation(fields, filters, Arranged(table, columns)) =>
         check(join.joinType, isLeft, table)
+        checkOnlyComes(stream, table)
         joined(join, stream, fields, filters, table, columns)
       case other =>
         val table = other.collectFirst { case Arranged(found, _) => found }.get
@@ -144,6 +157,22 @@ private[streamjoin] object TableJoin {
           "Write stream JOIN table, or stream LEFT JOIN table and a filter: WHERE table.key IS NULL."
         )
     }
+
+  /**
+   * A row that goes would be looked up in another version than when it came. Whoever filters by the
+   * number of copies has thought of that.
+   */
+  private def checkOnlyComes(stream: LogicalPlan, table: TableOptions): Unit = {
+    val changes = stream.collect { case StreamingRelationV2(_, _, of: ChangesTable, _, _, _, _, _, _) => of }
+    val canGo = changes.size > 1 || changes.exists(_.options.open().meta.input != InputKind.Appended)
+    val filters = stream.collect { case filter: Filter => filter.condition }
+    if (canGo && !filters.exists(_.references.exists(_.name == ChangesTable.Diff)))
+      throw refused(
+        table,
+        s"rows of the stream come and go, as ${ChangesTable.Diff} says, and one that goes may meet another row than it met before",
+        s"Join the tables: sj.join(sj.table(...), sj.table(...)). Or keep what comes: stream.where(\"${ChangesTable.Diff} > 0\")."
+      )
+  }
 
   private def joined(
       join: Join,

@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.table
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.PredicateParts
@@ -25,21 +26,35 @@ final private[streamjoin] case class TableLookUpExec(
     padded: Option[Seq[Expression]],
     output: Seq[Attribute],
     child: SparkPlan
-) extends IndexReaderExec {
+)(private[table] val figures: LookUpFigures)
+    extends IndexReaderExec {
+  override protected def otherCopyArgs: Seq[AnyRef] = figures :: Nil
+
+  override protected def ownMetrics: Map[String, SQLMetric] = figures.metrics
+
   override protected def outputExpressions: Seq[NamedExpression] = values
 
   override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
     val results = LookUpResults(child.output, access, condition, values, padded)
+    val (lookedUp, withMatch, withNulls) = (figures.lookedUp, figures.matched, figures.padded)
     (task, rows) => {
       val resultsOf = results.inTask(task)
       rows.flatMap { row =>
+        lookedUp += 1
         val matches = resultsOf.matches(row)
-        if (matches.hasNext) matches else resultsOf.unmatched(row)
+        if (matches.hasNext) {
+          withMatch += 1
+          matches
+        } else {
+          if (results.padded.isDefined) withNulls += 1
+          resultsOf.unmatched(row)
+        }
       }
     }
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): TableLookUpExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): TableLookUpExec =
+    copy(child = newChild)(figures)
 
   /** In EXPLAIN. */
   def words: String = {
@@ -105,6 +120,7 @@ private[table] object LookUpResults {
 }
 
 private[streamjoin] object TableLookUpExec {
+  /** Without its figures in the progress of the query. */
   def of(join: TableJoin, session: SparkSession, stream: SparkPlan): TableLookUpExec = {
     val key = KeyColumns.of(join.key.map(_.probe))
     val child =
@@ -131,6 +147,7 @@ private[streamjoin] object TableLookUpExec {
     val padded = Option.when(join.isOuter)(join.output.map { column =>
       if (fields.contains(column)) Literal(null, column.dataType) else column
     })
-    TableLookUpExec(access, PredicateParts.all(join.conditions), values, padded, join.output, child)
+    val figures = LookUpFigures.of(session.sparkContext)
+    TableLookUpExec(access, PredicateParts.all(join.conditions), values, padded, join.output, child)(figures)
   }
 }

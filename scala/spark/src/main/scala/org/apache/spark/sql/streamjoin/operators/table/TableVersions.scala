@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement._
@@ -33,8 +34,9 @@ final private[table] class TableVersions(session: SparkSession, checkpoint: Path
   )
 }
 
-private[table] object TableVersions {
+private[table] object TableVersions extends Logging {
   private val Poll = 200L
+  private val PollsOfALog = 300
   private val PurgeInterval = 10L
 
   private def directory(root: Path): String = s"tables/${Leases.reader(root.toString)}"
@@ -63,7 +65,7 @@ private[table] object TableVersions {
         throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> root.toString)
     }
     decided.getOrElse {
-      if (number == 0) awaitLoaded(folder, table)
+      if (number == 0) awaitLoaded(batch, folder, table)
       val reader = Leases.reader(log.metadataPath.toString)
       val before = log.get(number - 1).fold(-1L)(_.version)
       val seen = Snapshot(held(folder, reader, before), None, Some(id))
@@ -90,6 +92,22 @@ private[table] object TableVersions {
   }
 
   /** A stream does not start before its table has loaded. The query can be stopped while it waits. */
-  private def awaitLoaded(folder: ArrangementFolder, table: TableOptions): Unit =
-    while (table.atLeast.exists(folder.newest < _)) Thread.sleep(Poll)
+  private def awaitLoaded(batch: PlannedBatch, folder: ArrangementFolder, table: TableOptions): Unit = {
+    def isLoaded = table.atLeast.forall {
+      case AtLeast.Version(number) => folder.newest >= number
+      case AtLeast.All => CaughtUp.holds(folder)
+    }
+    val wanted = table.atLeast match {
+      case Some(AtLeast.Version(number)) => s"has version $number"
+      case _ => "has caught up with its sources"
+    }
+    var polls = 0
+    while (!isLoaded) {
+      val waits = s"Waiting until the arrangement ${table.options.root} $wanted; its newest version is ${folder.newest}"
+      batch.context.updateStatusMessage(waits)
+      if (polls % PollsOfALog == 0) logWarning(s"$waits. Does the query run that maintains it?")
+      polls += 1
+      Thread.sleep(Poll)
+    }
+  }
 }

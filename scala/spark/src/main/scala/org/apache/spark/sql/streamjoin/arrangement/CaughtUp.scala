@@ -1,0 +1,78 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.io.FileNotFoundException
+import java.util.UUID
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.read.streaming.{ReadLimit, SupportsAdmissionControl}
+import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
+
+/**
+ * `caught_up.json`: whether the query that maintains an arrangement has come to the end of its
+ * sources, as of a version. A version says of itself whether its batch took all that was there
+ * ([[Manifest.tookAll]]); where batches have limits, only a trigger that finds nothing tells. A run
+ * of the query that begins takes back what the one before said: much may have come since.
+ */
+final private[streamjoin] case class CaughtUp(version: Long, isSo: Boolean)
+
+private[streamjoin] object CaughtUp {
+  private val File = "caught_up.json"
+  private val mapper = new ObjectMapper()
+
+  /** The newest version has all that the sources had when it was made, or later. */
+  def holds(folder: ArrangementFolder): Boolean = {
+    val newest = folder.newest
+    read(folder).filter(_.version >= newest) match {
+      case Some(said) => said.isSo
+      case None => newest >= 0 && folder.manifestOf(newest).exists(_.tookAll)
+    }
+  }
+
+  private def read(folder: ArrangementFolder): Option[CaughtUp] =
+    try {
+      val node = mapper.readTree(folder.readFully(new Path(folder.root, File)))
+      Some(CaughtUp(node.get("number").asLong, node.get("caught_up").asBoolean))
+    } catch { case _: FileNotFoundException => None }
+
+  /** What a run that was killed while it wrote has left. */
+  def removeUnfinished(folder: ArrangementFolder): Unit =
+    folder.fs.listStatus(folder.root).map(_.getPath).filter(_.getName.startsWith(s".$File.")).foreach {
+      folder.fs.delete(_, false)
+    }
+
+  def write(folder: ArrangementFolder, said: CaughtUp): Unit = {
+    val node = mapper.createObjectNode().put("version", ArrangementMeta.Format)
+    node.put("number", said.version).put("caught_up", said.isSo)
+    val out = folder.files.createAtomic(new Path(folder.root, File), overwriteIfPossible = true)
+    try {
+      out.write(mapper.writeValueAsBytes(node))
+      out.close()
+    } catch {
+      case error: Throwable =>
+        out.cancel()
+        throw error
+    }
+  }
+
+  /** The batch that a query is at has all that its sources had when it was planned. */
+  def tookAll(session: SparkSession, query: UUID): Boolean = {
+    val running: StreamExecution =
+      session.asInstanceOf[ClassicSession].sharedState.activeStreamingQueries.get(query)
+    running match {
+      case micro: MicroBatchExecution =>
+        val batch = micro.getLatestExecutionContext()
+        batch.endOffsets.forall {
+          case (changes: ArrangementStream, end) => changes.isLatest(end)
+          case (source: SupportsAdmissionControl, end) =>
+            source.getDefaultReadLimit == ReadLimit.allAvailable() ||
+            batch.latestOffsets.get(source).exists(_.json == end.json)
+          case _ => true
+        }
+      case _ => false
+    }
+  }
+}

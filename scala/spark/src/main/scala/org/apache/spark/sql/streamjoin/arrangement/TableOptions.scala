@@ -1,0 +1,81 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.types.{MetadataBuilder, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * How an arrangement is looked up.
+ *
+ * @param options
+ *   of the relation in the query
+ */
+final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
+  import TableOptions._
+
+  /** The version before the newest. */
+  val isPrevious: Boolean = options.text(AsOf).exists {
+    case Previous => true
+    case Current => false
+    case other => throw refused(AsOf, other, s"$Current or $Previous")
+  }
+
+  /** What has to be there before the query begins. */
+  val atLeast: Option[AtLeast] = options.text(AtLeastOption).map {
+    case CaughtUpValue => AtLeast.All
+    case number =>
+      number.toLongOption
+        .filter(_ >= 0)
+        .map(AtLeast.Version(_))
+        .getOrElse(
+          throw refused(AtLeastOption, number, s"a version, a whole number from 0 on, or \"$CaughtUpValue\"")
+        )
+  }
+
+  /** For how long a row without a match may get one later, as it is written. */
+  val rematch: Option[String] = options.text(Rematch)
+}
+
+/** What a table has to have before the first row is looked up. */
+sealed private[streamjoin] trait AtLeast
+
+private[streamjoin] object AtLeast {
+  final case class Version(number: Long) extends AtLeast
+
+  /** What was in the sources of the query that maintains it. */
+  case object All extends AtLeast
+}
+
+private[streamjoin] object TableOptions {
+
+  /** An arrangement as a table that a stream looks up, and not as rows to read in each batch. */
+  val Table = "streamjoin.table"
+  val AsOf = "asOf"
+  private val AtLeastOption = "atLeast"
+  val Rematch = "rematch"
+
+  val Current = "current"
+  val Previous = "previous"
+  private val CaughtUpValue = "caught up"
+
+  def isTable(options: CaseInsensitiveStringMap): Boolean = options.getBoolean(Table, false)
+
+  /** In the metadata of a column of a table: the columns of its primary key, of which this is one. */
+  private val Key = "streamjoin.tableKey"
+
+  /** Its place among them. */
+  private val KeyPlace = "streamjoin.tableKeyPlace"
+
+  /** The columns of a table, which say which of them are its key; a join without a condition is by these. */
+  def columns(meta: ArrangementMeta): StructType = StructType(meta.schema.map { field =>
+    val place = meta.keys.head.indexOf(field.name)
+    if (place < 0) field
+    else
+      field.copy(metadata =
+        new MetadataBuilder().putStringArray(Key, meta.keys.head.toArray).putLong(KeyPlace, place.toLong).build()
+      )
+  })
+
+  private def refused(option: String, value: String, wanted: String) =
+    StreamJoinErrors.analysis("STREAMJOIN_OPTION", "option" -> option, "value" -> value, "wanted" -> wanted)
+}

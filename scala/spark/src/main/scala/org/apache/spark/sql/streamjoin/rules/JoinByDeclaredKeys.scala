@@ -1,0 +1,82 @@
+package org.apache.spark.sql.streamjoin.rules
+
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
+import org.apache.spark.sql.catalyst.expressions.{And, Attribute, EqualTo, Expression}
+import org.apache.spark.sql.catalyst.plans.Cross
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.operators.table.TableJoin
+
+/**
+ * SQL: a join without a condition of a stream with an arrangement, or of the changes of two, is by
+ * the declared key, the first of the arrangement, and columns of the same names. So it is where
+ * nothing else in the query ties the two, which would be refused otherwise: `FROM a, b WHERE a.x = b.y`
+ * keeps its meaning. So do joins of DataFrames, whose conditions may come later.
+ */
+private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (SQLConf.get.getConf(StreamJoinConf.Arrangements).isEmpty) plan
+    else
+      plan.resolveOperatorsUp {
+        case project @ Project(_, ArrangedInputs(inputs)) if project.resolved =>
+          val keys = inputs.named.flatMap { case (_, input) => ArrangedInputs.keyOf(input) }
+          val isTied = inputs.conditions.exists(condition => inputs.named.forall(input => isOf(input._2, condition)))
+          if (isTied || inputs.named.size != 2 || keys.map(_.toSet).distinct.size != 1) project
+          else withConditions(project, join => condition(join.left, join.right, keys.head))
+        case block: Project if block.resolved =>
+          lazy val all = conditions(block)
+          withConditions(
+            block,
+            join =>
+              for {
+                key <- keyOfTable(join)
+                if !all.exists(condition => join.children.forall(isOf(_, condition)))
+                found <- condition(join.left, join.right, key)
+              } yield found
+          )
+      }
+
+  private def withConditions(plan: LogicalPlan, of: Join => Option[Expression]): LogicalPlan =
+    plan.resolveOperatorsDown {
+      case join: Join if join.condition.isEmpty && join.joinType != Cross && join.origin.sqlText.isDefined =>
+        of(join).fold[LogicalPlan](join)(condition => join.copy(condition = Some(condition)))
+    }
+
+  private def keyOfTable(join: Join): Option[Seq[String]] =
+    if (join.left.isStreaming == join.right.isStreaming) None
+    else
+      EliminateSubqueryAliases(if (join.left.isStreaming) join.right else join.left) match {
+        case TableJoin.Arranged(table, _) => Some(table.options.open().meta.keys.head)
+        case _ => None
+      }
+
+  private def conditions(plan: LogicalPlan): Seq[Expression] = plan
+    .collect {
+      case filter: Filter => Seq(filter.condition)
+      case join: Join => join.condition.toSeq
+    }
+    .flatten
+    .flatMap(PredicateParts.conjuncts)
+
+  private def isOf(side: LogicalPlan, condition: Expression): Boolean =
+    condition.references.exists(side.outputSet.contains)
+
+  /** None where a side has not one column of each name: `start()` says what is missing. */
+  private def condition(left: LogicalPlan, right: LogicalPlan, key: Seq[String]): Option[Expression] = {
+    val equalities = key.map { name =>
+      for {
+        one <- column(left, name)
+        other <- column(right, name)
+      } yield EqualTo(one, other): Expression
+    }
+    Option.when(equalities.forall(_.isDefined))(equalities.flatten.reduce(And(_, _)))
+  }
+
+  private def column(side: LogicalPlan, name: String): Option[Attribute] =
+    side.output.filter(column => SQLConf.get.resolver(column.name, name)) match {
+      case Seq(one) => Some(one)
+      case _ => None
+    }
+}
