@@ -1,8 +1,8 @@
 """Arrangements and a delta join that are killed, lose executors and have tasks retried: every version is exact.
 
-Two queries maintain arrangements (``jobs/delta_job.py``), a third one joins them, and a fourth one looks one of them up.
-Whatever happens to the processes, each version is what the input files up to it say, what the join has handed on is the
-join of these, and each batch of the look-up has met the version that its checkpoint names.
+Two queries maintain arrangements (``jobs/delta_job.py``), a third one joins them, and a fourth one looks up one of
+them. Whatever happens to the processes, each version is what the input files up to it say, what the join has handed on
+is the join of these, and each batch of the look-up has met the version that its checkpoint names.
 """
 
 import json
@@ -134,7 +134,8 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     assert _numbers(runs.versions("a"))[0] > 0, "no base was written: nothing was removed"
     batches = _check_join(runs, changelogs)
     again = _check_look_ups(runs, changelogs)
-    print(f"{KILLS} kills, {batches} batches of the join, {again} of the look-up done again; kills left {left} files that no manifest names")
+    print(f"{KILLS} kills, {batches} batches of the join, {again} of the look-up done again")
+    print(f"kills left {left} files that no manifest names")
 
 
 def _check_join(runs: Runs, changelogs: Changelogs) -> int:
@@ -160,7 +161,7 @@ def _check_join(runs: Runs, changelogs: Changelogs) -> int:
 
 
 def _check_look_ups(runs: Runs, changelogs: Changelogs) -> int:
-    """Compare each batch with the version of its checkpoint; return how many attempts there were at batches done before."""
+    """Compare each batch with the version that its checkpoint names; return how many were done again."""
     files = runs.files_of("looked")
     assert files[-1] == len(changelogs.b), "the stream has not come to its end"
     versions = runs.files_of("a")

@@ -263,7 +263,7 @@ def test_what_join_refuses(spark: SparkSession, tmp_path: Path) -> None:
             lambda: sj.join(left, plain.drop("ordered"), "id", within="1s"),
         ),
         ("STREAMJOIN_NOT_A_STREAM", "the right input is a batch", lambda: sj.join(left, batch, "id", within="1s")),
-        ("STREAMJOIN_JOIN_KEYS", "on=F.lit(True)", lambda: sj.join(left, right, None)),  # type: ignore[arg-type]
+        ("STREAMJOIN_JOIN_KEYS", "on=F.lit(True)", lambda: sj.join(left, right)),
         ("STREAMJOIN_EVENT_TIME", "the left one has 2: ordered, seen", lambda: sj.join(both, right, "id", within="1s")),
         ("STREAMJOIN_EVENT_TIME", "the left one has none", lambda: sj.join(windowed, right, "id", within="1s")),
     ):

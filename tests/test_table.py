@@ -2,16 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from conftest import refused
+from conftest import ROOT, refused
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from shop import Shop, adds_up, rows_of
 
 import streamjoin as sj
+from streamjoin import JoinType
 
 CUSTOMERS = "id INT, name STRING, op STRING"
 ORDERS = "order_id INT, customer_id INT, item STRING"
@@ -36,22 +37,145 @@ def joined(shop: Shop, name: str, join: Callable[[DataFrame], DataFrame]) -> lis
     return sorted(found, key=str)
 
 
+# By type of join, whether a row is in the result.
+TYPES = {
+    "stream `JOIN` table": (True, True, False, False),
+    "stream `LEFT JOIN` table": (True, True, True, False),
+    "table `RIGHT JOIN` stream": (True, True, True, False),
+    "table `JOIN` table": (True, True, False, False),
+    "table `LEFT JOIN` table": (True, True, True, False),
+    "table `RIGHT JOIN` table": (True, True, False, True),
+    "table `FULL JOIN` table": (True, True, True, True),
+}
+RESULT = (("John", "Computer"), ("John", "Mouse"), (None, "Keyboard"), ("Frank", None))
+HOW: dict[str, JoinType] = {"JOIN": "inner", "LEFT JOIN": "left", "RIGHT JOIN": "right", "FULL JOIN": "full"}
+
+
+def names() -> DataFrame:
+    return sj.table("customers").withColumnRenamed("id", "customer_id")
+
+
 def test_the_types_of_the_document(customers: Shop) -> None:
+    """All types, on the input of the document; the page has what comes out."""
     customers.feed("orders", *ITEMS)
+    customers.arrange("orders", ORDERS, [["order_id"], ["customer_id"]])
+    found: dict[str, Counter[tuple[Any, ...]]] = {}
 
-    def names() -> DataFrame:
-        return sj.table("customers").withColumnRenamed("id", "customer_id")
+    def run(words: str) -> None:
+        left, how, right = words.replace("`", "").partition(" ")[0], HOW[words.split("`")[1]], words.split()[-1]
+        rows = found.setdefault(words, Counter())
+        if left == right:
+            both = sj.join(sj.table("orders"), names(), "customer_id", how).select("name", "item", "_diff")
+            assert both.isStreaming
+            customers.run(both, words.replace("`", ""), lambda batch, _: adds_up(rows, batch))
+        else:
+            orders = customers.stream("orders", ORDERS)
+            # By the declared key of the table.
+            sides = (names(), orders) if right == "stream" else (orders, names())
+            join = sj.join(*sides, how=how).select("name", "item")
+            customers.run(join, words.replace("`", ""), lambda batch, _: rows.update(map(tuple, batch.collect())))
 
-    matches = [("Computer", "John"), ("Mouse", "John")]
-    unmatched = [*matches, ("Keyboard", None)]
-    inner = joined(customers, "inner", lambda orders: sj.join(orders, names(), "customer_id").select("item", "name"))
-    assert inner == sorted(matches)
-    left = joined(customers, "left", lambda orders: orders.join(names(), "customer_id", "left").select("item", "name"))
-    assert left == sorted(unmatched, key=str)
-    right = joined(
-        customers, "right", lambda orders: sj.join(names(), orders, "customer_id", "right").select("item", "name")
-    )
-    assert right == sorted(unmatched, key=str)
+    for words, rows in TYPES.items():
+        run(words)
+        assert found[words] == Counter(row for row, is_there in zip(RESULT, rows, strict=True) if is_there), words
+
+    customers.feed("customers", {"id": 1, "name": "", "op": "delete"}, {"id": 3, "name": "Ann", "op": "insert"})
+    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
+    for words in found:
+        before = Counter(found[words])
+        run(words)
+        if "stream" in words:
+            assert found[words] == before, "what changes in a table changes no row that came out"
+            continue
+        _, _, orders_alone, customers_alone = TYPES[words]
+        alone = {(None, "Computer"), (None, "Mouse")} if orders_alone else set()
+        assert found[words] == Counter(
+            alone | ({("Frank", None)} if customers_alone else set()) | {("Ann", "Keyboard")}
+        )
+
+    lines = [" | ".join(["| name | item", *TYPES]), "|---" * (2 + len(TYPES))]
+    for number, (name, item) in enumerate(RESULT):
+        marks = ["yes" if rows[number] else " " for rows in TYPES.values()]
+        lines.append(" | ".join([f"| {name or 'NULL'}", item or "NULL", *marks]))
+    table = "\n".join(f"{line} |".replace("--- |", "---|") for line in lines)
+    assert table in (ROOT / "docs" / "tables.md").read_text(encoding="utf-8"), table
+
+
+def test_a_row_of_the_table_that_comes_late(customers: Shop) -> None:
+    """The document's purchase of a customer whose row comes after it."""
+
+    def named(orders: DataFrame) -> DataFrame:
+        return sj.join(orders, names(), how="left").select("item", "name")
+
+    customers.feed("orders", ITEMS[0], ITEMS[2])
+    assert joined(customers, "named", named) == [("Computer", "John"), ("Keyboard", None)]
+    customers.feed("customers", {"id": 3, "name": "Ann", "op": "insert"})
+    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
+    assert joined(customers, "named", named) == [], "nothing is emitted again"
+
+
+def test_the_conditions_of_the_document(customers: Shop) -> None:
+    customers.feed("orders", *ITEMS)
+    john = [("Computer", "John"), ("Mouse", "John")]
+    for number, (condition, rows) in enumerate(
+        [
+            ("id = customer_id + 1 - 1 AND length(name) > 3", john),
+            ("id = customer_id AND substr(item, 1, 1) = 'M'", john[1:]),
+            ("substr(name, 3) = concat('h', 'n') AND id = customer_id AND (length(name) > 10 OR id > 1)", []),
+        ]
+    ):
+
+        def join(orders: DataFrame, condition: str = condition) -> DataFrame:
+            return sj.join(orders, sj.table("customers"), F.expr(condition)).select("item", "name")
+
+        assert joined(customers, f"condition-{number}", join) == rows, condition
+
+
+def test_declared_keys(customers: Shop, spark: SparkSession) -> None:
+    orders = customers.stream("orders", ORDERS)
+    customers.feed("visits", {"id": 1, "page": "/"})
+    customers.arrange("visits", "id LONG, page STRING", [["id"]])
+    both = sj.join(sj.table("customers").where("name <> ''"), sj.table("visits"), how="full")
+    assert both.columns == ["id", "name", "page", "_diff"]
+    found: Counter[tuple[Any, ...]] = Counter()
+    customers.run(both, "both", lambda batch, _: adds_up(found, batch))
+    assert found == Counter([(1, "John", "/"), (2, "Frank", None)])
+
+    condition = "STREAMJOIN_JOIN_KEYS"
+    refused(condition, "does not have exactly one column id", lambda: sj.join(orders, sj.table("customers")))
+    refused(condition, "a stream has no declared key", lambda: sj.join(orders, orders))
+    refused(condition, "a stream has no declared key", lambda: sj.join(orders, sj.table("customers").select("name")))
+    plain = spark.range(3)
+    refused(condition, "the left input is neither", lambda: sj.join(plain, sj.table("customers")))
+    customers.arrange("orders", ORDERS, [["order_id"]])
+    refused(condition, "['order_id'] and ['id']", lambda: sj.join(sj.table("orders"), sj.table("customers")))
+
+
+def test_a_table_that_has_caught_up(customers: Shop) -> None:
+    def named(orders: DataFrame) -> DataFrame:
+        query = sj.join(orders, sj.table("customers", at_least="caught up").withColumnRenamed("id", "customer_id"))
+        return query.select("item", "name")
+
+    customers.feed("orders", ITEMS[0])
+    # The query that maintains it has ended, and with it has noted that there was no more.
+    assert joined(customers, "named", named) == [("Computer", "John")]
+
+
+def test_the_progress(customers: Shop) -> None:
+    customers.feed("orders", *ITEMS)
+    writer = sj.join(customers.stream("orders", ORDERS), names(), how="left").writeStream.format("noop")
+    query = writer.option("checkpointLocation", customers.checkpoint("progress")).start()
+    query.processAllAvailable()
+    (progress,) = [each for each in query.recentProgress if each["numInputRows"]]
+    figures = progress["observedMetrics"]["lookUp.customers"]
+    assert {name: figures[name] for name in ("version", "lookedUpRows", "matchedRows", "paddedRows")} == {
+        "version": 0,
+        "lookedUpRows": 3,
+        "matchedRows": 2,
+        "paddedRows": 1,
+    }
+    documented = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert all(name in documented for name in figures)
 
 
 def test_versions(customers: Shop) -> None:
@@ -100,36 +224,6 @@ def test_as_of_now(customers: Shop) -> None:
     assert joined(customers, "now", now) == [("Computer", "John"), ("Mouse", "John")]
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ("inner", {("John", "Computer"), ("John", "Mouse")}),
-        ("left", {("John", "Computer"), ("John", "Mouse"), ("Frank", None)}),
-        ("right", {("John", "Computer"), ("John", "Mouse"), (None, "Keyboard")}),
-        ("full", {("John", "Computer"), ("John", "Mouse"), ("Frank", None), (None, "Keyboard")}),
-    ],
-)
-def test_two_tables(customers: Shop, how: Literal["inner", "left", "right", "full"], expected: set[Any]) -> None:
-    """The table of the matrix: what comes out are changes."""
-    customers.feed("orders", *ITEMS)
-    customers.arrange("orders", ORDERS, [["order_id"], ["customer_id"]])
-
-    def changes() -> DataFrame:
-        people = sj.table("customers").withColumnRenamed("id", "customer_id")
-        return sj.join(people, sj.table("orders"), "customer_id", how).select("name", "item", "_diff")
-
-    assert changes().isStreaming
-    found: Counter[tuple[Any, ...]] = Counter()
-    customers.run(changes(), how, lambda batch, _: adds_up(found, batch))
-    assert found == Counter(expected)
-    customers.feed("customers", {"id": 1, "name": "", "op": "delete"}, {"id": 3, "name": "Ann", "op": "insert"})
-    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
-    customers.run(changes(), how, lambda batch, _: adds_up(found, batch))
-    kept = {(name, item) for name, item in expected if name == "Frank"}
-    unmatched = {(None, "Computer"), (None, "Mouse")} if how in ("right", "full") else set()
-    assert found == Counter(kept | unmatched | {("Ann", "Keyboard")})
-
-
 def test_explain(customers: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     orders = customers.stream("orders", ORDERS)
     orders.join(sj.table("customers"), F.expr("id = customer_id AND name <> item")).explain()
@@ -149,6 +243,10 @@ def test_explain(customers: Shop, capsys: pytest.CaptureFixture[str]) -> None:
         ("inner", "id = customer_id OR name = item", "STREAMJOIN_TABLE", "(name = item)"),
         ("inner", "name = item", "STREAMJOIN_TABLE_KEY", "[id]"),
         ("inner", "id > customer_id", "STREAMJOIN_TABLE", "(id > customer_id)"),
+        ("inner", "concat(name, item) = 'John'", "STREAMJOIN_TABLE", "concat"),
+        ("inner", "id - customer_id = 0", "STREAMJOIN_TABLE", "equalities"),
+        ("inner", "id = 1 OR id = customer_id", "STREAMJOIN_TABLE", "joined by AND"),
+        ("inner", "id - 1 = customer_id - 1", "STREAMJOIN_TABLE_KEY", "[id]"),
     ],
 )
 def test_refused_at_start(customers: Shop, how: str, condition: str, name: str, advice: str) -> None:
@@ -159,11 +257,20 @@ def test_refused_at_start(customers: Shop, how: str, condition: str, name: str, 
     assert advice in str(caught.value)
 
 
-def test_wrong_arguments(customers: Shop) -> None:
+def test_wrong_arguments(customers: Shop, spark: SparkSession) -> None:
     condition = "STREAMJOIN_WRONG_ARGUMENT"
     refused(condition, "its name or its path", lambda: sj.table(""))
     refused(condition, "as_of", lambda: sj.table("customers", as_of="newest"))  # type: ignore[arg-type]
     refused(condition, "at_least", lambda: sj.table("customers", at_least=-1))
+    refused(condition, "caught up", lambda: sj.table("customers", at_least="loaded"))  # type: ignore[arg-type]
+    for name, value in (("asOf", "newest"), ("atLeast", "loaded")):
+        reader = spark.read.format("streamjoin").option("streamjoin.table", True).option(name, value)
+        with pytest.raises(AnalysisException) as caught:
+            reader.load("customers")
+        assert caught.value.getCondition() == "STREAMJOIN_OPTION"
+    with pytest.raises(AnalysisException) as caught:
+        sj.join(sj.table("customers", as_of="previous"), sj.table("customers"), "id")
+    assert caught.value.getCondition() == "STREAMJOIN_DELTA"
     with pytest.raises(AnalysisException) as caught:
         sj.table("nothing")
     assert caught.value.getCondition() == "STREAMJOIN_NO_ARRANGEMENT"

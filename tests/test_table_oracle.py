@@ -180,13 +180,13 @@ def test_a_replay_in_python_says_the_same(shop: Shop, seed: int) -> None:
     changes = sj.join(a.named("a"), b.named("b"), on, how).select("aid", "av", "bid", "bv", "_diff")
     both = Running(shop, "both", changes)
     facts = 0
-    for step in range(STEPS):
+    for _ in range(STEPS):
         action = chance.choice(["a", "b", "facts", "facts", "restart"])
         if action == "restart":
             for query in [both, *(look_up.running for look_up in look_ups)]:
                 query.restart(again=chance.random() < 0.5)
         elif action == "facts":
-            rows = [
+            rows: list[Row] = [
                 (facts + i, chance.choice([None, 1, 2, 3, 4]), chance.randrange(3)) for i in range(chance.randint(1, 4))
             ]
             facts += len(rows)

@@ -154,7 +154,8 @@ def _declared(left: DataFrame, right: DataFrame) -> list[str]:
     if not keys:
         raise _no_keys(
             "neither input is a sj.table with the columns of its key",
-            "Name the columns or write a condition: a stream has no declared key.",
+            "Name the columns or write a condition: a stream has no declared key. To join on time alone, write "
+            "on=F.lit(True).",
         )
     for side, df in (("left", left), ("right", right)):
         if side not in keys and not df.isStreaming:

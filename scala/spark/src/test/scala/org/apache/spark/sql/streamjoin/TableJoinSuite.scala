@@ -2,9 +2,8 @@ package org.apache.spark.sql.streamjoin
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{DataFrame, Encoders, Row}
+import org.apache.spark.sql.{DataFrame, Row}
 
 /** Joins of a stream with a table, which is an arrangement; the examples are the Lenses document's. */
 class TableJoinSuite extends AnyFunSuite with TableTest {
@@ -276,82 +275,6 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
       assert(refused("STREAMJOIN_OPTION")(table(people.root, wrong)).contains("current or previous"))
       refused("STREAMJOIN_OPTION")(table(people.root, Map("atLeast" -> "now")))
       refused("STREAMJOIN_NO_ARRANGEMENT")(table(s"${people.root}/none"))
-    }
-  }
-
-  test("a stream whose rows come and go is no stream of facts") {
-    val people = customers
-    val visits = maintainer("id INT, page STRING", Seq(Seq("id")))
-    def changes(of: Maintainer) = spark.readStream.format("streamjoin").load(of.root).selectExpr("id AS k", "_diff")
-    def query(stream: DataFrame) =
-      new Reader(newFolder())(stream.join(table(people.root), expr("k = id")).select("k", "name"))
-    during(people, visits) {
-      loaded(people)
-      visits.feed(Row(1, "/"))
-      def start(stream: DataFrame): Any = during(query(stream))(())
-      assert(refused("STREAMJOIN_TABLE")(start(changes(people))).contains("_diff > 0"))
-      def delta = DeltaJoins.of(
-        spark,
-        Seq("p" -> people.root, "v" -> visits.root),
-        "p.id = v.id",
-        Seq("p.id AS k"),
-        Set.empty,
-        Map.empty
-      )
-      refused("STREAMJOIN_TABLE")(start(delta))
-      val (came, kept) = (query(changes(people).where("_diff > 0")), query(changes(visits)))
-      during(came, kept) {
-        Seq(came, kept).foreach(_.settle())
-        assert(came.batches.values.flatten.flatten.map(JoinTest.text).toSet == Set("1 John", "2 Frank"))
-        assert(kept.batches.values.flatten.flatten.map(JoinTest.text).toSeq == Seq("1 John"))
-      }
-    }
-  }
-
-  test("what an aggregation hands on is looked up as it comes") {
-    val people = customers
-    def run(mode: String): Seq[String] = {
-      // Each run has its own: a source forgets what a query is done with.
-      val input = MemoryStream[Int](Encoders.scalaInt, spark)
-      val named = input
-        .toDF()
-        .groupBy("value")
-        .count()
-        .join(table(people.root), expr("value = id"))
-        .select("name", "count")
-      val name = s"counted_$mode"
-      val query = named.writeStream.format("memory").queryName(name).outputMode(mode).start()
-      try {
-        for (values <- Seq(Seq(1, 1), Seq(1, 2))) {
-          input.addData(values)
-          query.processAllAvailable()
-        }
-        spark.table(name).collect().map(JoinTest.text).toSeq.sorted
-      } finally query.stop()
-    }
-    during(people) {
-      loaded(people)
-      assert(run("complete") == Seq("Frank 1", "John 3"))
-      assert(run("update") == Seq("Frank 1", "John 2", "John 3"))
-    }
-  }
-
-  test("a time of the clock is for Spark's tables") {
-    val folder = newFolder("arrangements")
-    withConf("spark.streamjoin.arrangements" -> folder) {
-      spark.range(1).write.mode("overwrite").saveAsTable("plain_table")
-      try
-        Seq("NOW()", "TIMESTAMP '2026-01-01 00:00:00'").foreach { time =>
-          val error = intercept[org.apache.spark.sql.AnalysisException] {
-            spark.sql(s"SELECT * FROM plain_table FOR SYSTEM_TIME AS OF $time")
-          }
-          assert(error.getCondition.startsWith("UNSUPPORTED_FEATURE.TIME_TRAVEL"), error)
-        }
-      finally spark.sql("DROP TABLE plain_table"): Unit
-      val missing = intercept[org.apache.spark.sql.AnalysisException] {
-        spark.sql("SELECT * FROM nobody FOR SYSTEM_TIME AS OF NOW()")
-      }
-      assert(missing.getCondition == "TABLE_OR_VIEW_NOT_FOUND")
     }
   }
 }

@@ -51,6 +51,12 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
     assert(!CaughtUp.holds(table.folder))
     CaughtUp.write(table.folder, CaughtUp(0, isSo = false))
     assert(CaughtUp.holds(table.folder), "what was said of an older version")
+    for (damaged <- Seq("", "{", "{}")) {
+      Files.writeString(said, damaged)
+      Files.deleteIfExists(Path.of(table.root, ".caught_up.json.crc"))
+      refused("STREAMJOIN_ARRANGEMENT_UNREADABLE")(CaughtUp.holds(table.folder))
+    }
+    during(table)(caughtUp(table))
   }
 
   test("a batch with a limit has not taken all") {

@@ -3,13 +3,15 @@ package org.apache.spark.sql.streamjoin.arrangement
 import java.io.FileNotFoundException
 import java.util.UUID
 
+import com.fasterxml.jackson.core.JacksonException
 import com.fasterxml.jackson.databind.ObjectMapper
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{ChecksumException, Path}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.read.streaming.{ReadLimit, SupportsAdmissionControl}
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
  * `caught_up.json`: whether the query that maintains an arrangement has come to the end of its
@@ -35,8 +37,16 @@ private[streamjoin] object CaughtUp {
   private def read(folder: ArrangementFolder): Option[CaughtUp] =
     try {
       val node = mapper.readTree(folder.readFully(new Path(folder.root, File)))
-      Some(CaughtUp(node.get("number").asLong, node.get("caught_up").asBoolean))
-    } catch { case _: FileNotFoundException => None }
+      Some(CaughtUp(node.required("number").asLong, node.required("caught_up").asBoolean))
+    } catch {
+      case _: FileNotFoundException => None
+      case damaged @ (_: JacksonException | _: IllegalArgumentException | _: ChecksumException) =>
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_ARRANGEMENT_UNREADABLE",
+          "file" -> new Path(folder.root, File).toString,
+          "reason" -> damaged.getMessage
+        )
+    }
 
   /** What a run that was killed while it wrote has left. */
   def removeUnfinished(folder: ArrangementFolder): Unit =
