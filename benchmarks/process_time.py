@@ -144,8 +144,9 @@ class ProcessTime:
         clicks = self.spark.readStream.schema(CLICKS).option("maxFilesPerTrigger", 1)
         stream = clicks.parquet(str(self.work / "clicks"))
         observed: list[dict[str, Any]] = []
+        over = threading.Event()
         if side == "broadcast":
-            writer = stream.writeStream.foreachBatch(self.refreshing(observed))
+            writer = stream.writeStream.foreachBatch(self.refreshing(observed, over))
         else:
             table = sj.table("customers") if side == "sj.table" else self.newest()
             joined = stream.join(table, F.expr(ON)).observe("totals", *metrics())
@@ -154,12 +155,16 @@ class ProcessTime:
         with Repeatedly(changing, self.sizes.minute / (PARTS if side == "sj.table" else 1)):
             query = writer.start(checkpointLocation=str(checkpoint))
             self.wait(query)
+            batches = executed(query)
+            over.set()
+            while side == "broadcast" and len(executed(query)) == len(batches):
+                # Stopped within a Python function, the query's thread may overflow its stack over the error's text.
+                query.awaitTermination(1)
             query.stop()
-        batches = executed(query)
         if side != "broadcast":
             observed = [batch["observedMetrics"]["totals"] for batch in batches]
         shutil.rmtree(checkpoint)
-        return self.judged(side, batches, observed)
+        return self.judged(side, batches, observed[: len(batches)])
 
     def judged(self, side: str, batches: list[dict[str, Any]], observed: list[dict[str, Any]]) -> Measured:
         """Return the figures of a run; end the benchmark if it lost a row."""
@@ -188,11 +193,13 @@ class ProcessTime:
         """Return the Parquet table as it was written last."""
         return self.spark.read.schema(CUSTOMERS).parquet(str(max((self.work / "parquet").glob("[0-9]*"))))
 
-    def refreshing(self, observed: list[dict[str, Any]]) -> Callable[[DataFrame, int], None]:
-        """Return what a user gives to ``foreachBatch``."""
+    def refreshing(self, observed: list[dict[str, Any]], over: threading.Event) -> Callable[[DataFrame, int], None]:
+        """Return what a user gives to ``foreachBatch``; it does nothing once the run is over."""
         kept: dict[str, Any] = {}
 
         def join(batch: DataFrame, _: int) -> None:
+            if over.is_set():
+                return
             newest = self.newest()
             if kept.get("files") != newest.inputFiles():
                 if kept:
