@@ -33,7 +33,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-kafka test test-long soak ci lint format docs test-scala test-failures test-python wheel jar bench bench-delta bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs test-scala test-failures test-python wheel jar bench bench-delta bench-temporal bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,10 @@ demo-sql: $(JAR) .venv/.installed ## the same, with the join as one file of SQL
 demo-delta: $(JAR) .venv/.installed ## three changing tables of TPC-H, and the join of its query 3 kept up to date
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/delta_join.py
+
+demo-temporal: $(JAR) .venv/.installed ## orders with the prices and currency rates of their time, while all three come
+	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
+		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/temporal_join.py
 
 demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
 	$(VENV)/python examples/demo/run_kafka_demo.py
@@ -120,6 +124,9 @@ bench: $(JAR) .venv/.installed ## beside Spark's own join, small: about ten minu
 
 bench-delta: $(JAR) .venv/.installed ## delta joins beside recomputing them, arrangements beside a Parquet sink: about ten minutes
 	$(VENV)/python benchmarks/delta.py $(BENCH_FLAGS)
+
+bench-temporal: $(JAR) .venv/.installed ## temporal joins beside a user's own and the shuffle alone, streams with tables: an hour or more
+	$(VENV)/python benchmarks/temporal.py $(BENCH_FLAGS)
 
 bench-full: $(JAR) .venv/.installed ## the same with everything and at full size: hours (BENCH_FLAGS=--resume goes on)
 	$(VENV)/python benchmarks/run.py --full $(BENCH_FLAGS)

@@ -142,6 +142,42 @@ def w2f(orders: int, batch_rows: int, items: int) -> Streams:
     )
 
 
+def priced(orders: int, batch_rows: int, versions: int) -> Streams:
+    """Return orders, and as many prices of their items: each item has so many, one after the other.
+
+    Args:
+        orders: how many, and how many prices.
+        batch_rows: orders in a file, and prices in one.
+        versions: prices of an item; the first tenth of the orders finds one for some items only if there are ten.
+    """
+    items = orders // versions
+    order_rows = f"""
+        SELECT range AS order_id, draw(range, 1, {items}) AS item, {_time("range")} AS order_time,
+               'customer-' || (range % 10007) AS customer
+        FROM range({orders})"""
+    # Each run of as many prices as there are items has one of each: 7919 is prime, and no divisor of their number.
+    price_rows = f"""
+        SELECT range AS price_id, (range * 7919) % {items} AS priced_item, {_time("range")} AS since,
+               draw(range, 2, 20000) AS cents, 'supplier-' || (range % 101) AS supplier
+        FROM range({orders})"""
+    cut = f"(place // {batch_rows})"
+    closing = f"SELECT -1::BIGINT AS price_id, -2::BIGINT AS priced_item, {FAR} AS since, 0::BIGINT AS cents"
+    return Streams(
+        name=f"priced-{orders}-{batch_rows}-{versions}",
+        left=_item_orders(_cut(order_rows, "order_time", "order_id", cut)),
+        right=Table(
+            "prices",
+            "price_id",
+            "priced_item",
+            "since",
+            _cut(price_rows, "since", "price_id", cut),
+            f"{closing}, '' AS supplier",
+        ),
+        bound="order_time >= since",
+        delay_ms=DISORDER_MICROS // 1000,
+    )
+
+
 def band(orders: int, batch_rows: int) -> Streams:
     """Return orders and as many clicks, 20 of each a second, that are joined by nothing but their times, ±1 s.
 
@@ -311,6 +347,14 @@ def expected_join(streams: Streams, how: JoinType, work: Path) -> list[int]:
     right = f"'{{folder}}/{streams.right.name}/*.parquet'"
     select = f"SELECT count(*), count({streams.right.row_id})"
     return _remembered(streams, work, how, f"{select} FROM {left} {kind} {right} ON {streams.condition}")
+
+
+def expected_asof(streams: Streams, work: Path) -> list[int]:
+    """Return how many rows DuckDB's as-of join has, left rows without a match included, and how many with one."""
+    tables = (streams.left, streams.right)
+    left, right = (f"(FROM '{{folder}}/{table.name}/*.parquet' WHERE {table.row_id} >= 0)" for table in tables)
+    select = f"SELECT count(*), count({streams.right.row_id})"
+    return _remembered(streams, work, "asof", f"{select} FROM {left} ASOF LEFT JOIN {right} ON {streams.condition}")
 
 
 def expected_union(streams: Streams, work: Path) -> list[int]:

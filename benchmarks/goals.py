@@ -42,6 +42,7 @@ def goals(runs: Runs, scenarios: dict[str, Scenario]) -> list[Goal]:
         _evict(runs, scenarios),
         _small(runs, scenarios),
         _memory(runs),
+        _temporal(runs),
     )
     return [goal for each in found for goal in each]
 
@@ -120,6 +121,12 @@ def _memory(runs: Runs) -> Iterator[Goal]:
     for side in OURS:
         text = f"state four times the index budget, exact: {side} not slower than spark-rocksdb"
         yield from _compare(runs, text, Of("budget", f"{side}-budget"), Of("budget", "spark-rocksdb"), "s")
+
+
+def _temporal(runs: Runs) -> Iterator[Goal]:
+    for theirs in ("with-state", "with-state-buckets"):
+        yield from _faster(runs, "temporal: ", "temporal", "ours-rocksdb", theirs, 10.0)
+    yield from _times_floor(runs, "temporal: ", "temporal", 1.5)
 
 
 def _faster(runs: Runs, text: str, scenario: str, ours: str, spark: str, factor: float) -> Iterator[Goal]:

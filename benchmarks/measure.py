@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from scenarios import Scenario, scenarios
-from sides import BY_NAME, PARTITIONS, Side, session
+from sides import BY_NAME, PARTITIONS, WITH_STATE, Side, session
+from with_state import with_state
 
 import streamjoin as sj
 
@@ -135,6 +136,12 @@ def query_rows(spark: SparkSession, scenario: Scenario, side: Side, inputs: Path
     right = stream(spark, streams, streams.right, inputs)
     if side.engine == "floor":
         return floor(left, streams.left, right, streams.right)
+    if side.engine in WITH_STATE:
+        return with_state(left, right, buckets=side.engine == "with-state-buckets")
+    if scenario.temporal:
+        versions = sj.versions(right, key=streams.right.key, time=streams.right.time)
+        same = F.expr(f"{streams.left.key} = {streams.right.key}")
+        return sj.temporal_join(left, versions, same, "left", as_of=streams.left.time)
     if side.engine == "spark" and not streams.has_key:
         return with_constant_key(left, right, streams.condition, scenario.how)
     if side.ordered:

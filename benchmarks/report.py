@@ -8,7 +8,7 @@ from goals import Goal, goals
 from picture import picture
 from runs import Record, Runs, read, wall
 from scenarios import Scenario, current, scenarios
-from sides import ALL, FLOORS
+from sides import ALL, FLOORS, WITH_STATE
 
 
 def report(results: Path, name: str, scale: float) -> str:
@@ -27,25 +27,25 @@ def report(results: Path, name: str, scale: float) -> str:
         return f"Nothing has run yet: {name}.jsonl has no records."
     runs = Runs(records)
     ran = {key: scenario for key, scenario in scenarios(scale).items() if runs.has(key)}
-    summary = f"{_times(runs, ran)}\n\n{_goals(goals(runs, ran))}"
+    summary = f"{_times(runs, ran)}\n\n{goals_table(goals(runs, ran))}"
     parts = [
         f"# Benchmarks: {name}",
-        _environment(records),
+        environment(records),
         f"![the same as a picture]({name}.svg)",
         "## Seconds of a run: median (least)",
         _times(runs, ran),
         "## Goals",
         "They are set for the full size." + ("" if scale == 1 else f" This is {scale:g} of it."),
-        _goals(goals(runs, ran)),
+        goals_table(goals(runs, ran)),
         *_growth(runs, [scenario for scenario in ran.values() if scenario.group == "growth"]),
-        *(part for scenario in ran.values() for part in _section(runs, scenario)),
+        *(part for scenario in ran.values() for part in section(runs, scenario)),
     ]
     (results / f"{name}.md").write_text("\n\n".join(parts) + "\n")
     (results / f"{name}.svg").write_text(picture(runs, ran))
     return summary
 
 
-def _environment(records: list[Record]) -> str:
+def environment(records: list[Record]) -> str:
     """Return where, when and with what it was measured: every different thing that the records say."""
     names = list(dict.fromkeys(name for record in records for name in record["environment"]))
     rows = []
@@ -77,7 +77,8 @@ def _more(runs: Runs, scenario: Scenario, side: str) -> str:
     return "" if runs.finished(scenario.name, side) else "> "
 
 
-def _goals(found: list[Goal]) -> str:
+def goals_table(found: list[Goal]) -> str:
+    """Return the goals, each with what was measured."""
     words = {True: "yes", False: "**no**", None: "not measured"}
     return table(["goal", "measured", "met"], [[goal.text, goal.measured, words[goal.met]] for goal in found])
 
@@ -98,7 +99,7 @@ def _growth(runs: Runs, growing: list[Scenario]) -> Iterable[str]:
     )
 
 
-def _section(runs: Runs, scenario: Scenario) -> Iterable[str]:
+def section(runs: Runs, scenario: Scenario) -> Iterable[str]:
     """Return the heading, the result and the table of a scenario."""
     sides = [side.name for side in ALL if runs.of(scenario.name, side.name)]
     yield f"## {scenario.name}"
@@ -136,7 +137,7 @@ def _walls(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
         ["wall, median s", *(f"{more[side]}{medians[side]:.1f}" for side in sides)],
         ["wall, least s", *(f"{more[side]}{runs.least(scenario.name, side, wall):.1f}" for side in sides)],
     ]
-    for base in ("spark-default", "spark-default-our-files", "spark-rocksdb", "spark-rocksdb-v4"):
+    for base in ("spark-default", "spark-default-our-files", "spark-rocksdb", "spark-rocksdb-v4", *WITH_STATE):
         if base in medians:
             cells = [_times_as_fast(more[base], more[side], medians[base] / medians[side]) for side in sides]
             lines.append([f"times as fast as {base}", *cells])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import runs as store
-from generate import expected_join, expected_union, generate
+from generate import expected_asof, expected_join, expected_union, generate
 from machine import machine, project
 from report import report
 from runs import Record, Run, Runs
@@ -196,6 +196,8 @@ class Benchmark:
         streams = job.scenario.streams
         if job.side.engine == "floor":
             expected = expected_union(streams, self.work)
+        elif job.scenario.temporal:
+            expected = expected_asof(streams, self.work)
         else:
             expected = expected_join(streams, job.scenario.how, self.work)
         others = [side for side in job.scenario.sides if (side in FLOORS) == (job.side.name in FLOORS)]
@@ -224,7 +226,7 @@ def command_line() -> str:
         for at, word in enumerate(arguments)
         if not word.startswith("--work") and (at == 0 or arguments[at - 1] != "--work")
     ]
-    return " ".join(["python benchmarks/run.py", *kept])
+    return " ".join([f"python benchmarks/{Path(sys.argv[0]).name}", *kept])
 
 
 if __name__ == "__main__":

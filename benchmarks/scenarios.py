@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from generate import JoinType, Streams, band, hot_key, loaded, w2, w2f
+from generate import JoinType, Streams, band, hot_key, loaded, priced, w2, w2f
 from runs import Record
-from sides import BY_NAME, EVERY, FLOORS, OURS, SPARK, WITH_FILES
+from sides import BY_NAME, EVERY, FLOORS, OURS, SPARK, TEMPORAL, WITH_FILES
 
 # What a run is for. Times are taken in "time", "budget" and "rebuild" runs only.
 Kind = Literal["time", "memory", "budget", "rebuild"]
@@ -31,6 +31,7 @@ class Scenario:
         rounds: no more rounds than these, however many are asked for.
         measured: the batches, by position, that stand for the steady state, where it is not all of them.
         window_ms: the bound of the join as a window over the right stream, for sides that put their output in order.
+        temporal: whether the right stream has the versions of a table, and a left row meets the one of its time.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Scenario:
     rounds: int | None = None
     measured: tuple[int, int] | None = None
     window_ms: int | None = None
+    temporal: bool = False
 
 
 def scenarios(scale: float) -> dict[str, Scenario]:
@@ -107,6 +109,16 @@ def scenarios(scale: float) -> dict[str, Scenario]:
             "inner",
         ),
         *_memory_scenarios(_w2(million, batches=25)),
+        Scenario(
+            "temporal",
+            "temporal",
+            "Temporal join: orders, each with the price that its item had at its time; ten prices an item, left outer, "
+            "25 batches",
+            priced(million, million // 25, versions=10),
+            "left_outer",
+            sides=TEMPORAL,
+            temporal=True,
+        ),
     ]
     return {scenario.name: scenario for scenario in found}
 

@@ -13,6 +13,7 @@ ROCKSDB = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     )
 }
+CHANGELOG = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true"}
 JOIN_FORMAT_4 = {
     "spark.sql.streaming.join.stateFormatVersion": "4",
     "spark.sql.streaming.join.stateFormatV4.enabled": "true",
@@ -44,7 +45,8 @@ class Side:
 
     Attributes:
         name: as in the tables; with ``-files`` where not its own default writes the files of its checkpoint.
-        engine: Spark's own join, streamjoin's, or no join at all.
+        engine: Spark's own join, streamjoin's, a processor for ``transformWithStateInPandas`` as a user writes it (see
+            ``with_state.py``), or no join at all.
         settings: what sets its session apart.
         budget_of: the side whose index, a quarter of it, is this one's memory budget.
         version: raised when the same name comes to mean another session, by settings or by defaults: runs of before
@@ -53,7 +55,7 @@ class Side:
     """
 
     name: str
-    engine: Literal["spark", "ours", "floor"]
+    engine: Literal["spark", "ours", "with-state", "with-state-buckets", "floor"]
     settings: dict[str, str]
     budget_of: str | None = None
     version: int = 1
@@ -71,6 +73,9 @@ ALL = [
     Side("ours-rocksdb", "ours", ROCKSDB, version=OURS_NOW),
     Side("ours-default-budget", "ours", {}, budget_of="ours-default", version=OURS_NOW),
     Side("ours-rocksdb-budget", "ours", ROCKSDB, budget_of="ours-rocksdb", version=OURS_NOW),
+    # Our files for these as well, so that nothing but the join tells them from ours.
+    Side("with-state", "with-state", ROCKSDB | CHANGELOG | OUR_FILES),
+    Side("with-state-buckets", "with-state-buckets", ROCKSDB | CHANGELOG | OUR_FILES),
     Side("floor", "floor", {}),
     Side("floor-our-files", "floor", OUR_FILES),
 ]
@@ -81,6 +86,8 @@ OURS = ("ours-default", "ours-rocksdb")
 FLOOR = "floor"
 FLOOR_OUR_FILES = "floor-our-files"
 FLOORS = (FLOOR, FLOOR_OUR_FILES)
+WITH_STATE = ("with-state", "with-state-buckets")
+TEMPORAL = (*OURS, *WITH_STATE, FLOOR_OUR_FILES)
 EVERY = (*SPARK, *OURS, *FLOORS)
 # What the files are worth: each engine with the other's as well.
 WITH_FILES = ("spark-default", "spark-default-our-files", *SPARK[1:], *OURS, "ours-default-spark-files", *FLOORS)

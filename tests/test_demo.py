@@ -10,6 +10,8 @@ from conftest import LONG
 DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo"
 sys.path.insert(0, str(DEMO))
 
+import check_priced_orders  # noqa: E402
+import priced_orders  # noqa: E402
 from check_tpch import check  # noqa: E402
 from spark_submit import environment, spark_submit  # noqa: E402
 from tpch_changes import rounds  # noqa: E402
@@ -56,3 +58,26 @@ def test_the_demo_of_delta_joins_notices_a_wrong_row(tmp_path: Path) -> None:
     assert not checked.same
     assert checked.only_spark == 1
     assert checked.only_duckdb > 100
+
+
+def test_temporal_join(tmp_path: Path) -> None:
+    small = ["--orders=2000", "--rounds=4", "--seconds=0", f"--work={tmp_path}"]
+    command = spark_submit(DEMO / "temporal_join.py", *small)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The same rows, joined by streamTemporalJoin" in done.stdout
+    assert "rates until" in done.stdout, "no batch was shown"
+
+
+def test_the_demo_of_temporal_joins_notices_wrong_rows(tmp_path: Path) -> None:
+    for number, rows in enumerate(priced_orders.rounds(500, 3)):
+        priced_orders.write(tmp_path, number, rows)
+    folder = tmp_path / "orders"
+    none = "NULL::TIMESTAMPTZ AS price_time, NULL::BIGINT AS cents, NULL::TIMESTAMPTZ AS rate_time, NULL AS rate"
+    unpriced = f"(SELECT *, {none} FROM '{folder}/*.parquet' WHERE order_id >= 0)"
+    checked = check_priced_orders.check(tmp_path, unpriced, "1 hour", late=0)
+    assert not checked.same
+    assert checked.only_spark == checked.only_duckdb > 400
+    totals = {name: expected for name, _, expected in checked.totals}
+    assert 0 < totals["with both"] < min(totals["with a price"], totals["with a rate"]), "a case does not occur"
+    assert max(totals["with a price"], totals["with a rate"]) < totals["rows"] == 500

@@ -78,6 +78,20 @@ batch 0 is written
 |1|Ada|30|Oslo|-1|
 |2|Eve|50|Rome|-1|
 """,
+    "09_temporal_join.py": """
+|id|item|ordered|price|
+|3|lamp|2026-01-01 09:59:00|20|
+|1|lamp|2026-01-01 10:00:00|25|
+|2|lamp|2026-01-01 12:30:00|NULL|
+""",
+    "10_table.py": """
+|id|customer|city|
+|1|Ada|Paris|
+|2|Bob|NULL|
+|id|customer|city|
+|3|Ada|Oslo|
+|4|Bob|Bern|
+""",
 }
 
 

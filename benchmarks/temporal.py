@@ -1,0 +1,89 @@
+"""Temporal joins: ``python benchmarks/temporal.py``, and ``--smoke`` to try it in some minutes.
+
+By event time, each order meets the price that its item had when it was ordered: streamjoin, beside what a PySpark user
+writes without it (``with_state.py``) and beside the cost of the shuffle alone. Each run is a process of its own, in
+turns, checked against DuckDB's as-of join and against the other sides, as in ``run.py``. By process time, a stream
+meets a table as it is (``process_time.py``). Tables are in ``benchmarks/results/temporal.md``.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from changing import session
+from goals import goals
+from machine import machine, project
+from process_time import ProcessTime, Sizes
+from report import environment, goals_table, section
+from run import Benchmark, plan
+from runs import Runs, read
+from scenarios import current, scenarios
+from sides import TEMPORAL
+
+RESULTS = Path(__file__).with_name("results") / "temporal.md"
+PARTS = ("event", "process")
+NAME = "temporal"
+
+
+def main() -> None:
+    """Measure what the command line asks for, and write the tables."""
+    options = parse_arguments()
+    work = options.work.resolve()
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    parts = ["# Temporal joins"]
+    for part in options.parts:
+        parts += event_time(options, work) if part == "event" else process_time(options, work / "process")
+        options.results.write_text("\n\n".join(parts) + "\n")
+    print(options.results.read_text())
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(description="Temporal joins, by event time and by process time.")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each side (default: 5)")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is measured")
+    parser.add_argument("--sides", nargs="+", choices=TEMPORAL, help="of the join by event time, only these")
+    parser.add_argument("--scale", type=float, default=1, help="of the million orders and the million prices")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds after which a run by event time is ended")
+    parser.add_argument("--rows", type=int, default=5_000_000, help="of the table that is looked up")
+    parser.add_argument("--changes", type=float, default=0.01, help="share of the table that changes in a minute")
+    parser.add_argument("--minute", type=float, default=60, help="seconds of a minute")
+    parser.add_argument("--batch-rows", type=int, default=100_000, help="rows of the stream in a batch")
+    parser.add_argument("--seconds", type=float, default=90, help="for which a side looks up in a round")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--work", type=Path, default=Path("build/bench-temporal"))
+    parser.add_argument("--smoke", action="store_true", help="all of it small, once, to see that it works")
+    options = parser.parse_args()
+    if options.smoke:
+        small = {"rounds": 1, "scale": 0.002, "rows": 5000, "minute": 6, "batch_rows": 1000, "seconds": 8}
+        vars(options).update(small)
+        if options.results == RESULTS:
+            options.results = options.work / "smoke.md"
+    return options
+
+
+def event_time(options: argparse.Namespace, work: Path) -> list[str]:
+    """Run the sides of the temporal join; return its tables."""
+    known = scenarios(options.scale)
+    file = options.results.with_suffix(".jsonl")
+    jobs = plan([known[NAME]], options.sides, options.rounds)
+    Benchmark(jobs, options.scale, work, file, options.limit).run(resume=False)
+    records = current(read(file), known)
+    runs = Runs(records)
+    size = "The goals are set for the full size." + ("" if options.scale == 1 else f" This is {options.scale:g} of it.")
+    return [environment(records), size, goals_table(goals(runs, {NAME: known[NAME]})), *section(runs, known[NAME])]
+
+
+def process_time(options: argparse.Namespace, work: Path) -> list[str]:
+    """Run the sides that meet a table as it is; return their table."""
+    shutil.rmtree(work, ignore_errors=True)
+    spark = session(work)
+    sizes = Sizes(options.rows, options.changes, options.minute, options.batch_rows, 2000, options.seconds)
+    lines = ProcessTime(spark, work, sizes).measure(options.rounds)
+    spark.stop()
+    shutil.rmtree(work)
+    return ["\n".join(f"- {name}: {value}" for name, value in {**machine(), **project()}.items()), "\n".join(lines)]
+
+
+if __name__ == "__main__":
+    main()
