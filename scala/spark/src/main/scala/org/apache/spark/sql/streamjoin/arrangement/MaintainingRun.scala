@@ -6,6 +6,7 @@ import org.apache.spark.internal.Logging
 
 /** A run of the query that maintains an arrangement, in its driver. */
 final private[streamjoin] class MaintainingRun extends Logging {
+
   /** The version at which it has begun, or -1. */
   private var begun: Option[Long] = None
   private var hasCommitted = false

@@ -22,7 +22,8 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
       plan.resolveOperatorsUp {
         case project @ Project(_, ArrangedInputs(inputs)) if project.resolved =>
           val keys = inputs.named.flatMap { case (_, input) => ArrangedInputs.keyOf(input) }
-          val isTied = inputs.conditions.exists(condition => inputs.named.forall(input => isOf(input._2, condition)))
+          val isTied =
+            inputs.conditions.exists(condition => inputs.named.forall(input => isOf(input._2, condition)))
           if (isTied || inputs.named.size != 2 || keys.map(_.toSet).distinct.size != 1) project
           else withConditions(project, join => condition(join.left, join.right, keys.head))
         case block: Project if block.resolved =>

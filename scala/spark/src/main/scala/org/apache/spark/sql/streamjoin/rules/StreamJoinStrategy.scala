@@ -41,9 +41,12 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
 
   /** In the progress: by the arrangement, with a number for the second look-up of one and so on. */
   private def nameOf(lookUp: TableJoin): String = {
-    val all = PlannedBatch.current(session).toSeq.flatMap(_.execution.optimizedPlan.collect {
-      case join: Join if TableJoin.isMine(join) => TableJoin.of(join)
-    })
+    val all = PlannedBatch
+      .current(session)
+      .toSeq
+      .flatMap(_.execution.optimizedPlan.collect {
+        case join: Join if TableJoin.isMine(join) => TableJoin.of(join)
+      })
     val same = all.filter(_.rows.name == lookUp.rows.name).reverse
     val place = same.indexWhere(_.output == lookUp.output)
     s"lookUp.${lookUp.rows.name}${if (place > 0) s".${place + 1}" else ""}"

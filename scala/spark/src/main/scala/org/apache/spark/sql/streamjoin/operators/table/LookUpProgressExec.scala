@@ -28,7 +28,11 @@ private[table] object LookUpFigures {
  * asks a stateful operator or a source for its own, and a look-up is neither. It does nothing to the
  * rows.
  */
-final private[streamjoin] class LookUpProgressExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(
+final private[streamjoin] class LookUpProgressExec(
+    name: String,
+    columns: Seq[NamedExpression],
+    child: SparkPlan
+)(
     figures: () => Seq[Long]
 ) extends CollectMetricsExec(name, columns, child) {
 

@@ -120,6 +120,7 @@ private[table] object LookUpResults {
 }
 
 private[streamjoin] object TableLookUpExec {
+
   /** Without its figures in the progress of the query. */
   def of(join: TableJoin, session: SparkSession, stream: SparkPlan): TableLookUpExec = {
     val key = KeyColumns.of(join.key.map(_.probe))
