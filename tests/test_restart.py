@@ -24,8 +24,9 @@ from conftest import LONG, kill_group
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 # A full outer join pads the left rows as a left outer join does.
 TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_anti"]
-# A chain of three and a window join, which keep rows for several batches.
-LASTING = ["chain", "window"]
+# A chain of three, a window join, a temporal and an as-of join, which keep rows for several batches.
+LASTING = ["chain", "window", "temporal", "asof"]
+IN_ORDER = LASTING[1:]
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "5"))
 FILES = 2 * KILLS + 4
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -141,9 +142,9 @@ class Runs:
             assert batches.setdefault(batch, rows) == rows, f"{how}: batch {batch} run again gave other rows"
         return batches
 
-    def rowtimes(self) -> list[int]:
-        """Return the rowtimes of the window join in the order in which they came."""
-        first = {int(path.parent.name): path for path in sorted(self.output.glob("window/*/*.json"))}
+    def rowtimes(self, how: str) -> list[int]:
+        """Return the rowtimes of a join in the order in which they came."""
+        first = {int(path.parent.name): path for path in sorted(self.output.glob(f"{how}/*/*.json"))}
         rows = (json.loads(row) for batch in sorted(first) for row in json.loads(first[batch].read_text()))
         return [row["rowtime"] for row in rows if "rowtime" in row]
 
@@ -188,8 +189,9 @@ def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path
     _compare(runs, uninterrupted, same_batches=6)
     for how in LASTING:
         assert _total(runs.batches(how)) == _total(uninterrupted.batches(how)), how
-    for each in (uninterrupted, runs):
-        assert each.rowtimes() == sorted(each.rowtimes())
+    for how in IN_ORDER:
+        for each in (uninterrupted, runs):
+            assert each.rowtimes(how) == sorted(each.rowtimes(how)), how
     attempts = len(runs.written()) - sum(len(runs.batches(how)) for how in runs.types)
     print(f"{KILLS} kills, {len(runs.batches('chain'))} batches of the chain, {attempts} of all were done again")
 

@@ -20,8 +20,8 @@ object TemporalJoins {
   /**
    * Each row of the left stream with the version of its key that was valid at its time. A version is
    * valid from its time on, that instant included, until the next one of its key or a delete. Of
-   * those with one key and one time the last counts: deletes come first, then the rows are in the
-   * order of their columns, nulls first.
+   * those with one key and one time the last counts, by `order`; without it, or where that is the
+   * same too, deletes come first, then the rows are in the order of their columns, nulls first.
    *
    * @param key
    *   the columns of the right stream that tell the rows of the table apart; the condition has an
@@ -31,6 +31,8 @@ object TemporalJoins {
    * @param op
    *   a column of the right stream: insert, update or delete, as Debezium spells it, or as
    *   `readStream.changes` does. Without it all rows are versions.
+   * @param order
+   *   a column of the right stream such as a position in a log
    * @param asOf
    *   the event-time column of the left stream
    * @param history
@@ -43,8 +45,9 @@ object TemporalJoins {
       time: String,
       op: Option[String],
       asOf: String,
-      history: Option[String] = None
-  ): DataFrame = made(joined)(Temporal.temporal(_, VersionColumns(key, time, op), asOf, history))
+      history: Option[String] = None,
+      order: Option[String] = None
+  ): DataFrame = made(joined)(Temporal.temporal(_, VersionColumns(key, time, op, order), asOf, history))
 
   /**
    * Each row of the left stream with the closest of the right one that has its keys.

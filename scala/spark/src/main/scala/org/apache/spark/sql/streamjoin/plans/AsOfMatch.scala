@@ -18,7 +18,8 @@ import streamjoin.core.AsOf
  *   all are versions
  * @param ties
  *   columns of the right input: of two rows with one key and one time, the one that is larger in the
- *   first column in which they differ comes later. They are expressions of the node, so that which
+ *   first column in which they differ comes later; in `operation`, that which is no delete. They are
+ *   expressions of the node, so that which
  *   columns a query selects makes no difference to which rows meet.
  * @param condition
  *   what the two rows have to satisfy besides, for the left one to have a match

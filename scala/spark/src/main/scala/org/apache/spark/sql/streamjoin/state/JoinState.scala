@@ -157,6 +157,10 @@ final private[streamjoin] class JoinState(
     JoinState.checkGuests(index, store)
     table.foreach(_.write())
     index.all.foreach(_.write(segments, () => index.shrink(segments)))
+    table.foreach { keyed =>
+      if (keyed.size == 0) segments.removeCatalogue()
+      else segments.writeCatalogue(index.all.flatMap(buffer => buffer.segments.map(buffer.side -> _)))
+    }
     val token = UUID.randomUUID()
     segments.writeHeader(SegmentFormat.VersionHeader(token, index.all.map(JoinState.header)))
     index.endBatch()

@@ -50,8 +50,7 @@ final private[temporal] case class InputSpec(
  * @param operation
  *   the column that says what a row of the right input is, where not all are versions
  * @param ties
- *   columns of the right input: of two rows with one key and one time, the one that is larger in the
- *   first column in which they differ comes later
+ *   as [[org.apache.spark.sql.streamjoin.plans.AsOfMatch]] has them
  * @param output
  *   columns of both inputs; those of the right one are null where a row is padded
  * @param due

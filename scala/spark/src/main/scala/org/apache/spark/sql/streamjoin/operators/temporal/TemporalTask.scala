@@ -34,9 +34,9 @@ final private[temporal] class TemporalTask(
   private val accumulated =
     new Accumulated(partition, Side.both.map(state.rows).sum + state.keys, spec.maxAccumulatedRecords)
 
-  private val facts = new KeyedRows(left, _ => false, Nil)
+  private val facts = new KeyedRows(left, KeyedRows.by(left, Nil))
   private val factKeys = new FactKeys(left, right)
-  private val versions = new KeyedRows(right, isDelete, spec.ties)
+  private val versions = new KeyedRows(right, laterOfOneTime)
 
   override def output: Iterator[InternalRow] = takeInFacts ++ merged
 
@@ -106,6 +106,12 @@ final private[temporal] class TemporalTask(
   }
 
   private def isDelete(row: UnsafeRow): Boolean = operations.exists(_.of(row) == Operation.Delete)
+
+  private def laterOfOneTime: Ordering[InternalRow] = {
+    val (before, after) = spec.ties.span(column => !spec.operation.exists(_.exprId == column.exprId))
+    val deletesFirst: Ordering[InternalRow] = Ordering.by(row => !isDelete(row.asInstanceOf[UnsafeRow]))
+    KeyedRows.by(right, before).orElse(deletesFirst).orElse(KeyedRows.by(right, after))
+  }
 
   private def takeInVersion(row: UnsafeRow): Unit =
     if (operations.exists(_.of(row) == Operation.Before)) ()
