@@ -228,8 +228,9 @@ def _join_within(
         return left.join(right, condition & bound, how)
     if _told_apart(left, right, left_time, right_time):
         return left.join(right, condition & _bound(left[left_time], right[right_time], span), how)
-    # Both come from one stream. An alias for a side would hide the aliases that the caller gave it, so the two
-    # times get names of their own for the condition, and every other column stays as it was.
+    # Both come from one stream. An alias for a side would hide the aliases that the caller gave it,
+    # so the two times get names of their own for the condition, and every other column stays as it
+    # was.
     left_copy = left.withColumn(_LEFT_TIME, left[left_time])
     right_copy = right.withColumn(_RIGHT_TIME, right[right_time])
     bound = _bound(F.col(_LEFT_TIME), F.col(_RIGHT_TIME), span)

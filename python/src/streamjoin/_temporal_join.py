@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, NamedTuple, cast
 
-from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from streamjoin._join import event_time, join, quoted
 from streamjoin.durations import spark_interval
-from streamjoin.jvm import checked_entry, expect, no_answer, wrong_argument
+from streamjoin.jvm import answered, checked_entry, expect, wrong_argument
 
 NOW = "NOW()"
 """As ``as_of`` of :func:`temporal_join`: what is valid when a row is joined."""
@@ -152,10 +151,8 @@ def temporal_join(
     entry = checked_entry(stream.sparkSession, "sj.temporal_join")
     time = event_time(stream, "left", "sj.temporal_join") if as_of is None else as_of
     joined = join(stream, versions.changes, on, how)
-    try:
+    with answered():
         made = entry.temporalJoin(joined._jdf, versions.key, versions.time, versions.op, versions.order, time, longer)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error
     return DataFrame(made, stream.sparkSession)
 
 
@@ -219,7 +216,7 @@ def asof_join(
     apart = None if tolerance is None else spark_interval(tolerance, "tolerance", "sj.asof_join")
     entry = checked_entry(left.sparkSession, "sj.asof_join")
     joined = join(left, right, on, how)._jdf
-    try:
+    with answered():
         if match is None:
             times = (event_time(left, "left", "sj.asof_join"), event_time(right, "right", "sj.asof_join"))
             made = entry.asofJoin(joined, *times, direction or "backward", allow_exact_matches, apart)
@@ -227,6 +224,4 @@ def asof_join(
             made = entry.asofJoin(joined, match, apart)
         else:
             made = entry.asofJoin(joined, match._jc, apart)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error
     return DataFrame(made, left.sparkSession)
