@@ -29,7 +29,8 @@ SQL_TYPES = {
     "left_semi": "SEMI JOIN",
     "left_anti": "ANTI JOIN",
 }
-# A left row with the one right row that it meets: by which of them it meets, and what that one has to be.
+# A left row with the one right row that it meets: by which of them it meets, and what that one has
+# to be.
 CLOSEST = {
     "temporal": ("rt <= lt", "rt DESC", "rv >= 2 AND lv + rv < 15"),
     "asof": ("abs(epoch_us(rt) - epoch_us(lt)) <= 7000000", "abs(epoch_us(rt) - epoch_us(lt))", "true"),

@@ -24,7 +24,8 @@ from conftest import LONG, kill_group
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 # A full outer join pads the left rows as a left outer join does.
 TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_anti"]
-# A chain of three, a window join, a temporal and an as-of join, which keep rows for several batches.
+# A chain of three, a window join, a temporal and an as-of join, which keep rows for several
+# batches.
 LASTING = ["chain", "window", "temporal", "asof"]
 IN_ORDER = LASTING[1:]
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "5"))
@@ -184,8 +185,9 @@ def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path
     before = len(runs.batches("chain"))
     runs.finish()
     assert before < len(runs.batches("chain")), "it had come to its end before the last kill"
-    # Spark's file source notes which files are in a batch before the batch itself is noted. Killed in between, it
-    # takes two files for the next one: after the random kills the batches are cut in another way.
+    # Spark's file source notes which files are in a batch before the batch itself is noted. Killed
+    # in between, it takes two files for the next one: after the random kills the batches are cut in
+    # another way.
     _compare(runs, uninterrupted, same_batches=6)
     for how in LASTING:
         assert _total(runs.batches(how)) == _total(uninterrupted.batches(how)), how
@@ -201,8 +203,9 @@ def _compare(runs: Runs, uninterrupted: Runs, same_batches: int) -> None:
     for how in TYPES:
         actual, expected = runs.batches(how), uninterrupted.batches(how)
         assert _total(actual) == _total(expected), f"{how}: the rows differ"
-        # A new process may repeat a watermark, which lets a row wait longer for a match, but never exceed one:
-        # matches come in the same batch, rows without a match in the same or in a later one.
+        # A new process may repeat a watermark, which lets a row wait longer for a match, but never
+        # exceed one: matches come in the same batch, rows without a match in the same or in a later
+        # one.
         for batch in range(same_batches):
             assert _matched(how, actual, batch) == _matched(how, expected, batch), f"{how}: batch {batch}"
             early = _total(actual, batch) - _total(expected, batch)

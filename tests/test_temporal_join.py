@@ -106,7 +106,7 @@ ENVELOPE = f"before {ROW}, after {ROW}, op STRING, ts_ms BIGINT"
 
 
 def test_the_envelope_of_debezium(streams: Streams) -> None:
-    """As it comes from Kafka: an update to null, a delete of which the key alone is known, a tombstone, a transaction."""
+    """As from Kafka: an update to null, a delete of which the key alone is known, a tombstone, a transaction."""
 
     def change(op: str, seconds: int, before: Row | None, after: Row | None) -> Row:
         milliseconds = int(at(seconds).timestamp() * 1000)

@@ -18,7 +18,8 @@ from traces import Closest, Side, Step, Trace, cases, parse
 
 import streamjoin as sj
 
-# A watermark stays further behind the rows than any bound reaches: rows move none, punctuation rows do.
+# A watermark stays further behind the rows than any bound reaches: rows move none, punctuation rows
+# do.
 FAR = 1_000_000
 # The time 0 of a trace, in seconds since 1970.
 ORIGIN = 3 * FAR
@@ -64,7 +65,8 @@ class TraceQuery:
             )
         punctuation = [(step.side, {"punct": True, step.column: ORIGIN + step.watermark + FAR})]
         first = self.feed(punctuation)
-        # A batch knows the watermarks of batches before it, and for late rows those of one batch earlier.
+        # A batch knows the watermarks of batches before it, and for late rows those of one batch
+        # earlier.
         return first if len(first) > 1 else first + self.feed(punctuation)
 
     def feed(self, rows: list[tuple[Side, dict[str, Any]]]) -> list[StreamingQueryProgress]:
