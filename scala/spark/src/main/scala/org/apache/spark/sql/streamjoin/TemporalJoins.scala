@@ -8,8 +8,9 @@ import org.apache.spark.sql.streamjoin.analysis.{AsOfJoins, VersionColumns}
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
 /**
- * Joins of a stream with what was valid at the time of its rows, or with the closest rows of another
- * stream. `joined` is the plain join of the two, inner or left: `left.join(right, condition, how)`.
+ * Joins of a stream with what was valid at the time of its rows, or with the closest rows of
+ * another stream. `joined` is the plain join of the two, inner or left: `left.join(right,
+ * condition, how)`.
  *
  * Durations are text as `withWatermark` takes it.
  */
@@ -18,8 +19,8 @@ object TemporalJoins {
   private val Closest = new AsOfJoins("sj.asof_join", "as-of")
 
   /**
-   * Each row of the left stream with the version of its key that was valid at its time. A version is
-   * valid from its time on, that instant included, until the next one of its key or a delete. Of
+   * Each row of the left stream with the version of its key that was valid at its time. A version
+   * is valid from its time on, that instant included, until the next one of its key or a delete. Of
    * those with one key and one time the last counts, by `order`; without it, or where that is the
    * same too, deletes come first, then the rows are in the order of their columns, nulls first.
    *
@@ -36,8 +37,9 @@ object TemporalJoins {
    * @param asOf
    *   the event-time column of the left stream
    * @param history
-   *   how far behind its watermark a row of the left stream may come: it is not late then, but comes
-   *   out at once with what was valid at its time. The watermark of the output is behind by as much.
+   *   how far behind its watermark a row of the left stream may come: it is not late then, but
+   *   comes out at once with what was valid at its time. The watermark of the output is behind by
+   *   as much.
    */
   def temporal(
       joined: DataFrame,
@@ -53,8 +55,8 @@ object TemporalJoins {
    * Each row of the left stream with the closest of the right one that has its keys.
    *
    * @param condition
-   *   how the event times of the two compare: `l.t >= r.t` looks back, `<=` ahead; `>` and `<` leave
-   *   out what has the same time
+   *   how the event times of the two compare: `l.t >= r.t` looks back, `<=` ahead; `>` and `<`
+   *   leave out what has the same time
    * @param tolerance
    *   how far apart they may be; where the join looks ahead there has to be one
    */

@@ -7,7 +7,9 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
-/** Joins of a stream with a table, which is an arrangement; the examples are the Lenses document's. */
+/**
+ * Joins of a stream with a table, which is an arrangement; the examples are the Lenses document's.
+ */
 class TableJoinSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
 

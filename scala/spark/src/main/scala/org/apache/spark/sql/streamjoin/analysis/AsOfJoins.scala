@@ -112,7 +112,9 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
             (left, right, AsOf.Nearest, !conjuncts.exists(_.isInstanceOf[Not]))
           case _ => compared(conjuncts.head, join)
         }
-        val tolerance = node.toleranceAssertion.collect { case GreaterThanOrEqual(length, _) => micros(length) }
+        val tolerance = node.toleranceAssertion.collect { case GreaterThanOrEqual(length, _) =>
+          micros(length)
+        }
         val within = if (exact) tolerance else tolerance.map(by => math.max(by - 1, 0))
         closest(join, left, right, direction, exact, within)
       }

@@ -186,7 +186,12 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
         pair.key.getInt(0) match {
           case HeaderKind | FlagsKind | VersionsKind | VersionCountKind =>
           case SegmentKind =>
-            read(pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3), SegmentFormat.copyOf(pair.value))
+            read(
+              pair.key.getInt(1),
+              pair.key.getLong(2),
+              pair.key.getLong(3),
+              SegmentFormat.copyOf(pair.value)
+            )
           case other => throw new Unreadable(s"a value of kind $other")
         }
       }

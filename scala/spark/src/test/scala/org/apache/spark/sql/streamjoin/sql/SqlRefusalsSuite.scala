@@ -138,9 +138,9 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     ),
     Case(
       "SELECT 1 FROM o JOIN batch AS b FOR SYSTEM_TIME AS OF o.t ON o.id = b.id",
-      "BATCH_CONDITION",
+      stream,
       "FOR SYSTEM_TIME AS OF o.t",
-      "batch"
+      "leave the clause out"
     ),
     Case(
       "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t <= d.t) ON o.id = d.id",
@@ -250,7 +250,12 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
   test("AS OF a time, of a batch, is Spark's time travel") {
     views
     val time = "TIMESTAMP '2024-06-01 00:00:00'"
-    for (text <- Seq(s"SELECT * FROM batch FOR SYSTEM_TIME AS OF $time", s"SELECT 1 FROM o JOIN batch FOR SYSTEM_TIME AS OF $time b ON o.id = b.id")) {
+    for (
+      text <- Seq(
+        s"SELECT * FROM batch FOR SYSTEM_TIME AS OF $time",
+        s"SELECT 1 FROM o JOIN batch FOR SYSTEM_TIME AS OF $time b ON o.id = b.id"
+      )
+    ) {
       val error = intercept[org.apache.spark.sql.AnalysisException](spark.sql(text))
       assert(error.getCondition == "UNSUPPORTED_FEATURE.TIME_TRAVEL", error.getMessage)
     }

@@ -74,7 +74,9 @@ private[table] object TableVersions {
     } else newest
   }
 
-  /** A stream does not start before its table has loaded. The query can be stopped while it waits. */
+  /**
+   * A stream does not start before its table has loaded. The query can be stopped while it waits.
+   */
   private def awaitLoaded(folder: ArrangementFolder, table: TableOptions): Unit =
     while (table.atLeast.exists(folder.newest < _)) Thread.sleep(Poll)
 }

@@ -56,8 +56,8 @@ final private[temporal] case class InputSpec(
  * @param due
  *   rows of the left input with a lower time come out in this batch, in microseconds
  * @param needed
- *   rows of the right input with a lower time are not met in the batches after this one, but for the
- *   newest of each key, in microseconds
+ *   rows of the right input with a lower time are not met in the batches after this one, but for
+ *   the newest of each key, in microseconds
  */
 final private[temporal] case class TemporalSpec(
     inputs: Seq[InputSpec],

@@ -12,10 +12,11 @@ import streamjoin.core.{AsOf, Side, Watermark}
 /**
  * The work of one task in one batch, in phases: (1) the left rows come in, and those that are due,
  * with those that waited until now, are put in order; (2) the right rows come in, and those that a
- * due row may meet, or that no later one will, are put in order; (3) the two are merged, key by key.
+ * due row may meet, or that no later one will, are put in order; (3) the two are merged, key by
+ * key.
  *
- * What a row meets follows from the rows of its key alone, whenever they came: a row is due once all
- * rows that it may meet are there, and none of these leaves before.
+ * What a row meets follows from the rows of its key alone, whenever they came: a row is due once
+ * all rows that it may meet are there, and none of these leaves before.
  */
 final private[temporal] class TemporalTask(
     spec: TemporalSpec,
