@@ -53,7 +53,8 @@ val tests = Seq(
   "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
 )
 
-// The texts of Spark's own SQL tests. Not on the class path: Spark would find its test classes there.
+// The texts of Spark's own SQL tests. Not on the class path: Spark would find its test classes
+// there.
 val SparkTexts = config("sparkTexts").hide
 
 lazy val core = (project in file("scala/core")).settings(
@@ -75,7 +76,8 @@ lazy val spark = (project in file("scala/spark"))
     Test / fork := true,
     Test / javaOptions ++= sparkJvmOptions,
     Test / javaOptions += s"-Dstreamjoin.sparkTexts=${update.value.select(configurationFilter(SparkTexts.name)).head}",
-    // Two JVMs, as one by itself waits more than half of the time. The suites of one run one after the other.
+    // Two JVMs, as one by itself waits more than half of the time. The suites of one run one after
+    // the other.
     Test / parallelExecution := true,
     Test / testForkedParallel := false,
     Test / testGrouping := {

@@ -27,7 +27,8 @@ def session(work: Path) -> SparkSession:
         .config("spark.driver.memory", "6g")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", 4)
-        # A query without new rows looks for them a hundred times a second otherwise, beside what is measured.
+        # A query without new rows looks for them a hundred times a second otherwise, beside what is
+        # measured.
         .config("spark.sql.streaming.pollingDelay", "300ms")
         .config("spark.streamjoin.arrangements", str(work / "arrangements"))
     )

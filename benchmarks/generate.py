@@ -253,7 +253,8 @@ def hot_key(load: int, clicks: int, batches: int) -> Streams:
                CASE WHEN range < {load} THEN 0 ELSE (range - {load}) // 100 + 1 END AS batch
         FROM range({load + (batches - 1) * 100})"""
     batch = f"(range * {batches} // {clicks})"
-    # Less than the delay before the end of the batch before: no click is late, whatever came before it.
+    # Less than the delay before the end of the batch before: no click is late, whatever came before
+    # it.
     before = f"(1000000 + draw(range, 1, {(delay - 2) * 1_000_000}))"
     click_rows = f"""
         SELECT range AS click_id, 7::BIGINT AS clicked_item,
@@ -316,7 +317,8 @@ def generate(streams: Streams, work: Path) -> Path:
     shutil.rmtree(unfinished, ignore_errors=True)
     with _connect() as db:
         files = [_write(db, table, unfinished / table.name) for table in (streams.left, streams.right)]
-    # Each batch takes a file of each stream: with fewer of one, its end would not be where the other's is.
+    # Each batch takes a file of each stream: with fewer of one, its end would not be where the
+    # other's is.
     assert files[0] == files[1], f"{streams.name}: {files[0]} and {files[1]} files"
     unfinished.rename(folder)
     return folder

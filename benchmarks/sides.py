@@ -18,8 +18,9 @@ JOIN_FORMAT_4 = {
     "spark.sql.streaming.join.stateFormatVersion": "4",
     "spark.sql.streaming.join.stateFormatV4.enabled": "true",
 }
-# Spark's default writer of checkpoint files starts ten processes a file on a local disk, where Hadoop's native library
-# is not there. Ours, which a session with the extension has by default, starts none.
+# Spark's default writer of checkpoint files starts ten processes a file on a local disk, where
+# Hadoop's native library is not there. Ours, which a session with the extension has by default,
+# starts none.
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
 SPARKS_FILES = {FILES: "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"}
 OUR_FILES = {FILES: "org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager"}

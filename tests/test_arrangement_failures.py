@@ -209,7 +209,8 @@ def test_cluster(cluster: str, tmp_path: Path) -> None:
     ]
     print(f"changed {changed}, loaded {loaded}")
     assert 0 < sum(loaded[:killed]) <= sum(changed[:killed])
-    # What the lost executor had is loaded by another one, and again by the one that comes in its place.
+    # What the lost executor had is loaded by another one, and again by the one that comes in its
+    # place.
     assert sum(loaded[killed:]) <= sum(changed[killed:]) + 2 * sum(changed)
 
 

@@ -80,7 +80,8 @@ class Chain:
         one, other = self.chance.choice(left.visible), self.chance.choice(right.visible)
         low = self.chance.randint(-20, 10)
         high = low + self.chance.randint(0, 30)
-        # The sum of the ids is true of all pairs: it keeps the ids in the rows of each join, late ones too.
+        # The sum of the ids is true of all pairs: it keeps the ids in the rows of each join, late
+        # ones too.
         condition = (
             f"{one}k = {other}k AND {one}i + {other}i >= 0 AND {other}t BETWEEN "
             f"{one}t + INTERVAL '{low}' SECOND AND {one}t + INTERVAL '{high}' SECOND"
@@ -108,7 +109,8 @@ class Chain:
                     key = None if chance.random() < 0.05 else chance.randrange(3)
                     rows.append((key, None if chance.random() < 0.03 else at, chance.randrange(10), next(ids)))
             files.append(rows)
-        # A row past all others, which meets nobody; in two files, so that what it lets go comes out.
+        # A row past all others, which meets nobody; in two files, so that what it lets go comes
+        # out.
         key = -1 - "lmnr".index(name)
         for number in (1, 2):
             files.append([(key, START + timedelta(seconds=CLOSING_SECOND * number), 9, -number)])

@@ -59,7 +59,7 @@ def undisturbed(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Batche
     """Return the rows of each batch of a run in which nothing goes wrong."""
     batches, _ = _run(files, tmp_path_factory.mktemp("undisturbed"), "local[2]")
     assert len(batches) == FILES
-    assert sum(batches.values(), Counter()).total() > 300
+    assert sum(batches.values(), Counter()).total() > 900
     return batches
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import streamjoin as sj
 from streamjoin.durations import interval_sql, microseconds
 
-# within ---------------------------------------------------------------------------------------------------------
+# within -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_intervals_are_spark_literals(spark: SparkSession, length: int) -> None:
     assert int(row.s) * 1_000_000 + int(row.f * 1_000_000) == length
 
 
-# join -----------------------------------------------------------------------------------------------------------
+# join ---------------------------------------------------------------------------------------------
 
 TYPES = ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"]
 ORDERS = [(1, 0, "a"), (1, 100, "b"), (2, 50, "c"), (3, 7, "d"), (None, 10, "e")]
@@ -270,7 +270,7 @@ def test_what_join_refuses(spark: SparkSession, tmp_path: Path) -> None:
         refused(condition, fix, call)
 
 
-# Streams, and bounds --------------------------------------------------------------------------------------------
+# Streams, and bounds ------------------------------------------------------------------------------
 
 
 def stream(spark: SparkSession, folder: Path, time: str) -> DataFrame:

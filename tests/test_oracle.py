@@ -109,9 +109,11 @@ def _random_side(name: str, chance: random.Random, seed: int) -> Side:
     for number in range(chance.choice([3, 4])):
         rows: list[Row] = []
         for i in range(chance.randint(1, per_file)):
-            # The last row of a file may be as late as the delay behind the newest possible of the file before.
+            # The last row of a file may be as late as the delay behind the newest possible of the
+            # file before.
             second = number * 12 + (chance.randint(-delay, 12) if number else chance.randint(0, 12))
-            # Whole seconds make ties with each other and with the bounds; a microsecond makes them strict.
+            # Whole seconds make ties with each other and with the bounds; a microsecond makes them
+            # strict.
             at: datetime | None = START + timedelta(seconds=second, microseconds=chance.choice([0, 0, 0, 1]))
             if i == 0:
                 at = START + timedelta(seconds=number * 12 + 6)  # every file moves the watermark

@@ -184,7 +184,8 @@ def answers(extension: bool, folder: Path, output: Path) -> None:
     spark.stop()
 
 
-# Keys, minutes after 10 o'clock, values: a file a batch, none with rows that are late; the last passes all bounds.
+# Keys, minutes after 10 o'clock, values: a file a batch, none with rows that are late; the last
+# passes all bounds.
 Event = tuple[str | None, float | None, int]
 FILES: dict[str, list[list[Event]]] = {
     "o": [

@@ -24,8 +24,10 @@ from conftest import LONG, kill_group
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 # A full outer join pads the left rows as a left outer join does.
 TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_anti"]
-# A chain of three and a window join, which keep rows for several batches.
-LASTING = ["chain", "window"]
+# A chain of three, a window join, a temporal and an as-of join, which keep rows for several
+# batches.
+LASTING = ["chain", "window", "temporal", "asof"]
+IN_ORDER = LASTING[1:]
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "5"))
 FILES = 2 * KILLS + 4
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -141,9 +143,9 @@ class Runs:
             assert batches.setdefault(batch, rows) == rows, f"{how}: batch {batch} run again gave other rows"
         return batches
 
-    def rowtimes(self) -> list[int]:
-        """Return the rowtimes of the window join in the order in which they came."""
-        first = {int(path.parent.name): path for path in sorted(self.output.glob("window/*/*.json"))}
+    def rowtimes(self, how: str) -> list[int]:
+        """Return the rowtimes of a join in the order in which they came."""
+        first = {int(path.parent.name): path for path in sorted(self.output.glob(f"{how}/*/*.json"))}
         rows = (json.loads(row) for batch in sorted(first) for row in json.loads(first[batch].read_text()))
         return [row["rowtime"] for row in rows if "rowtime" in row]
 
@@ -183,13 +185,15 @@ def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path
     before = len(runs.batches("chain"))
     runs.finish()
     assert before < len(runs.batches("chain")), "it had come to its end before the last kill"
-    # Spark's file source notes which files are in a batch before the batch itself is noted. Killed in between, it
-    # takes two files for the next one: after the random kills the batches are cut in another way.
+    # Spark's file source notes which files are in a batch before the batch itself is noted. Killed
+    # in between, it takes two files for the next one: after the random kills the batches are cut in
+    # another way.
     _compare(runs, uninterrupted, same_batches=6)
     for how in LASTING:
         assert _total(runs.batches(how)) == _total(uninterrupted.batches(how)), how
-    for each in (uninterrupted, runs):
-        assert each.rowtimes() == sorted(each.rowtimes())
+    for how in IN_ORDER:
+        for each in (uninterrupted, runs):
+            assert each.rowtimes(how) == sorted(each.rowtimes(how)), how
     attempts = len(runs.written()) - sum(len(runs.batches(how)) for how in runs.types)
     print(f"{KILLS} kills, {len(runs.batches('chain'))} batches of the chain, {attempts} of all were done again")
 
@@ -199,8 +203,9 @@ def _compare(runs: Runs, uninterrupted: Runs, same_batches: int) -> None:
     for how in TYPES:
         actual, expected = runs.batches(how), uninterrupted.batches(how)
         assert _total(actual) == _total(expected), f"{how}: the rows differ"
-        # A new process may repeat a watermark, which lets a row wait longer for a match, but never exceed one:
-        # matches come in the same batch, rows without a match in the same or in a later one.
+        # A new process may repeat a watermark, which lets a row wait longer for a match, but never
+        # exceed one: matches come in the same batch, rows without a match in the same or in a later
+        # one.
         for batch in range(same_batches):
             assert _matched(how, actual, batch) == _matched(how, expected, batch), f"{how}: batch {batch}"
             early = _total(actual, batch) - _total(expected, batch)

@@ -24,9 +24,10 @@ EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
 SPARK_SUBMIT = str(Path(sys.executable).parent / "spark-submit")
 
 
-# configure ------------------------------------------------------------------------------------------------------
+# configure ----------------------------------------------------------------------------------------
 
-# Prints what a session built now would get: the builder's settings, and the words with which the JVM will start.
+# Prints what a session built now would get: the builder's settings, and the words with which the
+# JVM will start.
 CONFIGURED = """
 import json, os
 import streamjoin as sj
@@ -214,7 +215,7 @@ def test_a_builder_of_spark_connect_is_refused(python: Run) -> None:
     assert out.split() == ["STREAMJOIN_SPARK_CONNECT"]
 
 
-# Checks ---------------------------------------------------------------------------------------------------------
+# Checks -------------------------------------------------------------------------------------------
 
 
 def test_the_session_of_the_tests_passes(spark: SparkSession) -> None:

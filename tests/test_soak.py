@@ -13,7 +13,8 @@ from conftest import run
 
 JOB = Path(__file__).with_name("jobs") / "soak_job.py"
 SECONDS = int(os.environ.get("STREAMJOIN_SOAK_SECONDS", "0"))
-# State that nothing removes rises by three quarters of its mean in two minutes; a busy machine alone, by a fifth.
+# State that nothing removes rises by three quarters of its mean in two minutes; a busy machine
+# alone, by a fifth.
 LIMIT = 0.4 if SECONDS < 600 else 0.2
 
 

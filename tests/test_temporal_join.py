@@ -101,6 +101,83 @@ def test_names_and_arguments(streams: Streams) -> None:
     assert streams.rows(joined, "currency", "cents", "rate") == [("EUR", 7, 3)]
 
 
+ROW = "STRUCT<code: STRING, rate: INT>"
+ENVELOPE = f"before {ROW}, after {ROW}, op STRING, ts_ms BIGINT"
+
+
+def test_the_envelope_of_debezium(streams: Streams) -> None:
+    """As from Kafka: an update to null, a delete of which the key alone is known, a tombstone, a transaction."""
+
+    def change(op: str, seconds: int, before: Row | None, after: Row | None) -> Row:
+        milliseconds = int(at(seconds).timestamp() * 1000)
+        return {"value": json.dumps({"before": before, "after": after, "op": op, "ts_ms": milliseconds})}
+
+    two, three, none = ({"code": "EUR", "rate": rate} for rate in (2, 3, None))
+    log = [
+        change("r", 1, None, two),
+        change("u", 3, two, none),
+        change("u", 5, none, three),
+        change("d", 7, {"code": "EUR"}, None),
+        {"value": None},
+        # In one transaction: made, taken away, made again, taken away.
+        *(change(op, 9, None if op == "c" else two, two if op == "c" else None) for op in "cdcd"),
+    ]
+    end = change("c", 100, None, {"code": "X", "rate": 0})
+    facts = [order("EUR", second, second) for second in (0, 2, 4, 6, 8, 10)]
+    streams.feed(orders=facts, log=[row | {"offset": offset} for offset, row in enumerate(log)])
+    streams.feed(orders=[order("X", 100, -1)], log=[end | {"offset": len(log)}])
+    streams.feed(orders=[order("X", 101, -1)], log=[end | {"offset": len(log) + 1}])
+
+    kafka = streams.spark.readStream.schema("value STRING, offset LONG").option("maxFilesPerTrigger", 1)
+    changes = kafka.json(str(streams.folder / "log")).select(F.from_json("value", ENVELOPE).alias("e"), "offset")
+    envelope = changes.select("e.*", "offset", F.timestamp_millis("e.ts_ms").alias("since"))
+    envelope = envelope.withWatermark("since", "0 seconds")
+    versions = sj.versions(envelope, key="code", time="since", op="op", order="offset")
+    assert versions.changes.columns == ["code", "rate", "since", "offset", "op"]
+    joined = sj.temporal_join(streams.orders(), versions, F.expr("currency = code"), "left")
+
+    def seen(batch: DataFrame, number: int) -> None:
+        found.extend(tuple(row) for row in batch.select("cents", "code", "rate").collect())
+
+    found: list[tuple[Any, ...]] = []
+    query = joined.writeStream.foreachBatch(seen).start()
+    query.processAllAvailable()
+    ignored = [each["stateOperators"][0]["customMetrics"]["ignoredVersions"] for each in query.recentProgress]
+    query.stop()
+    assert found[:6] == [
+        (0, None, None),
+        (2, "EUR", 2),
+        (4, "EUR", None),
+        (6, "EUR", 3),
+        (8, None, None),
+        (10, None, None),
+    ]
+    assert sum(ignored) == 1, "the tombstone"
+
+
+def test_an_envelope_without_an_order_or_with_its_names_twice(streams: Streams) -> None:
+    streams.feed(log=[])
+    envelope = streams.stream("log", f"{ENVELOPE}, since TIMESTAMP", "since")
+    assert sj.versions(envelope, key=["code"]).op == "op"
+    assert sj.versions(envelope, key=["code"]).changes.columns == ["code", "rate", "since", "op"]
+    # It is none where the key is not in the rows, or where there are no rows.
+    for other in (envelope.withColumn("id", F.lit(1)), envelope.withColumn("after", F.lit(1)), envelope.drop("op")):
+        assert sj.versions(other, key="id").changes is other
+    twice = envelope.withColumnRenamed("since", "rate")
+    refused("STREAMJOIN_WRONG_ARGUMENT", "'rate'", lambda: sj.versions(twice, key="code"))
+
+
+def test_joins_of_spark_are_ours_where_both_sides_stream(streams: Streams) -> None:
+    """`df._joinAsOf`, from Python; its options are in SparksAsOfJoinSuite."""
+    streams.feed(orders=[order("EUR", 7, 7), order("USD", 5, 5)], rates=[rate("EUR", 2, 2), rate("EUR", 6, 3)])
+    streams.feed(orders=[order("X", 20)], rates=[rate("X", 20, 0)])
+    rates = streams.rates().withColumnRenamed("code", "currency")
+    joined = streams.orders()._joinAsOf(
+        rates, "order_time", "since", on="currency", how="left", tolerance=F.expr("INTERVAL 5 SECONDS")
+    )
+    assert streams.rows(joined, "cents", "rate") == [(5, None), (7, 3)]
+
+
 RULES: list[tuple[str, dict[str, Any], str]] = [
     ("backward", {}, "r.since <= l.order_time"),
     ("backward, by a condition", {"match": "l.order_time >= r.since"}, "r.since <= l.order_time"),

@@ -1,9 +1,12 @@
-"""Every story of `tests/cases` through PySpark, one batch a step, from two folders of JSON files."""
+"""Every story of `tests/cases` through PySpark, from two folders of JSON files.
+
+In `make test-long` each step is a batch; else the rows between two watermarks are, but where a cap counts them.
+"""
 
 import json
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from conftest import LONG
@@ -11,11 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
-from traces import Side, Step, Trace, cases, parse
+from traces import Closest, Side, Step, Trace, cases, parse
 
 import streamjoin as sj
 
-# A watermark stays further behind the rows than any bound reaches: rows move none, punctuation rows do.
+# A watermark stays further behind the rows than any bound reaches: rows move none, punctuation rows
+# do.
 FAR = 1_000_000
 # The time 0 of a trace, in seconds since 1970.
 ORIGIN = 3 * FAR
@@ -48,25 +52,30 @@ class TraceQuery:
         if self.query:
             self.query.stop()
 
-    def run(self, step: Step) -> list[StreamingQueryProgress]:
-        """Return the progress of the batches that a step made."""
+    def run(self, steps: list[Step]) -> list[StreamingQueryProgress]:
+        """Return the progress of the batches that rows, or one other step, made."""
+        step = steps[0]
         if step.action == "restart":
             self.stop()
             self.start()
             return []
         if step.action == "row":
-            return self.feed(step.side, {"label": step.label, "punct": False, "k": 1} | self.shifted(step))
-        punctuation = {"punct": True, step.column: ORIGIN + step.watermark + FAR}
-        first = self.feed(step.side, punctuation)
-        # A batch knows the watermarks of batches before it, and for late rows those of one batch earlier.
-        return first if len(first) > 1 else first + self.feed(step.side, punctuation)
+            return self.feed(
+                [(each.side, {"label": each.label, "punct": False, "k": 1} | self.shifted(each)) for each in steps]
+            )
+        punctuation = [(step.side, {"punct": True, step.column: ORIGIN + step.watermark + FAR})]
+        first = self.feed(punctuation)
+        # A batch knows the watermarks of batches before it, and for late rows those of one batch
+        # earlier.
+        return first if len(first) > 1 else first + self.feed(punctuation)
 
-    def feed(self, side: Side, row: dict[str, Any]) -> list[StreamingQueryProgress]:
+    def feed(self, rows: list[tuple[Side, dict[str, Any]]]) -> list[StreamingQueryProgress]:
         assert self.query
         self.files += 1
-        hidden = self.folder / f"{self.files}.json"
-        hidden.write_text(json.dumps(row))
-        hidden.rename(self.folder / side / hidden.name)
+        for side in dict(rows):
+            hidden = self.folder / f"{self.files}.json"
+            hidden.write_text("\n".join(json.dumps(row) for of, row in rows if of == side))
+            hidden.rename(self.folder / side / hidden.name)
         self.query.processAllAvailable()
         progress = {p["batchId"]: p for p in self.query.recentProgress if p["batchId"] in self.outputs}
         seen = [progress[number] for number in sorted(progress) if number > self.last_seen]
@@ -78,9 +87,12 @@ class TraceQuery:
         return {c: ORIGIN + v if c in times and v is not None else v for c, v in step.values.items()}
 
     def joined(self) -> DataFrame:
-        condition = self.trace.condition() if self.trace.has_equality() else f"{self.trace.condition()} AND l.k = r.k"
         left, right = self.input("left").alias("l"), self.input("right").alias("r")
-        if self.trace.window:
+        same = [] if self.trace.has_equality() else ["l.k = r.k"]
+        condition = " AND ".join([*([self.trace.condition()] if self.trace.condition() else []), *same])
+        if self.trace.closest:
+            joined = self.matched(left, right, condition, self.trace.closest)
+        elif self.trace.window:
             window: dict[str, Any] = {each: timedelta(seconds=n) for each, n in self.trace.window.items()}
             joined = sj.window_join(left, right, sf.expr(condition), cast(sj.JoinType, self.trace.how), **window)
         else:
@@ -89,26 +101,60 @@ class TraceQuery:
             return joined.select("l.label")
         return joined.select(sf.expr("concat(coalesce(l.label, '-'), '+', coalesce(r.label, '-'))"))
 
+    def matched(self, left: DataFrame, right: DataFrame, condition: str, rule: Closest) -> DataFrame:
+        how = cast(Literal["inner", "left_outer"], self.trace.how)
+        (left_time, right_time), on = (self.trace.times(side)[0] for side in ("left", "right")), sf.expr(condition)
+        if rule.is_temporal:
+            versions = sj.versions(
+                right, key=self.trace.keys() or "k", time=right_time, op="op" if rule.delete else None
+            )
+            history = None if rule.history is None else timedelta(seconds=rule.history)
+            return sj.temporal_join(left, versions, on, how, as_of=left_time, history=history)
+        within = None if rule.within is None else timedelta(seconds=rule.within)
+        if rule.match:
+            return sj.asof_join(left, right, on, how, match=rule.match, tolerance=within)
+        nearest: dict[str, Any] = {"direction": "nearest", "allow_exact_matches": rule.exact}
+        return sj.asof_join(left, right, on, how, tolerance=within, **nearest)
+
     def input(self, side: Side) -> DataFrame:
         columns = "".join(f", {column} LONG" for column in self.trace.columns(side))
         schema = f"label STRING, punct BOOLEAN, k LONG{columns}"
         stream = self.spark.readStream.schema(schema).json(str(self.folder / side))
         for time in self.trace.times(side):
             stream = stream.withColumn(time, sf.timestamp_seconds(time)).withWatermark(time, f"{FAR} seconds")
-        return stream.where("NOT punct").drop("punct")
+        rows = stream.where("NOT punct").drop("punct")
+        if side == "right" and self.trace.closest and self.trace.closest.delete:
+            return rows.withColumn("op", sf.expr(f"IF({self.trace.closest.delete} = 1, 'delete', 'insert')"))
+        return rows
 
 
-def check(trace: Trace, step: Step, progress: list[StreamingQueryProgress], outputs: dict[int, list[str]]) -> None:
+def batches(trace: Trace) -> list[list[Step]]:
+    """Return the steps of a trace, those that come as one batch together."""
+    found: list[list[Step]] = []
+    for step in trace.steps:
+        if found and step.action == found[-1][0].action == "row" and not (LONG or trace.cap):
+            found[-1].append(step)
+        else:
+            found.append([step])
+    return found
+
+
+def check(
+    trace: Trace, steps: list[Step], progress: list[StreamingQueryProgress], outputs: dict[int, list[str]]
+) -> None:
+    step, last = steps[0], steps[-1]
     seen = sorted(row for p in progress for row in outputs[p["batchId"]])
-    assert seen == sorted(step.expected), trace.at(step.line, f"expected {sorted(step.expected)}; seen {seen}")
+    expected = sorted(row for each in steps for row in each.expected)
+    assert seen == expected, trace.at(step.line, f"expected {expected}; seen {seen}")
     if trace.window:
         return  # the order of its rows, and the state below it, are the other layers'
     operators = [p["stateOperators"][0] for p in progress]
     late = sum(operator["numRowsDroppedByWatermark"] for operator in operators)
-    assert late == step.late, trace.at(step.line, f"expected {step.late} late rows; seen {late}")
-    if step.state and operators:
+    dropped = sum(each.late for each in steps)
+    assert late == dropped, trace.at(step.line, f"expected {dropped} late rows; seen {late}")
+    if last.state and operators:
         kept = {side: operators[-1]["customMetrics"][f"{side}RowsInState"] for side in ("left", "right")}
-        assert kept == step.state, trace.at(step.line, f"expected {step.state} rows in state; seen {kept}")
+        assert kept == last.state, trace.at(last.line, f"expected {last.state} rows in state; seen {kept}")
 
 
 @pytest.mark.usefixtures("watermark_before_filter")
@@ -124,12 +170,12 @@ def test_trace(spark: SparkSession, trace: Trace, tmp_path: Path) -> None:
                 query.start()
             return
         query.start()
-        for step in trace.steps:
-            if trace.fails and step is trace.steps[-1]:
+        for steps in batches(trace):
+            if trace.fails and steps[-1] is trace.steps[-1]:
                 with pytest.raises(Exception, match=trace.fails):
-                    query.run(step)
+                    query.run(steps)
             else:
-                check(trace, step, query.run(step), query.outputs)
+                check(trace, steps, query.run(steps), query.outputs)
     finally:
         query.stop()
         spark.conf.unset(cap)

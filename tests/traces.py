@@ -13,6 +13,22 @@ Value = int | None
 
 TERM = re.compile(r"(left|right)\.(\w+)(?:\s*([+-])\s*(\d+))?|(-?\d+)")
 CONJUNCT = re.compile(r"(.+?)\s*(>=|<=|=|>|<)\s*(.+)")
+CLOSEST = re.compile(r"(nearest|(.+?)\s*(?:>=|<=|>|<)\s*(.+?))(?:\s+within\s+(\d+))?(\s+not exact)?")
+
+
+@dataclass
+class Closest:
+    """The rule of a temporal or an as-of join, in seconds."""
+
+    match: str | None
+    exact: bool
+    within: int | None
+    delete: str | None
+    history: int | None
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.delete is not None or self.history is not None
 
 
 @dataclass
@@ -62,13 +78,17 @@ class Trace:
 
     def columns(self, side: Side) -> list[str]:
         """All columns of a side."""
-        named = [match[1] for text in self.directives["on"] for match in TERM.findall(text) if match[0] == side]
+        named = [match[1] for text in self._on for match in TERM.findall(text) if match[0] == side]
         given = [column for step in self.steps if step.action == "row" and step.side == side for column in step.values]
         return list(dict.fromkeys(self.times(side) + named + given))
 
     def condition(self) -> str:
         """The join condition in SQL, over the aliases `l` and `r`."""
-        return " AND ".join(self._sql(text) for text in self.directives["on"])
+        return " AND ".join(self._sql(text) for text in self._on)
+
+    @property
+    def _on(self) -> list[str]:
+        return self.directives.get("on", [])
 
     @property
     def window(self) -> dict[str, int] | None:
@@ -79,9 +99,25 @@ class Trace:
             return {direction: int(length)}
         return None
 
+    @property
+    def closest(self) -> Closest | None:
+        """The rule of a temporal or an as-of join."""
+        for text in self.directives.get("match", []):
+            parts = CLOSEST.fullmatch(text)
+            assert parts, f"{self.name}: cannot read the rule {text}"
+            match = None if parts[1] == "nearest" else parts[1].replace("left.", "l.").replace("right.", "r.")
+            delete, history = (self.directives.get(name, [None])[0] for name in ("delete", "history"))
+            within = None if parts[4] is None else int(parts[4])
+            return Closest(match, not parts[5], within, delete, None if history is None else int(history))
+        return None
+
+    def keys(self) -> list[str]:
+        """The columns of the right input that have to equal one of the left input."""
+        return [column for text in self._on for column in re.findall(r"^left\.\w+ = right\.(\w+)$", text)]
+
     def has_equality(self) -> bool:
         """Whether a column of one input has to equal a column of the other."""
-        conjuncts = [CONJUNCT.fullmatch(text) for text in self.directives["on"]]
+        conjuncts = [CONJUNCT.fullmatch(text) for text in self._on]
         return any(c and c[2] == "=" and {"left", "right"} <= set(re.findall(r"left|right", c[0])) for c in conjuncts)
 
     def _sql(self, conjunct: str) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import duckdb
 
-# Spark brings times with a zone or without one, Kafka brings text: here they are all UTC without a zone.
+# Spark brings times with a zone or without one, Kafka brings text: here they are all UTC without a
+# zone.
 COLUMNS = """
     order_id, order_time::TIMESTAMP AS order_time, customer, cents,
     delivery_id, delivery_time::TIMESTAMP AS delivery_time, courier"""

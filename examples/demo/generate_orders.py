@@ -126,7 +126,8 @@ def streams(orders: int, seed: int = 1, returns: bool = False) -> Streams:
             "cents": chance.randrange(500, 20000),
         }
         arrive("orders", order, order_id, ordered)
-        # None for one order in twelve, two for some; one in seven takes more than the hour that the join allows.
+        # None for one order in twelve, two for some; one in seven takes more than the hour that the
+        # join allows.
         for _ in range(chance.choices((0, 1, 2), (8, 86, 6))[0]):
             delivered = _whole_ms(ordered + timedelta(minutes=chance.uniform(5, 70)))
             delivery: Row = {

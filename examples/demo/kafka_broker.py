@@ -26,18 +26,19 @@ _BROKER: list[_Dependency] = [
     ("org.apache.kafka", "kafka_2.13", KAFKA, ()),
     ("org.slf4j", "slf4j-nop", "1.7.36", ()),
 ]
-# Written out, without what they depend on: Spark has the rest, and Spark's pom adds a repository of its own for
-# dependencies of dependencies, which not every network reaches.
+# Written out, without what they depend on: Spark has the rest, and Spark's pom adds a repository of
+# its own for dependencies of dependencies, which not every network reaches.
 _CONNECTOR: list[_Dependency] = [
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK, ("*",)),
-    # Not every registry has it for Spark 4. Without delegation tokens the connector needs little of it, and that
-    # part has not changed.
+    # Not every registry has it for Spark 4. Without delegation tokens the connector needs little of
+    # it, and that part has not changed.
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "3.5.1", ("*",)),
     ("org.apache.kafka", "kafka-clients", "3.9.2", ("*",)),
     ("org.apache.commons", "commons-pool2", "2.13.1", ("*",)),
 ]
 
-# Sixteen bytes in URL-safe base 64. Not a random one: the tool takes an id that starts with "-" for an option.
+# Sixteen bytes in URL-safe base 64. Not a random one: the tool takes an id that starts with "-" for
+# an option.
 _CLUSTER = "c3RyZWFtam9pbi10ZXN0cw"
 _PROPERTIES = """\
 process.roles=broker,controller

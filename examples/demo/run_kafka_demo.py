@@ -34,7 +34,8 @@ def main() -> int:
     generated = streams(args.orders)
     half = len(generated.steps) // 2
 
-    # The broker's folder is the work folder: it is removed first, and a checkpoint of other topics with it.
+    # The broker's folder is the work folder: it is removed first, and a checkpoint of other topics
+    # with it.
     with KafkaBroker(TOOLS, work) as broker:
         write_files(generated, work, pause=0)
         for topic in ("orders", "deliveries", "joined"):

@@ -1,8 +1,11 @@
-"""Writes the golden checkpoints of the state format at hand: ``format-<number>.tar.gz`` beside this file.
+"""Writes the golden checkpoints of the state format at hand: ``format-<number>-<joins>.tar.gz`` beside this file.
 
-A checkpoint of each join type and state store, stopped in the middle, with the files that come after and what came out
+A checkpoint of each join and state store, stopped in the middle, with the files that come after and what came out
 before. They are made once for each format and kept for good: ``test_golden.py`` restores all of them and goes on.
 Once, before the first release, ``stream-joins/0`` in them was written anew, when that file got its version 2.
+
+An archive holds the joins that came with it: ``format-3-closest.tar.gz`` has temporal and as-of joins, which came after
+those of ``format-3.tar.gz``. ``make.py`` writes the archive that its argument names.
 
 The checkpoints know their input by its path, so they are made in one that is nobody's.
 """
@@ -20,7 +23,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 JOB = HERE.parent / "jobs" / "join_job.py"
 FORMAT = 3
-TYPES = ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"]
+TYPES = {
+    f"format-{FORMAT}": ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"],
+    f"format-{FORMAT}-closest": ["temporal", "asof"],
+}
 PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 STORES = {"default": f"{PACKAGE}.HDFSBackedStateStoreProvider", "rocksdb": f"{PACKAGE}.RocksDBStateStoreProvider"}
 FILES = 8
@@ -28,9 +34,9 @@ BEFORE = 5
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def main() -> None:
-    """Make the archive of the format at hand; an existing one is never written over."""
-    archive = HERE / f"format-{FORMAT}.tar.gz"
+def main(name: str) -> None:
+    """Make an archive of the format at hand; an existing one is never written over."""
+    archive = HERE / f"{name}.tar.gz"
     assert not archive.exists(), f"{archive.name} is there already, and stays as it is"
     folder = Path(tempfile.gettempdir()) / "streamjoin-golden"
     folder.mkdir()
@@ -43,7 +49,7 @@ def main() -> None:
         subprocess.run(
             [
                 *(sys.executable, str(JOB), f"--input={folder / 'before'}", f"--output={folder / store / 'output'}"),
-                *(f"--checkpoints={folder / store / 'checkpoints'}", "--types", *TYPES),
+                *(f"--checkpoints={folder / store / 'checkpoints'}", "--types", *TYPES[name]),
                 *("--conf", f"spark.sql.streaming.stateStore.providerClass={provider}"),
             ],
             check=True,
@@ -85,4 +91,4 @@ def write(folder: Path, number: int, lines: list[dict[str, object]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -1,12 +1,13 @@
 """Joins three folders of JSON files on a small cluster of processes, in which something goes wrong on purpose.
 
-Every batch writes its rows to ``<output>/<batch>.json``. What may go wrong (``--disturb``,
-one or more of them):
+One query has three joins: a chain, a temporal join that takes the deliveries for the history of a table, and an as-of
+join. Every batch writes its rows to ``<output>/<batch>.json``. What may go wrong (``--disturb``, one or more of them):
 
 - ``retry``: the first attempt of a task fails when it has handed on some of its rows;
 - ``speculate``: the first attempt of a task is so slow that Spark starts a second one beside it, which it does on
   another host only;
-- ``executor``: one of the two executors is killed after the third batch.
+- ``executor``: one of the two executors is killed in the third batch, when tasks have already taken what the temporal
+  and the as-of join gave: those that ran there run once more, after their commits.
 """
 
 import argparse
@@ -15,12 +16,16 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from quiet_session import quiet_session
+
+import streamjoin as sj
 
 
 def main() -> None:
@@ -48,15 +53,18 @@ def main() -> None:
     spark = quiet_session(settings | dict(setting.split("=", 1) for setting in args.conf), args.master)
     orders, deliveries, returns = (stream(spark, args.input, name) for name in ("o", "d", "r"))
     first = orders.join(deliveries, F.expr("ok = dk AND dt BETWEEN ot AND ot + INTERVAL 20 SECONDS"), "left_outer")
-    joined = first.join(returns, F.expr("dk = rk AND rt BETWEEN dt AND dt + INTERVAL 20 SECONDS"), "left_outer")
-    for kind in args.disturb & {"retry", "speculate"}:
-        joined = joined.withColumn("same", F.udf(disturbance(kind, str(args.output)), "int")("oi"))
+    chain = first.join(returns, F.expr("dk = rk AND rt BETWEEN dt AND dt + INTERVAL 20 SECONDS"), "left_outer")
+    changes = deliveries.withColumn("op", F.expr("IF(di % 7 = 0, 'delete', 'update')"))
+    temporal = sj.temporal_join(orders, sj.versions(changes, key="dk", op="op"), F.expr("ok = dk"), "left")
+    within: dict[str, Any] = {"direction": "nearest", "tolerance": "8 seconds"}
+    closest = sj.asof_join(orders, returns, F.expr("ok = rk"), "left", **within)
+    joined = reduce(DataFrame.union, [as_text(each) for each in (chain, temporal, closest)])
+    for kind in args.disturb:
+        joined = joined.withColumn(kind, F.udf(disturbance(kind, str(args.output)), "int")("oi"))
 
     def write(rows: DataFrame, batch: int) -> None:
-        lines = [row[0] for row in rows.drop("same").select(F.to_json(F.struct("*"))).collect()]
+        lines = [row["text"] for row in rows.collect()]
         (args.output / f"{batch}.json").write_text(json.dumps(lines))
-        if "executor" in args.disturb and batch == 3:
-            kill_executor(spark, args.output)
 
     query = (
         joined.writeStream.foreachBatch(write)
@@ -72,28 +80,50 @@ def main() -> None:
 
 
 def disturbance(kind: str, output: str) -> Callable[[int | None], int | None]:
-    """Return a function of an id, for the tasks of the joins.
+    """Return a function of an id, for the tasks of the chain, and those that take what the other joins give.
 
     It disturbs a first attempt once, and leaves a mark; another attempt that comes to the same row leaves one too.
     """
 
     def same(row_id: int | None) -> int | None:
         context = TaskContext.get()
-        # One task of a batch: two would take both executors, and leave none for a second attempt.
-        if context is None or context.partitionId() != 0 or row_id is None or row_id % 100 != 57:
+        if context is None or row_id is None:
             return row_id
-        task = f"{context.stageId()}-{context.partitionId()}"
+        if kind == "executor":
+            if context.getLocalProperty("streaming.sql.batchId") == "3":
+                kill_own_executor(Path(output, "executor.lost"))
+            return row_id
+        # One task of a batch: two would take both executors, and leave none for a second attempt.
+        if context.partitionId() != 0 or row_id % 100 != 57:
+            return row_id
+        task, attempt = f"{context.stageId()}-{context.partitionId()}", str(context.taskAttemptId())
         disturbed = Path(output, f"{task}.disturbed")
-        if context.attemptNumber() > 0:
-            Path(output, f"{task}.again").touch()
-        elif not disturbed.exists():
-            disturbed.touch()
+        if not disturbed.exists():
+            disturbed.write_text(attempt)
             if kind == "retry":
                 raise RuntimeError("disturbed on purpose")
             time.sleep(30)  # much longer than the second attempt takes, which ends this one
+        elif disturbed.read_text() != attempt:
+            Path(output, f"{task}.again").touch()
         return row_id
 
     return same
+
+
+def kill_own_executor(mark: Path) -> None:
+    """Kill the process that has started the daemon of this worker; the first one that comes here, no other."""
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return
+    executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+    assert "CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_text()
+    os.kill(int(executor), signal.SIGKILL)
+
+
+def as_text(joined: DataFrame) -> DataFrame:
+    """Return the rows of a join as text, beside the ids of their orders."""
+    return joined.select("oi", F.to_json(F.struct("*")).alias("text"))
 
 
 def stream(spark: SparkSession, folder: Path, name: str) -> DataFrame:
@@ -101,22 +131,6 @@ def stream(spark: SparkSession, folder: Path, name: str) -> DataFrame:
     schema = f"{name}k INT, {name}t TIMESTAMP, {name}i INT"
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder / name))
     return rows.withWatermark(f"{name}t", "5 seconds")
-
-
-def kill_executor(spark: SparkSession, output: Path) -> None:
-    """Kill one of the executors: processes of this machine whose command line names the application."""
-    application = spark.sparkContext.applicationId
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_text()
-            except OSError:
-                continue
-            if "CoarseGrainedExecutorBackend" in command and application in command:
-                os.kill(int(entry.name), signal.SIGKILL)
-                (output / "executor.lost").touch()
-                return
-    raise AssertionError(f"no executor of {application} was found")
 
 
 if __name__ == "__main__":

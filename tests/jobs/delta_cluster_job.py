@@ -12,13 +12,14 @@ arrangements in the end to ``<output>/<name>.json``.
 
 import argparse
 import json
+import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cluster_job import kill_executor
 from delta_job import SCHEMAS, arrange, joined, versions
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +40,8 @@ def main() -> None:
     settings = {
         "spark.executor.memory": "1g",
         "spark.driver.host": "127.0.0.1",
-        # However busy the machine is, a task waits for the executor that has its index, if there is one.
+        # However busy the machine is, a task waits for the executor that has its index, if there is
+        # one.
         "spark.locality.wait": "15s",
         "spark.streamjoin.arrangements": str(args.output / "arrangements"),
     }
@@ -135,6 +137,22 @@ def wait_for_another(spark: SparkSession, before: set[str]) -> None:
     while (now := executors(spark)) == before or len(now) != len(before):
         assert time.monotonic() < deadline, f"there were {before}, and there are {now}"
         time.sleep(0.1)
+
+
+def kill_executor(spark: SparkSession, output: Path) -> None:
+    """Kill one of the executors: processes of this machine whose command line names the application."""
+    application = spark.sparkContext.applicationId
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_text()
+            except OSError:
+                continue
+            if "CoarseGrainedExecutorBackend" in command and application in command:
+                os.kill(int(entry.name), signal.SIGKILL)
+                (output / "executor.lost").touch()
+                return
+    raise AssertionError(f"no executor of {application} was found")
 
 
 if __name__ == "__main__":

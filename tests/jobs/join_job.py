@@ -1,7 +1,8 @@
 """Joins two folders of JSON files in several join types at once, one file of each side a batch, and ends.
 
 The type ``chain`` is a left outer join of both, and of that with a third folder; ``window`` is a full outer join of
-both with a window, in the order of its rowtime.
+both with a window, in the order of its rowtime. ``temporal`` takes the right side for the history of a table, with
+deletes, and ``asof`` finds the nearest row of it; both come in the order of the left time.
 
 Every batch writes its rows to ``<output>/<join type>/<batch>/<process>.json``: a batch that is run again, by a later
 process, adds a file beside the first, and a test can see whether both times the rows were the same.
@@ -24,6 +25,7 @@ from quiet_session import quiet_session
 import streamjoin as sj
 
 CONDITION = "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS AND lv + rv < 15"
+OPERATION = "IF(rv < 2, 'delete', 'update')"
 THIRD = "rk = tk AND tt BETWEEN rt AND rt + INTERVAL 15 SECONDS"
 
 
@@ -51,6 +53,13 @@ def main() -> None:
                 left, right, F.expr("lk = rk AND lv + rv < 15"), "full_outer", following="20 seconds"
             )
             return window.withColumn("rowtime", F.unix_micros("rowtime"))
+        if how == "temporal":
+            versions = sj.versions(right.withColumn("op", F.expr(OPERATION)), key="rk", op="op")
+            met = sj.temporal_join(left, versions, F.expr("lk = rk AND lv + rv < 15"), "left")
+            return met.withColumn("rowtime", F.unix_micros("lt"))
+        if how == "asof":
+            met = sj.asof_join(left, right, F.expr("lk = rk"), "left", direction="nearest", tolerance="7 seconds")
+            return met.withColumn("rowtime", F.unix_micros("lt"))
         if how != "chain":
             return left.join(right, F.expr(CONDITION), how)
         third = read(spark, args.input / "third", "tk INT, tt TIMESTAMP, tv INT, tid INT")

@@ -103,7 +103,8 @@ class Soak:
             r, F.expr("di = ri AND rt BETWEEN dt AND dt + INTERVAL 10 SECONDS"), "left_outer"
         )
 
-        # A sink that takes each batch once. With foreachBatch PySpark would leave a connection open for each start.
+        # A sink that takes each batch once. With foreachBatch PySpark would leave a connection open
+        # for each start.
         return (
             joined.select("oi", "di", "ri")
             .writeStream.format("parquet")

@@ -61,7 +61,8 @@ __all__ = [
     "with_bounds",
 ]
 
-# Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not installed.
+# Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not
+# installed.
 _NEEDS_PYSPARK = {
     "NOW": "_temporal_join",
     "Arrangement": "_arrangement",

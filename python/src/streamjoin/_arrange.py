@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from streamjoin.jvm import checked_entry, expect, no_answer, wrong_argument
+from streamjoin.jvm import answered, checked_entry, expect, wrong_argument
 
 
 def arrange(
@@ -67,10 +66,8 @@ def arrange(
         if not isinstance(column, str | None):
             raise wrong_argument("sj.arrange", f"the name of a column as {argument}", column)
     found = checked_entry(df.sparkSession, "sj.arrange")
-    try:
+    with answered():
         arranged = found.arrange(df._jdf, name, [list(key) for key in keys], op, diff, time)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error
     return DataFrame(arranged, df.sparkSession).writeStream.format("streamjoin").option("path", name)
 
 

@@ -1,10 +1,9 @@
 """What the joins of a query keep in state, and why."""
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import checked_entry, expect, is_connect, no_answer
+from streamjoin.jvm import answered, checked_entry, expect, is_connect
 from streamjoin.sql import ask
 
 
@@ -40,7 +39,5 @@ def bounds(df: DataFrame) -> DataFrame:
         )
     if found is None:
         return ask(spark, "SELECT * FROM sj_bounds(TABLE({df}))", df=df)
-    try:
+    with answered():
         return DataFrame(found.bounds(df._jdf), spark)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from streamjoin._arrangement import Arrangement
 from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import checked_entry, limits, no_answer, wrong_argument
+from streamjoin.jvm import answered, checked_entry, limits, wrong_argument
 
 # By join type, the inputs whose rows without a match are in the result.
 _OUTER = {"inner": [], "left": [0], "right": [1], "full": [0, 1]}
@@ -85,8 +84,6 @@ def delta_join(
     session = spark or SparkSession.active()
     found = checked_entry(session, "sj.delta_join")
     paths = [each.path if isinstance(each, Arrangement) else each for each in inputs.values()]
-    try:
+    with answered():
         joined = found.deltaJoin(session._jsparkSession, list(inputs.keys()), paths, on, list(columns), outer, options)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error
     return DataFrame(joined, session)

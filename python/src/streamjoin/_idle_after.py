@@ -2,11 +2,10 @@
 
 from datetime import timedelta
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from streamjoin.durations import spark_interval
-from streamjoin.jvm import checked_entry, expect, no_answer
+from streamjoin.jvm import answered, checked_entry, expect
 
 
 def idle_after(df: DataFrame, after: str | timedelta) -> DataFrame:
@@ -49,7 +48,5 @@ def idle_after(df: DataFrame, after: str | timedelta) -> DataFrame:
     expect(DataFrame, df, "sj.idle_after", "a streaming DataFrame")
     length = spark_interval(after, "after", "sj.idle_after", least=1000)
     entry = checked_entry(df.sparkSession)
-    try:
+    with answered():
         return DataFrame(entry.idleAfter(df._jdf, length), df.sparkSession)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error

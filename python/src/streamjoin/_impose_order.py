@@ -2,11 +2,10 @@
 
 from datetime import timedelta
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from streamjoin.durations import spark_interval
-from streamjoin.jvm import checked_entry, expect, no_answer
+from streamjoin.jvm import answered, checked_entry, expect
 
 
 def impose_order(df: DataFrame, time: str, lag: str | timedelta, *, sort: bool = False) -> DataFrame:
@@ -40,8 +39,6 @@ def impose_order(df: DataFrame, time: str, lag: str | timedelta, *, sort: bool =
     expect(str, time, "sj.impose_order", "the name of a column as time")
     length = spark_interval(lag, "lag", "sj.impose_order")
     entry = checked_entry(df.sparkSession)
-    try:
+    with answered():
         marked = entry.imposeOrder(df._jdf, time, length)
         return DataFrame(entry.ordered(marked, time) if sort else marked, df.sparkSession)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error

@@ -256,7 +256,7 @@ def _join_on_names(left: DataFrame, right: DataFrame, names: list[str], how: Joi
         left, left_time = left.withColumnsRenamed(renamed), renamed.get(left_time, left_time)
     else:
         right, right_time = right.withColumnsRenamed(renamed), renamed.get(right_time, right_time)
-    pairs = [(F.col(_quoted(key)), F.col(copy)) for key, copy in zip(keys, renamed.values(), strict=True)]
+    pairs = [(F.col(quoted(key)), F.col(copy)) for key, copy in zip(keys, renamed.values(), strict=True)]
     condition = reduce(Column.__and__, [key == copy for key, copy in pairs])
     joined = _join_within(left, right, condition, (left_time, right_time), how, span)
 
@@ -265,22 +265,23 @@ def _join_on_names(left: DataFrame, right: DataFrame, names: list[str], how: Joi
     else:
         first = [key for key, _ in pairs]
     hidden = [column for column in joined.columns if column in keys or column in renamed.values()]
-    return joined.select(*first, F.expr(f"* EXCEPT ({', '.join(map(_quoted, hidden))})"))
+    return joined.select(*first, F.expr(f"* EXCEPT ({', '.join(map(quoted, hidden))})"))
 
 
 def _join_within(
     left: DataFrame, right: DataFrame, condition: Column, times: tuple[str, str], how: JoinType, span: Span
 ) -> DataFrame:
     """Join with the bounds on the two time columns, named so that Spark cannot mistake one for the other."""
-    left_time, right_time = map(_quoted, times)
+    left_time, right_time = map(quoted, times)
     columns = left.columns + right.columns
     if all(sum(_same(time, column) for column in columns) == 1 for time in times):
         bound = _bound(F.col(left_time), F.col(right_time), span)
         return left.join(right, condition & bound, how)
     if _told_apart(left, right, left_time, right_time):
         return left.join(right, condition & _bound(left[left_time], right[right_time], span), how)
-    # Both come from one stream. An alias for a side would hide the aliases that the caller gave it, so the two
-    # times get names of their own for the condition, and every other column stays as it was.
+    # Both come from one stream. An alias for a side would hide the aliases that the caller gave it,
+    # so the two times get names of their own for the condition, and every other column stays as it
+    # was.
     left_copy = left.withColumn(_LEFT_TIME, left[left_time])
     right_copy = right.withColumn(_RIGHT_TIME, right[right_time])
     bound = _bound(F.col(_LEFT_TIME), F.col(_RIGHT_TIME), span)
@@ -312,5 +313,5 @@ def _spelled(df: DataFrame, name: str) -> str:
     return next(column for column in df.columns if _same(name, column))
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

@@ -2,12 +2,11 @@
 
 from typing import Any, cast
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import checked_entry, is_connect, no_answer
+from streamjoin.jvm import answered, checked_entry, is_connect
 from streamjoin.sql import ask
 
 
@@ -51,7 +50,5 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
         )
     spark = SparkSession.active()
     found = checked_entry(spark)
-    try:
+    with answered():
         return DataFrame(found.lateRows(spark._jsparkSession, query._jsq, streaming), spark)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, NamedTuple, cast
 
-from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
-from streamjoin._join import event_time, join
+from streamjoin._join import event_time, join, quoted
 from streamjoin.durations import spark_interval
-from streamjoin.jvm import checked_entry, expect, no_answer, wrong_argument
+from streamjoin.jvm import answered, checked_entry, expect, wrong_argument
 
 NOW = "NOW()"
 """As ``as_of`` of :func:`temporal_join`: what is valid when a row is joined."""
@@ -25,17 +26,28 @@ class VersionedStream(NamedTuple):
     key: list[str]
     time: str
     op: str | None
+    order: str | None
 
 
 def versions(
-    changes: DataFrame, *, key: str | Sequence[str], time: str | None = None, op: str | None = None
+    changes: DataFrame,
+    *,
+    key: str | Sequence[str],
+    time: str | None = None,
+    op: str | None = None,
+    order: str | None = None,
 ) -> VersionedStream:
     """Say how a stream is the history of a table, for :func:`temporal_join`.
 
     A version is valid from its time on, that instant included, until the next one of its key or a delete. Of versions
-    with one key and one time the last counts: deletes come first, then the rows are in the order of their columns from
-    left to right, nulls first. A version without a key or without a time is left out, and counted as
-    ``ignoredVersions`` in the progress.
+    with one key and one time the last counts, by ``order``; without it, or where that is the same too, deletes come
+    first, then the rows are in the order of their columns from left to right, nulls first. A version without a key or
+    without a time is left out, and counted as ``ignoredVersions`` in the progress.
+
+    Debezium's envelope, known by its columns ``before`` and ``after``, structs with the columns of the key, and ``op``,
+    is taken as it is: a row of the table is ``after``, or ``before`` where that is null, and the right side of the join
+    has the columns of the table, then ``time``, ``op`` and ``order``. A tombstone, in which all three are null, is left
+    out and counted.
 
     Args:
         changes: A streaming DataFrame with a watermark.
@@ -43,7 +55,8 @@ def versions(
         time: The event-time column from which on a version is valid; without it, the one with a watermark.
         op: A column of text: ``insert``, ``update`` or ``delete``; Debezium's ``c``, ``r``, ``u`` or ``d``; or
             the ``_change_type`` of Spark's ``readStream.changes``. Without it all rows are versions, and none is ever
-            deleted.
+            deleted; of an envelope it is ``op``. Any other text fails the query with ``STREAMJOIN_OPERATION``.
+        order: A column that says in which order versions of one key and one time came, such as a position in a log.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_EVENT_TIME``.
@@ -56,7 +69,29 @@ def versions(
     keys = [key] if isinstance(key, str) else list(key) if isinstance(key, Sequence) else []
     if not keys or not all(isinstance(each, str) for each in keys):
         raise wrong_argument("sj.versions", 'the columns of the key, such as key=["id"]', key)
-    return VersionedStream(changes, keys, event_time(changes, "right", "sj.versions") if time is None else time, op)
+    at = event_time(changes, "right", "sj.versions") if time is None else time
+    if not _is_envelope(changes, keys):
+        return VersionedStream(changes, keys, at, op, order)
+    return VersionedStream(_rows_of_table(changes, at, order), keys, at, "op" if op is None else op, order)
+
+
+def _is_envelope(changes: DataFrame, key: list[str]) -> bool:
+    fields = {field.name: field.dataType for field in changes.schema.fields}
+    rows = [fields.get("before"), fields.get("after")]
+    return "op" in fields and all(isinstance(row, StructType) and set(key) <= set(row.names) for row in rows)
+
+
+def _rows_of_table(envelope: DataFrame, time: str, order: str | None) -> DataFrame:
+    kept = list(dict.fromkeys([time, "op", *([] if order is None else [order])]))
+    columns = cast(StructType, envelope.schema["after"].dataType).names
+    twice = [name for name in kept if name in columns]
+    if twice:
+        raise wrong_argument("sj.versions", "names outside before and after that no column of the table has", twice)
+    return envelope.select(
+        *(F.expr(f"IF(after IS NULL, before, after).{quoted(name)}").alias(name) for name in columns),
+        *(name for name in kept if name != "op"),
+        F.expr("IF(after IS NULL AND before IS NULL AND op IS NULL, 'd', op)").alias("op"),
+    )
 
 
 def temporal_join(
@@ -116,10 +151,8 @@ def temporal_join(
     entry = checked_entry(stream.sparkSession, "sj.temporal_join")
     time = event_time(stream, "left", "sj.temporal_join") if as_of is None else as_of
     joined = join(stream, versions.changes, on, how)
-    try:
-        made = entry.temporalJoin(joined._jdf, versions.key, versions.time, versions.op, time, longer)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error
+    with answered():
+        made = entry.temporalJoin(joined._jdf, versions.key, versions.time, versions.op, versions.order, time, longer)
     return DataFrame(made, stream.sparkSession)
 
 
@@ -183,7 +216,7 @@ def asof_join(
     apart = None if tolerance is None else spark_interval(tolerance, "tolerance", "sj.asof_join")
     entry = checked_entry(left.sparkSession, "sj.asof_join")
     joined = join(left, right, on, how)._jdf
-    try:
+    with answered():
         if match is None:
             times = (event_time(left, "left", "sj.asof_join"), event_time(right, "right", "sj.asof_join"))
             made = entry.asofJoin(joined, *times, direction or "backward", allow_exact_matches, apart)
@@ -191,6 +224,4 @@ def asof_join(
             made = entry.asofJoin(joined, match, apart)
         else:
             made = entry.asofJoin(joined, match._jc, apart)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error
     return DataFrame(made, left.sparkSession)

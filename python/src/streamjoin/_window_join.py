@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame
 
 from streamjoin._join import JoinType, event_times, join
 from streamjoin.durations import length_of
 from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import checked_entry, expect, no_answer
+from streamjoin.jvm import answered, checked_entry, expect
 
 
 def window_join(
@@ -62,10 +61,8 @@ def window_join(
     found = checked_entry(left.sparkSession)
     event_times(left, right, "sj.window_join")
     joined = join(left, right, on, how)
-    try:
+    with answered():
         return DataFrame(found.windowJoin(joined._jdf, over, length, over == "right"), left.sparkSession)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error
 
 
 def _window(following: str | timedelta | None, preceding: str | timedelta | None) -> tuple[int, str]:

@@ -2,11 +2,10 @@
 
 from datetime import timedelta
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from streamjoin.durations import spark_interval
-from streamjoin.jvm import checked_entry, expect, no_answer
+from streamjoin.jvm import answered, checked_entry, expect
 
 
 def with_bounds(
@@ -56,7 +55,5 @@ def with_bounds(
         expect(str, per, "sj.with_bounds", "the name of a column as per")
     length = None if lag is None else spark_interval(lag, "lag", "sj.with_bounds")
     entry = checked_entry(df.sparkSession)
-    try:
+    with answered():
         return DataFrame(entry.withBounds(df._jdf, time, is_bound, length, per), df.sparkSession)
-    except Py4JError as error:  # PySpark has already made Spark's own errors into Python's
-        raise no_answer() from error

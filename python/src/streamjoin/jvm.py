@@ -6,6 +6,8 @@ its absence is then an exception that can be explained, not a ``JavaPackage`` th
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -115,11 +117,9 @@ def checked_entry(spark: SparkSession, call: str = "This function") -> Any:
             f"--conf spark.sql.extensions={EXTENSION}`.",
         )
     found = entry(spark._jvm, spark.version)
-    try:
+    with answered():
         check_built(Built(found.version(), found.sparkVersion()), spark.version)
         installed = found.installed(spark._jsparkSession)
-    except Py4JError as error:
-        raise no_answer() from error
     if not installed:
         raise StreamJoinError(
             "STREAMJOIN_EXTENSION_MISSING",
@@ -128,11 +128,19 @@ def checked_entry(spark: SparkSession, call: str = "This function") -> Any:
     return found
 
 
-def no_answer() -> StreamJoinError:
-    """Return the error for an entry object that fails in a way that no method of it is meant to."""
-    return StreamJoinError(
-        "STREAMJOIN_JAR_VERSION",
-        jar="of another version, one of two, or was replaced while Spark ran",
-        package=__version__,
-        advice="Keep only the one that `python -m streamjoin jar` prints, and start Spark again.",
-    )
+@contextmanager
+def answered() -> Iterator[None]:
+    """Call a method of the entry object within this; PySpark has made Spark's own errors into Python's.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JAR_VERSION`` where it fails in a way that no method of it is meant to.
+    """
+    try:
+        yield
+    except Py4JError as error:
+        raise StreamJoinError(
+            "STREAMJOIN_JAR_VERSION",
+            jar="of another version, one of two, or was replaced while Spark ran",
+            package=__version__,
+            advice="Keep only the one that `python -m streamjoin jar` prints, and start Spark again.",
+        ) from error

@@ -39,10 +39,14 @@ final case class JoinWindows(windows: Map[Side, JoinWindow]) {
   /** The input without a window. */
   val center: Option[Side] = Side.both.find(!windows.contains(_))
 
-  /** The rows of this input are kept for later rows, which come out with the time of the kept row. */
+  /**
+   * The rows of this input are kept for later rows, which come out with the time of the kept row.
+   */
   val waitsForKept: Option[Side] = center.filter(side => windows(side.other).isFollowing)
 
-  /** By how much at most the rowtime is later than the time of a side: just so for an unmatched row. */
+  /**
+   * By how much at most the rowtime is later than the time of a side: just so for an unmatched row.
+   */
   def behind(side: Side): Long = center match {
     case Some(`side`) => 0
     case Some(_) if windows(side).isFollowing => 0

@@ -28,10 +28,10 @@ final case class TemporalJoinState[A](
 final case class Versions[A](key: (Side, A) => Option[Any], isDelete: A => Boolean, order: Ordering[A])
 
 /**
- * The temporal join of two streams, a row at a time: each row of the left input meets the row of its
- * key that was valid at its time, or with other rules the closest ([[AsOf]]). It waits until that is
- * known for sure. Rows come out in the order of their times, but for those that come behind their
- * watermark by no more than the rule's history: these come out at once.
+ * The temporal join of two streams, a row at a time: each row of the left input meets the row of
+ * its key that was valid at its time, or with other rules the closest ([[AsOf]]). It waits until
+ * that is known for sure. Rows come out in the order of their times, but for those that come behind
+ * their watermark by no more than the rule's history: these come out at once.
  *
  * @param isLeftOuter
  *   a row that meets nothing comes out alone

@@ -8,7 +8,10 @@ import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-/** What has to hold for every delta join: random ones, each made from the seed that a failure prints. */
+/**
+ * What has to hold for every delta join: random ones, each made from the seed that a failure
+ * prints.
+ */
 class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def seeds: Int = sys.env.get("STREAMJOIN_SEEDS").fold(200)(_.toInt * 10)

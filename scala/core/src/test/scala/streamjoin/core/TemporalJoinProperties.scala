@@ -10,7 +10,10 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 
-/** What has to hold for every temporal join: random ones, each made from the seed that a failure prints. */
+/**
+ * What has to hold for every temporal join: random ones, each made from the seed that a failure
+ * prints.
+ */
 class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def seeds: Int = sys.env.get("STREAMJOIN_SEEDS").fold(500)(_.toInt * 10)
@@ -78,7 +81,9 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def check(body: Story => Assertion): Assertion = forAll(Gen.long)(seed => body(new Story(seed)))
 
-  /** A row of the left input with all rows of the right one that were not late, however long ago. */
+  /**
+   * A row of the left input with all rows of the right one that were not late, however long ago.
+   */
   private def answer(story: Story, row: Timed, versions: Seq[Timed]): Option[Output[Timed]] = {
     val met = for {
       key <- row.key

@@ -10,7 +10,10 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 
-/** What has to hold for every window join: random ones, each made from the seed that a failure prints. */
+/**
+ * What has to hold for every window join: random ones, each made from the seed that a failure
+ * prints.
+ */
 class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def seeds: Int = sys.env.get("STREAMJOIN_SEEDS").fold(500)(_.toInt * 10)

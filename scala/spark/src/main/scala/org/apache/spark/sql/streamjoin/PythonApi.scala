@@ -95,10 +95,11 @@ object PythonApi {
       key: JList[String],
       time: String,
       op: String,
+      order: String,
       asOf: String,
       history: String
   ): DataFrame =
-    TemporalJoins.temporal(joined, key.asScala.toSeq, time, Option(op), asOf, Option(history))
+    TemporalJoins.temporal(joined, key.asScala.toSeq, time, Option(op), asOf, Option(history), Option(order))
 
   /** [[TemporalJoins.asof]], with null for what is left out */
   def asofJoin(joined: Dataset[Row], condition: Column, tolerance: String): DataFrame =

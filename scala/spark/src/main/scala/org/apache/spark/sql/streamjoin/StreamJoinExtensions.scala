@@ -11,6 +11,7 @@ import org.apache.spark.sql.streamjoin.rules.{
   PushFilters,
   ReadArrangements,
   ReadArrangementsByName,
+  ReadAsOfJoins,
   ReadBounds,
   ReadChanges,
   ReadLateRows,
@@ -56,6 +57,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(ReadLateRows(_))
     extensions.injectHintResolutionRule(ReadArrangements(_))
     extensions.injectPostHocResolutionRule(AnswerBounds(_))
+    // As-of joins of two streams, before Spark's optimizer rewrites them.
+    extensions.injectPostHocResolutionRule(_ => ReadAsOfJoins)
     // start(): refusals, and what Spark's checker need not see. The name of the injection point is
     // Spark's; the rule has nothing to do with hints, it has to run before ResolveWriteToStream.
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))

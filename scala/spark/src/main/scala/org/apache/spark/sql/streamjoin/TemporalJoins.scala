@@ -8,8 +8,9 @@ import org.apache.spark.sql.streamjoin.analysis.{AsOfJoins, VersionColumns}
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
 /**
- * Joins of a stream with what was valid at the time of its rows, or with the closest rows of another
- * stream. `joined` is the plain join of the two, inner or left: `left.join(right, condition, how)`.
+ * Joins of a stream with what was valid at the time of its rows, or with the closest rows of
+ * another stream. `joined` is the plain join of the two, inner or left: `left.join(right,
+ * condition, how)`.
  *
  * Durations are text as `withWatermark` takes it.
  */
@@ -18,10 +19,10 @@ object TemporalJoins {
   private val Closest = new AsOfJoins("sj.asof_join", "as-of")
 
   /**
-   * Each row of the left stream with the version of its key that was valid at its time. A version is
-   * valid from its time on, that instant included, until the next one of its key or a delete. Of
-   * those with one key and one time the last counts: deletes come first, then the rows are in the
-   * order of their columns, nulls first.
+   * Each row of the left stream with the version of its key that was valid at its time. A version
+   * is valid from its time on, that instant included, until the next one of its key or a delete. Of
+   * those with one key and one time the last counts, by `order`; without it, or where that is the
+   * same too, deletes come first, then the rows are in the order of their columns, nulls first.
    *
    * @param key
    *   the columns of the right stream that tell the rows of the table apart; the condition has an
@@ -31,11 +32,14 @@ object TemporalJoins {
    * @param op
    *   a column of the right stream: insert, update or delete, as Debezium spells it, or as
    *   `readStream.changes` does. Without it all rows are versions.
+   * @param order
+   *   a column of the right stream such as a position in a log
    * @param asOf
    *   the event-time column of the left stream
    * @param history
-   *   how far behind its watermark a row of the left stream may come: it is not late then, but comes
-   *   out at once with what was valid at its time. The watermark of the output is behind by as much.
+   *   how far behind its watermark a row of the left stream may come: it is not late then, but
+   *   comes out at once with what was valid at its time. The watermark of the output is behind by
+   *   as much.
    */
   def temporal(
       joined: DataFrame,
@@ -43,15 +47,16 @@ object TemporalJoins {
       time: String,
       op: Option[String],
       asOf: String,
-      history: Option[String] = None
-  ): DataFrame = made(joined)(Temporal.temporal(_, VersionColumns(key, time, op), asOf, history))
+      history: Option[String] = None,
+      order: Option[String] = None
+  ): DataFrame = made(joined)(Temporal.temporal(_, VersionColumns(key, time, op, order), asOf, history))
 
   /**
    * Each row of the left stream with the closest of the right one that has its keys.
    *
    * @param condition
-   *   how the event times of the two compare: `l.t >= r.t` looks back, `<=` ahead; `>` and `<` leave
-   *   out what has the same time
+   *   how the event times of the two compare: `l.t >= r.t` looks back, `<=` ahead; `>` and `<`
+   *   leave out what has the same time
    * @param tolerance
    *   how far apart they may be; where the join looks ahead there has to be one
    */

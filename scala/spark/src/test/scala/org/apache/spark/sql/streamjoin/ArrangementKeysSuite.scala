@@ -5,7 +5,10 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.expr
 
-/** Keys of many types, equal as a join of two tables has it: what is compared is what Spark finds in batch. */
+/**
+ * Keys of many types, equal as a join of two tables has it: what is compared is what Spark finds in
+ * batch.
+ */
 class ArrangementKeysSuite extends AnyFunSuite with ArrangementTest {
 
   /**

@@ -14,7 +14,10 @@ import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
-/** Queries that maintain arrangements, and queries that read them; each stands still until it is asked. */
+/**
+ * Queries that maintain arrangements, and queries that read them; each stands still until it is
+ * asked.
+ */
 private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite =>
   import ArrangementTest._
 
@@ -193,7 +196,9 @@ private[streamjoin] object ArrangementTest {
         .filter(_._2 != 0)
     }
 
-    /** The versions that a batch had seen in the end, by input; none where one is taken in slices. */
+    /**
+     * The versions that a batch had seen in the end, by input; none where one is taken in slices.
+     */
     def versions(batch: Long, inputs: Int): Option[Seq[Long]] = {
       val lines = Files.readAllLines(Path.of(checkpoint, "offsets", batch.toString)).asScala.drop(2).toSeq
       assert(lines.size == inputs, lines)

@@ -95,7 +95,10 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
       checkUnknown()
     }
 
-    /** The last one of a key counts: by time if that is given, a deletion before what comes, by columns. */
+    /**
+     * The last one of a key counts: by time if that is given, a deletion before what comes, by
+     * columns.
+     */
     private def after(changes: Seq[(Item, String)]): Copies[Item] = {
       def isDelete(op: String) = op.trim.toLowerCase.startsWith("d")
       val before = now

@@ -45,8 +45,8 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
   private def facts: Job = job(values(temporal()))
 
   /**
-   * Versions that come, go and wait, and one that comes late for nobody: whether a row is late depends
-   * on how its stream is cut.
+   * Versions that come, go and wait, and one that comes late for nobody: whether a row is late
+   * depends on how its stream is cut.
    */
   private val changes: Seq[Seq[(String, Row)]] = Seq(
     Seq(d("a", "10:00", 1), d("b", "10:00", 2), o("a", "10:05", 3), o("b", "10:10", 4)),

@@ -322,7 +322,10 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  /** Deliveries of several partitions, told apart by the id, each with bounds of its own (`v` is -1). */
+  /**
+   * Deliveries of several partitions, told apart by the id, each with bounds of its own (`v` is
+   * -1).
+   */
   private def partitioned(streams: Streams): DataFrame = {
     val deliveries = streams.raw("d").withColumn("b", expr("v = -1"))
     val bounded = StreamInputs.withBounds(deliveries, "t", "b", Some("0 seconds"), Some("id"))

@@ -14,7 +14,10 @@ import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache}
 /** The settings that bound memory, in queries. */
 class MemorySuite extends AnyFunSuite with JoinTest {
 
-  /** The indexes of all arrangements count as one, from the first on; another suite may have had some. */
+  /**
+   * The indexes of all arrangements count as one, from the first on; another suite may have had
+   * some.
+   */
   private def ofArrangements: Int = if (IndexRegistry.isBegun) 1 else 0
 
   import JoinTest._

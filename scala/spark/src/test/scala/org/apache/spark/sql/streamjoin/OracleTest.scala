@@ -5,19 +5,6 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import streamjoin.core._
 
-/** A query, and the rows of its streams. */
-trait RandomStory {
-  def seed: Long
-
-  /** When its time begins, in seconds since 1970. */
-  def origin: Long
-
-  /** Seconds. */
-  def delay: Long
-  def trace: Trace
-  def batches: Seq[RandomBatch]
-}
-
 /** What the core does with a batch. */
 trait OracleCore {
 

@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin
 
 import java.time.LocalDate
 
+import scala.collection.mutable
 import scala.util.Random
 
 import streamjoin.core._
@@ -9,29 +10,63 @@ import streamjoin.core._
 final case class RandomBatch(rows: Seq[TraceRow], restart: Boolean)
 
 /**
- * Random rows for a random join: keys, ties, nulls, duplicates, disorder, late rows, inputs that
- * run apart and at times stand still, restarts.
+ * A random query, and random rows for its two streams: keys, ties, nulls, duplicates, disorder,
+ * late rows, inputs that run apart and at times stand still, restarts.
  */
+abstract class RandomStory(val seed: Long) {
+  protected val random = new Random(seed)
+
+  protected def pick[T](from: T*): T = from(random.nextInt(from.size))
+  protected def sometimes: Boolean = random.nextInt(3) == 0
+  protected def rarely: Boolean = random.nextInt(25) == 0
+
+  /** When its time begins, in seconds since 1970. */
+  def origin: Long
+
+  /** Seconds, less than the disorder, so that some rows are late. */
+  val delay: Long = random.between(0L, 6L)
+
+  def trace: Trace
+
+  private val ids = 1 + random.nextInt(4)
+  private val now = mutable.Map[Side, Long](Side.Left -> 0L, Side.Right -> random.between(-5L, 6L))
+
+  lazy val batches: Seq[RandomBatch] = Seq.tabulate(7) { number =>
+    val sides = if (sometimes) Seq(Side.both(random.nextInt(2))) else Side.both
+    val rows = sides.flatMap { side =>
+      now(side) += random.between(0L, 7L)
+      Seq.tabulate(1 + random.nextInt(7))(index => row(side, s"${side.name.head}$number$index"))
+    }
+    RandomBatch(random.shuffle(rows), restart = random.nextInt(5) == 0)
+  }
+
+  private def row(side: Side, label: String): TraceRow = {
+    def value(of: => Long) = Option.unless(rarely)(of)
+    val own = Map(
+      "time" -> value(now(side) + random.between(-9L, 4L)),
+      "id" -> value(random.nextInt(ids).toLong),
+      "v" -> value(random.nextInt(5).toLong)
+    )
+    TraceRow(side, label, own ++ more)
+  }
+
+  /** More columns of a row. */
+  protected def more: Map[String, Option[Long]] = Map.empty
+}
+
+/** Rows for a random interval join. */
 final class RandomTrace(
-    val seed: Long,
+    seed: Long,
     joinType: JoinType,
     equality: Boolean,
     day: LocalDate
-) extends RandomStory {
+) extends RandomStory(seed) {
   override def toString: String =
     s"seed $seed, ${joinType.name}${if (equality) "" else ", without an equality"}, $day"
 
-  val origin: Long = day.toEpochDay * 86400
+  override val origin: Long = day.toEpochDay * 86400
 
-  private val random = new Random(seed)
-
-  /** Less than the disorder, so that some rows are late. */
-  val delay: Long = random.between(0L, 6L)
-
-  private def sometimes: Boolean = random.nextInt(3) == 0
-  private def rarely: Boolean = random.nextInt(25) == 0
-
-  val trace: Trace = {
+  override val trace: Trace = {
     val lowest = random.between(-6L, 4L)
     val highest = lowest + random.between(0L, 10L)
     val bounds =
@@ -48,26 +83,6 @@ final class RandomTrace(
   }
 
   private def signs(bound: String): String = bound.replace("+ -", "- ").replace("- -", "+ ")
-
-  private val ids = 1 + random.nextInt(4)
-  private val now =
-    scala.collection.mutable.Map[Side, Long](Side.Left -> 0L, Side.Right -> random.between(-5L, 6L))
-
-  val batches: Seq[RandomBatch] = Seq.tabulate(7) { number =>
-    val sides = if (sometimes) Seq(Side.both(random.nextInt(2))) else Side.both
-    val rows = sides.flatMap { side =>
-      now(side) += random.between(0L, 7L)
-      Seq.tabulate(1 + random.nextInt(6))(index => row(side, s"${side.name.head}$number$index"))
-    }
-    RandomBatch(random.shuffle(rows), restart = random.nextInt(6) == 0)
-  }
-
-  private def row(side: Side, label: String): TraceRow = {
-    val time = Option.unless(rarely)(now(side) + random.between(-9L, 4L))
-    val id = Option.unless(rarely)(random.nextInt(ids).toLong)
-    val v = Option.unless(rarely)(random.nextInt(5).toLong)
-    TraceRow(side, label, Map("time" -> time, "id" -> id, "v" -> v))
-  }
 }
 
 object RandomTrace {

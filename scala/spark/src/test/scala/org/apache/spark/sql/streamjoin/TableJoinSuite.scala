@@ -5,7 +5,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{DataFrame, Row}
 
-/** Joins of a stream with a table, which is an arrangement; the examples are the Lenses document's. */
+/**
+ * Joins of a stream with a table, which is an arrangement; the examples are the Lenses document's.
+ */
 class TableJoinSuite extends AnyFunSuite with TableTest {
   import ArrangementTest._
 

@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StreamingQueryException
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 import org.apache.spark.util.ManualClock
 
 /** Facts meet the versions that were valid at their times. */
@@ -180,6 +180,26 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
           job.seen.flatMap(_.rows).toSeq
       }
     assert(seen == Seq("0 4", "0 4", "0 0", "0 0", "0 insert", "0 insert").map(Seq(_)))
+  }
+
+  test("of versions with one time the last by an order counts, and a delete may be that") {
+    // Its place in the log is the absolute of `v`; with a negative one it is a delete.
+    def placed(order: String)(streams: Streams): DataFrame = {
+      val log = versions(streams.marked("d")).selectExpr("*", "abs(v) AS place", "map(v, v) AS odd").as("d")
+      val joined = streams.marked("o").join(log, expr("o.id = d.id"), "left_outer")
+      TemporalJoins.temporal(joined, Seq("id"), "t", Some("op"), "t", order = Some(order))
+    }
+    for (log <- Seq(Seq(1, -2), Seq(-1, 2), Seq(3, 1, -2)); comes <- Seq(log, log.reverse))
+      running(job(values(placed("place")))) { job =>
+        job.feed(comes.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
+        job.feed(end("11:00"): _*)
+        val last = log.maxBy(math.abs)
+        assert(job.seen.flatMap(_.rows).toSeq == Seq(s"0 ${if (last < 0) "-" else last}"))
+      }
+    for (order <- Seq("odd", "nothing")) {
+      val error = intercept[AnalysisException](placed(order)(newStreams()))
+      assert(error.getCondition == "STREAMJOIN_COLUMN" && error.getMessage.contains(order))
+    }
   }
 
   test("versions of an idle input are carried on by the stream") {

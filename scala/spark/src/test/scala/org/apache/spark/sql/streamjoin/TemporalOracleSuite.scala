@@ -1,8 +1,5 @@
 package org.apache.spark.sql.streamjoin
 
-import scala.collection.mutable
-import scala.util.Random
-
 import org.scalatest.funsuite.AnyFunSuite
 
 import streamjoin.core._
@@ -51,19 +48,9 @@ final private class TemporalCore(trace: Trace) extends OracleCore {
   }
 }
 
-/**
- * Random rows for a random join: keys, ties, nulls, deletes, disorder, late rows, inputs that run
- * apart and at times stand still, restarts.
- */
-final private class RandomMatch(override val seed: Long) extends RandomStory {
-  private val random = new Random(seed)
-
-  private def pick[T](from: T*): T = from(random.nextInt(from.size))
-  private def sometimes: Boolean = random.nextInt(3) == 0
-  private def rarely: Boolean = random.nextInt(25) == 0
-
+/** Rows for a random temporal or as-of join, with deletes. */
+final private class RandomMatch(seed: Long) extends RandomStory(seed) {
   override val origin: Long = pick(0L, 1717200000L)
-  override val delay: Long = random.between(0L, 6L)
 
   private val isTemporal = random.nextBoolean()
   private val isKeyed = isTemporal || random.nextInt(4) > 0
@@ -93,23 +80,6 @@ final private class RandomMatch(override val seed: Long) extends RandomStory {
   override def toString: String =
     s"seed $seed, $joinType, ${if (isKeyed) "" else "no equality, "}${directives.mkString(", ")}"
 
-  private val ids = 1 + random.nextInt(4)
-  private val now = mutable.Map[Side, Long](Side.Left -> 0L, Side.Right -> random.between(-5L, 6L))
-
-  override val batches: Seq[RandomBatch] = Seq.tabulate(8) { number =>
-    val sides = if (sometimes) Seq(Side.both(random.nextInt(2))) else Side.both
-    val rows = sides.flatMap { side =>
-      now(side) += random.between(0L, 7L)
-      Seq.tabulate(1 + random.nextInt(8))(index => row(side, s"${side.name.head}$number$index"))
-    }
-    RandomBatch(random.shuffle(rows), restart = random.nextInt(5) == 0)
-  }
-
-  private def row(side: Side, label: String): TraceRow = {
-    val time = Option.unless(rarely)(now(side) + random.between(-9L, 4L))
-    val id = Option.unless(rarely)(random.nextInt(ids).toLong)
-    val v = Option.unless(rarely)(random.nextInt(5).toLong)
-    val gone = Some(if (isTemporal && sometimes) 1L else 0L)
-    TraceRow(side, label, Map("time" -> time, "id" -> id, "v" -> v, "gone" -> gone))
-  }
+  override protected def more: Map[String, Option[Long]] =
+    Map("gone" -> Some(if (isTemporal && sometimes) 1L else 0L))
 }

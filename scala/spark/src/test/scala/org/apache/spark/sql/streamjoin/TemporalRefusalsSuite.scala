@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.functions.{expr, lit}
+import org.apache.spark.sql.functions.{expr, lit, max}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 /** What a temporal or an as-of join cannot be is refused by name, with what to write. */
@@ -180,6 +180,11 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
   test("output modes, and streamjoin switched off") {
     for (mode <- Seq("update", "complete"))
       assert(refusal(values(temporal("inner"))(newStreams()), mode).getCondition == "STREAMJOIN_OUTPUT_MODE")
+    // The groups of an aggregation in update mode come again and again; in append mode each is final.
+    val streams = newStreams()
+    val groups = streams.marked("o").groupBy("id", "t").agg(max("v").as("v"))
+    val joined = temporalOf(groups, streams.marked("d")).select("o.v")
+    assert(refusal(joined, "update").getCondition == "STREAMJOIN_OUTPUT_MODE")
     withConf("spark.streamjoin.enabled" -> "false") {
       val error = refusal(values(temporal())(newStreams()))
       assert(error.getCondition == "STREAMJOIN_TEMPORAL_DISABLED")

@@ -6,7 +6,10 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
-/** A temporal join that stops and starts, or does a batch again, gives the rows of one that does not. */
+/**
+ * A temporal join that stops and starts, or does a batch again, gives the rows of one that does
+ * not.
+ */
 class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 

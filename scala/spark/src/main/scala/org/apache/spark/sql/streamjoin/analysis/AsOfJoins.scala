@@ -2,11 +2,11 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{AsOfJoin, Filter, Join, JoinHint, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.plans.{Inner, LeftOuter}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.plans.AsOfMatch
-import org.apache.spark.sql.types.{StringType, TimestampType}
+import org.apache.spark.sql.types.{DayTimeIntervalType, StringType, TimestampType}
 
 import streamjoin.core.AsOf
 
@@ -19,8 +19,15 @@ import streamjoin.core.AsOf
  *   from when on a version is valid
  * @param op
  *   says whether a row is a version, or takes its key away; without it all are versions
+ * @param order
+ *   of two rows with one key and one time, that with the larger value comes later
  */
-final private[streamjoin] case class VersionColumns(key: Seq[String], time: String, op: Option[String])
+final private[streamjoin] case class VersionColumns(
+    key: Seq[String],
+    time: String,
+    op: Option[String],
+    order: Option[String] = None
+)
 
 /**
  * Joins of a stream with what was valid at the time of its rows, or is closest to it, from plain
@@ -61,6 +68,7 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
       conjuncts.flatMap(tied(_, join)).find(tie => isKey(tie.right, key)).getOrElse(throw notTied(key, join))
     }
     val used = keys.map(_.conjunct)
+    val operation = versions.op.map(this.operation(join.right, _))
     val rule = AsOf(history = history.fold(0L)(length("history", _)))
     AsOfMatch(
       join.left,
@@ -70,8 +78,8 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
       inputs.timestamp(join.right, versions.time),
       keys.map(_.left),
       keys.map(_.right),
-      versions.op.map(operation(join.right, _)),
-      ties(join.right),
+      operation,
+      versions.order.map(ordered(join.right, _)).toSeq ++ operation ++ ties(join.right),
       PredicateParts.all(conjuncts.filterNot(conjunct => used.exists(_ eq conjunct))),
       join.joinType == LeftOuter
     )
@@ -86,8 +94,36 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
   def asOf(joined: LogicalPlan, condition: Expression, tolerance: Option[String]): LogicalPlan =
     of(joined) { join =>
       val (left, right, direction, exact) = compared(condition, join)
-      closest(join, left, right, direction, exact, tolerance)
+      closest(join, left, right, direction, exact, tolerance.map(length("tolerance", _)))
     }
+
+  /**
+   * The join of Spark's own node, of which no more is left than how the times compare. Where the
+   * times may not be the same, those at the far end of its tolerance are too far apart.
+   */
+  def asOf(node: AsOfJoin): LogicalPlan =
+    checked(
+      Join(node.left, node.right, node.joinType, node.condition, JoinHint.NONE),
+      join => {
+        val conjuncts = PredicateParts.conjuncts(node.asOfCondition)
+        val (left, right, direction, exact) = node.orderExpression match {
+          case If(isLater, _, _) =>
+            val (left, right, _, _) = compared(isLater, join)
+            (left, right, AsOf.Nearest, !conjuncts.exists(_.isInstanceOf[Not]))
+          case _ => compared(conjuncts.head, join)
+        }
+        val tolerance = node.toleranceAssertion.collect { case GreaterThanOrEqual(length, _) =>
+          micros(length)
+        }
+        val within = if (exact) tolerance else tolerance.map(by => math.max(by - 1, 0))
+        closest(join, left, right, direction, exact, within)
+      }
+    )
+
+  private def micros(tolerance: Expression): Long = tolerance.dataType match {
+    case _: DayTimeIntervalType => tolerance.eval().asInstanceOf[Long]
+    case _ => throw inputs.duration("tolerance", tolerance.sql, "it is no interval of days, hours or seconds")
+  }
 
   /**
    * The same, by the names of the event-time columns.
@@ -110,7 +146,7 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
       )
     }
     val (left, right) = (inputs.timestamp(join.left, leftTime), inputs.timestamp(join.right, rightTime))
-    closest(join, left, right, where, allowsExact, tolerance)
+    closest(join, left, right, where, allowsExact, tolerance.map(length("tolerance", _)))
   }
 
   private def closest(
@@ -119,10 +155,9 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
       rightTime: Attribute,
       direction: AsOf.Direction,
       allowsExact: Boolean,
-      tolerance: Option[String]
+      tolerance: Option[Long]
   ): LogicalPlan = {
-    val micros = tolerance.map(length("tolerance", _))
-    if (direction != AsOf.Backward && micros.isEmpty)
+    if (direction != AsOf.Backward && tolerance.isEmpty)
       throw refused(
         s"a row of the left input would wait for ever for one of the right input at or after its ${leftTime.name}",
         "Write how far apart they may be: tolerance=\"10 minutes\"."
@@ -141,7 +176,7 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
     AsOfMatch(
       join.left,
       PredicateParts.all(ofRight).fold(join.right)(Filter(_, join.right)),
-      AsOf(direction, allowsExact, micros),
+      AsOf(direction, allowsExact, tolerance),
       leftTime,
       rightTime,
       keys.map(_.left),
@@ -267,6 +302,17 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
         column.name,
         s"op is a column of text, and this is ${column.dataType.sql}",
         "Name the column with insert, update or delete, or with c, r, u or d."
+      )
+    column
+  }
+
+  private def ordered(right: LogicalPlan, name: String): Attribute = {
+    val column = inputs.column(right, name)
+    if (!RowOrdering.isOrderable(column.dataType))
+      throw inputs.wrong(
+        column.name,
+        s"order is a column whose values can be compared, and this is ${column.dataType.sql}",
+        "Name a number or a time, such as the position in the log of the changes."
       )
     column
   }

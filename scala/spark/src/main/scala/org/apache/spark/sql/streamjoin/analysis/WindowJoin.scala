@@ -78,7 +78,8 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
     RowtimeOrder(
       rowtime.toAttribute,
       ofJoin = true,
-      // Of a left semi or anti join the right input is not in the output, and its rows wait for none.
+      // Of a left semi or anti join the right input is not in the output, and its rows wait for
+      // none.
       windows.waitsForKept.map(times).filter(bounded.outputSet.contains),
       emitted.map(times),
       emitted.map(windows.behind),

@@ -36,7 +36,10 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
 
   def exists: Boolean = fs.exists(metaFile)
 
-  /** @throws org.apache.spark.sql.AnalysisException where there is no arrangement, or one of another format */
+  /**
+   * @throws org.apache.spark.sql.AnalysisException where there is no arrangement, or one of another
+   * format
+   */
   lazy val meta: ArrangementMeta = {
     val json =
       try readFully(metaFile)

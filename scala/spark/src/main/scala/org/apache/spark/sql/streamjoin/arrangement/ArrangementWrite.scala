@@ -40,7 +40,10 @@ private[streamjoin] object TaskOutput {
     Utils.deserialize(bytes, Utils.getContextOrSparkClassLoader)
 }
 
-/** The sink of a maintaining query: the tasks have written files, and a manifest makes them a version. */
+/**
+ * The sink of a maintaining query: the tasks have written files, and a manifest makes them a
+ * version.
+ */
 private[streamjoin] class ArrangementWriteBuilder(
     root: Path,
     info: LogicalWriteInfo,

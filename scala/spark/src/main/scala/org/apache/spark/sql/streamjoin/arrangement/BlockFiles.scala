@@ -145,7 +145,10 @@ private[streamjoin] object BlockFiles {
     crc.getValue.toInt
   }
 
-  /** @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException if it is missing or damaged */
+  /**
+   * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException if it is missing or
+   * damaged
+   */
   def read(root: Path, file: String, block: BlockRef, hadoopConf: Configuration): Array[Byte] = {
     val path = new Path(root, file)
     def unreadable(reason: String) = StreamJoinErrors.runtime(

@@ -109,7 +109,9 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     if (rest != 0) append(number, offset, hash, rest, at)
   }
 
-  /** An entry gives what it can of a number of copies, or takes them in; returns what is left of it. */
+  /**
+   * An entry gives what it can of a number of copies, or takes them in; returns what is left of it.
+   */
   private def cancel(entry: Int, rest: Int, at: Int): Int = {
     val sum = copies(entry) + rest
     to(entry) = at
@@ -185,7 +187,9 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     }
   }
 
-  /** All rows of a version, with their number of copies. A row is valid until the next is asked for. */
+  /**
+   * All rows of a version, with their number of copies. A row is valid until the next is asked for.
+   */
   def rowsOf(version: Long): Iterator[(UnsafeRow, Int)] = {
     val (places, of) = shared {
       val at = versionAt(version)

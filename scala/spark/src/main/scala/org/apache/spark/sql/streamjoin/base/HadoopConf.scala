@@ -7,7 +7,10 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.util.SerializableConfiguration
 
-/** Hadoop's settings for tasks, sent to the executors once for a session: a query has one of its own. */
+/**
+ * Hadoop's settings for tasks, sent to the executors once for a session: a query has one of its
+ * own.
+ */
 private[streamjoin] object HadoopConf {
   private val sent =
     Collections.synchronizedMap(new WeakHashMap[SparkSession, Broadcast[SerializableConfiguration]])

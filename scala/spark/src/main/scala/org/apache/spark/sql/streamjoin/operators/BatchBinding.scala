@@ -74,7 +74,9 @@ final private[streamjoin] class BatchBinding(
 
   lazy val lateValues: WatermarkValues = late.judging(sparkLate)
 
-  /** The watermarks that evicted in the batch before: what was emitted by them does not come again. */
+  /**
+   * The watermarks that evicted in the batch before: what was emitted by them does not come again.
+   */
   lazy val emittedValues: WatermarkValues = late.values(sparkLate)
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
 

@@ -48,7 +48,8 @@ final private[streamjoin] case class ArrangedRows(
  * @param high
  *   the newest
  * @param figures
- *   for the progress of the query; Spark copies an operator before it runs, and all copies add to them
+ *   for the progress of the query; Spark copies an operator before it runs, and all copies add to
+ *   them
  */
 final private[streamjoin] case class IndexAccess(
     input: ArrangedRows,

@@ -30,9 +30,9 @@ import streamjoin.core.Side
 
 /**
  * `<checkpoint>/late-rows`: the rows that were dropped as late, and the updates and deletes of keys
- * that an arrangement does not know, one file of JSON lines for each batch, join or arrangement, and
- * task that had some. A batch that is done again writes the same rows over the same file, so that
- * each is there once.
+ * that an arrangement does not know, one file of JSON lines for each batch, join or arrangement,
+ * and task that had some. A batch that is done again writes the same rows over the same file, so
+ * that each is there once.
  */
 private[streamjoin] object LateRows {
 
@@ -120,7 +120,10 @@ private[streamjoin] object LateRows {
    */
   final case class Spec(folder: String, batch: Long, join: Option[Int], inputs: Map[Side, Input])
 
-  /** Removes files that are older than the settings say, then the oldest until the rest is small enough. */
+  /**
+   * Removes files that are older than the settings say, then the oldest until the rest is small
+   * enough.
+   */
   def purge(folder: Path, hadoopConf: Configuration): Unit = if (areIn(folder, hadoopConf)) {
     val maxAge = SQLConf.get.getConf(StreamJoinConf.LateRowsMaxAge)
     val maxBytes = SQLConf.get.getConf(StreamJoinConf.LateRowsMaxBytes)

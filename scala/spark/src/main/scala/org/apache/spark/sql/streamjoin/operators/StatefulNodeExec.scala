@@ -68,8 +68,8 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     stateInfo.map(_.numPartitions).getOrElse(firstPartitions(conf.numShufflePartitions))
 
   /**
-   * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by what
-   * it has said itself, also where it was idle.
+   * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by
+   * what it has said itself, also where it was idle.
    */
   final protected lazy val late: IndexedSeq[Long] = received(_.lateValues)
 
@@ -90,8 +90,8 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     }
 
   /**
-   * When the watermarks have moved far enough to evict a row, or an input has become idle that holds
-   * others back; never else.
+   * When the watermarks have moved far enough to evict a row, or an input has become idle that
+   * holds others back; never else.
    */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
     val values = batch.next.values(sparkWatermarkMs)

@@ -12,8 +12,8 @@ import streamjoin.core.Watermark
  * the driver, so nothing has to be sampled.
  *
  * @param from
- *   the watermark of the order in the batch before, in microseconds; undefined in the first batches,
- *   when all rows are one task's
+ *   the watermark of the order in the batch before, in microseconds; undefined in the first
+ *   batches, when all rows are one task's
  * @param to
  *   its watermark in this batch
  */

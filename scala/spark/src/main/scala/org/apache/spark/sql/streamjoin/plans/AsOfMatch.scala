@@ -6,20 +6,21 @@ import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 import streamjoin.core.AsOf
 
 /**
- * Each row of the left input with the row of its key in the right one that was valid at its time, as
- * a query is written; what runs in its place keeps rows until that is known.
+ * Each row of the left input with the row of its key in the right one that was valid at its time,
+ * as a query is written; what runs in its place keeps rows until that is known.
  *
  * @param leftTime
  *   an event-time column
  * @param leftKeys
  *   equal to `rightKeys`, one by one; at least one
  * @param operation
- *   a column of the right input that says whether a row is a version or takes its key away, where not
- *   all are versions
+ *   a column of the right input that says whether a row is a version or takes its key away, where
+ *   not all are versions
  * @param ties
- *   columns of the right input: of two rows with one key and one time, the one that is larger in the
- *   first column in which they differ comes later. They are expressions of the node, so that which
- *   columns a query selects makes no difference to which rows meet.
+ *   columns of the right input: of two rows with one key and one time, the one that is larger in
+ *   the first column in which they differ comes later; in `operation`, that which is no delete.
+ *   They are expressions of the node, so that which columns a query selects makes no difference to
+ *   which rows meet.
  * @param condition
  *   what the two rows have to satisfy besides, for the left one to have a match
  * @param isLeftOuter

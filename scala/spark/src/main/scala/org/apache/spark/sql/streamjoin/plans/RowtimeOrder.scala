@@ -13,8 +13,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
  *   the child is a window join: a row waits until the watermarks of both of its inputs have reached
  *   the row's rowtime
  * @param center
- *   of a window join, where the other input has a window that follows: the event-time column that is
- *   the rowtime. As long as the join keeps a row, a match of it may come with the row's time.
+ *   of a window join, where the other input has a window that follows: the event-time column that
+ *   is the rowtime. As long as the join keeps a row, a match of it may come with the row's time.
  * @param times
  *   the event-time columns of the inputs of a window join, as far as they are in its output
  * @param behind

@@ -122,7 +122,9 @@ private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
   }
 }
 
-/** What is left of joins of arrangements, where more than a condition and columns is asked of them. */
+/**
+ * What is left of joins of arrangements, where more than a condition and columns is asked of them.
+ */
 private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan.foreach {

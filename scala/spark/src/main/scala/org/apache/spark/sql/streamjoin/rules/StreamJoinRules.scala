@@ -79,8 +79,9 @@ private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
 }
 
 /**
- * Filters past the barriers that need not keep them, and below an order of rows; columns too. Filters
- * on facts go below a join with versions; one on versions would make a fact meet another one.
+ * Filters past the barriers that need not keep them, and below an order of rows; columns too.
+ * Filters on facts go below a join with versions; one on versions would make a fact meet another
+ * one.
  */
 private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {

@@ -27,7 +27,9 @@ final private[sql] case class Over(window: JoinWindow, where: String) extends Cl
   override def name: String = "OVER"
 }
 
-/** The input that it follows has versions; those count that are valid at a time of the other input. */
+/**
+ * The input that it follows has versions; those count that are valid at a time of the other input.
+ */
 final private[sql] case class AsOfTime(column: Seq[String], where: String) extends Clause {
   override def name: String = "FOR SYSTEM_TIME AS OF"
 }

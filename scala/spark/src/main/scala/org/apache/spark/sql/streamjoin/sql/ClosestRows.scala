@@ -12,8 +12,8 @@ import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import streamjoin.core.Side
 
 /**
- * `b FOR SYSTEM_TIME AS OF a.t`, and `a ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`, with `WITHIN` for how
- * far apart the times may be.
+ * `b FOR SYSTEM_TIME AS OF a.t`, and `a ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`, with `WITHIN`
+ * for how far apart the times may be.
  */
 private[sql] object ClosestRows {
 
@@ -29,7 +29,9 @@ private[sql] object ClosestRows {
       .temporal(names.getOrElse(join), versions, time.name, None)
   }
 
-  /** The columns of the right input that equal something of the left one: all of them are the key. */
+  /**
+   * The columns of the right input that equal something of the left one: all of them are the key.
+   */
   private def keysOf(join: Join): Seq[Attribute] =
     join.condition.toSeq.flatMap(PredicateParts.conjuncts).flatMap {
       case EqualTo(a, b) => columnOf(join.right, a).orElse(columnOf(join.right, b))

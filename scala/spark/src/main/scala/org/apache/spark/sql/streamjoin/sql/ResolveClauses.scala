@@ -128,13 +128,20 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
     }
   }
 
-  private def noStream(side: Side, clause: Clause): AnalysisException = StreamJoinErrors.analysis(
-    "STREAMJOIN_NOT_A_STREAM",
-    "call" -> clause.name,
-    "wanted" -> "two streams",
-    "found" -> s"the ${side.name} input is none",
-    "advice" -> s"Write the bound as a condition in ON or WHERE.\n${clause.where}"
-  )
+  private def noStream(side: Side, clause: Clause): AnalysisException = {
+    val advice = clause match {
+      case _: AsOfTime =>
+        "Read the changes of the table by STREAM, or leave the clause out and join it as it is."
+      case _ => "Write the bound as a condition in ON or WHERE."
+    }
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_NOT_A_STREAM",
+      "call" -> clause.name,
+      "wanted" -> "two streams",
+      "found" -> s"the ${side.name} input is none",
+      "advice" -> s"$advice\n${clause.where}"
+    )
+  }
 
   private def notOne(side: Side, clause: Clause, columns: Seq[Attribute]): AnalysisException = {
     val found =

@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *   time ->   | bucket     | bucket     | bucket     | bucket     |
  *             | segment    | segment    | segment    | segment    |  in the store, by number
  *               evicted    |            | segment    | segment    |
- *               whole      |            | fresh      | fresh      |  rows of the current batch, once they are put in
+ *               whole      |            | fresh      | fresh      |  of the current batch, once put in
  * }}}
  *
  * A bucket is left as a whole when its last row has expired; rows that expire before the last of

@@ -102,7 +102,9 @@ final private[streamjoin] class JoinState(
   def expired(side: Side, evictionLimits: Array[Long], unmatched: Boolean): Expired =
     new Expired(arrived(side), evictionLimits, unmatched, memory, segments)
 
-  /** Shows the rows of a side whose first expiring time is between two, both included. They stay. */
+  /**
+   * Shows the rows of a side whose first expiring time is between two, both included. They stay.
+   */
   def between(side: Side, from: Long, to: Long)(show: UnsafeRow => Unit): Unit = {
     val buffer = arrived(side)
     val row = new UnsafeRow(buffer.layout.fields)
@@ -157,6 +159,13 @@ final private[streamjoin] class JoinState(
     JoinState.checkGuests(index, store)
     table.foreach(_.write())
     index.all.foreach(_.write(segments, () => index.shrink(segments)))
+    table.foreach { keyed =>
+      if (keyed.size == 0) segments.removeCatalogue()
+      else
+        segments.writeCatalogue(
+          index.all.filter(_.isDurable).flatMap(buffer => buffer.segments.map(buffer.side -> _))
+        )
+    }
     val token = UUID.randomUUID()
     segments.writeHeader(SegmentFormat.VersionHeader(token, index.all.map(JoinState.header)))
     index.endBatch()

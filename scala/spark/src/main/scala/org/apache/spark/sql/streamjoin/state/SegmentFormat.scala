@@ -16,10 +16,14 @@ import org.apache.spark.unsafe.Platform
  * own beginning.
  *
  * {{{
- *   segment   magic  format  crc  bytes | bucket  number  side  rows  fields  0 | length  flags  row | length  flags  row ...
- *                                       | bytes of the rows  gone  flagged | by expiring time: lowest  highest
+ *   segment   magic  format  crc  bytes | bucket  number  side  rows  fields  0
+ *                                       | length  flags  row | length  flags  row ...
+ *                                       | bytes of the rows  gone  flagged
+ *                                       | by expiring time: lowest  highest
  *   flags     magic  format  crc  bytes | rows  0 | two bits a row
- *   header    magic  format  crc  bytes | token  sides | per side: width of a bucket  segments  flags  rows  limits  limit ...
+ *   header    magic  format  crc  bytes | token  sides
+ *                                       | per side: width of a bucket  segments  flags  rows
+ *                                                   limits  limit ...
  * }}}
  *
  * With the flags of a row is its number in the segment. What follows the rows is about those that

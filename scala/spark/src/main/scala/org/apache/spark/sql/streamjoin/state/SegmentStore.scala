@@ -134,37 +134,69 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
       )
 
   /**
+   * Says which segments there are, beside a table of many keys: without it [[readAll]] looks at
+   * every value.
+   */
+  def writeCatalogue(all: Seq[(Int, Segment)]): Unit = {
+    val places = all.map { case (side, segment) => (side, segment.bucket, segment.number) }.sorted
+    val content = ByteBuffer.allocate(places.size * CatalogueEntryBytes)
+    places.foreach { case (side, bucket, number) => content.putInt(side).putLong(bucket).putLong(number) }
+    put(keyOf(CatalogueKind, 0, 0, 0), SegmentFormat.writePage(content.array))
+  }
+
+  def removeCatalogue(): Unit = writable.remove(keyOf(CatalogueKind, 0, 0, 0))
+
+  /**
    * Reads every segment that there is something made for, one after the other, in no particular
    * order. Rows that need not be looked at are put into memory only if the one who takes the
    * segment loads it.
    */
   def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment, () => Unit) => Unit): Unit =
     readable {
-      val all = store.iterator()
-      try
-        all.foreach { pair =>
-          val (side, bucket, number) = (pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3))
-          pair.key.getInt(0) match {
-            case HeaderKind | FlagsKind | VersionsKind | VersionCountKind =>
-            case SegmentKind =>
-              if (!Side.both.exists(_.index == side)) throw new Unreadable(s"a segment of side $side")
-              make(side, bucket).foreach { segment =>
-                segment.number = number
-                segment.isStored = true
-                val rows = SegmentFormat.copyOf(pair.value)
-                val flags = get(keyOf(FlagsKind, side, bucket, number))
-                segment.flagsInStore = flags.isDefined
-                val count = check(side, segment, rows, flags.orNull)
-                if (segment.describe(rows, flags.orNull)) segment.unload()
-                else segment.load(rows, flags.orNull)
-                counted(segment, count)
-                take(side, segment, () => if (!segment.isLoaded) segment.load(rows, flags.orNull))
-              }
-            case other => throw new Unreadable(s"a value of kind $other")
-          }
+      def read(side: Int, bucket: Long, number: Long, value: => Array[Byte]): Unit = {
+        if (!Side.both.exists(_.index == side)) throw new Unreadable(s"a segment of side $side")
+        make(side, bucket).foreach { segment =>
+          segment.number = number
+          segment.isStored = true
+          val rows = value
+          val flags = get(keyOf(FlagsKind, side, bucket, number))
+          segment.flagsInStore = flags.isDefined
+          val count = check(side, segment, rows, flags.orNull)
+          if (segment.describe(rows, flags.orNull)) segment.unload()
+          else segment.load(rows, flags.orNull)
+          counted(segment, count)
+          take(side, segment, () => if (!segment.isLoaded) segment.load(rows, flags.orNull))
         }
-      finally all.close()
+      }
+      get(keyOf(CatalogueKind, 0, 0, 0)).map(SegmentFormat.readPage).map(ByteBuffer.wrap) match {
+        case Some(content) =>
+          while (content.hasRemaining) {
+            val (side, bucket, number) = (content.getInt(), content.getLong(), content.getLong())
+            def missing = throw new Unreadable(s"no segment $number of bucket $bucket, side $side")
+            read(side, bucket, number, get(keyOf(SegmentKind, side, bucket, number)).getOrElse(missing))
+          }
+        case None => scan(read(_, _, _, _))
+      }
     }
+
+  private def scan(read: (Int, Long, Long, => Array[Byte]) => Unit): Unit = {
+    val all = store.iterator()
+    try
+      all.foreach { pair =>
+        pair.key.getInt(0) match {
+          case HeaderKind | FlagsKind | VersionsKind | VersionCountKind =>
+          case SegmentKind =>
+            read(
+              pair.key.getInt(1),
+              pair.key.getLong(2),
+              pair.key.getLong(3),
+              SegmentFormat.copyOf(pair.value)
+            )
+          case other => throw new Unreadable(s"a value of kind $other")
+        }
+      }
+    finally all.close()
+  }
 
   private def readable[T](read: => T): T =
     try read
@@ -197,4 +229,7 @@ private[streamjoin] object SegmentStore {
   private val PageKind = 3
   private val VersionsKind = 4
   private val VersionCountKind = 5
+  private val CatalogueKind = 6
+
+  private val CatalogueEntryBytes = 4 + 8 + 8
 }

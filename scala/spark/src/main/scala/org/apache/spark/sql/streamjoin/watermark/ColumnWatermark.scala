@@ -157,6 +157,27 @@ private[streamjoin] object ColumnWatermark {
     }
   }
 
+  /**
+   * Of an operator that emits its rows in the order of a time.
+   *
+   * @param time
+   *   the watermark of the order
+   * @param behind
+   *   as [[OfOrder]] has it; none where it is not known
+   */
+  def ofOrder(
+      time: ColumnWatermark,
+      behind: IndexedSeq[Option[Long]],
+      key: Int,
+      ordinal: Int
+  ): ColumnWatermark =
+    new OfOrder(
+      behind.map(known => if (known.isDefined) time else Unknown),
+      behind.map(_.getOrElse(0L)),
+      key,
+      ordinal
+    )
+
   /** The output watermarks of the nearest operators of ours that a watermark comes from. */
   def outputs(watermark: ColumnWatermark): Seq[Output] = watermark match {
     case output: Output => Seq(output)

@@ -12,12 +12,13 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.util.AccumulatorV2
 
 /**
- * The rows of a stream without its bounds: rows that only say how far the stream is. It stands above
- * the stream's `EventTimeWatermark`, so that bounds move the watermark.
+ * The rows of a stream without its bounds: rows that only say how far the stream is. It stands
+ * above the stream's `EventTimeWatermark`, so that bounds move the watermark.
  *
  * A node of its own and no `Filter`, for Spark would push a filter below the mark
- * (`PushPredicateThroughNonJoin`). It also keeps all filters of the query above itself: most columns
- * of a bound are null, and a filter on one of them would remove the bound before it is seen.
+ * (`PushPredicateThroughNonJoin`). It also keeps all filters of the query above itself: most
+ * columns of a bound are null, and a filter on one of them would remove the bound before it is
+ * seen.
  *
  * @param isBound
  *   a boolean column of the child. A row where it is null is data.

@@ -5,8 +5,8 @@ package org.apache.spark.sql.streamjoin.watermark
  *
  * An idle input has two watermarks. Its own stays where it is, and says which of its rows are late
  * when it speaks again. The others carry the second one on, by which rows are evicted; it counts on
- * when the input has spoken, until its own has reached it, for a watermark never goes back. So it is
- * with partitions: its own watermark waits for all of them, the second one for those that speak.
+ * when the input has spoken, until its own has reached it, for a watermark never goes back. So it
+ * is with partitions: its own watermark waits for all of them, the second one for those that speak.
  *
  * @param since
  *   when its last row came, on the clock of the query's trigger; none where it is not idle
@@ -59,8 +59,8 @@ final private[streamjoin] case class InputState(
 final private[streamjoin] case class PartitionState(millis: Long, since: Option[Long])
 
 /**
- * When inputs, and their partitions, had their last row in this run, in milliseconds on the clock of
- * the query's trigger. How long they were silent before the run is not known.
+ * When inputs, and their partitions, had their last row in this run, in milliseconds on the clock
+ * of the query's trigger. How long they were silent before the run is not known.
  *
  * @param begun
  *   the beginning of the run

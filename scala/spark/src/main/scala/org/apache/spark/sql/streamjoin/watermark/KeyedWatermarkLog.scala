@@ -46,7 +46,8 @@ private[streamjoin] object WatermarkKeys {
 
   /**
    * @param plan
-   *   of a query that runs: it has the names of its sources, which the plans of its batches have not
+   *   of a query that runs: it has the names of its sources, which the plans of its batches have
+   *   not
    */
   def of(plan: LogicalPlan): WatermarkKeys = {
     val (marks, idleAfterMs) = marksOf(plan, None).unzip

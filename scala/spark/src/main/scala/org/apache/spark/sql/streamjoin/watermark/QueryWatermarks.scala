@@ -21,8 +21,8 @@ import streamjoin.core.Watermark
  * @param millis
  *   by key
  * @param ordered
- *   by the ordinal of an operator that emits its rows in the order of a time: the earliest time that
- *   may still come, in microseconds ([[WatermarkValues.ordered]])
+ *   by the ordinal of an operator that emits its rows in the order of a time: the earliest time
+ *   that may still come, in microseconds ([[WatermarkValues.ordered]])
  * @param inputs
  *   by key: of which there is more to say
  * @param heard
@@ -86,7 +86,9 @@ final private[streamjoin] case class QueryWatermarks(
   /** The same event times, and rows are evicted by others. */
   def evictsOtherThan(other: QueryWatermarks): Boolean = forEviction != other.forEviction
 
-  /** When the input of a column had its last row, if the column has its watermark from an idle one. */
+  /**
+   * When the input of a column had its last row, if the column has its watermark from an idle one.
+   */
   def idleSince(column: ColumnWatermark): Option[Long] =
     IdleInputs.marks(column).flatMap(mark => input(keys.origins.indexOf(mark)).firstIdle).minOption
 

@@ -152,7 +152,9 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
   }
 
-  /** The rows of a version, from an index that a registry gives; what all partitions have together. */
+  /**
+   * The rows of a version, from an index that a registry gives; what all partitions have together.
+   */
   def rows(
       registry: IndexRegistry,
       version: Long,

@@ -196,7 +196,8 @@ class IndexRegistrySuite extends AnyFunSuite {
       withFiles() { files =>
         grow(files, new Random(7), 6, bases = false)
         val indexes = registry(limit)
-        // Loaded at the newest; the maintainer then writes a base of it, and what is before it goes.
+        // Loaded at the newest; the maintainer then writes a base of it, and what is before it
+        // goes.
         assert(files.rows(indexes, 5) == files.collections(5))
         files.add(Seq(Item(Some(1), "new", 1) -> 1), base = true, since = 5)
         files.files.removeBefore(5)

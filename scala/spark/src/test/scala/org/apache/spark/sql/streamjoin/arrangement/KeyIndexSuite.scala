@@ -27,7 +27,10 @@ class KeyIndexSuite extends AnyFunSuite {
     (0 until probe.size).map(i => Item.of(probe.row(i)) -> probe.copies(i))
   }
 
-  /** All rows, and those of every key, are those of the model; a row that is gone is not found as 1 - 1. */
+  /**
+   * All rows, and those of every key, are those of the model; a row that is gone is not found as 1
+   * - 1.
+   */
   private def check(index: KeyIndex, version: Long, expected: Model.Collection, clue: String): Assertion = {
     val rows = index.rowsOf(version).map { case (row, copies) => Item.of(row) -> copies }.toSeq
     assert(Model.sum(rows.iterator) == expected, s"rows of $version, $clue")

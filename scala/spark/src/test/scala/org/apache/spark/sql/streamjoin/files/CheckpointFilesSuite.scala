@@ -120,7 +120,9 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  /** `make test` goes from one of Spark's two to ours with each store, `make test-long` from both. */
+  /**
+   * `make test` goes from one of Spark's two to ours with each store, `make test-long` from both.
+   */
   for {
     ((store, provider, format), number) <- Seq(
       ("default store", defaultStore, "1"),

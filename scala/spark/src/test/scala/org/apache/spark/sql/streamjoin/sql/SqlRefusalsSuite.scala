@@ -137,6 +137,12 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "left input"
     ),
     Case(
+      "SELECT 1 FROM o JOIN batch AS b FOR SYSTEM_TIME AS OF o.t ON o.id = b.id",
+      stream,
+      "FOR SYSTEM_TIME AS OF o.t",
+      "leave the clause out"
+    ),
+    Case(
       "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t <= d.t) ON o.id = d.id",
       temporal,
       "MATCH_CONDITION (o.t <= d.t)",
@@ -239,6 +245,20 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "SELECT * FROM batch WATERMARK t DELAY OF INTERVAL 1 SECOND"
     )
     queries.foreach(query => assert(spark.sql(query).collect().toSeq == spark.table("batch").collect().toSeq))
+  }
+
+  test("AS OF a time, of a batch, is Spark's time travel") {
+    views
+    val time = "TIMESTAMP '2024-06-01 00:00:00'"
+    for (
+      text <- Seq(
+        s"SELECT * FROM batch FOR SYSTEM_TIME AS OF $time",
+        s"SELECT 1 FROM o JOIN batch FOR SYSTEM_TIME AS OF $time b ON o.id = b.id"
+      )
+    ) {
+      val error = intercept[org.apache.spark.sql.AnalysisException](spark.sql(text))
+      assert(error.getCondition == "UNSUPPORTED_FEATURE.TIME_TRAVEL", error.getMessage)
+    }
   }
 
   test("a join without a bound is told of WITHIN") {

@@ -1,11 +1,14 @@
 package org.apache.spark.sql.streamjoin.state
 
+import java.lang.reflect.Proxy
+
 import scala.collection.mutable
 import scala.util.Random
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
+import org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -92,6 +95,45 @@ class VersionTableSuite extends StateTest {
       again.commit()
       reading(provider, 2)(store => assert(kinds(store) == onlyHeader))
     }
+  }
+
+  test("a restart reads the rows of the state, and does not look at every key of the table") {
+    withProvider() { provider =>
+      val rows = TestRows.simple
+      val (first, table) = opened(provider.getStore(0, None))
+      (1 to 20).foreach(k => table.put(key(k), row(k.toLong, 10)))
+      (1L to 50L).foreach(n => first.append(Side.Right, rows(TestRows.simple(n, key = n % 3, time = n))))
+      first.commit()
+      val (second, again) = opened(withoutScan(provider.getStore(1, None)))
+      assert(second.rows(Side.Right) == 50 && again.get(key(3)) == row(3, 10))
+      assert(evict(second, Side.Right, unmatched = true, 30) == (1L to 29L))
+      second.commit()
+      val (third, _) = opened(withoutScan(provider.getStore(2, None)))
+      assert(third.rows(Side.Right) == 21)
+      third.abort()
+      damaged(provider, version = 2)
+    }
+  }
+
+  private def withoutScan(store: StateStore): StateStore = Proxy
+    .newProxyInstance(
+      getClass.getClassLoader,
+      Array(classOf[StateStore]),
+      (_, method, arguments) => {
+        assert(method.getName != "iterator", "every key is looked at")
+        method.invoke(store, arguments: _*)
+      }
+    )
+    .asInstanceOf[StateStore]
+
+  /** A segment that the catalogue has and the store has not. */
+  private def damaged(provider: StateStoreProvider, version: Long): Unit = {
+    val store = provider.getStore(version, None)
+    val segment = store.iterator().map(_.key.copy()).find(_.getInt(0) == 1).get
+    store.remove(segment)
+    store.commit()
+    val error = intercept[StreamJoinRuntimeException](opened(provider.getStore(version + 1, None)))
+    assert(error.getCondition == "STREAMJOIN_STATE_FORMAT" && error.getMessage.contains("no segment"))
   }
 
   test("rows of the state between two times, which stay, in memory or not") {

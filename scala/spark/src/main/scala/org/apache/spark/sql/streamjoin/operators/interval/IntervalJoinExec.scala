@@ -4,18 +4,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
-import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.operators.{
-  BatchBinding,
-  JoinMetric,
-  JoinNames,
-  JoinStateExec,
-  LateRows,
-  WatermarksInWords,
-  WholeRow
-}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.operators.{BatchBinding, JoinMetric, TwoStreamsExec, WholeRow}
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -46,13 +36,12 @@ final private[streamjoin] case class IntervalJoinExec(
     leftKeys: Seq[Expression],
     rightKeys: Seq[Expression],
     condition: Option[Expression],
-    times: Seq[Attribute],
+    override val times: Seq[Attribute],
     join: JoinPlan,
     @transient override val binding: Option[BatchBinding],
     left: SparkPlan,
     right: SparkPlan
-) extends BinaryExecNode
-    with JoinStateExec {
+) extends TwoStreamsExec {
 
   override def shortName: String = IntervalJoinExec.OperatorName
 
@@ -70,15 +59,13 @@ final private[streamjoin] case class IntervalJoinExec(
       Side.both.map { side =>
         // The strategy has sent it to all tasks.
         if (side == broadcast) UnspecifiedDistribution
-        else StatefulOpClusteredDistribution(WholeRow.hashed(plan(side).output), numPartitions)
+        else StatefulOpClusteredDistribution(WholeRow.hashed(input(side).output), numPartitions)
       }
   }
 
-  private def plan(side: Side): SparkPlan = if (side == Side.Left) left else right
-
   /** A padded row lies where its key was, which the keys of the other side do not say. */
   override def outputPartitioning: Partitioning = (join.routing, join.joinType) match {
-    case (Routing.Spread(broadcast), _) => plan(broadcast.other).outputPartitioning
+    case (Routing.Spread(broadcast), _) => input(broadcast.other).outputPartitioning
     case (_, JoinType.Inner) =>
       PartitioningCollection(Seq(left.outputPartitioning, right.outputPartitioning))
     case (_, JoinType.LeftOuter | JoinType.LeftSemi | JoinType.LeftAnti) => left.outputPartitioning
@@ -110,24 +97,15 @@ final private[streamjoin] case class IntervalJoinExec(
     makeOnDriver()
     val spec = TaskSpec.of(this, late, evictionLimits(binding.get.evictionValues))
     val hadoopConf = binding.get.hadoopConf
-    left
-      .execute()
-      .stateStoreAwareZipPartitions(
-        right.execute(),
-        getStateInfo,
-        stateStoreNames,
-        session.sessionState.streamingQueryManager.stateStoreCoordinator
-      ) { (partition, leftRows, rightRows) =>
-        val configuration = hadoopConf.value.value
-        val guest = spec
-          .guest(partition)
-          .map(
-            JoinState.Guest(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, configuration))
-          )
-        runTask(spec, partition, configuration, guest)(
-          new JoinTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
-        )
-      }
+    zipped { (partition, leftRows, rightRows) =>
+      val configuration = hadoopConf.value.value
+      val guest = spec
+        .guest(partition)
+        .map(JoinState.Guest(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, configuration)))
+      runTask(spec, partition, configuration, guest)(
+        new JoinTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
+      )
+    }
   }
 
   override protected def countRows(state: JoinState): Unit = {
@@ -158,44 +136,15 @@ final private[streamjoin] case class IntervalJoinExec(
 
   // The story: EXPLAIN and progress.
 
-  /**
-   * For each event-time column its watermark, once there is one, and how far that is behind the
-   * newest row of the column; and how far the column with the lowest watermark is behind the one
-   * with the highest.
-   */
-  override protected def progressFigures: Seq[(String, Long)] =
-    watermarksInWords.figures(
-      origin => binding.flatMap(_.newest.get(origin)),
-      column => binding.flatMap(_.eviction.idleSince(column))
-    )
-
   override def nodeName: String = RecognizeIntervalJoin.NodeName
 
-  override def simpleString(maxFields: Int): String = s"$nodeName ${description.mkString(", ")}"
+  override protected def sides: IndexedSeq[Side] = join.sides
 
-  override def verboseStringWithOperatorId(): String =
-    s"$formattedNodeName\n${description.map(line => s"  $line").mkString("\n")}\n"
+  override protected def expressionsInWords: Seq[Expression] = leftKeys ++ rightKeys ++ condition
 
-  /** What is needed to keep late rows, where they are asked for. */
-  private[interval] def lateRows: Option[LateRows.Spec] =
-    binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
-      val inputs = Side.both.map { side =>
-        side -> LateRows.Input(names.name(side), join.keys(side).map(times), plan(side).output)
-      }
-      LateRows.Spec(batch.lateRows.toString, batch.batch, Some(join.ordinal + 1), inputs.toMap)
-    }
-
-  @transient private lazy val names: JoinNames = binding match {
-    case Some(batch) =>
-      JoinNames.of(join.sides, watermarks, times, left.output, right.output, batch.inputs)
-    case None => JoinNames.qualified(left.output, right.output, leftKeys ++ rightKeys ++ condition)
-  }
-
-  @transient private lazy val watermarksInWords =
-    new WatermarksInWords(join.sides, watermarks, times, names, eviction)
-  @transient private lazy val words = new JoinWords(join, times, names, watermarksInWords)
-
-  private def description: Seq[String] = words.description(leftKeys, rightKeys, condition, numPartitions)
+  override protected def words: Seq[String] =
+    new JoinWords(join, times, names, watermarksInWords)
+      .description(leftKeys, rightKeys, condition, numPartitions)
 }
 
 private[streamjoin] object IntervalJoinExec {

@@ -16,9 +16,9 @@ import streamjoin.core.Side
  * well:
  * {{{
  *   watermark key   a 0   b 1   c 2   x 3   of the join: times, watermarks, bounds
- *   position        a 0   b 1   c 2   x 0   of its side: times, late; `bounded` and `needed` are positions
- *   needed          c 0   a 1         x 0   the columns in a bound: time fields of a stored row, reach
- *   bounded         c 0               x 0   the columns that keep rows: evictionLimits, the expiry times of a row
+ *   position        a 0   b 1   c 2   x 0   of its side: times, late, `bounded` and `needed`
+ *   needed          c 0   a 1         x 0   those in a bound: time fields of a stored row, reach
+ *   bounded         c 0               x 0   those that keep rows: evictionLimits, expiry times
  * }}}
  * `needed` begins with `bounded`, so both count those columns alike. Rows are in buckets by bounded
  * column 0.

@@ -39,13 +39,7 @@ final private[streamjoin] case class OrderPlan(
     awaited: AwaitedKeys = AwaitedKeys.none
 ) {
 
-  def outputWatermark(key: Int): ColumnWatermark =
-    new ColumnWatermark.OfOrder(
-      behind.map(known => if (known.isDefined) time else ColumnWatermark.Unknown),
-      behind.map(_.getOrElse(0L)),
-      key,
-      ordinal
-    )
+  def outputWatermark(key: Int): ColumnWatermark = ColumnWatermark.ofOrder(time, behind, key, ordinal)
 
   override def hashCode: Int = ordinal
 

@@ -1,11 +1,9 @@
 package org.apache.spark.sql.streamjoin.operators.order
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, OrderedNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 /**
@@ -15,9 +13,12 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  * @param times
  *   the event-time columns by watermark key; that of the order is the first
  */
-final private[streamjoin] case class StreamOrder(child: LogicalPlan, times: Seq[Attribute], plan: OrderPlan)
-    extends UnaryNode
-    with StatefulNode {
+final private[streamjoin] case class StreamOrder(
+    child: LogicalPlan,
+    override val times: Seq[Attribute],
+    plan: OrderPlan
+) extends UnaryNode
+    with OrderedNode {
 
   override def output: Seq[Attribute] = child.output
 
@@ -40,24 +41,8 @@ final private[streamjoin] case class StreamOrder(child: LogicalPlan, times: Seq[
   override def received(column: Attribute): Option[(Int, ColumnWatermark)] =
     Option.when(column.exprId == times.head.exprId)(0 -> plan.time)
 
-  /** The part of time that a task has is another one in every batch. */
-  override def partitions: Option[FirstPartitions] = None
-
   override def awaiting(lags: Map[Int, Long]): StreamOrder =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
-
-  override def emitsOnEviction: Boolean = true
-
-  /** Spark sorts no stream in update mode, for a row may come again there. */
-  override def runsInUpdateMode: Boolean = false
-
-  override def undefinedWatermark(key: Int, waiting: String): AnalysisException =
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_ORDER_WATERMARK",
-      "waits" -> waiting,
-      "column" -> times(key).name,
-      "time" -> times.head.name
-    )
 
   override def rowConstraints: RowConstraints = {
     val own = times.zip(plan.behind).collect {

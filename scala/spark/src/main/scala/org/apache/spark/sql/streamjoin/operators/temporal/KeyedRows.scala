@@ -13,25 +13,18 @@ import org.apache.spark.{SparkEnv, TaskContext}
  * memory, in files. The bytes of the rows decide in the end: never the order in which they have
  * come.
  *
- * @param first
- *   of two rows with one key and one time, those of which this holds come first
  * @param ties
- *   columns that decide then, one after the other, nulls first
+ *   which of two rows with one key and one time comes first
  */
-final private[temporal] class KeyedRows(input: InputSpec, first: UnsafeRow => Boolean, ties: Seq[Attribute]) {
+final private[temporal] class KeyedRows(input: InputSpec, ties: Ordering[InternalRow]) {
   private val layout = input.layout
 
   private val order: Ordering[InternalRow] = {
-    def by(columns: Seq[Attribute]) = RowOrdering.create(columns.map(SortOrder(_, Ascending)), input.output)
-    val (byKeyAndTime, byColumns) = (by(input.keys :+ input.time), by(ties))
-    (one, other) => {
-      val (a, b) = (one.asInstanceOf[UnsafeRow], other.asInstanceOf[UnsafeRow])
-      var result = byKeyAndTime.compare(a, b)
-      if (result == 0) result = first(b).compare(first(a))
-      if (result == 0) result = byColumns.compare(a, b)
-      if (result == 0) result = ByteArray.compareBinary(a.getBytes, b.getBytes)
-      result
-    }
+    def bytes(row: InternalRow) = row.asInstanceOf[UnsafeRow].getBytes
+    KeyedRows
+      .by(input, input.keys :+ input.time)
+      .orElse(ties)
+      .orElse((a, b) => ByteArray.compareBinary(bytes(a), bytes(b)))
   }
 
   private val prefix = new UnsafeExternalRowSorter.PrefixComputer {
@@ -58,6 +51,14 @@ final private[temporal] class KeyedRows(input: InputSpec, first: UnsafeRow => Bo
 
   /** A row is valid until the next one is asked for. */
   def sorted: Iterator[UnsafeRow] = sorter.sort().asInstanceOf[Iterator[UnsafeRow]]
+}
+
+private[temporal] object KeyedRows {
+
+  /** One column after the other, nulls first. */
+  def by(input: InputSpec, columns: Seq[Attribute]): Ordering[InternalRow] =
+    if (columns.isEmpty) (_, _) => 0
+    else RowOrdering.create(columns.map(SortOrder(_, Ascending)), input.output)
 }
 
 /** The order of rows of two inputs by their keys, as [[KeyedRows]] has it. */

@@ -83,7 +83,9 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
       others.map(column => ofLeft(column.exprId))
   }
 
-  /** Keys as columns of the input: the rows of a task, its state and the shuffle know columns alone. */
+  /**
+   * Keys as columns of the input: the rows of a task, its state and the shuffle know columns alone.
+   */
   private def keyed(input: LogicalPlan, keys: Seq[Expression]): (LogicalPlan, Seq[Attribute]) = {
     val mark = new MetadataBuilder().putBoolean(TemporalJoin.MadeKey, true).build()
     val named = keys.map(NormalizeFloatingNumbers.normalize).map {

@@ -1,11 +1,9 @@
 package org.apache.spark.sql.streamjoin.operators.temporal
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, OrderedNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 /**
@@ -25,10 +23,10 @@ final private[streamjoin] case class TemporalJoin(
     operation: Option[Attribute],
     ties: Seq[Attribute],
     condition: Option[Expression],
-    times: Seq[Attribute],
+    override val times: Seq[Attribute],
     plan: TemporalPlan
 ) extends BinaryNode
-    with StatefulNode {
+    with OrderedNode {
 
   override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
@@ -52,24 +50,8 @@ final private[streamjoin] case class TemporalJoin(
     Option.when(key >= 0)(key -> plan.watermarks(key))
   }
 
-  /** The part of time that a task has is another one in every batch. */
-  override def partitions: Option[FirstPartitions] = None
-
   override def awaiting(lags: Map[Int, Long]): TemporalJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
-
-  override def emitsOnEviction: Boolean = true
-
-  /** Spark sorts no stream in update mode, for a row may come again there. */
-  override def runsInUpdateMode: Boolean = false
-
-  override def undefinedWatermark(key: Int, waiting: String): AnalysisException =
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_ORDER_WATERMARK",
-      "waits" -> waiting,
-      "column" -> times(key).name,
-      "time" -> times.head.name
-    )
 
   /** A padded row has what its left row has, and nulls, about which a constraint says nothing. */
   override lazy val rowConstraints: RowConstraints = {

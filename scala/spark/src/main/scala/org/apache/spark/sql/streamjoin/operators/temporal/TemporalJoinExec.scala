@@ -4,8 +4,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
-import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.operators._
 import org.apache.spark.sql.streamjoin.state.JoinState
@@ -17,11 +16,11 @@ import streamjoin.core.{Side, Watermark}
  * The temporal join of a stream of facts with a stream of versions.
  *
  * {{{
- *   facts ---- hash(key) --+                                    +-- facts and versions that wait, by time
- *                          +-- task: what is due, key by key ---+-- the version of each key
- *   versions - hash(key) --+                                    +   (one state store per task)
+ *   facts ---- hash(key) --+                                  +-- what waits, by time
+ *                          +-- task: what is due, key by key -+-- the version of each key
+ *   versions - hash(key) --+     |                            +   (one state store per task)
  *                                |
- *                                +-- range of time -- sort --> in order (the strategy puts these two above)
+ *                                +-- range of time -- sort --> in order (put above by the strategy)
  * }}}
  *
  * A fact waits until no version that it could meet is still to come: until both watermarks have
@@ -39,13 +38,12 @@ final private[streamjoin] case class TemporalJoinExec(
     operation: Option[Attribute],
     ties: Seq[Attribute],
     condition: Option[Expression],
-    times: Seq[Attribute],
+    override val times: Seq[Attribute],
     plan: TemporalPlan,
     @transient override val binding: Option[BatchBinding],
     left: SparkPlan,
     right: SparkPlan
-) extends BinaryExecNode
-    with JoinStateExec {
+) extends TwoStreamsExec {
 
   override def shortName: String = TemporalJoinExec.OperatorName
 
@@ -71,7 +69,9 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
 
-  /** Facts before the first come out, versions before the second are met by none that comes later. */
+  /**
+   * Facts before the first come out, versions before the second are met by none that comes later.
+   */
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] = {
     val settled = plan.settled.value(values)
     IndexedSeq(settled, plan.rule.needed(settled))
@@ -97,23 +97,17 @@ final private[streamjoin] case class TemporalJoinExec(
     makeOnDriver()
     val spec = taskSpec
     val hadoopConf = binding.get.hadoopConf
-    left
-      .execute()
-      .stateStoreAwareZipPartitions(
-        right.execute(),
-        getStateInfo,
-        stateStoreNames,
-        session.sessionState.streamingQueryManager.stateStoreCoordinator
-      ) { (partition, leftRows, rightRows) =>
-        runTask(spec, partition, hadoopConf.value.value)(
-          new TemporalTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
-        )
-      }
+    zipped { (partition, leftRows, rightRows) =>
+      runTask(spec, partition, hadoopConf.value.value)(
+        new TemporalTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
+      )
+    }
   }
 
   private def taskSpec: TemporalSpec = {
     val limits = evictionLimits(binding.get.evictionValues)
-    def input(side: Side, rows: SparkPlan, keys: Seq[Attribute], back: Long): InputSpec = {
+    def inputSpec(side: Side, keys: Seq[Attribute], back: Long): InputSpec = {
+      val rows = input(side)
       // An input that was idle is judged by the watermark that it left; what is out is out.
       val judged = Watermark.postponed(math.max(late(side.index), emitted), back)
       val kept =
@@ -122,8 +116,8 @@ final private[streamjoin] case class TemporalJoinExec(
     }
     TemporalSpec(
       Seq(
-        input(Side.Left, left, leftKeys, plan.rule.history),
-        input(Side.Right, right, rightKeys, 0)
+        inputSpec(Side.Left, leftKeys, plan.rule.history),
+        inputSpec(Side.Right, rightKeys, 0)
       ),
       operation,
       ties,
@@ -162,42 +156,15 @@ final private[streamjoin] case class TemporalJoinExec(
     }
   }
 
-  private def lateRows: Option[LateRows.Spec] =
-    binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
-      val inputs = Side.both.map { side =>
-        val input = if (side == Side.Left) left else right
-        side -> LateRows.Input(names.name(side), Seq(times(side.index)), input.output)
-      }
-      LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), inputs.toMap)
-    }
-
   // The story: EXPLAIN and progress.
-
-  override protected def progressFigures: Seq[(String, Long)] =
-    watermarksInWords.figures(
-      origin => binding.flatMap(_.newest.get(origin)),
-      column => binding.flatMap(_.eviction.idleSince(column))
-    )
 
   override def nodeName: String = RecognizeTemporalJoin.NodeName
 
-  override def simpleString(maxFields: Int): String = s"$nodeName ${words.mkString(", ")}"
+  override protected def sides: IndexedSeq[Side] = Side.both.toIndexedSeq
 
-  override def verboseStringWithOperatorId(): String =
-    s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
+  override protected def expressionsInWords: Seq[Expression] = leftKeys ++ rightKeys ++ condition
 
-  @transient private lazy val names: JoinNames = binding match {
-    case Some(batch) =>
-      JoinNames.of(sides, watermarks, times.take(2), left.output, right.output, batch.inputs)
-    case None => JoinNames.qualified(left.output, right.output, leftKeys ++ rightKeys ++ condition)
-  }
-
-  private def sides: IndexedSeq[Side] = Side.both.toIndexedSeq
-
-  @transient private lazy val watermarksInWords =
-    new WatermarksInWords(sides, watermarks, times, names, eviction)
-
-  private def words: Seq[String] = {
+  override protected def words: Seq[String] = {
     def column(side: Side) = names.column(side, times(side.index))
     val rule = plan.rule
     Seq(

@@ -39,12 +39,7 @@ final private[streamjoin] case class TemporalPlan(
   /** Rows come out in the order of the left time, or no further back than the history. */
   def outputWatermark(key: Int): ColumnWatermark = {
     val out = if (rule.history == 0) settled else ColumnWatermark.Shifted(-rule.history, settled)
-    new ColumnWatermark.OfOrder(
-      behind.map(known => if (known.isDefined) out else ColumnWatermark.Unknown),
-      behind.map(_.getOrElse(0L)),
-      key,
-      ordinal
-    )
+    ColumnWatermark.ofOrder(out, behind, key, ordinal)
   }
 
   def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(Seq(0), outputWatermark)

@@ -50,15 +50,14 @@ final private[temporal] case class InputSpec(
  * @param operation
  *   the column that says what a row of the right input is, where not all are versions
  * @param ties
- *   columns of the right input: of two rows with one key and one time, the one that is larger in the
- *   first column in which they differ comes later
+ *   as [[org.apache.spark.sql.streamjoin.plans.AsOfMatch]] has them
  * @param output
  *   columns of both inputs; those of the right one are null where a row is padded
  * @param due
  *   rows of the left input with a lower time come out in this batch, in microseconds
  * @param needed
- *   rows of the right input with a lower time are not met in the batches after this one, but for the
- *   newest of each key, in microseconds
+ *   rows of the right input with a lower time are not met in the batches after this one, but for
+ *   the newest of each key, in microseconds
  */
 final private[temporal] case class TemporalSpec(
     inputs: Seq[InputSpec],

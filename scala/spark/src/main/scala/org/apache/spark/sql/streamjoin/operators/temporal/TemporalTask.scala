@@ -12,10 +12,11 @@ import streamjoin.core.{AsOf, Side, Watermark}
 /**
  * The work of one task in one batch, in phases: (1) the left rows come in, and those that are due,
  * with those that waited until now, are put in order; (2) the right rows come in, and those that a
- * due row may meet, or that no later one will, are put in order; (3) the two are merged, key by key.
+ * due row may meet, or that no later one will, are put in order; (3) the two are merged, key by
+ * key.
  *
- * What a row meets follows from the rows of its key alone, whenever they came: a row is due once all
- * rows that it may meet are there, and none of these leaves before.
+ * What a row meets follows from the rows of its key alone, whenever they came: a row is due once
+ * all rows that it may meet are there, and none of these leaves before.
  */
 final private[temporal] class TemporalTask(
     spec: TemporalSpec,
@@ -34,9 +35,9 @@ final private[temporal] class TemporalTask(
   private val accumulated =
     new Accumulated(partition, Side.both.map(state.rows).sum + state.keys, spec.maxAccumulatedRecords)
 
-  private val facts = new KeyedRows(left, _ => false, Nil)
+  private val facts = new KeyedRows(left, KeyedRows.by(left, Nil))
   private val factKeys = new FactKeys(left, right)
-  private val versions = new KeyedRows(right, isDelete, spec.ties)
+  private val versions = new KeyedRows(right, laterOfOneTime)
 
   override def output: Iterator[InternalRow] = takeInFacts ++ merged
 
@@ -106,6 +107,12 @@ final private[temporal] class TemporalTask(
   }
 
   private def isDelete(row: UnsafeRow): Boolean = operations.exists(_.of(row) == Operation.Delete)
+
+  private def laterOfOneTime: Ordering[InternalRow] = {
+    val (before, after) = spec.ties.span(column => !spec.operation.exists(_.exprId == column.exprId))
+    val deletesFirst: Ordering[InternalRow] = Ordering.by(row => !isDelete(row.asInstanceOf[UnsafeRow]))
+    KeyedRows.by(right, before).orElse(deletesFirst).orElse(KeyedRows.by(right, after))
+  }
 
   private def takeInVersion(row: UnsafeRow): Unit =
     if (operations.exists(_.of(row) == Operation.Before)) ()

@@ -1,0 +1,75 @@
+package org.apache.spark.sql.streamjoin.operators
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
+import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+
+import streamjoin.core.Side
+
+/** A join of two streams: what its inputs are called, in EXPLAIN, in the progress and beside late rows. */
+private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with JoinStateExec {
+
+  /** The event-time columns by watermark key, and others behind them. */
+  def times: Seq[Attribute]
+
+  /** By watermark key: the input that the column is of. */
+  protected def sides: IndexedSeq[Side]
+
+  /** In which the aliases are that the user has written. */
+  protected def expressionsInWords: Seq[Expression]
+
+  /** For EXPLAIN, line by line. */
+  protected def words: Seq[String]
+
+  final protected def input(side: Side): SparkPlan = if (side == Side.Left) left else right
+
+  /** The rows of both inputs, task by task, each where its state store is. */
+  final protected def zipped(
+      run: (Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow]
+  ): RDD[InternalRow] = left
+    .execute()
+    .stateStoreAwareZipPartitions(
+      right.execute(),
+      getStateInfo,
+      stateStoreNames,
+      session.sessionState.streamingQueryManager.stateStoreCoordinator
+    )(run)
+
+  /** What is needed to keep late rows, where they are asked for. */
+  final private[operators] def lateRows: Option[LateRows.Spec] =
+    binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
+      val inputs = Side.both.map { side =>
+        val own = sides.indices.filter(sides(_) == side).map(times)
+        side -> LateRows.Input(names.name(side), own, input(side).output)
+      }
+      LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), inputs.toMap)
+    }
+
+  @transient final protected lazy val names: JoinNames = binding match {
+    case Some(batch) =>
+      JoinNames.of(sides, watermarks, times.take(sides.size), left.output, right.output, batch.inputs)
+    case None => JoinNames.qualified(left.output, right.output, expressionsInWords)
+  }
+
+  @transient final protected lazy val watermarksInWords =
+    new WatermarksInWords(sides, watermarks, times, names, eviction)
+
+  /**
+   * For each event-time column its watermark, once there is one, and how far that is behind the
+   * newest row of the column; and how far the column with the lowest watermark is behind the one
+   * with the highest.
+   */
+  override protected def progressFigures: Seq[(String, Long)] =
+    watermarksInWords.figures(
+      origin => binding.flatMap(_.newest.get(origin)),
+      column => binding.flatMap(_.eviction.idleSince(column))
+    )
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${words.mkString(", ")}"
+
+  override def verboseStringWithOperatorId(): String =
+    s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
+}
