@@ -22,7 +22,8 @@ class TableInputsSuite extends AnyFunSuite with ArrangementTest {
   test("a stream whose rows come and go is no stream of facts") {
     val people = customers
     val visits = maintainer("id INT, page STRING", Seq(Seq("id")))
-    def changes(of: Maintainer) = spark.readStream.format("streamjoin").load(of.root).selectExpr("id AS k", "_diff")
+    def changes(of: Maintainer) =
+      spark.readStream.format("streamjoin").load(of.root).selectExpr("id AS k", "_diff")
     def query(stream: DataFrame) =
       new Reader(newFolder())(stream.join(table(people.root), expr("k = id")).select("k", "name"))
     during(people, visits) {

@@ -22,11 +22,11 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
       joined: (DataFrame, () => DataFrame) => DataFrame
   ) {
     val input: MemoryStream[Int] = MemoryStream[Int](Encoders.scalaInt, spark)
-    private def table = spark.read.format("streamjoin").option("streamjoin.table", true).options(options).load(root)
+    private def table =
+      spark.read.format("streamjoin").option("streamjoin.table", true).options(options).load(root)
     lazy val reader = new Reader(newFolder())(joined(input.toDF(), () => table))
     def found: Seq[Seq[String]] = reader.batches.values.toSeq.map(_.last.map(JoinTest.text).sorted)
   }
-
 
   private def caughtUp(of: Maintainer): Unit =
     eventually(timeout(20.seconds), interval(20.millis))(assert(CaughtUp.holds(of.folder)))
@@ -65,7 +65,11 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
     val copy = newFolder("copy")
     val query = Arrangements
       .arrange(
-        spark.readStream.format("streamjoin").option("maxVersionsPerTrigger", 1).load(table.root).drop("_version"),
+        spark.readStream
+          .format("streamjoin")
+          .option("maxVersionsPerTrigger", 1)
+          .load(table.root)
+          .drop("_version"),
         copy,
         Seq(Seq("id")),
         None,

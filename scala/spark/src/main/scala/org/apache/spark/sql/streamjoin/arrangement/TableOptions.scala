@@ -68,7 +68,10 @@ private[streamjoin] object TableOptions {
     if (place < 0) field
     else
       field.copy(metadata =
-        new MetadataBuilder().putStringArray(Key, meta.keys.head.toArray).putLong(KeyPlace, place.toLong).build()
+        new MetadataBuilder()
+          .putStringArray(Key, meta.keys.head.toArray)
+          .putLong(KeyPlace, place.toLong)
+          .build()
       )
   })
 

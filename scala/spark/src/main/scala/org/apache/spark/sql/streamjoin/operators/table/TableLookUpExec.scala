@@ -70,6 +70,7 @@ final private[streamjoin] case class TableLookUpExec(
 }
 
 private[streamjoin] object TableLookUpExec {
+
   /**
    * @param name
    *   of the look-up in the progress of the query
@@ -102,7 +103,9 @@ private[streamjoin] object TableLookUpExec {
     })
     val figures = LookUpFigures.of(session.sparkContext)
     val lookUp =
-      TableLookUpExec(access, PredicateParts.all(join.conditions), values, padded, join.output, child)(figures)
+      TableLookUpExec(access, PredicateParts.all(join.conditions), values, padded, join.output, child)(
+        figures
+      )
     if (newest.isEmpty) lookUp else LookUpProgressExec.of(name, lookUp, figures)
   }
 }

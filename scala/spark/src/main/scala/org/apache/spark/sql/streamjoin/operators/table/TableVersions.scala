@@ -88,7 +88,8 @@ private[table] object TableVersions extends Logging {
     }
     var polls = 0
     while (!isLoaded) {
-      val waits = s"Waiting until the arrangement ${table.options.root} $wanted; its newest version is ${folder.newest}"
+      val waits =
+        s"Waiting until the arrangement ${table.options.root} $wanted; its newest version is ${folder.newest}"
       batch.context.updateStatusMessage(waits)
       if (polls % PollsOfALog == 0) logWarning(s"$waits. Does the query run that maintains it?")
       polls += 1
