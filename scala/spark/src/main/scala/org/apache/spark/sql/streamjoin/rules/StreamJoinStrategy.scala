@@ -41,9 +41,12 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
 
   /** In the progress: by the arrangement, with a number for the second look-up of one and so on. */
   private def nameOf(lookUp: TableJoin): String = {
-    val joins = PlannedBatch.current(session).toSeq.flatMap(_.execution.optimizedPlan.collect {
-      case join: Join if TableJoin.isMine(join) => join
-    })
+    val joins = PlannedBatch
+      .current(session)
+      .toSeq
+      .flatMap(_.execution.optimizedPlan.collect {
+        case join: Join if TableJoin.isMine(join) => join
+      })
     val number =
       if (joins.size < 2) 1
       else {
