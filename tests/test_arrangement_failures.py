@@ -49,7 +49,9 @@ class Runs:
 
     def kill(self, chance: random.Random) -> None:
         """Start a process, and kill it some time after one of its queries has done a batch."""
-        watched = chance.choice([self.versions("a"), self.versions("b"), self.folder / "batches"])
+        watched = chance.choice(
+            [self.versions("a"), self.versions("b"), self.folder / "batches", self.folder / "looked"]
+        )
         before = len(_numbers(watched))
         process = self.start()
         try:

@@ -96,6 +96,13 @@ pairs = spark.sql("SELECT a.id, b.t FROM STREAM orders AS a JOIN STREAM orders A
 writer = pairs.writeStream.format("memory").queryName("pairs").trigger(availableNow=True)
 writer.option("checkpointLocation", FOLDER + "/pairs").start().awaitTermination()
 print(sorted((row.id, row._diff) for row in spark.table("pairs").collect()))
+
+table = sj.table("orders", spark=spark).withColumnRenamed("t", "ordered")
+found = sj.join(stream("d"), table, how="left").select("id", "ordered")
+writer = found.writeStream.format("memory").queryName("found").trigger(availableNow=True)
+writer.option("checkpointLocation", FOLDER + "/found").start().awaitTermination()
+print(sorted((row.id, row.ordered.hour) for row in spark.table("found").collect()))
+refused(lambda: sj.join(table, sj.table("orders", spark=spark)))
 """
 
 
@@ -129,6 +136,8 @@ def test_sql_bounds_late_rows_and_arrangements(python: Run, spark: SparkSession,
         "[(0, 2, 1), (1, 2, 1), (2, 2, 1)]",
         "2 0 [2]",
         "[(1, 1), (2, 1)]",
+        "[(0, 10), (1, 15), (2, 9)]",
+        "STREAMJOIN_SPARK_CONNECT",
     ]
 
 

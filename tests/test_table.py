@@ -175,7 +175,7 @@ def test_the_progress(customers: Shop) -> None:
         "paddedRows": 1,
     }
     documented = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    assert all(name in documented for name in figures)
+    assert all(name in documented for name in figures.asDict())
 
 
 def test_versions(customers: Shop) -> None:

@@ -77,7 +77,8 @@ def join(
     Raises:
         StreamJoinError: ``STREAMJOIN_JOIN_TYPE``; ``STREAMJOIN_JOIN_KEYS`` (``on``); ``STREAMJOIN_WITHIN`` (no
             fixed duration); ``STREAMJOIN_EVENT_TIME`` (a side has no event-time column, or several);
-            ``STREAMJOIN_NOT_A_STREAM`` (``within`` where a side is a batch); ``STREAMJOIN_WRONG_ARGUMENT``; and for two
+            ``STREAMJOIN_NOT_A_STREAM`` (``within`` where a side is a batch); ``STREAMJOIN_WRONG_ARGUMENT``;
+            ``STREAMJOIN_SPARK_CONNECT`` (two tables there); and for two
             streams of a classic session any of :func:`streamjoin.check`.
 
     Example:
@@ -93,6 +94,12 @@ def join(
         check(left.sparkSession)
     names, condition = _keys(left, right, _declared(left, right) if on is None else on)
     if span is None:
+        if is_connect(left) and _declared_key(left) and _declared_key(right):
+            raise StreamJoinError(
+                "STREAMJOIN_SPARK_CONNECT",
+                call="sj.join of two tables",
+                advice="Write it in SQL: SELECT ... FROM STREAM a JOIN STREAM b ON ..., with the arrangements' names.",
+            )
         joined = left.join(right, names or condition, how)
         return joined if is_connect(left) or left.isStreaming or right.isStreaming else _changes(joined)
     if names:

@@ -216,15 +216,21 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
         )
       val from = "FROM orders_of_sql AS o"
       val comma = query("order_id", s"SELECT p.name, o.item $from, people AS p WHERE o.customer_id = p.id")
+      // The condition is not of the join's own block, which USING makes a block of its own.
+      val using = query(
+        "order_id",
+        s"SELECT p.name, o.item $from JOIN people AS p JOIN (VALUES ('Mouse')) AS i(item) USING (item) WHERE o.customer_id = p.id"
+      )
       val outer =
         query("order_id", s"SELECT name, item FROM (SELECT * $from JOIN people AS p) WHERE customer_id < 3")
       during(people, towns) {
         loaded(people)
-        during(inner, right, comma, outer) {
-          Seq(inner, right, comma, outer).foreach(_.add(items: _*))
+        during(inner, right, comma, using, outer) {
+          Seq(inner, right, comma, using, outer).foreach(_.add(items: _*))
           assert(inner.all == Seq("John Computer", "John Mouse"))
           assert(right.all == Seq("- Keyboard", "John Computer", "John Mouse"))
           assert(comma.all == Seq("John Computer", "John Mouse"), "by the condition, and not by the key")
+          assert(using.all == Seq("John Mouse"))
           assert(outer.all == Seq("Frank Mouse", "John Computer"))
         }
         def start(text: String): Any = during(query("order_id", text))(())

@@ -32,13 +32,12 @@ final private[streamjoin] class MaintainingRun extends Logging {
   }
 
   /** A trigger without a batch: the sources had nothing more (`ProgressContext.finishNoExecutionTrigger`). */
-  def endTrigger(folder: ArrangementFolder): Unit =
+  def endTrigger(folder: => ArrangementFolder): Unit =
     if (hasCommitted) hasCommitted = false
     else if (begun.isDefined && !hasSaid)
       try {
-        CaughtUp.write(folder, CaughtUp(newest.fold(folder.newest)(_.version), isSo = true))
+        val of = folder
+        CaughtUp.write(of, CaughtUp(newest.fold(of.newest)(_.version), isSo = true))
         hasSaid = true
-      } catch {
-        case NonFatal(error) => logWarning(s"It could not be noted that ${folder.root} has caught up", error)
-      }
+      } catch { case NonFatal(error) => logWarning("It could not be noted that it has caught up", error) }
 }

@@ -18,26 +18,34 @@ import org.apache.spark.sql.streamjoin.operators.table.TableJoin
 private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (SQLConf.get.getConf(StreamJoinConf.Arrangements).isEmpty) plan
-    else
-      plan.resolveOperatorsUp {
-        case project @ Project(_, ArrangedInputs(inputs)) if project.resolved =>
-          val keys = inputs.named.flatMap { case (_, input) => ArrangedInputs.keyOf(input) }
-          val isTied =
-            inputs.conditions.exists(condition => inputs.named.forall(input => isOf(input._2, condition)))
-          if (isTied || inputs.named.size != 2 || keys.map(_.toSet).distinct.size != 1) project
-          else withConditions(project, join => condition(join.left, join.right, keys.head))
-        case block: Project if block.resolved =>
-          lazy val all = conditions(block)
-          withConditions(
-            block,
-            join =>
-              for {
-                key <- keyOfTable(join)
-                if !all.exists(condition => join.children.forall(isOf(_, condition)))
-                found <- condition(join.left, join.right, key)
-              } yield found
-          )
+    else {
+      val joined = plan.resolveOperatorsUp {
+        case project @ Project(_, ArrangedInputs(inputs)) if project.resolved => ofChanges(project, inputs)
       }
+      // What ties the two may stand anywhere above.
+      if (joined.resolved) ofTables(joined) else joined
+    }
+
+  private def ofChanges(project: Project, inputs: ArrangedInputs): LogicalPlan = {
+    val keys = inputs.named.flatMap { case (_, input) => ArrangedInputs.keyOf(input) }
+    val isTied =
+      inputs.conditions.exists(condition => inputs.named.forall { case (_, input) => isOf(input, condition) })
+    if (isTied || inputs.named.size != 2 || keys.map(_.toSet).distinct.size != 1) project
+    else withConditions(project, join => condition(join.left, join.right, keys.head))
+  }
+
+  private def ofTables(plan: LogicalPlan): LogicalPlan = {
+    lazy val all = conditions(plan)
+    withConditions(
+      plan,
+      join =>
+        for {
+          key <- keyOfTable(join)
+          if !all.exists(condition => join.children.forall(isOf(_, condition)))
+          found <- condition(join.left, join.right, key)
+        } yield found
+    )
+  }
 
   private def withConditions(plan: LogicalPlan, of: Join => Option[Expression]): LogicalPlan =
     plan.resolveOperatorsDown {

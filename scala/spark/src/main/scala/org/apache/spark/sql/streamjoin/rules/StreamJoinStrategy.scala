@@ -41,15 +41,19 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
 
   /** In the progress: by the arrangement, with a number for the second look-up of one and so on. */
   private def nameOf(lookUp: TableJoin): String = {
-    val all = PlannedBatch
+    val joins = PlannedBatch
       .current(session)
       .toSeq
       .flatMap(_.execution.optimizedPlan.collect {
-        case join: Join if TableJoin.isMine(join) => TableJoin.of(join)
+        case join: Join if TableJoin.isMine(join) => join
       })
-    val same = all.filter(_.rows.name == lookUp.rows.name).reverse
-    val place = same.indexWhere(_.output == lookUp.output)
-    s"lookUp.${lookUp.rows.name}${if (place > 0) s".${place + 1}" else ""}"
+    val number =
+      if (joins.size < 2) 1
+      else {
+        val same = joins.map(TableJoin.of).filter(_.rows.name == lookUp.rows.name).reverse
+        same.indexWhere(_.output == lookUp.output) + 1
+      }
+    s"lookUp.${lookUp.rows.name}${if (number > 1) s".$number" else ""}"
   }
 
   private def planned(join: Join): SparkPlan =
