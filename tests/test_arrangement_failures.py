@@ -47,10 +47,11 @@ class Runs:
         finally:
             kill_group(process)
 
-    def kill(self, chance: random.Random) -> None:
-        """Start a process, and kill it some time after one of its queries has done a batch."""
-        watched = chance.choice(
-            [self.versions("a"), self.versions("b"), self.folder / "batches", self.folder / "looked"]
+    def kill(self, chance: random.Random, in_look_up: bool) -> None:
+        """Start a process, and kill it after one of its queries has done a batch, or in a batch of the look-up."""
+        looked = self.folder / "looked"
+        watched = (
+            looked if in_look_up else chance.choice([self.versions("a"), self.versions("b"), self.folder / "batches"])
         )
         before = len(_numbers(watched))
         process = self.start()
@@ -59,7 +60,7 @@ class Runs:
             while len(_numbers(watched)) == before:
                 assert process.poll() is None and time.monotonic() < deadline, self.log()
                 time.sleep(0.02)
-            time.sleep(chance.uniform(0, 0.7))
+            time.sleep(0 if in_look_up else chance.uniform(0, 0.7))
             assert process.poll() is None, f"it had come to its end: {self.log()}"
         finally:
             kill_group(process)
@@ -114,8 +115,8 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     changelogs = Changelogs(tmp_path / "input", files, seed, payload=20_000)
     runs = Runs(changelogs, tmp_path)
     left = 0
-    for _ in range(KILLS):
-        runs.kill(chance)
+    for kill in range(KILLS):
+        runs.kill(chance, in_look_up=kill == 1)
         left += sum(len(runs.orphans(name)) for name in NAMES)
     before = [len(_numbers(tmp_path / "checkpoints" / name / "commits")) for name in NAMES]
     assert max(before) < files, "it had come to its end before the last kill"

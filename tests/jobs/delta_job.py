@@ -10,6 +10,7 @@ import argparse
 import functools
 import json
 import os
+import time
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -46,11 +47,17 @@ def main() -> None:
         return str(args.output / "checkpoints" / name)
 
     maintaining = [maintain(spark, args.input, name, checkpoint(name)) for name in SCHEMAS]
+
+    def linger(rows: DataFrame, batch: int) -> None:
+        write(args.output / "looked", rows, batch)
+        time.sleep(0.1)  # for a test to kill it before the batch is committed
+
     reading = [
-        df.writeStream.foreachBatch(functools.partial(write, args.output / folder))
-        .option("checkpointLocation", checkpoint(name))
-        .start()
-        for name, folder, df in (("join", "batches", joined()), ("looked", "looked", looked_up(spark, args.input)))
+        df.writeStream.foreachBatch(write_batch).option("checkpointLocation", checkpoint(name)).start()
+        for name, df, write_batch in (
+            ("join", joined(), functools.partial(write, args.output / "batches")),
+            ("looked", looked_up(spark, args.input), linger),
+        )
     ]
     for query in maintaining:
         query.awaitTermination()
