@@ -124,9 +124,12 @@ final private[streamjoin] class JoinState(
   private var table: Option[VersionTable] = None
 
   /** The rows that are known by their keys alone, beside those of the two sides. */
-  def versionTable(keyFields: Int, fields: Int): VersionTable = {
+  def versionTable(keyFields: Int, fields: Int): VersionTable =
+    versionTable(keyFields, fields, VersionTable.hash)
+
+  private[state] def versionTable(keyFields: Int, fields: Int, hash: UnsafeRow => Long): VersionTable = {
     assert(table.isEmpty, "a state has one table")
-    val made = new VersionTable(segments, memory, keyFields, fields)
+    val made = new VersionTable(segments, memory, keyFields, fields, hash)
     table = Some(made)
     made
   }

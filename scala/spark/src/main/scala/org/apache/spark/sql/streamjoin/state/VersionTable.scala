@@ -1,8 +1,6 @@
 package org.apache.spark.sql.streamjoin.state
 
-import java.util.{HashMap => JHashMap}
-
-import scala.jdk.CollectionConverters._
+import java.util.{Arrays, Comparator, HashMap => JHashMap}
 
 import org.apache.spark.sql.catalyst.expressions.{UnsafeRow, XXH64}
 import org.apache.spark.unsafe.Platform
@@ -19,18 +17,23 @@ import org.apache.spark.unsafe.types.ByteArray
  *   of a key
  * @param fields
  *   of a row
+ * @param hash
+ *   of a key
  */
 final private[streamjoin] class VersionTable private[state] (
     segments: SegmentStore,
     memory: IndexMemory,
     keyFields: Int,
-    fields: Int
+    fields: Int,
+    hash: UnsafeRow => Long
 ) {
   import VersionTable._
 
-  /** With null where the key has gone. */
-  private val changed = new JHashMap[UnsafeRow, UnsafeRow]
+  private val changed = new JHashMap[UnsafeRow, Change]
   private var bytes = 0L
+
+  /** What was last looked up: mostly it is changed next. */
+  private var lastRead: Option[Value] = None
 
   private var keys = segments.readVersionCount()
   private var keysInStore = keys
@@ -41,27 +44,40 @@ final private[streamjoin] class VersionTable private[state] (
   def size: Long = keys
 
   /** The row of a key, or null; it is valid until the next call. */
-  def get(key: UnsafeRow): UnsafeRow =
-    if (changed.containsKey(key)) changed.get(key)
+  def get(key: UnsafeRow): UnsafeRow = {
+    val change = changed.get(key)
+    if (change != null) change.row
     else {
-      val content = segments.readVersions(hash(key))
-      val at = content.fold(-1)(find(_, key))
+      val value = read(hash(key))
+      lastRead = Some(value)
+      val at = find(value.entries, key)
       if (at < 0) null
       else {
-        pointToRow(found, content.get, at)
+        pointToRow(found, value.entries, at)
         found
       }
     }
+  }
+
+  private def read(hash: Long): Value =
+    Value(hash, segments.readVersions(hash).getOrElse(Array.emptyByteArray))
 
   def put(key: UnsafeRow, row: UnsafeRow): Unit = change(key, row.copy())
 
   def remove(key: UnsafeRow): Unit = change(key, null)
 
   private def change(key: UnsafeRow, row: UnsafeRow): Unit = {
-    val own = key.copy()
-    count(EntryBytes + own.getSizeInBytes + sizeOf(row))
-    val before = changed.put(own, row)
-    if (before != null) count(-sizeOf(before))
+    val known = changed.get(key)
+    if (known != null) {
+      count(sizeOf(row) - sizeOf(known.row))
+      known.row = row
+    } else {
+      val own = key.copy()
+      val keyHash = hash(own)
+      val before = lastRead.filter(_.hash == keyHash).map(_.entries).orNull
+      count(EntryBytes + own.getSizeInBytes + sizeOf(row) + (if (before == null) 0 else before.length))
+      changed.put(own, new Change(keyHash, own, row, before)): Unit
+    }
     if (memory.exceeded) write()
   }
 
@@ -74,21 +90,51 @@ final private[streamjoin] class VersionTable private[state] (
 
   /** Hands what has changed to the store, which is not committed by that. */
   private[state] def write(): Unit = {
-    changed.asScala.groupBy { case (key, _) => hash(key) }.foreach { case (hash, entries) =>
-      val content = segments.readVersions(hash).getOrElse(Array.emptyByteArray)
-      val before = entriesOf(content)
-      val untouched = before.filterNot(entry => entries.contains(pointedToKey(entry)))
-      val written = entries.collect { case (key, row) if row != null => entryOf(key, row) }
-      val after = (untouched ++ written).sortWith((a, b) => compareKeys(a, b) < 0)
-      keys += after.size - before.size
-      if (after.nonEmpty) segments.writeVersions(hash, ByteArray.concat(after: _*))
-      else if (before.nonEmpty) segments.removeVersions(hash)
+    val all = changed.values.toArray(new Array[Change](changed.size))
+    Arrays.sort(all, Change.byHash)
+    var from = 0
+    while (from < all.length) {
+      var until = from + 1
+      while (until < all.length && all(until).hash == all(from).hash) until += 1
+      write(all, from, until)
+      from = until
     }
     if (keys != keysInStore) segments.writeVersionCount(keys)
     keysInStore = keys
     changed.clear()
+    lastRead = None
     memory.add(-bytes)
     bytes = 0
+  }
+
+  /** Changes of keys with one hash: mostly there is one, of the only key with it. */
+  private def write(changes: Array[Change], from: Int, until: Int): Unit = {
+    val first = changes(from)
+    val before = if (first.before != null) first.before else read(first.hash).entries
+    if (until == from + 1 && isOnly(first.key, before)) {
+      if (first.row != null) {
+        segments.writeVersions(first.hash, entryOf(first.key, first.row))
+        if (before.isEmpty) keys += 1
+      } else if (before.nonEmpty) {
+        segments.removeVersions(first.hash)
+        keys -= 1
+      }
+    } else merge(first.hash, before, changes.slice(from, until).toIndexedSeq)
+  }
+
+  /** There is no other key among entries. */
+  private def isOnly(key: UnsafeRow, entries: Array[Byte]): Boolean =
+    entries.isEmpty || end(entries, 0) == entries.length && find(entries, key) == 0
+
+  private def merge(hash: Long, entries: Array[Byte], changes: Seq[Change]): Unit = {
+    val before = entriesOf(entries)
+    val keysOfChanges = changes.map(_.key).toSet
+    val untouched = before.filterNot(entry => keysOfChanges.contains(pointedToKey(entry)))
+    val written = changes.filter(_.row != null).map(change => entryOf(change.key, change.row))
+    val after = (untouched ++ written).sortWith((a, b) => compareKeys(a, b) < 0)
+    keys += after.size - before.size
+    if (after.nonEmpty) segments.writeVersions(hash, ByteArray.concat(after: _*))
+    else if (before.nonEmpty) segments.removeVersions(hash)
   }
 
   private def entriesOf(content: Array[Byte]): Seq[Array[Byte]] =
@@ -122,14 +168,14 @@ final private[streamjoin] class VersionTable private[state] (
 }
 
 /** An entry is the length of its key, the length of its row, the key and the row. */
-private object VersionTable {
+private[state] object VersionTable {
   private val Base = Platform.BYTE_ARRAY_OFFSET.toLong
   private val HeadBytes = 8
 
   /** What a changed key takes in memory, beside its bytes and those of its row. */
   private val EntryBytes = 150
 
-  private def hash(key: UnsafeRow): Long =
+  def hash(key: UnsafeRow): Long =
     XXH64.hashUnsafeBytes(key.getBaseObject, key.getBaseOffset, key.getSizeInBytes, 42L)
 
   private def keyBytes(content: Array[Byte], at: Int): Int = Platform.getInt(content, Base + at)
@@ -144,9 +190,32 @@ private object VersionTable {
   }
 
   private def entryOf(key: UnsafeRow, row: UnsafeRow): Array[Byte] = {
-    val head = new Array[Byte](HeadBytes)
-    Platform.putInt(head, Base, key.getSizeInBytes)
-    Platform.putInt(head, Base + 4, row.getSizeInBytes)
-    ByteArray.concat(head, key.getBytes, row.getBytes)
+    val (keySize, rowSize) = (key.getSizeInBytes, row.getSizeInBytes)
+    val entry = new Array[Byte](HeadBytes + keySize + rowSize)
+    Platform.putInt(entry, Base, keySize)
+    Platform.putInt(entry, Base + 4, rowSize)
+    key.writeToMemory(entry, Base + HeadBytes)
+    row.writeToMemory(entry, Base + HeadBytes + keySize)
+    entry
+  }
+
+  /** All entries whose keys have a hash. */
+  final private case class Value(hash: Long, entries: Array[Byte])
+
+  /**
+   * @param row
+   *   null where the key has gone
+   * @param before
+   *   the entries of its hash in the store, where they have been read
+   */
+  final private class Change(
+      val hash: Long,
+      val key: UnsafeRow,
+      var row: UnsafeRow,
+      val before: Array[Byte]
+  )
+
+  private object Change {
+    val byHash: Comparator[Change] = (one, other) => java.lang.Long.compare(one.hash, other.hash)
   }
 }

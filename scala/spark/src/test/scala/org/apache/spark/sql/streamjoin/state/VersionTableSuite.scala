@@ -24,9 +24,14 @@ class VersionTableSuite extends StateTest {
   private def row(value: Long, wide: Int): UnsafeRow =
     toRow(InternalRow(value, Array.fill(wide)(value.toByte))).copy()
 
-  private def opened(store: StateStore, budget: Long = Long.MaxValue, cached: Option[JoinIndex] = None) = {
+  private def opened(
+      store: StateStore,
+      budget: Long = Long.MaxValue,
+      cached: Option[JoinIndex] = None,
+      hash: UnsafeRow => Long = VersionTable.hash
+  ) = {
     val state = on(store, TestRows.simple, budget = budget, cached = cached)
-    (state, state.versionTable(keyFields = 2, fields = 2))
+    (state, state.versionTable(keyFields = 2, fields = 2, hash))
   }
 
   /** All that is in a version but the token of the commit. */
@@ -48,6 +53,9 @@ class VersionTableSuite extends StateTest {
           val random = new Random(seed)
           val model = mutable.Map.empty[Int, UnsafeRow]
           val keys = 1 + random.nextInt(60)
+          // Every other time several keys have one hash.
+          val hash: UnsafeRow => Long =
+            if (seed % 2 == 0) VersionTable.hash else key => VersionTable.hash(key) % 7
           for (version <- 0 until 6) {
             val changes = Seq.fill(random.nextInt(2 * keys)) {
               random.nextInt(keys) -> Option.unless(random.nextInt(3) == 0)(
@@ -59,7 +67,7 @@ class VersionTableSuite extends StateTest {
             val contents = Seq(changes, random.shuffle(last.toSeq), random.shuffle(last.toSeq)).zip(
               Seq(Long.MaxValue, 1L, 2000L)
             ) map { case (some, budget) =>
-              val (state, table) = opened(provider.getStore(version.toLong, None), budget)
+              val (state, table) = opened(provider.getStore(version.toLong, None), budget, hash = hash)
               (0 until keys).foreach(k => assert(Option(table.get(key(k))) == model.get(k)))
               some.foreach { case (k, value) =>
                 value.fold(table.remove(key(k)))(table.put(key(k), _))
