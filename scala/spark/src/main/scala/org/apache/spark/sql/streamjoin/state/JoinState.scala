@@ -129,12 +129,12 @@ final private[streamjoin] class JoinState(
 
   private[state] def versionTable(keyFields: Int, fields: Int, hash: UnsafeRow => Long): VersionTable = {
     assert(table.isEmpty, "a state has one table")
-    val made = new VersionTable(segments, memory, keyFields, fields, hash)
+    val made = new VersionTable(segments, keyFields, fields, hash)
     table = Some(made)
     made
   }
 
-  /** How many keys have a row in the table, once the batch is written. */
+  /** How many keys have a row in the table. */
   def keys: Long = table.fold(0L)(_.size)
 
   def rows(side: Side): Long = index.buffer(side).rows
@@ -160,7 +160,7 @@ final private[streamjoin] class JoinState(
   /** Makes all of it durable. */
   def commit(): Unit = {
     JoinState.checkGuests(index, store)
-    table.foreach(_.write())
+    table.foreach(_.writeSize())
     index.all.foreach(_.write(segments, () => index.shrink(segments)))
     table.foreach { keyed =>
       if (keyed.size == 0) segments.removeCatalogue()

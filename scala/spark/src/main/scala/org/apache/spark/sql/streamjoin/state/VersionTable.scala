@@ -1,14 +1,12 @@
 package org.apache.spark.sql.streamjoin.state
 
-import java.util.{Arrays, Comparator, HashMap => JHashMap}
-
 import org.apache.spark.sql.catalyst.expressions.{UnsafeRow, XXH64}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.ByteArray
 
 /**
  * One row for each key, in the state store of a [[JoinState]]: the rows of the keys with one hash
- * are one value. What a batch changes is in memory until [[write]], or until memory is short.
+ * are one value. A change goes to the store at once, and is committed with it.
  *
  * The keys of a value are in the order of their bytes, so that what is in the store follows from
  * the rows alone, whenever they were written.
@@ -22,120 +20,75 @@ import org.apache.spark.unsafe.types.ByteArray
  */
 final private[streamjoin] class VersionTable private[state] (
     segments: SegmentStore,
-    memory: IndexMemory,
     keyFields: Int,
     fields: Int,
     hash: UnsafeRow => Long
 ) {
   import VersionTable._
 
-  private val changed = new JHashMap[UnsafeRow, Change]
-  private var bytes = 0L
-
-  /** What was last looked up: mostly it is changed next. */
-  private var lastRead: Option[Value] = None
-
-  private var keys = segments.readVersionCount()
-  private var keysInStore = keys
+  private val keysBefore = segments.readVersionCount()
+  private var keys = keysBefore
   private val found = new UnsafeRow(fields)
   private val otherKey = new UnsafeRow(keyFields)
 
-  /** How many keys have a row, once the batch is written. */
+  /** What was read last: mostly it is changed next. */
+  private var last: Value = _
+
+  /** How many keys have a row. */
   def size: Long = keys
 
   /** The row of a key, or null; it is valid until the next call. */
   def get(key: UnsafeRow): UnsafeRow = {
-    val change = changed.get(key)
-    if (change != null) change.row
+    val entries = read(hash(key))
+    val at = find(entries, key)
+    if (at < 0) null
     else {
-      val value = read(hash(key))
-      lastRead = Some(value)
-      val at = find(value.entries, key)
-      if (at < 0) null
-      else {
-        pointToRow(found, value.entries, at)
-        found
-      }
+      pointToRow(found, entries, at)
+      found
     }
   }
 
-  private def read(hash: Long): Value =
-    Value(hash, segments.readVersions(hash).getOrElse(Array.emptyByteArray))
-
-  def put(key: UnsafeRow, row: UnsafeRow): Unit = change(key, row.copy())
-
-  def remove(key: UnsafeRow): Unit = change(key, null)
-
-  private def change(key: UnsafeRow, row: UnsafeRow): Unit = {
-    val known = changed.get(key)
-    if (known != null) {
-      count(sizeOf(row) - sizeOf(known.row))
-      known.row = row
-    } else {
-      val own = key.copy()
-      val keyHash = hash(own)
-      val before = lastRead.filter(_.hash == keyHash).map(_.entries).orNull
-      count(EntryBytes + own.getSizeInBytes + sizeOf(row) + (if (before == null) 0 else before.length))
-      changed.put(own, new Change(keyHash, own, row, before)): Unit
+  def put(key: UnsafeRow, row: UnsafeRow): Unit = {
+    val keyHash = hash(key)
+    val before = read(keyHash)
+    val at = find(before, key)
+    if (at < 0) keys += 1
+    if (isAlone(before, at)) write(keyHash, entryOf(key, row))
+    else {
+      val after = others(before, key) :+ entryOf(key, row)
+      write(keyHash, ByteArray.concat(after.sortWith((a, b) => compareKeys(a, b) < 0): _*))
     }
-    if (memory.exceeded) write()
   }
 
-  private def sizeOf(row: UnsafeRow): Int = if (row == null) 0 else row.getSizeInBytes
-
-  private def count(change: Int): Unit = {
-    bytes += change
-    memory.add(change.toLong)
-  }
-
-  /** Hands what has changed to the store, which is not committed by that. */
-  private[state] def write(): Unit = {
-    val all = changed.values.toArray(new Array[Change](changed.size))
-    Arrays.sort(all, Change.byHash)
-    var from = 0
-    while (from < all.length) {
-      var until = from + 1
-      while (until < all.length && all(until).hash == all(from).hash) until += 1
-      write(all, from, until)
-      from = until
+  def remove(key: UnsafeRow): Unit = {
+    val keyHash = hash(key)
+    val before = read(keyHash)
+    if (find(before, key) >= 0) {
+      keys -= 1
+      write(keyHash, ByteArray.concat(others(before, key): _*))
     }
-    if (keys != keysInStore) segments.writeVersionCount(keys)
-    keysInStore = keys
-    changed.clear()
-    lastRead = None
-    memory.add(-bytes)
-    bytes = 0
   }
 
-  /** Changes of keys with one hash: mostly there is one, of the only key with it. */
-  private def write(changes: Array[Change], from: Int, until: Int): Unit = {
-    val first = changes(from)
-    val before = if (first.before != null) first.before else read(first.hash).entries
-    if (until == from + 1 && isOnly(first.key, before)) {
-      if (first.row != null) {
-        segments.writeVersions(first.hash, entryOf(first.key, first.row))
-        if (before.isEmpty) keys += 1
-      } else if (before.nonEmpty) {
-        segments.removeVersions(first.hash)
-        keys -= 1
-      }
-    } else merge(first.hash, before, changes.slice(from, until).toIndexedSeq)
+  /** Before the store is committed. */
+  private[state] def writeSize(): Unit = if (keys != keysBefore) segments.writeVersionCount(keys)
+
+  private def read(hash: Long): Array[Byte] = {
+    if (last == null || last.hash != hash)
+      last = Value(hash, segments.readVersions(hash).getOrElse(Array.emptyByteArray))
+    last.entries
   }
 
-  /** There is no other key among entries. */
-  private def isOnly(key: UnsafeRow, entries: Array[Byte]): Boolean =
-    entries.isEmpty || end(entries, 0) == entries.length && find(entries, key) == 0
-
-  private def merge(hash: Long, entries: Array[Byte], changes: Seq[Change]): Unit = {
-    val before = entriesOf(entries)
-    val keysOfChanges = changes.map(_.key).toSet
-    val untouched = before.filterNot(entry => keysOfChanges.contains(pointedToKey(entry)))
-    val written = changes.filter(_.row != null).map(change => entryOf(change.key, change.row))
-    val after = (untouched ++ written).sortWith((a, b) => compareKeys(a, b) < 0)
-    keys += after.size - before.size
-    if (after.nonEmpty) segments.writeVersions(hash, ByteArray.concat(after: _*))
-    else if (before.nonEmpty) segments.removeVersions(hash)
+  private def write(hash: Long, entries: Array[Byte]): Unit = {
+    if (entries.nonEmpty) segments.writeVersions(hash, entries) else segments.removeVersions(hash)
+    last = null
   }
+
+  /** No key but that of the entry at a place has the hash. */
+  private def isAlone(entries: Array[Byte], at: Int): Boolean =
+    entries.isEmpty || at == 0 && end(entries, 0) == entries.length
+
+  private def others(entries: Array[Byte], key: UnsafeRow): Seq[Array[Byte]] =
+    entriesOf(entries).filterNot(pointedToKey(_) == key)
 
   private def entriesOf(content: Array[Byte]): Seq[Array[Byte]] =
     Iterator
@@ -172,9 +125,6 @@ private[state] object VersionTable {
   private val Base = Platform.BYTE_ARRAY_OFFSET.toLong
   private val HeadBytes = 8
 
-  /** What a changed key takes in memory, beside its bytes and those of its row. */
-  private val EntryBytes = 150
-
   def hash(key: UnsafeRow): Long =
     XXH64.hashUnsafeBytes(key.getBaseObject, key.getBaseOffset, key.getSizeInBytes, 42L)
 
@@ -201,21 +151,4 @@ private[state] object VersionTable {
 
   /** All entries whose keys have a hash. */
   final private case class Value(hash: Long, entries: Array[Byte])
-
-  /**
-   * @param row
-   *   null where the key has gone
-   * @param before
-   *   the entries of its hash in the store, where they have been read
-   */
-  final private class Change(
-      val hash: Long,
-      val key: UnsafeRow,
-      var row: UnsafeRow,
-      val before: Array[Byte]
-  )
-
-  private object Change {
-    val byHash: Comparator[Change] = (one, other) => java.lang.Long.compare(one.hash, other.hash)
-  }
 }
