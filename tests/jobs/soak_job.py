@@ -194,7 +194,8 @@ def growth(samples: list[dict[str, float]], name: str, restart: int) -> dict[str
     medians = [statistics.median(sample[name] for sample in span) for span in spans.values()]
     line = statistics.linear_regression(seconds, medians)
     mean = statistics.mean(medians)
-    rise = line.slope * (seconds[-1] - seconds[0]) / mean
+    # A mean of nothing is for the caller to find.
+    rise = line.slope * (seconds[-1] - seconds[0]) / mean if mean else 0.0
     return {"mean": round(mean, 1), "perMinute": round(line.slope * 60, 2), "rise": round(rise, 3)}
 
 

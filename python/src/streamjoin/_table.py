@@ -33,9 +33,10 @@ def table(
             until the query that maintains it has come to the end of its sources, in the run that goes on or, if none
             does, in its last. Until then the status of the query and the log say that it waits. A query that starts
             again does not wait.
-        rematch: For how long in event time a row that came out without a match may get one, text such as ``"1 hour"``
-            or a ``timedelta``: when a row for it comes to the table, the match comes out too, once. Outer joins only; the
-            stream has a watermark, and the query keeps such rows in its state. Without it nothing comes out again.
+        rematch: For how long in event time a row that came out without a match may get one, text such as
+            ``"1 hour"`` or a ``timedelta``: when a row for it comes to the table, the match comes out too, once.
+            Outer joins only; the stream has a watermark, and the query keeps such rows in its state. Without it
+            nothing comes out again.
         spark: The session, of Spark Connect too; without it, the active one.
 
     Returns:
@@ -43,7 +44,8 @@ def table(
         of the newest version.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION`` (``rematch``), or any of :func:`streamjoin.check`.
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION`` (``rematch``), or any of
+            :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; at ``start()`` of the query
             ``STREAMJOIN_TABLE`` (a type of join, or a condition, by which a table is not looked up) and
             ``STREAMJOIN_TABLE_KEY`` (no key of the arrangement is among the equalities).
