@@ -22,7 +22,7 @@ from side import START, TYPES, Row, Side
 
 import streamjoin as sj
 
-SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "4"))
+SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "2"))
 FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
 AT_ONCE = 4  # most of a small batch is waiting
 BATCHES = 6

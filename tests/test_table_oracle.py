@@ -23,7 +23,7 @@ from shop import Shop
 
 import streamjoin as sj
 
-SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "2"))
+SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "1"))
 FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
 STEPS = 9
 

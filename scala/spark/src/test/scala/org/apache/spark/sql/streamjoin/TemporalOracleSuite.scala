@@ -6,7 +6,7 @@ import streamjoin.core._
 
 /** Random temporal and as-of joins against the core, batch for batch. */
 class TemporalOracleSuite extends AnyFunSuite with OracleTest {
-  private val cases = (1 to SparkTest.seeds(default = 16)).map(seed => new RandomMatch(seed.toLong))
+  private val cases = (1 to SparkTest.seeds(default = 8)).map(seed => new RandomMatch(seed.toLong))
 
   testAll[RandomMatch](cases, _.toString)(random => compare(random, new TemporalCore(random.trace)))
 }

@@ -51,14 +51,18 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
       job.seen.flatMap(_.rows).toSeq
     }
 
-  for ((name, query) <- queries) {
+  for (((name, query), number) <- queries.zipWithIndex) {
     lazy val expected = uninterrupted(query)
 
     for (
-      (store, settings) <- Seq(
-        "default store" -> Nil,
-        "default store, no memory for the index" -> Seq(noMemory),
-        "RocksDB, format 2, no memory for the index" -> Seq(rocksDb, format, noMemory)
+      (store, settings) <- SparkTest.part(
+        Seq(
+          "default store" -> Nil,
+          "default store, no memory for the index" -> Seq(noMemory),
+          "RocksDB, format 2, no memory for the index" -> Seq(rocksDb, format, noMemory)
+        ),
+        every = 3,
+        from = number + 2
       )
     )
       test(s"$name: stopped and started after every batch, $store") {

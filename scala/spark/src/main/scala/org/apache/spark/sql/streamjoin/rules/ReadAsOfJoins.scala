@@ -14,9 +14,9 @@ private[streamjoin] object ReadAsOfJoins extends Rule[LogicalPlan] {
   private val joins = new AsOfJoins("df._joinAsOf", "as-of")
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!StreamJoinConf.enabled) plan
-    else
-      plan.resolveOperatorsWithPruning(_.containsPattern(AS_OF_JOIN)) {
-        case join: AsOfJoin if join.resolved && join.children.forall(_.isStreaming) => joins.asOf(join)
-      }
+    plan.resolveOperatorsWithPruning(_.containsPattern(AS_OF_JOIN)) {
+      case join: AsOfJoin
+          if join.resolved && join.children.forall(_.isStreaming) && StreamJoinConf.enabled =>
+        joins.asOf(join)
+    }
 }
