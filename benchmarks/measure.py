@@ -6,8 +6,10 @@ those with a right row, and sums up hashes of all columns.
 
 import argparse
 import json
+import os
 import platform
 import shutil
+import sys
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -49,6 +51,8 @@ CUSTOM = [
 
 def main() -> None:
     """Run what the command line says."""
+    # Spark's workers are this Python, with its packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     parser = argparse.ArgumentParser(description="One run of one side.")
     parser.add_argument("--scenario", required=True)
     parser.add_argument("--scale", type=float, required=True)
