@@ -15,8 +15,7 @@ private[streamjoin] object ReadAsOfJoins extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     plan.resolveOperatorsWithPruning(_.containsPattern(AS_OF_JOIN)) {
-      case join: AsOfJoin
-          if join.resolved && join.children.forall(_.isStreaming) && StreamJoinConf.enabled =>
+      case join: AsOfJoin if join.resolved && join.children.forall(_.isStreaming) && StreamJoinConf.enabled =>
         joins.asOf(join)
     }
 }
