@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.order
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
-import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, OrderedNode}
+import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 /**
@@ -18,7 +18,7 @@ final private[streamjoin] case class StreamOrder(
     override val times: Seq[Attribute],
     plan: OrderPlan
 ) extends UnaryNode
-    with OrderedNode {
+    with RowtimeNode {
 
   override def output: Seq[Attribute] = child.output
 

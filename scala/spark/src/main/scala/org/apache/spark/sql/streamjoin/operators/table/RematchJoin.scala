@@ -1,17 +1,10 @@
 package org.apache.spark.sql.streamjoin.operators.table
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Join, JoinHint, LogicalPlan, Statistics}
 import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, NormalForm, RowConstraintsOf}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.plans.{
-  FirstPartitions,
-  OperatorDescription,
-  StatefulNode,
-  TableRematch
-}
+import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode, TableRematch}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
 
 /**
@@ -72,7 +65,7 @@ final private[streamjoin] case class RematchJoin(
     times: Seq[Attribute],
     plan: RematchPlan
 ) extends BinaryNode
-    with StatefulNode {
+    with RowtimeNode {
 
   def join: Join = Join(left, right, joinType, condition, JoinHint.NONE)
 
@@ -98,24 +91,8 @@ final private[streamjoin] case class RematchJoin(
   override def received(column: Attribute): Option[(Int, ColumnWatermark)] =
     Option.when(column.exprId == times.head.exprId)(0 -> plan.watermarks.head)
 
-  /** How many it has is the table's. */
-  override def partitions: Option[FirstPartitions] = None
-
   override def awaiting(lags: Map[Int, Long]): RematchJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
-
-  override def emitsOnEviction: Boolean = true
-
-  /** A row that had no match has come out with nulls, and comes again. */
-  override def runsInUpdateMode: Boolean = false
-
-  override def undefinedWatermark(key: Int, waiting: String): AnalysisException =
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_ORDER_WATERMARK",
-      "waits" -> waiting,
-      "column" -> times(key).name,
-      "time" -> times.head.name
-    )
 
   override def rowConstraints: RowConstraints = RowConstraintsOf(stream).within(outputSet)
 

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.temporal
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
-import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, OrderedNode}
+import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 /**
@@ -26,7 +26,7 @@ final private[streamjoin] case class TemporalJoin(
     override val times: Seq[Attribute],
     plan: TemporalPlan
 ) extends BinaryNode
-    with OrderedNode {
+    with RowtimeNode {
 
   override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 

@@ -4,18 +4,21 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
-/** An operator that emits its rows in the order of a time, the column with watermark key 0. */
-private[streamjoin] trait OrderedNode extends StatefulNode {
+/** An operator that keeps and emits its rows by one time, the column with watermark key 0. */
+private[streamjoin] trait RowtimeNode extends StatefulNode {
 
   /** The event-time columns by watermark key. */
   def times: Seq[Attribute]
 
-  /** The part of time that a task has is another one in every batch. */
+  /**
+   * Where its output is in the order of the time, the part of time that a task has is another one in
+   * every batch.
+   */
   override def partitions: Option[FirstPartitions] = None
 
   override def emitsOnEviction: Boolean = true
 
-  /** Spark sorts no stream in update mode, for a row may come again there. */
+  /** A row may come again in update mode: Spark sorts no such stream, and a match comes after nulls. */
   override def runsInUpdateMode: Boolean = false
 
   override def undefinedWatermark(key: Int, waiting: String): AnalysisException =
