@@ -101,15 +101,17 @@ class ProcessTime:
             FROM range({self.sizes.rows})"""
 
     def measure(self, rounds: int) -> list[str]:
-        """Return the table of the sides."""
+        """Return the table of the sides, of so many rounds behind one that warms up."""
         changes = self.spark.readStream.schema(f"{CUSTOMERS}, op STRING").option("maxFilesPerTrigger", 1)
         stream = changes.parquet(str(self.work / "changes"))
         maintainer = maintained(stream, "customers", [["id"]], self.work / "checkpoint-customers", "op")
         found: dict[str, list[Measured]] = {side: [] for side in SIDES}
-        for number in range(rounds):
+        for number in range(rounds + 1):
             for side, measured in found.items():
-                measured.append(self.run(side, number))
-                print(f"round {number + 1}, {side}: {measured[-1]}", flush=True)
+                run = self.run(side, number)
+                print(f"{f'round {number}' if number else 'warm-up'}, {side}: {run}", flush=True)
+                if number:
+                    measured.append(run)
         maintainer.stop()
         speeds = {side: statistics.median(each.rows_per_second for each in runs) for side, runs in found.items()}
         return [
