@@ -83,6 +83,8 @@ class ProcessTime:
         self.sizes = sizes
         self.number = 0
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", 10_000)
+        # A query that is stopped within a batch logs an error for each of its tasks. What fails ends the benchmark.
+        spark.sparkContext.setLogLevel("FATAL")
         for folder in ("clicks", "changes", "parquet"):
             (work / folder).mkdir(parents=True)
         file = self.copy(
