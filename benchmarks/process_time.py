@@ -104,13 +104,14 @@ class ProcessTime:
 
     def measure(self, rounds: int) -> list[str]:
         """Return the table of the sides, of so many rounds behind one that warms up."""
-        changes = self.spark.readStream.schema(f"{CUSTOMERS}, op STRING").option("maxFilesPerTrigger", 1)
-        stream = changes.parquet(str(self.work / "changes"))
+        stream = self.spark.readStream.schema(f"{CUSTOMERS}, op STRING").parquet(str(self.work / "changes"))
         maintainer = maintained(stream, "customers", [["id"]], self.work / "checkpoint-customers", "op")
         found: dict[str, list[Measured]] = {side: [] for side in SIDES}
         for number in range(rounds + 1):
             for side, measured in found.items():
                 run = self.run(side, number)
+                # What it has still to take in is not to run beside the next side.
+                maintainer.processAllAvailable()
                 print(f"{f'round {number}' if number else 'warm-up'}, {side}: {run}", flush=True)
                 if number:
                     measured.append(run)
