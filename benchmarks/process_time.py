@@ -83,6 +83,8 @@ class ProcessTime:
         self.sizes = sizes
         self.number = 0
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", 10_000)
+        # A query that is stopped within a batch logs an error for each of its tasks. What fails ends the benchmark.
+        spark.sparkContext.setLogLevel("FATAL")
         for folder in ("clicks", "changes", "parquet"):
             (work / folder).mkdir(parents=True)
         file = self.copy(
@@ -101,15 +103,18 @@ class ProcessTime:
             FROM range({self.sizes.rows})"""
 
     def measure(self, rounds: int) -> list[str]:
-        """Return the table of the sides."""
-        changes = self.spark.readStream.schema(f"{CUSTOMERS}, op STRING").option("maxFilesPerTrigger", 1)
-        stream = changes.parquet(str(self.work / "changes"))
+        """Return the table of the sides, of so many rounds behind one that warms up."""
+        stream = self.spark.readStream.schema(f"{CUSTOMERS}, op STRING").parquet(str(self.work / "changes"))
         maintainer = maintained(stream, "customers", [["id"]], self.work / "checkpoint-customers", "op")
         found: dict[str, list[Measured]] = {side: [] for side in SIDES}
-        for number in range(rounds):
+        for number in range(rounds + 1):
             for side, measured in found.items():
-                measured.append(self.run(side, number))
-                print(f"round {number + 1}, {side}: {measured[-1]}", flush=True)
+                run = self.run(side, number)
+                # What it has still to take in is not to run beside the next side.
+                maintainer.processAllAvailable()
+                print(f"{f'round {number}' if number else 'warm-up'}, {side}: {run}", flush=True)
+                if number:
+                    measured.append(run)
         maintainer.stop()
         speeds = {side: statistics.median(each.rows_per_second for each in runs) for side, runs in found.items()}
         return [
