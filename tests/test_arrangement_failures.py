@@ -1,8 +1,9 @@
 """Arrangements and a delta join that are killed, lose executors and have tasks retried: every version is exact.
 
-Two queries maintain arrangements (``jobs/delta_job.py``), a third one joins them, and a fourth one looks up one of
-them. Whatever happens to the processes, each version is what the input files up to it say, what the join has handed on
-is the join of these, and each batch of the look-up has met the version that its checkpoint names.
+Two queries maintain arrangements (``jobs/delta_job.py``), a third one joins them, and two more look up one of them, the
+last of which keeps the rows without a match. Whatever happens to the processes, each version is what the input files up
+to it say, what the join has handed on is the join of these, and each batch of a look-up has met the version that its
+checkpoint names.
 """
 
 import json
@@ -47,12 +48,10 @@ class Runs:
         finally:
             kill_group(process)
 
-    def kill(self, chance: random.Random, in_look_up: bool) -> None:
-        """Start a process, and kill it after one of its queries has done a batch, or in a batch of the look-up."""
-        looked = self.folder / "looked"
-        watched = (
-            looked if in_look_up else chance.choice([self.versions("a"), self.versions("b"), self.folder / "batches"])
-        )
+    def kill(self, chance: random.Random, look_up: str | None) -> None:
+        """Start a process, and kill it after one of its queries has done a batch, or in a batch of a look-up."""
+        others = [self.versions("a"), self.versions("b"), self.folder / "batches"]
+        watched = self.folder / look_up if look_up else chance.choice(others)
         before = len(_numbers(watched))
         process = self.start()
         try:
@@ -60,7 +59,7 @@ class Runs:
             while len(_numbers(watched)) == before:
                 assert process.poll() is None and time.monotonic() < deadline, self.log()
                 time.sleep(0.02)
-            time.sleep(0 if in_look_up else chance.uniform(0, 0.7))
+            time.sleep(0 if look_up else chance.uniform(0, 0.7))
             assert process.poll() is None, f"it had come to its end: {self.log()}"
         finally:
             kill_group(process)
@@ -116,7 +115,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     runs = Runs(changelogs, tmp_path)
     left = 0
     for kill in range(KILLS):
-        runs.kill(chance, in_look_up=kill == 1)
+        runs.kill(chance, {1: "looked", 2: "kept"}.get(kill % 5))
         left += sum(len(runs.orphans(name)) for name in NAMES)
     before = [len(_numbers(tmp_path / "checkpoints" / name / "commits")) for name in NAMES]
     assert max(before) < files, "it had come to its end before the last kill"
@@ -136,8 +135,9 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
         assert not runs.orphans(name), f"{name}: files that no manifest names"
     assert _numbers(runs.versions("a"))[0] > 0, "no base was written: nothing was removed"
     batches = _check_join(runs, changelogs)
-    again = _check_look_ups(runs, changelogs)
-    print(f"{KILLS} kills, {batches} batches of the join, {again} of the look-up done again")
+    again = _check_look_ups(runs, changelogs, "looked")
+    kept_again = _check_look_ups(runs, changelogs, "kept")
+    print(f"{KILLS} kills, {batches} batches of the join; of the look-ups {again} and {kept_again} done again")
     print(f"kills left {left} files that no manifest names")
 
 
@@ -163,24 +163,35 @@ def _check_join(runs: Runs, changelogs: Changelogs) -> int:
     return len(_numbers(folder))
 
 
-def _check_look_ups(runs: Runs, changelogs: Changelogs) -> int:
+def _check_look_ups(runs: Runs, changelogs: Changelogs, name: str) -> int:
     """Compare each batch with the version that its checkpoint names; return how many were done again."""
-    files = runs.files_of("looked")
+    files = runs.files_of(name)
     assert files[-1] == len(changelogs.b), "the stream has not come to its end"
     versions = runs.files_of("a")
-    (chosen,) = (runs.folder / "checkpoints" / "looked" / "tables").iterdir()
-    again = 0
+    (chosen,) = (runs.folder / "checkpoints" / name / "tables").iterdir()
+    again = late = 0
+    kept: list[dict[str, object]] = []
     for batch, (begin, end) in enumerate(zip([0, *files], files, strict=False)):
-        attempts = [json.loads(path.read_text()) for path in (runs.folder / "looked" / str(batch)).glob("*.json")]
+        attempts = [json.loads(path.read_text()) for path in (runs.folder / name / str(batch)).glob("*.json")]
         version = json.loads((chosen / str(batch)).read_text().splitlines()[-1])["number"]
         table = changelogs.rows_of_a(versions[version]) if version >= 0 else Rows()
+        met = {row_k: [(a_id, at) for a_id, k, at in table if k == row_k] for row_k in range(12)}
         expected = Rows()
+        for row in kept:
+            expected.update((row["id"], row["n"], *match) for match in met[row["k"]])
+            late += bool(met[row["k"]])
+        kept = [row for row in kept if not met[row["k"]]]
         for row in (row for rows in changelogs.b[begin:end] for row in rows):
-            met = [(a_id, at) for a_id, k, at in table if k is not None and k == row["k"]]
-            expected.update((row["id"], row["n"], *match) for match in met or [(None, None)])
+            matches = met.get(row["k"], [])
+            expected.update((row["id"], row["n"], *match) for match in matches or [(None, None)])
+            if name == "kept" and row["k"] is not None and not matches:
+                kept.append(row)
         for rows in attempts:
-            assert Rows(map(tuple, rows)) == expected, f"batch {batch} at version {version}"
+            assert Rows(map(tuple, rows)) == expected, f"{name}: batch {batch} at version {version}"
         again += len(attempts) - 1
+    if name == "kept":
+        assert late > 0, "no row has got its match later"
+        assert not kept or version == len(versions) - 1, "it has not come to the newest version"
     return again
 
 

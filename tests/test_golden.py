@@ -85,6 +85,11 @@ def batch_answer(folder: Path, how: str) -> Ids:
         candidates, order, matches = CLOSEST[how]
         met = f"SELECT IF({matches}, rid, NULL) FROM {right} WHERE lk = rk AND {candidates} ORDER BY {order} LIMIT 1"
         query = f"SELECT lid, ({met}) FROM {left}"
+    elif how == "rematch":
+        # Of the left rows from before, those whose match comes after came out without it too.
+        first, later = (f"(FROM read_json_auto('{folder}/{part}'))" for part in ("before/left/*.json", "after/right/*.json"))
+        query = f"SELECT lid, rid FROM {left} LEFT JOIN {right} ON lid + 100 = rid"
+        query += f" UNION ALL SELECT lid, NULL FROM {first} SEMI JOIN {later} ON lid + 100 = rid"
     else:
         query = f"SELECT {columns} FROM {left} {SQL_TYPES[how]} {right} ON {CONDITION}"
     return without_closing(Counter(duckdb.execute(query).fetchall()))

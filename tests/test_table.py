@@ -214,6 +214,24 @@ def test_in_sql(customers: Shop, spark: SparkSession) -> None:
     assert joined(customers, "sql", in_sql) == [("Computer", "John"), ("Keyboard", None), ("Mouse", "John")]
 
 
+def test_rematch_in_sql(customers: Shop, spark: SparkSession) -> None:
+    customers.feed("orders", *ITEMS)
+
+    def in_sql(orders: DataFrame) -> DataFrame:
+        timed = orders.withColumn("at", F.timestamp_seconds("order_id")).withWatermark("at", "0 seconds")
+        return spark.sql(
+            "SELECT o.item, c.name FROM {orders} AS o LEFT JOIN customers WITH (rematch = '1 hour') AS c "
+            "ON c.id = o.customer_id",
+            orders=timed,
+        )
+
+    assert joined(customers, "sql", in_sql) == [("Computer", "John"), ("Keyboard", None), ("Mouse", "John")]
+    customers.feed("customers", {"id": 3, "name": "Ann", "op": "insert"})
+    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
+    customers.feed("orders", {"order_id": 4, "customer_id": 2, "item": "Pen"})
+    assert joined(customers, "sql", in_sql) == [("Keyboard", "Ann"), ("Pen", "Frank")]
+
+
 def test_as_of_now(customers: Shop) -> None:
     customers.feed("orders", *ITEMS)
 
@@ -268,9 +286,16 @@ def test_wrong_arguments(customers: Shop, spark: SparkSession) -> None:
         with pytest.raises(AnalysisException) as caught:
             reader.load("customers")
         assert caught.value.getCondition() == "STREAMJOIN_OPTION"
-    with pytest.raises(AnalysisException) as caught:
-        sj.join(sj.table("customers", as_of="previous"), sj.table("customers"), "id")
-    assert caught.value.getCondition() == "STREAMJOIN_DELTA"
+    for of_a_stream in (
+        sj.table("customers", as_of="previous"),
+        sj.table("customers", at_least=1),
+        sj.table("customers", rematch="1 hour"),
+    ):
+        for sides in ((of_a_stream, sj.table("customers")), (sj.table("customers"), of_a_stream)):
+            with pytest.raises(AnalysisException) as caught:
+                sj.join(*sides, "id", "left")
+            assert caught.value.getCondition() == "STREAMJOIN_DELTA"
+            assert "Leave them out" in str(caught.value)
     with pytest.raises(AnalysisException) as caught:
         sj.table("nothing")
     assert caught.value.getCondition() == "STREAMJOIN_NO_ARRANGEMENT"

@@ -4,8 +4,8 @@ A checkpoint of each join and state store, stopped in the middle, with the files
 before. They are made once for each format and kept for good: ``test_golden.py`` restores all of them and goes on.
 Once, before the first release, ``stream-joins/0`` in them was written anew, when that file got its version 2.
 
-An archive holds the joins that came with it: ``format-3-closest.tar.gz`` has temporal and as-of joins, which came after
-those of ``format-3.tar.gz``. ``make.py`` writes the archive that its argument names.
+An archive holds the joins that came with it: ``format-3-closest.tar.gz`` has temporal and as-of joins, and
+``format-3-rematch.tar.gz`` a join with a table that keeps rows; both came after those of ``format-3.tar.gz``. ``make.py`` writes the archive that its argument names.
 
 The checkpoints know their input by its path, so they are made in one that is nobody's.
 """
@@ -26,6 +26,7 @@ FORMAT = 3
 TYPES = {
     f"format-{FORMAT}": ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"],
     f"format-{FORMAT}-closest": ["temporal", "asof"],
+    f"format-{FORMAT}-rematch": ["rematch"],
 }
 PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 STORES = {"default": f"{PACKAGE}.HDFSBackedStateStoreProvider", "rocksdb": f"{PACKAGE}.RocksDBStateStoreProvider"}

@@ -1,9 +1,10 @@
 """Maintains two arrangements, reads them by a delta join, one file of each a batch, looks one of them up, and ends.
 
-Every batch of the join writes its rows to ``<output>/batches/<batch>/<process>.json``, and one of the look-up to
-``<output>/looked``: one that is run again, by a
-later process, adds a file beside the first, and a test can see whether both times the rows were the same. In the end
-the rows of the arrangements, as they are at each version that can be read, are written to ``<output>/<name>.json``.
+Every batch of the join writes its rows to ``<output>/batches/<batch>/<process>.json``, one of the look-up to
+``<output>/looked``, and one of a look-up that keeps rows without a match to ``<output>/kept``: a batch that is run
+again, by a later process, adds a file beside the first, and a test can see whether both times the rows were the same.
+In the end the rows of the arrangements, as they are at each version that can be read, are written to
+``<output>/<name>.json``.
 """
 
 import argparse
@@ -48,15 +49,16 @@ def main() -> None:
 
     maintaining = [maintain(spark, args.input, name, checkpoint(name)) for name in SCHEMAS]
 
-    def linger(rows: DataFrame, batch: int) -> None:
-        write(args.output / "looked", rows, batch)
+    def linger(folder: Path, rows: DataFrame, batch: int) -> None:
+        write(folder, rows, batch)
         time.sleep(0.1)  # for a test to kill it before the batch is committed
 
     reading = [
         df.writeStream.foreachBatch(write_batch).option("checkpointLocation", checkpoint(name)).start()
         for name, df, write_batch in (
             ("join", joined(), functools.partial(write, args.output / "batches")),
-            ("looked", looked_up(spark, args.input), linger),
+            ("looked", looked_up(spark, args.input), functools.partial(linger, args.output / "looked")),
+            ("kept", looked_up(spark, args.input, rematch="1 hour"), functools.partial(linger, args.output / "kept")),
         )
     ]
     for query in maintaining:
@@ -91,10 +93,11 @@ def joined() -> DataFrame:
     )
 
 
-def looked_up(spark: SparkSession, folder: Path) -> DataFrame:
-    """Return the rows in the files of ``b``, each with those of ``a`` that have its key when it comes."""
+def looked_up(spark: SparkSession, folder: Path, rematch: str | None = None) -> DataFrame:
+    """Return the rows in the files of ``b``, each with those of ``a`` that have its key when it comes, or later."""
     rows = spark.readStream.schema(SCHEMAS["b"]).option("maxFilesPerTrigger", 1).json(str(folder / "b"))
-    a = sj.table("a").select(F.col("id").alias("a_id"), F.col("k").alias("a_k"), "at")
+    rows = rows.withColumn("t", F.timestamp_seconds("n")).withWatermark("t", "0 seconds")
+    a = sj.table("a", rematch=rematch).select(F.col("id").alias("a_id"), F.col("k").alias("a_k"), "at")
     return rows.join(a, F.expr("k = a_k"), "left").select("id", "n", "a_id", "at")
 
 

@@ -28,8 +28,9 @@ def table(
 
     Args:
         name: An arrangement, its name in the folder ``spark.streamjoin.arrangements``, or its path.
-        as_of: Which version a batch sees: the newest one, or the one before it.
-        at_least: A new query waits with its first batch until the arrangement has this version; with ``"caught up"``
+        as_of: Which version a batch sees: the newest one, or the one before it. There is none before the first: the
+            table is empty then.
+        at_least: Without it a new query starts at once, whatever the table has. With it, a new query waits with its first batch until the arrangement has this version; with ``"caught up"``
             until the query that maintains it has come to the end of its sources, in the run that goes on or, if none
             does, in its last. Until then the status of the query and the log say that it waits. A query that starts
             again does not wait.
@@ -46,9 +47,10 @@ def table(
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION`` (``rematch``), or any of
             :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; at ``start()`` of the query
-            ``STREAMJOIN_TABLE`` (a type of join, or a condition, by which a table is not looked up) and
-            ``STREAMJOIN_TABLE_KEY`` (no key of the arrangement is among the equalities).
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``, ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; at
+            ``start()`` of the query ``STREAMJOIN_TABLE`` (a type of join, or a condition, by which a table is not
+            looked up; with ``rematch`` the join itself may raise it) and ``STREAMJOIN_TABLE_KEY`` (no key of the
+            arrangement is among the equalities).
 
     Source:
         RisingWave, "Temporal join", process time; Lenses, "Joins", streams with tables.

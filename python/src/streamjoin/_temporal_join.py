@@ -40,9 +40,9 @@ def versions(
     """Say how a stream is the history of a table, for :func:`temporal_join`.
 
     A version is valid from its time on, that instant included, until the next one of its key or a delete. Of versions
-    with one key and one time the last counts, by ``order``; without it, or where that is the same too, deletes come
-    first, then the rows are in the order of their columns from left to right, nulls first. A version without a key or
-    without a time is left out, and counted as ``ignoredVersions`` in the progress.
+    with one key and one time the one with the greater ``order`` wins; without it, or where that is the same too, a row
+    wins over a delete, and of two rows the one with the greater values, column by column from left to right, nulls
+    lowest. A version without a key or without a time is left out, and counted as ``ignoredVersions`` in the progress.
 
     Debezium's envelope, known by its columns ``before`` and ``after``, structs with the columns of the key, and ``op``,
     is taken as it is: a row of the table is ``after``, or ``before`` where that is null, and the right side of the join
@@ -52,14 +52,22 @@ def versions(
     Args:
         changes: A streaming DataFrame with a watermark.
         key: The column or columns that tell the rows of the table apart.
-        time: The event-time column from which on a version is valid; without it, the one with a watermark.
+        time: The ``TIMESTAMP`` column, with a watermark, from which on a version is valid; without it, the one with a
+            watermark.
         op: A column of text: ``insert``, ``update`` or ``delete``; Debezium's ``c``, ``r``, ``u`` or ``d``; or
             the ``_change_type`` of Spark's ``readStream.changes``. Without it all rows are versions, and none is ever
             deleted; of an envelope it is ``op``. Any other text fails the query with ``STREAMJOIN_OPERATION``.
         order: A column that says in which order versions of one key and one time came, such as a position in a log.
 
+    Returns:
+        What :func:`temporal_join` takes as its second argument.
+
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_EVENT_TIME``.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NOT_A_STREAM``, where it looks for ``time`` in a batch.
+
+    Source:
+        Flink, "Versioned tables"; Debezium's change events.
 
     Example:
         >>> versions(deliveries, key="order_id").time
@@ -117,8 +125,9 @@ def temporal_join(
         how: ``"inner"``, or ``"left"`` to keep rows for which no version was valid.
         as_of: The event-time column of ``stream``; without it, the one with a watermark. Or ``sj.NOW``: each row
             meets the table as it is in its batch, and waits for nothing.
-        history: How far behind its watermark a row of ``stream`` may come and still meet what was valid at its time;
-            the versions are kept for so much longer, and the output's watermark is behind by as much.
+        history: How far behind its watermark a row of ``stream`` may come and still meet what was valid at its time:
+            text such as ``"1 day"`` or a ``timedelta``; without it, not at all. The versions are kept for so much
+            longer, and the output's watermark is behind by as much.
 
     Returns:
         What ``stream.join(versions, on, how)`` returns; in each batch in the order of ``as_of``, which
@@ -129,7 +138,9 @@ def temporal_join(
             ``STREAMJOIN_JOIN_KEYS``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_TEMPORAL`` (the key is outside the equality, the stream is a
             changelog, another type of join), ``STREAMJOIN_COLUMN``, ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises
-            ``STREAMJOIN_TEMPORAL_TIME`` for an input without a watermark.
+            ``STREAMJOIN_TEMPORAL_TIME`` for an input without a watermark, ``STREAMJOIN_OUTPUT_MODE`` in another mode
+            than append, and ``STREAMJOIN_TEMPORAL_DISABLED``. An operation that is none fails the query with
+            ``STREAMJOIN_OPERATION``.
 
     Source:
         RisingWave, "Temporal join", event time.
@@ -196,7 +207,9 @@ def asof_join(
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_EVENT_TIME``,
             ``STREAMJOIN_JOIN_KEYS``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_TEMPORAL`` (no tolerance where it looks ahead, another type of
-            join, a condition between the inputs that is no equality), ``STREAMJOIN_NOT_A_STREAM``.
+            join, a condition between the inputs that is no equality), ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises
+            ``STREAMJOIN_TEMPORAL_TIME`` for an input without a watermark, ``STREAMJOIN_OUTPUT_MODE`` in another mode
+            than append, and ``STREAMJOIN_TEMPORAL_DISABLED``.
 
     Source:
         Spark's ``ASOF JOIN`` of batches; pandas' ``merge_asof``.

@@ -163,9 +163,9 @@ final private case class TableSide(
 private object TableSide {
   def of(session: SparkSession, side: LogicalPlan): Option[TableSide] = side match {
     case PhysicalOperation(fields, filters, TableJoin.Arranged(table, columns)) =>
-      if (table.isPrevious || table.atLeast.isDefined)
+      if (table.isPrevious || table.atLeast.isDefined || table.rematch.isDefined)
         throw DeltaJoinOf.refused(
-          s"as_of and at_least of sj.table(${table.options.root.getName}) are for a stream that looks it up",
+          s"as_of, at_least and rematch of sj.table(${table.options.root.getName}) are for a stream that looks it up",
           "Leave them out: the join of two tables has all their changes, each once."
         )
       val changes = ChangesTable.stream(session, table.options.root.toString, Map.empty)

@@ -3,8 +3,10 @@ package org.apache.spark.sql.streamjoin.operators
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.streamjoin.state._
 import org.apache.spark.sql.types.StructType
@@ -51,6 +53,16 @@ private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
 
   final override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
     (ownMetrics ++ StateMetric.all).map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
+
+  /** The rows of two inputs, task by task, each where its state store is. */
+  final protected def zipped(left: RDD[InternalRow], right: RDD[InternalRow])(
+      run: (Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow]
+  ): RDD[InternalRow] = left.stateStoreAwareZipPartitions(
+    right,
+    getStateInfo,
+    stateStoreNames,
+    session.sessionState.streamingQueryManager.stateStoreCoordinator
+  )(run)
 
   /**
    * What a task emits. When it is used up, the state is committed.

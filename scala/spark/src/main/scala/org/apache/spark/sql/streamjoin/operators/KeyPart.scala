@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.operators
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
 import org.apache.spark.sql.types._
 
 /**
@@ -65,19 +66,24 @@ private[streamjoin] object KeyPart {
 }
 
 /**
- * The columns with a key by which something is looked up.
+ * A key by which something is looked up, as columns.
  *
- * @param computed
- *   those that are not there yet
+ * @param named
+ *   a column that is there, or a value that is to be computed
  */
-final private[streamjoin] case class KeyColumns(columns: Seq[Attribute], computed: Seq[NamedExpression])
+final private[streamjoin] case class KeyColumns(named: Seq[NamedExpression]) {
+  def columns: Seq[Attribute] = named.map(_.toAttribute)
+
+  def computed: Seq[NamedExpression] = named.collect { case value: Alias => value }
+
+  /** Rows with these columns. */
+  def over(rows: SparkPlan): SparkPlan =
+    if (computed.isEmpty) rows else ProjectExec(rows.output ++ computed, rows)
+}
 
 private[streamjoin] object KeyColumns {
-  def of(key: Seq[Expression]): KeyColumns = {
-    val named = key.map {
-      case attribute: Attribute => attribute
-      case value => Alias(value, "key")()
-    }
-    KeyColumns(named.map(_.toAttribute), named.collect { case computed: Alias => computed })
-  }
+  def of(key: Seq[Expression]): KeyColumns = KeyColumns(key.map {
+    case attribute: Attribute => attribute
+    case value => Alias(value, "key")()
+  })
 }

@@ -1,9 +1,6 @@
 package org.apache.spark.sql.streamjoin.operators
 
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 
@@ -25,18 +22,6 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with JoinStateEx
   protected def words: Seq[String]
 
   final protected def input(side: Side): SparkPlan = if (side == Side.Left) left else right
-
-  /** The rows of both inputs, task by task, each where its state store is. */
-  final protected def zipped(
-      run: (Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow]
-  ): RDD[InternalRow] = left
-    .execute()
-    .stateStoreAwareZipPartitions(
-      right.execute(),
-      getStateInfo,
-      stateStoreNames,
-      session.sessionState.streamingQueryManager.stateStoreCoordinator
-    )(run)
 
   /** What is needed to keep late rows, where they are asked for. */
   final private[operators] def lateRows: Option[LateRows.Spec] =

@@ -97,7 +97,7 @@ final private[streamjoin] case class IntervalJoinExec(
     makeOnDriver()
     val spec = TaskSpec.of(this, late, evictionLimits(binding.get.evictionValues))
     val hadoopConf = binding.get.hadoopConf
-    zipped { (partition, leftRows, rightRows) =>
+    zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
       val configuration = hadoopConf.value.value
       val guest = spec
         .guest(partition)

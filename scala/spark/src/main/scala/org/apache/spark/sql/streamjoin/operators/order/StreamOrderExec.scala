@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
-import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.operators.{
@@ -136,12 +135,7 @@ final private[streamjoin] case class StreamOrderExec(
     val rows = child.execute()
     // Of no rows, but with the places of the state stores.
     val nothing = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
-    rows.stateStoreAwareZipPartitions(
-      nothing,
-      getStateInfo,
-      stateStoreNames,
-      session.sessionState.streamingQueryManager.stateStoreCoordinator
-    ) { (partition, some, _) =>
+    zipped(rows, nothing) { (partition, some, _) =>
       runTask(spec, partition, hadoopConf.value.value)(
         new OrderTask(spec, partition, some, _, taskMetrics, _)
       )

@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
-import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement.TableOptions
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
@@ -109,19 +108,12 @@ final private[streamjoin] case class RematchJoinExec(
       kept = longMetric("numUpdatedStateRows"),
       removed = longMetric("numRemovedStateRows")
     )
-    left
-      .execute()
-      .stateStoreAwareZipPartitions(
-        right.execute(),
-        getStateInfo,
-        stateStoreNames,
-        session.sessionState.streamingQueryManager.stateStoreCoordinator
-      ) { (partition, stream, changed) =>
-        val task = LookUpTask.begin(lookUps, hadoopConf.value.value, figures)
-        runTask(spec, partition, hadoopConf.value.value) { (state, _) =>
-          new RematchTask(spec, partition, stream, changed, task, results.inTask(task), state, metrics)
-        }
+    zipped(left.execute(), right.execute()) { (partition, stream, changed) =>
+      val task = LookUpTask.begin(lookUps, hadoopConf.value.value, figures)
+      runTask(spec, partition, hadoopConf.value.value) { (state, _) =>
+        new RematchTask(spec, partition, stream, changed, task, results.inTask(task), state, metrics)
       }
+    }
   }
 
   override protected def countRows(state: JoinState): Unit = {
@@ -139,12 +131,16 @@ final private[streamjoin] case class RematchJoinExec(
 
   override def nodeName: String = RecognizeRematch.NodeName
 
-  override def simpleString(maxFields: Int): String =
-    s"$nodeName ${lookUp.words}, keeps rows without a match by ${times.head.name} for ${JoinNames.duration(plan.rematch)}, " +
-      s"$numPartitions tasks, one state store each"
+  private def words: Seq[String] = Seq(
+    lookUp.words,
+    s"keeps rows without a match by ${times.head.name} for ${JoinNames.duration(plan.rematch)}",
+    s"$numPartitions tasks, one state store each"
+  )
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${words.mkString(", ")}"
 
   override def verboseStringWithOperatorId(): String =
-    s"$formattedNodeName\n  ${lookUp.words}\n  keeps rows without a match by ${times.head.name} for ${JoinNames.duration(plan.rematch)}\n"
+    s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
 }
 
 private[streamjoin] object RematchJoinExec {

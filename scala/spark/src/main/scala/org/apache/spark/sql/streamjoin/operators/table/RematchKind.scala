@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.arrangement.{ChangesTable, Snapshot}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
@@ -35,9 +35,7 @@ private[streamjoin] object RematchKind extends OperatorKind {
     val lookUp = TableLookUpExec.of(join, session, planLater(join.stream))
     // Rows are kept by the bytes of their keys.
     val keys = KeyColumns.of(lookUp.access.key.map(NormalizeFloatingNumbers.normalize(_)))
-    val stream =
-      if (keys.computed.isEmpty) lookUp.child
-      else ProjectExec(lookUp.child.output ++ keys.computed, lookUp.child)
+    val stream = keys.over(lookUp.child)
     RematchJoinExec(
       lookUp.copy(child = stream)(lookUp.figures),
       keys.columns,
@@ -68,12 +66,7 @@ private[streamjoin] object RematchKind extends OperatorKind {
       at,
       None,
       PredicateParts.all(come),
-      join.rows.key(join.index).map { column =>
-        NormalizeFloatingNumbers.normalize(column) match {
-          case attribute: Attribute => attribute
-          case value => Alias(value, column.name)()
-        }
-      }
+      KeyColumns.of(join.rows.key(join.index).map(NormalizeFloatingNumbers.normalize(_))).named
     )
   }
 }

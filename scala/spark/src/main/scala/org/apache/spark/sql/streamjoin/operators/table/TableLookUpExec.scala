@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.operators._
@@ -124,8 +124,6 @@ private[streamjoin] object TableLookUpExec {
   /** Without its figures in the progress of the query. */
   def of(join: TableJoin, session: SparkSession, stream: SparkPlan): TableLookUpExec = {
     val key = KeyColumns.of(join.key.map(_.probe))
-    val child =
-      if (key.computed.isEmpty) stream else ProjectExec(join.stream.output ++ key.computed, stream)
     val newest = PlannedBatch.current(session).map(TableVersions.at(session, _, join.table))
     // Where it is only explained, nothing is looked up.
     val version = newest.fold(-1L)(_.version - (if (join.table.isPrevious) 1 else 0))
@@ -149,6 +147,13 @@ private[streamjoin] object TableLookUpExec {
       if (fields.contains(column)) Literal(null, column.dataType) else column
     })
     val figures = LookUpFigures.of(session.sparkContext)
-    TableLookUpExec(access, PredicateParts.all(join.conditions), values, padded, join.output, child)(figures)
+    TableLookUpExec(
+      access,
+      PredicateParts.all(join.conditions),
+      values,
+      padded,
+      join.output,
+      key.over(stream)
+    )(figures)
   }
 }

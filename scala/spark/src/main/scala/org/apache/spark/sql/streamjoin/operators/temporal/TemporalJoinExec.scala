@@ -97,7 +97,7 @@ final private[streamjoin] case class TemporalJoinExec(
     makeOnDriver()
     val spec = taskSpec
     val hadoopConf = binding.get.hadoopConf
-    zipped { (partition, leftRows, rightRows) =>
+    zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
       runTask(spec, partition, hadoopConf.value.value)(
         new TemporalTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
       )
