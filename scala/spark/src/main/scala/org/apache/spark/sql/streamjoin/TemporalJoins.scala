@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.streamjoin.analysis.{AsOfJoins, VersionColumns}
+import org.apache.spark.sql.streamjoin.analysis.{AsOfJoins, TemporalColumns}
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
 /**
@@ -21,8 +21,9 @@ object TemporalJoins {
   /**
    * Each row of the left stream with the version of its key that was valid at its time. A version
    * is valid from its time on, that instant included, until the next one of its key or a delete. Of
-   * those with one key and one time the last counts, by `order`; without it, or where that is the
-   * same too, deletes come first, then the rows are in the order of their columns, nulls first.
+   * those with one key and one time the one with the greater `order` wins; without it, or where
+   * that is the same too, a row wins over a delete, and of two rows the one with the greater
+   * values, column by column from left to right, nulls lowest.
    *
    * @param key
    *   the columns of the right stream that tell the rows of the table apart; the condition has an
@@ -49,7 +50,7 @@ object TemporalJoins {
       asOf: String,
       history: Option[String] = None,
       order: Option[String] = None
-  ): DataFrame = made(joined)(Temporal.temporal(_, VersionColumns(key, time, op, order), asOf, history))
+  ): DataFrame = made(joined)(Temporal.temporal(_, TemporalColumns(asOf, key, time, op, order), history))
 
   /**
    * Each row of the left stream with the closest of the right one that has its keys.
@@ -83,17 +84,19 @@ object TemporalJoins {
   def asof(joined: DataFrame, condition: String, tolerance: Option[String]): DataFrame = {
     val classic = joined.asInstanceOf[ClassicDataset[Row]]
     val parsed = classic.sparkSession.sessionState.sqlParser.parseExpression(condition)
-    val plan = classic.queryExecution.analyzed
-    val sides = plan.collectFirst { case Join(left, right, _, _, _) => Map("l" -> left, "r" -> right) }
-    val ofSides = parsed.transform {
-      case name @ UnresolvedAttribute(Seq(side, column)) if !isAlias(side, plan) =>
-        sides.flatMap(_.get(side)).fold[Expression](name)(Closest.column(_, column))
+    val sides = classic.queryExecution.analyzed.collectFirst { case Join(left, right, _, _, _) =>
+      Map("l" -> left, "r" -> right).filterNot { case (name, _) =>
+        Seq(left, right).exists(isAlias(name, _))
+      }
+    }
+    val ofSides = parsed.transform { case name @ UnresolvedAttribute(Seq(side, column)) =>
+      sides.flatMap(_.get(side)).fold[Expression](name)(Closest.column(_, column))
     }
     asof(joined, ofSides, tolerance)
   }
 
-  private def isAlias(name: String, joined: LogicalPlan): Boolean =
-    joined.exists(_.output.exists(_.qualifier.lastOption.contains(name)))
+  private def isAlias(name: String, input: LogicalPlan): Boolean =
+    input.output.exists(_.qualifier.lastOption.contains(name))
 
   /**
    * The same, by the names of the event-time columns.

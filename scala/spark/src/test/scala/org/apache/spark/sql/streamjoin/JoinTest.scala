@@ -41,6 +41,20 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
   protected def hourly(how: String = "inner", condition: String = Hourly): Streams => DataFrame =
     streams => streams.marked("o").join(streams.marked("d"), expr(condition), how)
 
+  /** One stream as `o` and as `d`, which only aliases tell apart. */
+  protected val selves: Seq[Streams => (DataFrame, DataFrame)] = Seq(
+    streams => {
+      val events = streams.marked("o")
+      (events, events.toDF("id", "t", "v").as("d"))
+    },
+    streams => (streams.marked("o"), streams.marked("o").selectExpr("id AS id", "t", "v + 0 AS v").as("d")),
+    streams => {
+      streams.marked("o").createOrReplaceTempView("events")
+      spark.sql("CREATE OR REPLACE TEMP VIEW clicks AS SELECT id, t, v FROM events")
+      (spark.table("clicks").as("o"), spark.table("clicks").where("v > 1").as("d"))
+    }
+  )
+
   protected def job(
       query: Streams => DataFrame = hourly(),
       schema: String = Events,

@@ -289,18 +289,6 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
   }
 
   test("a stream joined with itself, told apart by aliases alone") {
-    val selves = Seq[Streams => (DataFrame, DataFrame)](
-      streams => {
-        val events = streams.marked("o")
-        (events, events.toDF("id", "t", "v").as("d"))
-      },
-      streams => (streams.marked("o"), streams.marked("o").selectExpr("id AS id", "t", "v + 0 AS v").as("d")),
-      streams => {
-        streams.marked("o").createOrReplaceTempView("events")
-        spark.sql("CREATE OR REPLACE TEMP VIEW clicks AS SELECT id, t, v FROM events")
-        (spark.table("clicks").as("o"), spark.table("clicks").where("v > 1").as("d"))
-      }
-    )
     for (inputs <- selves; how <- Seq("inner", "left_outer", "left_semi"))
       running(job { streams =>
         val (left, right) = inputs(streams)

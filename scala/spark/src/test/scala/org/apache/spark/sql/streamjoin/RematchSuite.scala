@@ -5,8 +5,11 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
 /** Outer joins of a stream with a table in which a row without a match may get one later. */
 class RematchSuite extends AnyFunSuite with TableTest {
@@ -91,6 +94,101 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("of two tables the one that says so") {
+    val (people, towns) = (customers, customers)
+    def withTowns(second: Map[String, String], first: Map[String, String])(orders: DataFrame): DataFrame =
+      timed(orders)
+        .join(table(people.root, first).toDF("a", "first"), expr("a = customer_id"), "left_outer")
+        .join(table(towns.root, second).toDF("b", "second"), expr("b = customer_id"), "left_outer")
+        .select("item", "first", "second")
+    val upper = new Stream(withTowns(rematch, Map.empty))
+    val lower = new Stream(withTowns(Map.empty, rematch))
+    val inner = new Stream(orders =>
+      timed(orders)
+        .join(table(people.root, rematch).toDF("a", "first"), expr("a = customer_id"), "left_outer")
+        .join(table(towns.root).toDF("b", "second"), expr("b = customer_id"))
+        .select("item", "first", "second")
+    )
+    during(people, towns) {
+      loaded(people)
+      towns.feed(Row(2, "Bonn", "insert"), Row(3, "Ulm", "insert"))
+      during(upper, lower, inner) {
+        val all = Seq(upper, lower, inner)
+        all.foreach(_.add(order(1, 1, "Cup"), order(2, 2, "Pen"), order(3, 3, "Key")))
+        assert(upper.next == Seq("Cup John -", "Key - Ulm", "Pen Frank Bonn"))
+        assert(lower.next == Seq("Cup John -", "Key - Ulm", "Pen Frank Bonn"))
+        assert(inner.next == Seq("Key - Ulm", "Pen Frank Bonn"))
+        people.feed(Row(3, "Ann", "insert"))
+        towns.feed(Row(1, "Köln", "insert"))
+        assert(upper.next == Seq("Cup John Köln"))
+        assert(lower.next == Seq("Key Ann Ulm"))
+        assert(inner.next == Seq("Key Ann Ulm"))
+      }
+    }
+  }
+
+  test("one table twice, told apart by aliases alone") {
+    val people = customers
+    val query = new Stream({ orders =>
+      val names = table(people.root, rematch)
+      timed(orders)
+        .join(names.toDF("a", "buyer"), expr("a = customer_id"), "left_outer")
+        .join(names.toDF("b", "payer"), expr("b = order_id"), "left_outer")
+        .select("item", "buyer", "payer")
+    })
+    during(people) {
+      loaded(people)
+      during(query) {
+        query.add(order(2, 1, "Cup"), order(3, 2, "Pen"))
+        assert(query.next == Seq("Cup John Frank", "Pen Frank -"))
+        people.feed(Row(3, "Ann", "insert"))
+        assert(query.next == Seq("Pen Frank Ann"))
+      }
+    }
+  }
+
+  test("in SQL, by the declared key, below what is resolved later") {
+    val folder = newFolder("arrangements")
+    withConf("spark.streamjoin.arrangements" -> folder) {
+      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      val query = new Stream({ orders =>
+        timed(orders.selectExpr("customer_id AS id", "order_id", "item"))
+          .createOrReplaceTempView("timed_orders")
+        spark.sql("""
+          SELECT p.name, o.item FROM timed_orders AS o LEFT JOIN people WITH (rematch = '100 seconds') AS p
+          JOIN (VALUES ('Mouse')) AS i(item) USING (item)""")
+      })
+      during(people) {
+        loaded(people)
+        during(query) {
+          query.add(order(1, 1, "Mouse"), order(2, 3, "Mouse"), order(3, 3, "Lamp"))
+          assert(query.next == Seq("- Mouse", "John Mouse"))
+          people.feed(Row(3, "Ann", "insert"))
+          assert(query.next == Seq("Ann Mouse"))
+        }
+      }
+    }
+  }
+
+  test("what ends by itself ends, however often the table changes") {
+    val people = customers
+    during(people) {
+      loaded(people)
+      val input = MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark)
+      input.addData(order(1, 9, "Keyboard"))
+      val query = named(people.root)(input.toDF()).writeStream
+        .foreachBatch { (batch: DataFrame, number: Long) =>
+          assert(batch.collect().length == 1)
+          people.feed(Row(3, s"Ann $number", "update")): Unit
+        }
+        .option("checkpointLocation", newFolder())
+        .trigger(Trigger.AvailableNow())
+        .start()
+      query.awaitTermination()
+      assert(query.recentProgress.last.batchId == 0)
+    }
+  }
+
   test("what a query cannot keep is refused") {
     val people = customers
     during(people) {
@@ -110,6 +208,10 @@ class RematchSuite extends AnyFunSuite with TableTest {
         refused("STREAMJOIN_TABLE")(start(timed(_).join(late, now, "left_outer"))).contains("every batch")
       )
       refused("STREAMJOIN_TABLE_KEY")(start(timed(_).join(late, expr("name = item"), "left_outer")))
+      val least = expr("id = customer_id AND name > (SELECT min(id) FROM range(3))")
+      assert(
+        refused("STREAMJOIN_TABLE")(start(timed(_).join(late, least, "left_outer"))).contains("subquery")
+      )
       for (duration <- Seq("soon", "-1 second", "1 month"))
         refused("STREAMJOIN_DURATION")(
           start(timed(_).join(table(people.root, Map("rematch" -> duration)), on, "left_outer"))

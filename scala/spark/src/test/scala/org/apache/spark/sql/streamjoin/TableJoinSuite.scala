@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /**
  * Joins of a stream with a table, which is an arrangement; the examples are the Lenses document's.
@@ -109,6 +109,24 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("of two look-ups of a table, the one that waits") {
+    val people = customers
+    val query = new Stream({ orders =>
+      orders
+        .join(table(people.root, Map("atLeast" -> "1")).toDF("a", "buyer"), expr("a = customer_id"))
+        .join(table(people.root).toDF("b", "payer"), expr("b = order_id"))
+        .select("item", "buyer", "payer")
+    })
+    during(people) {
+      loaded(people)
+      during(query) {
+        query.add(Row(2, 1, "Cup"))
+        people.feed(Row(1, "Johnny", "update"))
+        assert(query.all == Seq("Cup Johnny Frank"))
+      }
+    }
+  }
+
   test("copies, and conditions on either side") {
     val rates = maintainer("k INT, v INT, d LONG", Seq(Seq("k", "v"), Seq("k")), diff = Some("d"))
     def query(how: String) = new Stream({ orders =>
@@ -195,6 +213,19 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
         try assert(spark.sql("SELECT * FROM people").columns.toSeq == Seq("id"), "a view comes first")
         finally spark.catalog.dropTempView("people"): Unit
       }
+    }
+  }
+
+  test("a view whose name no folder can have") {
+    withConf("spark.streamjoin.arrangements" -> newFolder("arrangements")) {
+      spark.sql("CREATE TEMP VIEW `a:b` AS SELECT 1 AS id")
+      try assert(spark.sql("SELECT * FROM `a:b`").count() == 1)
+      finally spark.sql("DROP VIEW `a:b`"): Unit
+      assert(
+        intercept[AnalysisException](
+          spark.sql("SELECT * FROM `c:d`")
+        ).getCondition == "TABLE_OR_VIEW_NOT_FOUND"
+      )
     }
   }
 

@@ -37,6 +37,82 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
+  test("a stream joined with itself, told apart by aliases alone") {
+    def closest(left: DataFrame, right: DataFrame) =
+      TemporalJoins.asof(left.join(right, expr("o.id = d.id"), "left_outer"), expr("o.t > d.t"), None)
+    def valid(left: DataFrame, right: DataFrame) =
+      TemporalJoins.temporal(
+        left.join(right, expr("o.id = d.id"), "left_outer"),
+        Seq("id"),
+        "t",
+        None,
+        "t"
+      )
+    for (
+      inputs <- selves; (join, own) <- Seq[(DataFrame, DataFrame) => DataFrame](closest, valid).zip(Seq(0, 1))
+    ) running(job(streams => join.tupled(inputs(streams)).selectExpr("o.v AS a", "d.v AS b"))) { job =>
+      job.feed(o("a", "10:00", 2), o("a", "10:10", 3), o("b", "10:10", 7))
+      job.restart()
+      job.feed(o("a", "10:20", 4), o("end", "11:00", 99))
+      job.feed(o("end", "11:01", 99))
+      val expected =
+        if (own == 1) Seq("2 2", "3 3", "4 4", "7 7") else Seq("2 -", "3 2", "4 3", "7 -")
+      assert(job.seen.flatMap(_.rows).filterNot(_.contains("99")).sorted.toSeq == expected)
+    }
+  }
+
+  test("of two rows of one time the columns decide, and not what an insert is called") {
+    val operation = "CASE WHEN v < 0 THEN 'delete' WHEN v < 10 THEN 'update' ELSE 'insert' END"
+    running(job(values(temporal(operation = operation)))) { job =>
+      job.feed(d("a", "10:00", 13), d("a", "10:00", 5), o("a", "10:01", 1))
+      job.feed(d("b", "10:00", -1), d("b", "10:00", 4), o("b", "10:01", 2))
+      job.feed(end("11:00"): _*)
+      job.feed(end("11:00"): _*)
+      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 13", "2 4"))
+    }
+  }
+
+  test("in SQL: columns of one name on both sides, and a condition on the versions alone") {
+    val query = (streams: Streams) => {
+      Seq("o", "d", "e").foreach(name => streams.marked(name).createOrReplaceTempView(name))
+      spark.sql("""
+        SELECT o.v AS a, d.v AS b, e.v AS c
+        FROM o LEFT JOIN d FOR SYSTEM_TIME AS OF o.t AS d ON o.id = d.id AND d.v = 2
+        LEFT JOIN e FOR SYSTEM_TIME AS OF o.t AS e ON e.id = o.id AND e.v = e.v""")
+    }
+    running(job(query)) { job =>
+      def e(id: String, time: String, v: Int) = "e" -> row(id, time, v)
+      job.feed(
+        d("a", "10:00", 1),
+        d("a", "10:04", 2),
+        e("a", "10:01", 7),
+        o("a", "10:02", 3),
+        o("a", "10:05", 4)
+      )
+      (1 to 4).foreach(minute => job.feed(end(s"11:0$minute") :+ e("past", s"11:0$minute", 999): _*))
+      assert(job.seen.flatMap(_.rows).filterNot(_.contains("999")).sorted.toSeq == Seq("3 - 7", "4 2 7"))
+    }
+  }
+
+  test("in a condition as text l and r are the inputs, whatever is called so inside of them") {
+    val query = (streams: Streams) => {
+      val facts = streams.marked("o").as("l").join(spark.range(1).as("r")).selectExpr("l.id", "l.t", "l.v")
+      TemporalJoins
+        .asof(
+          facts.join(streams.marked("d").toDF("key", "since", "w"), expr("id = key")),
+          "l.t >= r.since",
+          None
+        )
+        .selectExpr("v", "w")
+    }
+    running(job(query)) { job =>
+      job.feed(d("a", "10:00", 1), o("a", "10:02", 3))
+      job.feed(end("11:00"): _*)
+      job.feed(end("11:00"): _*)
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("3 1"))
+    }
+  }
+
   test("a windowed aggregation above: each row counts once, in its window") {
     val query = (streams: Streams) =>
       temporal("inner")(streams)

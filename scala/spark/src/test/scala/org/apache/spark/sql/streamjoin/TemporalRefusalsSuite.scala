@@ -34,6 +34,18 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
+  test("a key that another one is equal to, once it is compared") {
+    building("STREAMJOIN_TEMPORAL", "has no equality for id") { streams =>
+      val facts = streams.marked("o").selectExpr("CAST(v AS DOUBLE) AS id", "t")
+      temporalOf(facts, streams.marked("d").selectExpr("CAST(v AS LONG) AS id", "t"))
+    }
+    val streams = newStreams()
+    temporalOf(
+      streams.marked("o").selectExpr("CAST(v AS LONG) AS id", "t"),
+      streams.marked("d").selectExpr("v AS id", "t")
+    )
+  }
+
   test("a condition that cannot run in a task") {
     building("STREAMJOIN_TEMPORAL", "a random value, a subquery or a Python function") {
       temporal(on = "o.id = d.id AND o.v IN (SELECT id FROM range(3))")

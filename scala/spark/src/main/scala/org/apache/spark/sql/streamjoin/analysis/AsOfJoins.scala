@@ -11,8 +11,10 @@ import org.apache.spark.sql.types.{DayTimeIntervalType, StringType, TimestampTyp
 import streamjoin.core.AsOf
 
 /**
- * The columns of a stream of versions.
+ * The columns of a temporal join.
  *
+ * @param asOf
+ *   the event time of the left input
  * @param key
  *   they tell the rows of the table apart
  * @param time
@@ -21,12 +23,15 @@ import streamjoin.core.AsOf
  *   says whether a row is a version, or takes its key away; without it all are versions
  * @param order
  *   of two rows with one key and one time, that with the larger value comes later
+ * @tparam C
+ *   a name, or the column that it means
  */
-final private[streamjoin] case class VersionColumns(
-    key: Seq[String],
-    time: String,
-    op: Option[String],
-    order: Option[String] = None
+final private[streamjoin] case class TemporalColumns[C](
+    asOf: C,
+    key: Seq[C],
+    time: C,
+    op: Option[C],
+    order: Option[C] = None
 )
 
 /**
@@ -48,38 +53,58 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
    *
    * @param joined
    *   the join, resolved; its condition has an equality for each column of the key
-   * @param asOf
-   *   an event-time column of the left input
    * @param history
    *   a duration: [[AsOf.history]]
    */
   def temporal(
       joined: LogicalPlan,
-      versions: VersionColumns,
-      asOf: String,
+      names: TemporalColumns[String],
       history: Option[String]
   ): LogicalPlan = of(joined) { join =>
+    def ofRight(name: String) = inputs.column(join.right, name)
+    val columns = TemporalColumns(
+      inputs.column(join.left, names.asOf),
+      names.key.map(ofRight),
+      ofRight(names.time),
+      names.op.map(ofRight),
+      names.order.map(ofRight)
+    )
+    temporal(join, columns, history)
+  }
+
+  /** The same, of columns that are known. */
+  def temporalOf(
+      joined: LogicalPlan,
+      columns: TemporalColumns[Attribute],
+      history: Option[String]
+  ): LogicalPlan = of(joined)(temporal(_, columns, history))
+
+  private def temporal(
+      join: Join,
+      columns: TemporalColumns[Attribute],
+      history: Option[String]
+  ): LogicalPlan = {
     checkAppendOnly(join.left)
-    if (versions.key.isEmpty)
+    if (columns.key.isEmpty)
       throw refused("the versions have no key", "Write key=[\"id\"]: the columns that tell the rows apart.")
     val conjuncts = conjunctsOf(join)
-    val keys = versions.key.map { name =>
-      val key = inputs.column(join.right, name)
+    val keys = columns.key.map { key =>
       conjuncts.flatMap(tied(_, join)).find(tie => isKey(tie.right, key)).getOrElse(throw notTied(key, join))
     }
     val used = keys.map(_.conjunct)
-    val operation = versions.op.map(this.operation(join.right, _))
+    columns.op.foreach(checkOperation)
+    columns.order.foreach(checkOrder)
     val rule = AsOf(history = history.fold(0L)(length("history", _)))
     AsOfMatch(
       join.left,
       join.right,
       rule,
-      inputs.timestamp(join.left, asOf),
-      inputs.timestamp(join.right, versions.time),
+      inputs.timestamp(columns.asOf),
+      inputs.timestamp(columns.time),
       keys.map(_.left),
       keys.map(_.right),
-      operation,
-      versions.order.map(ordered(join.right, _)).toSeq ++ operation ++ ties(join.right),
+      columns.op,
+      columns.order.toSeq ++ columns.op ++ ties(join.right),
       PredicateParts.all(conjuncts.filterNot(conjunct => used.exists(_ eq conjunct))),
       join.joinType == LeftOuter
     )
@@ -250,10 +275,10 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
     expression.deterministic && expression.references.nonEmpty &&
       expression.references.subsetOf(input.outputSet)
 
-  /** Also where Spark made it a wider type, to compare it. */
+  /** Also where Spark made it a wider type, to compare it; two keys stay two. */
   private def isKey(expression: Expression, key: Attribute): Boolean = expression match {
     case column: Attribute => column.exprId == key.exprId
-    case cast: Cast => Cast.canUpCast(cast.child.dataType, cast.dataType) && isKey(cast.child, key)
+    case cast: Cast => EquiKeys.isOneToOne(cast.child.dataType, cast.dataType) && isKey(cast.child, key)
     case _ => false
   }
 
@@ -295,27 +320,21 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
   /** A column of an input by its name. */
   def column(input: LogicalPlan, name: String): Attribute = inputs.column(input, name)
 
-  private def operation(right: LogicalPlan, name: String): Attribute = {
-    val column = inputs.column(right, name)
+  private def checkOperation(column: Attribute): Unit =
     if (!column.dataType.isInstanceOf[StringType])
       throw inputs.wrong(
         column.name,
         s"op is a column of text, and this is ${column.dataType.sql}",
         "Name the column with insert, update or delete, or with c, r, u or d."
       )
-    column
-  }
 
-  private def ordered(right: LogicalPlan, name: String): Attribute = {
-    val column = inputs.column(right, name)
+  private def checkOrder(column: Attribute): Unit =
     if (!RowOrdering.isOrderable(column.dataType))
       throw inputs.wrong(
         column.name,
         s"order is a column whose values can be compared, and this is ${column.dataType.sql}",
         "Name a number or a time, such as the position in the log of the changes."
       )
-    column
-  }
 
   private def ties(right: LogicalPlan): Seq[Attribute] =
     right.output.filter(column => RowOrdering.isOrderable(column.dataType))

@@ -1,9 +1,9 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import org.apache.spark.sql.catalyst.expressions.{CollationKey, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Cast, CollationKey, Expression}
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.streamjoin.time.BatchTime
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.types._
 
 /** The two sides of an equality, as keys by which rows are kept and found. */
 private[streamjoin] object EquiKeys {
@@ -21,6 +21,14 @@ private[streamjoin] object EquiKeys {
   def areLasting(left: Expression, right: Expression): Boolean = {
     val keys = comparable(left, right)
     UnsafeRowUtils.isBinaryStable(keys._1.dataType) && Seq(left, right).forall(isLasting)
+  }
+
+  /** Of a value that was cast there is one that it can have been. */
+  def isOneToOne(from: DataType, to: DataType): Boolean = (from, to) match {
+    case (LongType, FloatType | DoubleType) | (IntegerType, FloatType) => false
+    // An hour that comes twice.
+    case (TimestampType, _: StringType) => false
+    case _ => Cast.canUpCast(from, to)
   }
 
   /** A stored key is that of the batch in which its row came. */

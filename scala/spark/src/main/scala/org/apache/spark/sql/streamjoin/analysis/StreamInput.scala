@@ -158,8 +158,10 @@ final private[streamjoin] class StreamInput(call: String) {
       )
   }
 
-  private[analysis] def timestamp(stream: LogicalPlan, name: String): Attribute = {
-    val found = column(stream, name)
+  private[analysis] def timestamp(stream: LogicalPlan, name: String): Attribute =
+    timestamp(column(stream, name))
+
+  private[analysis] def timestamp(found: Attribute): Attribute = {
     def converted(expression: String): String =
       s"""Convert it first: df.withColumn("${found.name}", $expression)."""
     found.dataType match {

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.operators
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
-import org.apache.spark.sql.types._
+import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 
 /**
  * What a column of a key is looked up by.
@@ -49,16 +49,8 @@ private[streamjoin] object KeyPart {
   private def isColumn(expression: Expression, column: Attribute): Boolean = expression match {
     case attribute: Attribute => attribute.exprId == column.exprId
     case KnownNotNull(child) => isColumn(child, column)
-    case cast: Cast => isOneToOne(cast.child.dataType, cast.dataType) && isColumn(cast.child, column)
+    case cast: Cast => EquiKeys.isOneToOne(cast.child.dataType, cast.dataType) && isColumn(cast.child, column)
     case _ => false
-  }
-
-  /** Of a value that was cast there is one that it can have been, so that it can be looked up. */
-  private def isOneToOne(from: DataType, to: DataType): Boolean = (from, to) match {
-    case (LongType, FloatType | DoubleType) | (IntegerType, FloatType) => false
-    // An hour that comes twice.
-    case (TimestampType, _: StringType) => false
-    case _ => Cast.canUpCast(from, to)
   }
 
   private def zoneOf(key: Expression): Option[String] =

@@ -4,6 +4,8 @@ import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.catalyst.analysis.{
   NamedStreamingRelation,
   RelationTimeTravel,
@@ -102,8 +104,13 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
 
   /** Spark's own tables and views come first, in whichever catalog is the current one. */
   private def isArrangement(name: String): Boolean =
-    ArrangementOptions.open(ArrangementOptions.root(name)).exists &&
-      !session.catalog.tableExists(quoteIdentifier(name))
+    !session.catalog.tableExists(quoteIdentifier(name)) &&
+      rootOf(name).exists(ArrangementOptions.open(_).exists)
+
+  /** None for what cannot be the name of a folder. */
+  private def rootOf(name: String): Option[Path] =
+    try Some(ArrangementOptions.root(name))
+    catch { case _: IllegalArgumentException => None }
 }
 
 /** A join of arrangements in SQL, with the columns that are selected from it: a delta join. */

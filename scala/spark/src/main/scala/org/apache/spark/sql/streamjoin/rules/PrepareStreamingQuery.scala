@@ -16,7 +16,12 @@ import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStre
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineage, WatermarkPlacement}
+import org.apache.spark.sql.streamjoin.analysis.{
+  SharedColumns,
+  StreamJoinType,
+  WatermarkLineage,
+  WatermarkPlacement
+}
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.operators.table.{RecognizeRematch, TableJoin}
 import org.apache.spark.sql.streamjoin.plans.{
@@ -98,7 +103,9 @@ private[streamjoin] object PrepareStreamingQuery {
 
   /** The query in the form in which it is optimized and run. */
   def visible(query: LogicalPlan): LogicalPlan =
-    keepJoins(WatermarkPlacement.keep(inlineTimes(BatchTime.of(inlineQueries(query)))))
+    SharedColumns.keepApart(
+      keepJoins(WatermarkPlacement.keep(inlineTimes(BatchTime.of(inlineQueries(query)))))
+    )
 
   /**
    * The query with the joins that we run out of sight of Spark's checker. Those that are Spark's

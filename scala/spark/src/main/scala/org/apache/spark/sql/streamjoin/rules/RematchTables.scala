@@ -9,7 +9,11 @@ import org.apache.spark.sql.streamjoin.operators.table.TableJoin
  * as it needs a column that the rest of the query may not.
  */
 private[streamjoin] object RematchTables extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-    case join: Join if join.resolved && TableJoin.isMine(join) => TableJoin.rematch(join).getOrElse(join)
-  }
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    // A condition may come while the rest of the query is resolved ([[JoinByDeclaredKeys]]).
+    if (!plan.resolved) plan
+    else
+      plan.resolveOperatorsUp {
+        case join: Join if TableJoin.isMine(join) => TableJoin.rematch(join).getOrElse(join)
+      }
 }

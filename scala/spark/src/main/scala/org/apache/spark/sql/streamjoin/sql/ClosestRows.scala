@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.analysis.{AsOfJoins, VersionColumns}
+import org.apache.spark.sql.streamjoin.analysis.{AsOfJoins, TemporalColumns}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 
 import streamjoin.core.Side
@@ -21,12 +21,14 @@ private[sql] object ClosestRows {
   private val ChangeType = "_change_type"
 
   def asOf(join: Join, names: Option[Project], clause: AsOfTime): LogicalPlan = {
-    val time = column(clause.column, join.left, clause)
-    val ofVersions = ResolveClauses.timeOf(join, Side.Right, clause)
-    val operation = join.right.output.map(_.name).find(_.equalsIgnoreCase(ChangeType))
-    val versions = VersionColumns(keysOf(join).map(_.name), ofVersions.name, operation)
+    val columns = TemporalColumns(
+      column(clause.column, join.left, clause),
+      keysOf(join),
+      ResolveClauses.timeOf(join, Side.Right, clause),
+      join.right.output.find(_.name.equalsIgnoreCase(ChangeType))
+    )
     new AsOfJoins(clause.name, "temporal", Some(clause.where))
-      .temporal(names.getOrElse(join), versions, time.name, None)
+      .temporalOf(names.getOrElse(join), columns, None)
   }
 
   /**
@@ -34,9 +36,13 @@ private[sql] object ClosestRows {
    */
   private def keysOf(join: Join): Seq[Attribute] =
     join.condition.toSeq.flatMap(PredicateParts.conjuncts).flatMap {
-      case EqualTo(a, b) => columnOf(join.right, a).orElse(columnOf(join.right, b))
+      case EqualTo(a, b) if isOfLeft(join, b) => columnOf(join.right, a)
+      case EqualTo(a, b) if isOfLeft(join, a) => columnOf(join.right, b)
       case _ => None
     }
+
+  private def isOfLeft(join: Join, expression: Expression): Boolean =
+    expression.references.nonEmpty && expression.references.subsetOf(join.left.outputSet)
 
   private def columnOf(input: LogicalPlan, expression: Expression): Option[Attribute] = expression match {
     case column: Attribute if input.outputSet.contains(column) => Some(column)
@@ -53,8 +59,12 @@ private[sql] object ClosestRows {
     val condition = CatalystSqlParser.parseExpression(clause.condition).transform {
       case name: UnresolvedAttribute => column(name.nameParts, join, clause)
     }
-    new AsOfJoins(clause.name, "as-of", Some(clause.where))
-      .asOf(names.getOrElse(join), condition, within.map(limit => s"${limit.greatest} microseconds"))
+    val tolerance = within.map { limits =>
+      if (limits.least != -limits.greatest)
+        throw refused("it is how far apart the times may be: write one duration, such as WITHIN 10m", limits)
+      s"${limits.greatest} microseconds"
+    }
+    new AsOfJoins(clause.name, "as-of", Some(clause.where)).asOf(names.getOrElse(join), condition, tolerance)
   }
 
   private def column(name: Seq[String], of: LogicalPlan, clause: Clause): Attribute =
@@ -67,10 +77,16 @@ private[sql] object ClosestRows {
     }
 
   private def unknown(name: Seq[String], of: LogicalPlan, clause: Clause): AnalysisException =
+    refused(
+      s"there is no column ${name.mkString(".")} among ${of.output.map(_.qualifiedName).mkString(", ")}",
+      clause
+    )
+
+  private def refused(reason: String, clause: Clause): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_CLAUSE",
       "clause" -> clause.name,
-      "reason" -> s"there is no column ${name.mkString(".")} among ${of.output.map(_.qualifiedName).mkString(", ")}",
+      "reason" -> reason,
       "where" -> clause.where
     )
 }

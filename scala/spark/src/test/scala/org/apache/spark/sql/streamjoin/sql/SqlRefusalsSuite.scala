@@ -149,6 +149,12 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "tolerance"
     ),
     Case(
+      "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.t) WITHIN BETWEEN -10m AND 0s ON o.id = d.id",
+      clause,
+      "WITHIN BETWEEN -10m AND 0s",
+      "WITHIN 10m"
+    ),
+    Case(
       "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.u) ON o.id = d.id",
       clause,
       "MATCH_CONDITION (o.t >= d.u)",

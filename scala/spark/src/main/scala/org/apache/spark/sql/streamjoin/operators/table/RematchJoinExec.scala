@@ -33,6 +33,8 @@ import streamjoin.core.{Side, Watermark}
  *   columns of the stream, by column of the index
  * @param times
  *   the event-time columns of the stream by watermark key
+ * @param followsTable
+ *   a change of the table starts a batch
  */
 final private[streamjoin] case class RematchJoinExec(
     @transient lookUp: TableLookUpExec,
@@ -41,6 +43,7 @@ final private[streamjoin] case class RematchJoinExec(
     plan: RematchPlan,
     @transient override val binding: Option[BatchBinding],
     @transient table: TableOptions,
+    followsTable: Boolean,
     output: Seq[Attribute],
     left: SparkPlan,
     right: SparkPlan
@@ -75,10 +78,12 @@ final private[streamjoin] case class RematchJoinExec(
 
   override protected def readsOtherStores: Boolean = false
 
+  @transient private lazy val folder = table.options.open()
+
   /** Also where the table has changed, while rows are kept that may have a match now. */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
-    super.shouldRunAnotherBatch(sparkWatermarkMs) ||
-      lowestKept(0).isDefined && table.options.open().newest > lookUp.access.high
+    super.shouldRunAnotherBatch(sparkWatermarkMs) || followsTable &&
+      lowestKept(0).isDefined && TableVersions.hasChanged(folder, lookUp.access.high)
 
   // Execution.
 

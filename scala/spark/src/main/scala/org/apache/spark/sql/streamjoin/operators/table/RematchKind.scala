@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.arrangement.{ChangesTable, Snapshot}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
@@ -43,6 +44,8 @@ private[streamjoin] object RematchKind extends OperatorKind {
       written.plan,
       binding,
       join.table,
+      // What ends by itself must end, however often the table changes.
+      PlannedBatch.current(session).exists(_.query.trigger != AvailableNowTrigger),
       lookUp.output,
       stream,
       changedKeys(join, lookUp.access.at, session)

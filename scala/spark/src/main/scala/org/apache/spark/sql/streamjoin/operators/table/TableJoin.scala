@@ -58,8 +58,9 @@ private[streamjoin] object TableJoin {
     micros
   }
 
+  /** Of the side that is no stream: the stream may have met other tables. */
   private[table] def tableIn(join: LogicalPlan): Option[TableOptions] =
-    join.collectFirst { case Arranged(table, _) => table }
+    join.children.find(!_.isStreaming).flatMap(_.collectFirst { case Arranged(table, _) => table })
 
   /**
    * As it is to be run where rows without a match are kept.
@@ -78,6 +79,12 @@ private[streamjoin] object TableJoin {
           table,
           s"rematch= is for rows that came out without a match, and ${join.joinType.sql} lets none out",
           "Write a left join, or leave rematch= out."
+        )
+      if (join.condition.exists(SubqueryExpression.hasSubquery))
+        throw refused(
+          table,
+          "rematch= looks up again the keys that have changed, and a subquery of the condition may change without them",
+          "Give the value of the subquery as a literal, or leave rematch= out."
         )
       val time = EventTime.of(stream.output) match {
         case Seq(one) => one

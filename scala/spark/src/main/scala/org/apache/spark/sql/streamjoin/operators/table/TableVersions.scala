@@ -39,6 +39,11 @@ private[table] object TableVersions extends Logging {
   private val PollsOfALog = 300
   private val PurgeInterval = 10L
 
+  /** A table has changed since a batch. Spark asks in every poll, so the folder is not listed. */
+  def hasChanged(folder: ArrangementFolder, seen: Long): Boolean =
+    // A version that has gone was too old, or another arrangement's.
+    folder.hasVersion(seen + 1) || !folder.hasVersion(seen) && folder.newest != seen
+
   private def directory(root: Path): String = s"tables/${Leases.reader(root.toString)}"
 
   private def log(session: SparkSession, batch: PlannedBatch, table: TableOptions) =
@@ -65,7 +70,7 @@ private[table] object TableVersions extends Logging {
         throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> root.toString)
     }
     decided.getOrElse {
-      if (number == 0) awaitLoaded(batch, folder, table)
+      if (number == 0) awaitLoaded(batch, folder, root)
       val reader = Leases.reader(log.metadataPath.toString)
       val before = log.get(number - 1).fold(-1L)(_.version)
       val seen = Snapshot(held(folder, reader, before), None, Some(id))
@@ -91,24 +96,32 @@ private[table] object TableVersions extends Logging {
     } else newest
   }
 
-  /** A stream does not start before its table has loaded. The query can be stopped while it waits. */
-  private def awaitLoaded(batch: PlannedBatch, folder: ArrangementFolder, table: TableOptions): Unit = {
-    def isLoaded = table.atLeast.forall {
-      case AtLeast.Version(number) => folder.newest >= number
-      case AtLeast.All => CaughtUp.holds(folder)
+  /**
+   * A stream does not start before its table has loaded, as any of its look-ups wants it. The query
+   * can be stopped while it waits.
+   */
+  private def awaitLoaded(batch: PlannedBatch, folder: ArrangementFolder, root: Path): Unit = {
+    val wanted = batch.execution.logical.collect {
+      case TableJoin.Arranged(table, _) if table.options.root == root => table.atLeast
+    }.flatten
+    def missing = wanted.find {
+      case AtLeast.Version(number) => folder.newest < number
+      case AtLeast.All => !CaughtUp.holds(folder)
     }
-    val wanted = table.atLeast match {
-      case Some(AtLeast.Version(number)) => s"has version $number"
-      case _ => "has caught up with its sources"
+    def text(wanted: AtLeast) = wanted match {
+      case AtLeast.Version(number) => s"has version $number"
+      case AtLeast.All => "has caught up with its sources"
     }
     var polls = 0
-    while (!isLoaded) {
+    var awaited = missing
+    while (awaited.isDefined) {
       val waits =
-        s"Waiting until the arrangement ${table.options.root} $wanted; its newest version is ${folder.newest}"
+        s"Waiting until the arrangement $root ${text(awaited.get)}; its newest version is ${folder.newest}"
       batch.context.updateStatusMessage(waits)
       if (polls % PollsOfALog == 0) logWarning(s"$waits. Does the query run that maintains it?")
       polls += 1
       Thread.sleep(Poll)
+      awaited = missing
     }
   }
 }

@@ -40,11 +40,10 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
       watermarks: IndexedSeq[ColumnWatermark],
       lineage: WatermarkLineage
   ): TemporalJoin = {
-    val (left, right) = SharedColumns.keepApart(found.left, found.right)
     val (leftKeys, rightKeys) =
       found.leftKeys.zip(found.rightKeys).map { case (l, r) => EquiKeys.comparable(l, r) }.unzip
-    val (leftKeyed, leftColumns) = keyed(left, leftKeys)
-    val (rightKeyed, rightColumns) = keyed(right, rightKeys)
+    val (leftKeyed, leftColumns) = keyed(found.left, leftKeys)
+    val (rightKeyed, rightColumns) = keyed(found.right, rightKeys)
     val times = Seq(found.leftTime, found.rightTime)
     val others = found.children.flatMap { input =>
       input.output

@@ -111,7 +111,7 @@ final private[temporal] class TemporalTask(
   private def laterOfOneTime: Ordering[InternalRow] = {
     val (before, after) = spec.ties.span(column => !spec.operation.exists(_.exprId == column.exprId))
     val deletesFirst: Ordering[InternalRow] = Ordering.by(row => !isDelete(row.asInstanceOf[UnsafeRow]))
-    KeyedRows.by(right, before).orElse(deletesFirst).orElse(KeyedRows.by(right, after))
+    KeyedRows.by(right, before).orElse(deletesFirst).orElse(KeyedRows.by(right, after.drop(1)))
   }
 
   private def takeInVersion(row: UnsafeRow): Unit =
