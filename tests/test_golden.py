@@ -87,7 +87,9 @@ def batch_answer(folder: Path, how: str) -> Ids:
         query = f"SELECT lid, ({met}) FROM {left}"
     elif how == "rematch":
         # Of the left rows from before, those whose match comes after came out without it too.
-        first, later = (f"(FROM read_json_auto('{folder}/{part}'))" for part in ("before/left/*.json", "after/right/*.json"))
+        first, later = (
+            f"(FROM read_json_auto('{folder}/{part}'))" for part in ("before/left/*.json", "after/right/*.json")
+        )
         query = f"SELECT lid, rid FROM {left} LEFT JOIN {right} ON lid + 100 = rid"
         query += f" UNION ALL SELECT lid, NULL FROM {first} SEMI JOIN {later} ON lid + 100 = rid"
     else:

@@ -5,7 +5,8 @@ before. They are made once for each format and kept for good: ``test_golden.py``
 Once, before the first release, ``stream-joins/0`` in them was written anew, when that file got its version 2.
 
 An archive holds the joins that came with it: ``format-3-closest.tar.gz`` has temporal and as-of joins, and
-``format-3-rematch.tar.gz`` a join with a table that keeps rows; both came after those of ``format-3.tar.gz``. ``make.py`` writes the archive that its argument names.
+``format-3-rematch.tar.gz`` a join with a table that keeps rows; both came after those of ``format-3.tar.gz``.
+``make.py`` writes the archive that its argument names.
 
 The checkpoints know their input by its path, so they are made in one that is nobody's.
 """

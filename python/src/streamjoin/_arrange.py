@@ -51,6 +51,9 @@ def arrange(
             without ``op``). The query fails with ``STREAMJOIN_OPERATION`` for an operation that is none, and with
             ``STREAMJOIN_DIFF`` for a number of copies that is null or does not fit into an INT.
 
+    Source:
+        Materialize, "Streaming joins using few resources": shared arrangements.
+
     Example:
         >>> spark.conf.set("spark.streamjoin.arrangements", "arrangements")
         >>> writer = arrange(deliveries, "deliveries", keys=[["order_id"]])

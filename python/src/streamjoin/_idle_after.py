@@ -41,6 +41,9 @@ def idle_after(df: DataFrame, after: str | timedelta) -> DataFrame:
             aggregation), ``STREAMJOIN_NOT_A_STREAM``. ``start()`` raises ``STREAMJOIN_INPUT`` for a query without
             a join that streamjoin runs.
 
+    Source:
+        Flink, ``WatermarkStrategy.withIdleness``.
+
     Example:
         >>> idle_after(events.withWatermark("time", "10 seconds"), "30 seconds").columns
         ['id', 'time', 'is_bound']

@@ -31,6 +31,9 @@ def impose_order(df: DataFrame, time: str, lag: str | timedelta, *, sort: bool =
         pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (no such column, or not a ``TIMESTAMP``),
             ``STREAMJOIN_TWO_WATERMARKS``, ``STREAMJOIN_NOT_A_STREAM``.
 
+    Source:
+        Hazelcast's ``IMPOSE_ORDER``; "Rowtime bounds" in the documentation of SQLstream s-Server for ``sort``.
+
     Example:
         >>> impose_order(events, "time", lag="10 seconds").columns
         ['id', 'time', 'is_bound']

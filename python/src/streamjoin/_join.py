@@ -81,6 +81,9 @@ def join(
             ``STREAMJOIN_SPARK_CONNECT`` (two tables there); and for two
             streams of a classic session any of :func:`streamjoin.check`.
 
+    Source:
+        Hazelcast, "Stream to stream JOIN", for streams; Lenses, "Joins", for streams with tables.
+
     Example:
         >>> joined = join(orders, deliveries, "order_id", "left_outer", within=("0 seconds", "1 hour"))
         >>> joined.columns

@@ -30,10 +30,10 @@ def table(
         name: An arrangement, its name in the folder ``spark.streamjoin.arrangements``, or its path.
         as_of: Which version a batch sees: the newest one, or the one before it. There is none before the first: the
             table is empty then.
-        at_least: Without it a new query starts at once, whatever the table has. With it, a new query waits with its first batch until the arrangement has this version; with ``"caught up"``
-            until the query that maintains it has come to the end of its sources, in the run that goes on or, if none
-            does, in its last. Until then the status of the query and the log say that it waits. A query that starts
-            again does not wait.
+        at_least: Without it a new query starts at once, whatever the table has. With it, a new query waits with its
+            first batch until the arrangement has this version; with ``"caught up"`` until the query that maintains it
+            has come to the end of its sources, in the run that goes on or, if none does, in its last. Until then the
+            status of the query and the log say that it waits. A query that starts again does not wait.
         rematch: For how long in event time a row that came out without a match may get one, text such as
             ``"1 hour"`` or a ``timedelta``: when a row for it comes to the table, the match comes out too, once.
             Outer joins only; the stream has a watermark, and the query keeps such rows in its state. Without it

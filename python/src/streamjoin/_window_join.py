@@ -50,6 +50,9 @@ def window_join(
             ``STREAMJOIN_DURATION`` (no fixed duration, or a negative one); ``STREAMJOIN_NOT_A_STREAM``;
             ``STREAMJOIN_EVENT_TIME``; and as for :func:`streamjoin.join`.
 
+    Source:
+        "Streaming joins" in the documentation of SQLstream s-Server.
+
     Example:
         >>> joined = window_join(orders, deliveries, "order_id", following="1 hour")
         >>> joined.columns

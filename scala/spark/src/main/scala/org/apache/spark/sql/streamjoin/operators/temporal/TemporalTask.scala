@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.operators._
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout, VersionTable}
+import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.collection.BitSet
 
 import streamjoin.core.{AsOf, Side, Watermark}
@@ -135,7 +136,7 @@ final private[temporal] class TemporalTask(
   private def merged: Iterator[InternalRow] = new Rows {
     private lazy val (sorted, known) = {
       takeInVersions()
-      (facts.sorted, new VersionsOfKey(spec, versions.sorted, isDelete, table))
+      (facts.sorted, new VersionsOfKey(spec, versions.sorted, isDelete, table.orNull))
     }
 
     override protected def advance(): InternalRow = {
@@ -181,9 +182,17 @@ final private class Operations(column: Attribute, input: InputSpec) {
       "known" -> Operation.spellings.flatMap(_._2).mkString(", ")
     )
     if (row.isNullAt(field)) throw unknown("null")
-    val name = row.getUTF8String(field).toString
-    Operation.of(name).getOrElse(throw unknown(s"\"$name\""))
+    val name = row.getUTF8String(field)
+    var operation = seen.get(name)
+    if (operation == null) {
+      operation = Operation.of(name.toString).getOrElse(throw unknown(s"\"$name\""))
+      seen.put(name.copy(), operation)
+    }
+    operation
   }
+
+  /** By how it is spelled. */
+  private val seen = new java.util.HashMap[UTF8String, Operation]
 }
 
 /** The keys and times of the facts that are due, as far as they tell which versions matter. */

@@ -16,13 +16,13 @@ import streamjoin.core.{AsOf, Side}
  * @param rows
  *   by key and time; of those of one key and time the last counts
  * @param table
- *   of the newest rows; none where the rule looks back no further than its tolerance
+ *   of the newest rows; null where the rule looks back no further than its tolerance
  */
 final private[temporal] class VersionsOfKey(
     spec: TemporalSpec,
     rows: Iterator[UnsafeRow],
     isDelete: UnsafeRow => Boolean,
-    table: Option[VersionTable]
+    table: VersionTable
 ) {
   private val right = spec.inputs(1)
   private val keyOrder = new KeyOrder(spec.inputs.head, right)
@@ -77,9 +77,14 @@ final private[temporal] class VersionsOfKey(
       leave()
     }
     begin(fact, Side.Left.index)
-    before = table.map(_.get(factKeyOf(fact))).filter(_ != null).map(_.copy()).orNull
+    before = newestOf(fact)
     head = read()
     second = read()
+  }
+
+  private def newestOf(fact: UnsafeRow): UnsafeRow = {
+    val known = if (table == null) null else table.get(factKeyOf(fact))
+    if (known == null) null else known.copy()
   }
 
   private def begin(row: UnsafeRow, ofInput: Int): Unit = {
@@ -104,8 +109,8 @@ final private[temporal] class VersionsOfKey(
   /** The key is done with. */
   private def leave(): Unit = if (key != null) {
     while (read() != null) {}
-    for (known <- table if newest != null)
-      if (isDelete(newest)) known.remove(keyOf(newest)) else known.put(keyOf(newest), newest)
+    if (table != null && newest != null)
+      if (isDelete(newest)) table.remove(keyOf(newest)) else table.put(keyOf(newest), newest)
     key = null
     newest = null
   }

@@ -77,7 +77,7 @@ class VersionsOfKeySuite extends AnyFunSuite {
     for (rule <- rules) {
       def rows(count: Int) = Seq.fill(count)(row(keys(random.nextInt(keys.size)), random.nextInt(60).toLong))
       val (facts, versions) = (sorted(rows(80)), sorted(rows(60)))
-      val merged = new VersionsOfKey(spec(rule), versions.iterator, _ => false, None)
+      val merged = new VersionsOfKey(spec(rule), versions.iterator, _ => false, table = null)
       facts.foreach { fact =>
         val (key, at) = (fact.getLong(0), fact.getLong(1))
         val times =
