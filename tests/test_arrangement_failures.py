@@ -175,7 +175,9 @@ def _check_look_ups(runs: Runs, changelogs: Changelogs, name: str) -> int:
         attempts = [json.loads(path.read_text()) for path in (runs.folder / name / str(batch)).glob("*.json")]
         version = json.loads((chosen / str(batch)).read_text().splitlines()[-1])["number"]
         table = changelogs.rows_of_a(versions[version]) if version >= 0 else Rows()
-        met = {row_k: [(a_id, at) for a_id, k, at in table if k == row_k] for row_k in range(12)}
+        met: dict[object, list[tuple[object, object]]] = {
+            row_k: [(a_id, at) for a_id, k, at in table if k == row_k] for row_k in range(12)
+        }
         expected = Rows()
         for row in kept:
             expected.update((row["id"], row["n"], *match) for match in met[row["k"]])
