@@ -115,6 +115,14 @@ def test_updates_in_numbers_of_copies(shop: Shop) -> None:
     assert rows_of(stock.toDF()) == [("cup",), ("pan",)]
 
 
+def test_the_time_of_an_update_is_not_part_of_the_row(shop: Shop) -> None:
+    shop.feed("stock", {"item": "cup", "Updated": 1, "n": 1})
+    shop.feed("stock", {"item": "cup", "Updated": 2, "n": -1})
+    shop.arrange("stock", "item STRING, Updated INT, n INT", [["item"]], diff="n", time="updated")
+    assert sj.arrangement("stock").schema.names == ["item"]
+    assert rows_of(sj.arrangement("stock").toDF()) == []
+
+
 def test_copies_below_zero_are_put_right(shop: Shop) -> None:
     shop.feed("stock", {"item": "cup", "n": -1})
     shop.arrange("stock", "item STRING, n INT", [["item"]], diff="n")
@@ -131,11 +139,20 @@ def test_changes_of_a_table_as_spark_spells_them(shop: Shop) -> None:
 
     shop.feed("names", row("insert", 1, "Ada"), row("insert", 2, "Eve"))
     shop.feed("names", row("update_preimage", 1, "Ada"), row("update_postimage", 1, "Ann"), row("delete", 2, "Eve"))
+    shop.feed("names", row("insert", 4, "Bob"), row("insert", 5, "Mia"))
+    # One moves to a key that is free, two change places.
+    moved = [("update_preimage", 1, "Ann"), ("update_postimage", 3, "Ann")]
+    moved += [("update_preimage", 4, "Bob"), ("update_postimage", 5, "Bob")]
+    moved += [("update_preimage", 5, "Mia"), ("update_postimage", 4, "Mia")]
+    shop.feed("names", *(row(*change) for change in moved))
     schema = "id INT, name STRING, _change_type STRING, _commit_version BIGINT"
     changes = shop.stream("names", schema).drop("_commit_version")
     writer = sj.arrange(changes, "names", [["id"]], op="_change_type").trigger(availableNow=True)
-    writer.start(checkpointLocation=shop.checkpoint("names")).awaitTermination()
-    assert rows_of(sj.arrangement("names").toDF()) == [(1, "Ann")]
+    query = writer.start(checkpointLocation=shop.checkpoint("names"))
+    query.awaitTermination()
+    names = sj.arrangement("names")
+    assert rows_of(names.toDF(1)) == [(1, "Ann")]
+    assert rows_of(names.toDF()) == [(3, "Ann"), (4, "Mia"), (5, "Bob")]
 
 
 def test_an_aggregation_in_update_mode_is_a_changelog(shop: Shop) -> None:
@@ -239,6 +256,11 @@ def test_what_cannot_be_arranged(shop: Shop) -> None:
     refused("STREAMJOIN_ARRANGE", arrange(diff="op"), "has to be a whole number")
     refused("STREAMJOIN_ARRANGE", arrange(op="operation"))
     refused("STREAMJOIN_ARRANGE", arrange(op="op", time="moment"))
+    refused("STREAMJOIN_ARRANGE", arrange(diff="day", time="moment"))
+    joined = stream.withColumns({"_time": F.lit(1), "_diff": F.lit(1)})
+    refused("STREAMJOIN_ARRANGE", arrange(joined, diff="_diff"), 'time="_time"')
+    elsewhere = sj.arrange(stream, "orders", [["id"]], op="op").option("path", "others")
+    refused("STREAMJOIN_ARRANGE", lambda: elsewhere.start(checkpointLocation=shop.checkpoint("orders")), "others")
     refused("STREAMJOIN_ARRANGE", arrange(stream.withColumn("_diff", F.lit(1))), "_diff")
     refused("STREAMJOIN_ARRANGE", arrange(stream.withColumn("id", F.expr("map(id, id)"))), "Maps")
     shop.spark.conf.unset("spark.streamjoin.arrangements")
@@ -283,6 +305,10 @@ def test_what_cannot_be_read(shop: Shop) -> None:
     refused("STREAMJOIN_NO_VERSION", lambda: orders.toDF(1).collect(), "the newest is 0")
     refused("STREAMJOIN_OPTION", lambda: orders.toDF(-1).collect(), "version")
     refused("STREAMJOIN_OPTION", lambda: shop.spark.read.format("streamjoin").load())
+    other = "day INT, id INT, customer INT"
+    refused("STREAMJOIN_OPTION", shop.spark.read.format("streamjoin").schema(other).load("orders").collect, "schema")
+    changes = shop.spark.readStream.format("streamjoin").schema(other).load("orders")
+    refused("STREAMJOIN_OPTION", lambda: shop.run(changes, "other", lambda batch, _: None), "schema")
     refused("STREAMJOIN_WRONG_ARGUMENT", lambda: orders.changes(max_rows_per_trigger=0), "max_rows_per_trigger")
     refused("STREAMJOIN_TABLE_FUNCTION", lambda: shop.spark.sql("SELECT * FROM sj_arrangements(1)"))
     shop.spark.conf.unset("spark.streamjoin.arrangements")

@@ -289,6 +289,56 @@ def test_the_plan_of_a_batch(shop: Shop, capsys: pytest.CaptureFixture[str]) -> 
     ]
 
 
+def test_values_of_rows_without_a_match(shop: Shop) -> None:
+    """A column that has no nulls has them where there is no match; what is computed of it sees them."""
+    shop.feed("orders", {"id": 1}, {"id": 2})
+    shop.arrange("orders", "id INT", [["id"]])
+    shop.feed("lines", {"id": 1, "cents": 5})
+    totals = shop.stream("lines", "id INT, cents INT").groupBy("id").count().withColumn("op", F.lit("update"))
+    writer = sj.arrange(totals, "totals", [["id"]], op="op").outputMode("update").trigger(availableNow=True)
+    writer.start(checkpointLocation=shop.checkpoint("totals")).awaitTermination()
+    select = ["o.id", "coalesce(t.count, 0) AS count", "t.count IS NULL AS none"]
+    df = sj.delta_join({"o": "orders", "t": "totals"}, "o.id = t.id", select, how="left")
+    total: Counter[tuple[Any, ...]] = Counter()
+    shop.run(df, "pairs", lambda batch, _: adds_up(total, batch))
+    assert sorted(total.elements()) == [(1, 1, False), (2, 0, True)]
+
+
+def test_texts_that_are_equal_by_their_collation(shop: Shop) -> None:
+    schema = "id INT, name STRING COLLATE UTF8_LCASE, op STRING"
+    shop.feed("visits", {"id": 1, "page": "/"}, {"id": 2, "page": "/"})
+    shop.arrange("visits", "id INT, page STRING", [["id"]])
+    total: Counter[tuple[Any, ...]] = Counter()
+    for rows in (
+        [{"id": 1, "name": "ada", "op": "insert"}, {"id": 2, "name": "ADA", "op": "insert"}],
+        [{"id": 1, "name": "Ada", "op": "update"}],
+        [{"id": 2, "op": "delete"}],
+    ):
+        shop.feed("people", *rows)
+        shop.arrange("people", schema, [["id"]], op="op")
+        df = sj.delta_join({"p": "people", "v": "visits"}, "p.id = v.id", ["p.name", "v.page"])
+        shop.run(df, "pairs", lambda batch, _: adds_up(total, batch))
+        names = [name for (name,) in rows_of(sj.arrangement("people").toDF().select("name"))]
+        assert sorted(total.elements()) == sorted((name, "/") for name in names)
+    assert df.schema["name"].dataType.simpleString() == "string collate UTF8_LCASE"
+
+
+def test_two_zeros_are_one_key(shop: Shop) -> None:
+    shop.feed("left", {"id": 1, "k": 0.0})
+    shop.arrange("left", "id INT, k DOUBLE", [["id"], ["k"]])
+    total: Counter[tuple[Any, ...]] = Counter()
+    for rows in ([], [{"k": 0.0, "op": "insert"}], [{"k": -0.0, "op": "delete"}]):
+        shop.feed("right", *(row | {"id": number} for number, row in enumerate(rows * 2)))
+        signs = F.expr("IF(id = 1, -k, k)")
+        stream = shop.stream("right", "id INT, k DOUBLE, op STRING").withColumn("k", signs)
+        writer = sj.arrange(stream, "right", [["id"], ["k"]], op="op").trigger(availableNow=True)
+        writer.start(checkpointLocation=shop.checkpoint("right")).awaitTermination()
+        df = sj.delta_join({"l": "left", "r": "right"}, "l.k = r.k", ["l.id", "r.id AS other"], how="left")
+        shop.run(df, "pairs", lambda batch, _: adds_up(total, batch))
+        expected = [(1, 0), (1, 1)] if rows and rows[0]["op"] == "insert" else [(1, None)]
+        assert sorted(total.elements()) == expected
+
+
 def test_an_arrangement_with_itself(shop: Shop) -> None:
     rows: list[Values] = [{"id": 1, "boss": None}, {"id": 2, "boss": 1}, {"id": 3, "boss": 2}]
     total: Counter[tuple[Any, ...]] = Counter()
@@ -322,6 +372,10 @@ def test_what_cannot_be_joined(shop: Shop) -> None:
     refused("STREAMJOIN_DELTA", lambda: joined(how="left"), "more than two inputs")
     refused("STREAMJOIN_DELTA_INDEX", join("o.day = l.cents", o="orders", l="lines"), "[cents]")
     refused("STREAMJOIN_DELTA", join("c.customer = o.customer AND rand() < 0.5"))
+    shop.feed("times", {"at": "2026-01-01 00:00:05.5", "second": 1767225605})
+    shop.arrange("times", "at TIMESTAMP, second LONG", [["at"], ["second"]])
+    whole = join("CAST(t.at AS LONG) = s.second", "s.second", t="times", s="times")
+    refused("STREAMJOIN_DELTA_CONDITION", whole)
     refused("STREAMJOIN_DELTA", join("c.customer = o.customer", "count(*)"))
     refused("UNRESOLVED_COLUMN.WITH_SUGGESTION", join("c.customer = o.client"))
     refused("PARSE_SYNTAX_ERROR", join("c.customer = = o.customer"))

@@ -131,6 +131,31 @@ def test_the_conditions_of_the_document(customers: Shop) -> None:
         assert joined(customers, f"condition-{number}", join) == rows, condition
 
 
+def test_filters_of_two_tables(customers: Shop, spark: SparkSession) -> None:
+    """A row that a filter leaves out is not there: it is not a row without a match."""
+    for visit, visitor in ((1, 1), (2, 2), (3, 3), (4, 3)):
+        customers.feed("visits", {"visit": visit, "visitor": visitor})
+    customers.arrange("visits", "visit INT, visitor INT", [["visit"], ["visitor"]])
+    types: tuple[JoinType, ...] = ("inner", "left", "right", "full")
+    found: dict[str, Counter[tuple[Any, ...]]] = {how: Counter() for how in types}
+
+    def check(how: JoinType) -> None:
+        visits, people = sj.table("visits").where("visit % 2 = 1"), sj.table("customers").where("name <> 'Frank'")
+        on = F.expr("visitor = id")
+        both = sj.join(visits, people, on, how)
+        customers.run(both, f"filtered-{how}", lambda batch, _: adds_up(found[how], batch))
+        batch = visits.join(people, on, how).collect()
+        assert found[how] == Counter(tuple(row) for row in batch), how
+
+    for how in types:
+        check(how)
+    customers.feed("customers", {"id": 1, "name": "Frank", "op": "update"}, {"id": 2, "name": "Ann", "op": "update"})
+    customers.feed("customers", {"id": 3, "name": "Eve", "op": "insert"}, {"id": 4, "name": "Frank", "op": "insert"})
+    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
+    for how in types:
+        check(how)
+
+
 def test_declared_keys(customers: Shop, spark: SparkSession) -> None:
     orders = customers.stream("orders", ORDERS)
     customers.feed("visits", {"id": 1, "page": "/"})

@@ -33,7 +33,7 @@ def arrange(
             changelog.
         op: The column with the operation: ``insert``, ``update``, ``delete`` or their first letters; Debezium's ``c``,
             ``r``, ``u``, ``d``; the ``_change_type`` of ``readStream.changes``. In any case. The row before an update
-            is skipped.
+            goes, so that an update may move a row to another key.
         diff: The column with the number of copies that come, or go where it is negative.
         time: The column by which the rows of one key follow each other within a batch. At the same time, and without
             this column, a deletion comes first, then what the other columns say decides.

@@ -10,6 +10,7 @@ import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.operators.Operation
 import org.apache.spark.sql.streamjoin.operators.arrange.Arrange
+import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoin
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
@@ -48,7 +49,8 @@ private[streamjoin] object Arrangements {
     val (rows, change) = split(df, op, diff, time)
     val columns = rows.columns.toSeq
     val data = rows.schema.take(columns.size - change.size)
-    val schema = StructType(data.map(field => field.copy(metadata = Metadata.empty)))
+    // A later run of the query, or the nulls of an outer join, may put a null into any column.
+    val schema = StructType(data.map(field => field.copy(metadata = Metadata.empty))).asNullable
     checkNames(schema)
     val input =
       if (op.isDefined) InputKind.Changelog else if (diff.isDefined) InputKind.Updates else InputKind.Appended
@@ -90,7 +92,13 @@ private[streamjoin] object Arrangements {
           "It has to be a whole number."
         )
       // The time of an update is not part of the row: what goes has another than what came.
-      val rest = df.columns.toSeq.filterNot(name => name == copies.name || time.contains(name)).map(quoted)
+      val at = time.map(columnOf(df.schema, _, "time=").name)
+      if (at.isEmpty && copies.name == DeltaJoin.Diff && df.columns.contains(DeltaJoin.Time))
+        throw refused(
+          s"${DeltaJoin.Time} is the time of a change, so that what goes would have another one than what came",
+          s"Write time=\"${DeltaJoin.Time}\", or drop the column."
+        )
+      val rest = df.columns.toSeq.filterNot(name => name == copies.name || at.contains(name)).map(quoted)
       (df.select(rest :+ quoted(copies.name).cast(LongType).as(copies.name): _*), diff)
     case _ => (df, None)
   }

@@ -116,10 +116,10 @@ private[streamjoin] object DeltaJoins {
         case alias: Alias => Alias(inStreams(alias.child), alias.name)()
         case column => Alias(inStreams(column), column.name)()
       },
-      (join.condition.toSeq.flatMap(PredicateParts.conjuncts) ++ left.filters ++ right.filters)
-        .map(inStreams(_)),
+      join.condition.toSeq.flatMap(PredicateParts.conjuncts).map(inStreams(_)),
       Seq("left" -> left.stream, "right" -> right.stream),
-      outer
+      outer,
+      Seq(left, right).map(side => side.filters.map(side.inStream))
     )
   }
 

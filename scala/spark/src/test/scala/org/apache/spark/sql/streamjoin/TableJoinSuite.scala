@@ -216,6 +216,30 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("the table of a view comes before an arrangement of its name") {
+    val folder = newFolder("arrangements")
+    withConf("spark.streamjoin.arrangements" -> folder) {
+      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      during(people)(loaded(people))
+      val current = spark.catalog.currentDatabase
+      spark.sql("CREATE DATABASE of_view")
+      try {
+        spark.sql("USE of_view")
+        spark.sql("CREATE TABLE people USING parquet AS SELECT 7 AS seven")
+        spark.sql("CREATE VIEW known AS SELECT * FROM people")
+        spark.sql("CREATE TEMP VIEW known_now AS SELECT * FROM people")
+        spark.sql(s"USE $current")
+        for (name <- Seq("of_view.known", "known_now"))
+          assert(spark.table(name).collect().toSeq == Seq(Row(7)), name)
+        assert(spark.sql("SELECT * FROM people").count() == 2)
+      } finally {
+        spark.sql(s"USE $current")
+        spark.catalog.dropTempView("known_now")
+        spark.sql("DROP DATABASE of_view CASCADE"): Unit
+      }
+    }
+  }
+
   test("a view whose name no folder can have") {
     withConf("spark.streamjoin.arrangements" -> newFolder("arrangements")) {
       spark.sql("CREATE TEMP VIEW `a:b` AS SELECT 1 AS id")

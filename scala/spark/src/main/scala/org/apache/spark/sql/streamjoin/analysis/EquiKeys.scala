@@ -25,10 +25,13 @@ private[streamjoin] object EquiKeys {
 
   /** Of a value that was cast there is one that it can have been. */
   def isOneToOne(from: DataType, to: DataType): Boolean = (from, to) match {
+    case _ if from == to => true
     case (LongType, FloatType | DoubleType) | (IntegerType, FloatType) => false
-    // An hour that comes twice.
-    case (TimestampType, _: StringType) => false
-    case _ => Cast.canUpCast(from, to)
+    case (_: NumericType, _: NumericType) => Cast.canUpCast(from, to)
+    case (DateType, TimestampType | TimestampNTZType) => true
+    // Not a TIMESTAMP: there is an hour that comes twice. Text of a collation may be equal to other text.
+    case (_: NumericType | DateType | TimestampNTZType | BooleanType, StringType) => Cast.canUpCast(from, to)
+    case _ => false
   }
 
   /** A stored key is that of the batch in which its row came. */

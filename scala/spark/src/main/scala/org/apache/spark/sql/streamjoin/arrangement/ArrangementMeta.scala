@@ -67,7 +67,7 @@ private[streamjoin] object ArrangementMeta {
     try
       ArrangementMeta(
         UUID.fromString(node.get("id").asText),
-        DataType.fromJson(node.get("schema").toString).asInstanceOf[StructType],
+        DataType.fromJson(node.get("schema").toString).asInstanceOf[StructType].asNullable,
         node.get("keys").elements().asScala.map(_.elements().asScala.map(_.asText).toSeq).toSeq,
         node.get("partitions").asInt,
         InputKind.of(node.get("input").asText),

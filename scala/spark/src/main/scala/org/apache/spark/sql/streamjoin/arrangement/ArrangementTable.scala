@@ -15,7 +15,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
 import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.types.{LongType, StructType}
+import org.apache.spark.sql.types.{LongType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -123,8 +123,20 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => scan(false)
 
-  protected def scan(changes: Boolean): Scan =
-    new ArrangementScan(ArrangementRef(options.root.toString, options.open().meta), options, changes)
+  protected def scan(changes: Boolean): Scan = {
+    val meta = options.open().meta
+    if (types(rows) != types(meta.schema))
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_OPTION",
+        "option" -> "schema",
+        "value" -> rows.toDDL,
+        "wanted" -> s"the columns of the arrangement, ${meta.schema.toDDL}: leave schema(...) out"
+      )
+    new ArrangementScan(ArrangementRef(options.root.toString, meta), options, changes)
+  }
+
+  private def types(of: StructType): StructType =
+    StructType(of.map(field => StructField(field.name, field.dataType))).asNullable
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
     val folder = options.open()

@@ -8,9 +8,15 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.streamjoin.state.IndexMemory
 
-/** A block of a file, in memory while there is room. */
+/**
+ * A block of a file, in memory while there is room.
+ *
+ * @param version
+ *   that wrote the file
+ */
 final private[streamjoin] class FileBlock(
     root: Path,
+    val version: Long,
     file: String,
     ref: BlockRef,
     hadoopConf: Configuration,
@@ -21,6 +27,9 @@ final private[streamjoin] class FileBlock(
 
   /** Since it was last looked at for unloading. */
   private[arrangement] var isUsed = false
+
+  /** Its file is too old to be there for sure: it cannot be read again. */
+  @volatile private[arrangement] var isLast = false
 
   def rawBytes: Int = ref.rawBytes
 
@@ -89,19 +98,24 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
   private def unloadOne(): Boolean = {
     val chosen = synchronized {
       // Each gets a second chance.
-      var chances = loaded.size
-      while (chances > 0 && loaded.iterator.next().isUsed) {
+      var chances = 2 * loaded.size
+      while (chances > 0 && isNeeded(loaded.iterator.next())) {
         val used = takeFirst()
         used.isUsed = false
         loaded.add(used)
         chances -= 1
       }
       // The last one is at work.
-      if (loaded.size > 1) Some(takeFirst()) else None
+      if (loaded.size > 1 && !isNeeded(loaded.iterator.next())) Some(takeFirst()) else None
     }
     chosen.foreach(block => memory.add(-block.unload()))
     chosen.isDefined
   }
+
+  private def isNeeded(block: FileBlock) = block.isUsed || block.isLast
+
+  /** What cannot be unloaded, or has been, asks for indexes from newer files. */
+  def isScarce: Boolean = hasUnloaded || memory.exceeded
 
   private def takeFirst(): FileBlock = {
     val first = loaded.iterator.next()

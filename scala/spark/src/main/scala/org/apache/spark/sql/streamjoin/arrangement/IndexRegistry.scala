@@ -77,10 +77,11 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
           slot.empty()
           slot.failures = failures
         }
-        Some(slot.index.filter(_.covers(low, high)).getOrElse {
+        val loader = new Loader(arrangement, index, partition, hadoopConf, stats)
+        Some(slot.index.filter(known => known.covers(low, high) && loader.canGoOn(known, high)).getOrElse {
           val begun = System.nanoTime()
           val loaded =
-            try new Loader(arrangement, index, partition, hadoopConf, stats).load(slot.index, low, high)
+            try loader.load(slot.index, low, high)
             catch {
               case error: Throwable =>
                 // It may have a part of a version.
@@ -115,9 +116,10 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
         val target = manifest(high)
         checkRetains(low, arrangement, target)
         present
-          .filter(known => known.oldest <= low && canGoOn(known, target))
+          .filter(known => known.oldest <= low && canGoOn(known, high))
           .map { known =>
             advance(known, high)
+            keepOld(known, target)
             compacted(known, math.min(low, target.since))
           }
           .getOrElse {
@@ -129,15 +131,25 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       }
 
     /** Blocks that may have to be read again are still there. */
-    private def canGoOn(known: KeyIndex, target: Manifest): Boolean =
-      !blockMemory.hasUnloaded || target.bases.headOption.forall(_.version <= known.oldest)
+    def canGoOn(known: KeyIndex, high: Long): Boolean =
+      !blockMemory.isScarce || oldestBase(manifest(math.max(high, folder.newest))).forall(_ <= known.oldest)
+
+    private def oldestBase(target: Manifest): Option[Long] = target.bases.headOption.map(_.version)
+
+    /** Of an index that began before the oldest base: what it has of files before that. */
+    private def keepOld(known: KeyIndex, target: Manifest): Unit =
+      for (oldest <- oldestBase(target) if oldest > known.oldest)
+        known.usedBlocks.foreach {
+          case block: FileBlock => block.isLast = block.version < oldest
+          case _ =>
+        }
 
     private def build(low: Long, high: Long, target: Manifest): KeyIndex = {
       stats.rebuilt = true
       val base = target.baseFor(low)
       val built = new KeyIndex(meta.schema.length, rowKey, base.fold(0L)(_.version))
       try {
-        base.foreach(base => add(built, base.version, manifest(base.manifest).baseFiles))
+        base.foreach(base => add(built, base.version, base.manifest, manifest(base.manifest).baseFiles))
         advance(built, high)
         built
       } catch {
@@ -148,9 +160,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     }
 
     private def advance(known: KeyIndex, high: Long): Unit =
-      (known.newest + 1 to high).foreach(version => add(known, version, manifest(version).changes))
+      (known.newest + 1 to high).foreach(version => add(known, version, version, manifest(version).changes))
 
-    private def add(known: KeyIndex, version: Long, files: Seq[BlockFile]): Unit =
+    private def add(known: KeyIndex, version: Long, writtenBy: Long, files: Seq[BlockFile]): Unit =
       known.load(
         version,
         for {
@@ -160,13 +172,13 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
         } yield {
           stats.rows += block.rows
           stats.bytes += block.bytes
-          (new FileBlock(root, file.path, block, hadoopConf, blockMemory), block.rawBytes)
+          (new FileBlock(root, writtenBy, file.path, block, hadoopConf, blockMemory), block.rawBytes)
         }
       )
 
     /** Without the rows that no reader needs, once they are many. */
     private def compacted(known: KeyIndex, since: Long): KeyIndex =
-      if (known.entryCount < SmallIndex || known.deadShare < 0.5 || since <= known.oldest) known
+      if (known.entryCount < SmallIndex || since <= known.oldest || known.goneShare(since) < 0.5) known
       else known.from(since)
   }
 

@@ -43,7 +43,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
   private var next = new Array[Int](InitialEntries)
   private var entries = 0
 
-  /** By the low bits of a hash: the newest entry, plus one. */
+  /** By [[headOf]] a hash: the newest entry, plus one. */
   private var heads = new Array[Int](InitialEntries * 2)
 
   private var dead = 0L
@@ -58,8 +58,26 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
   /** In memory, without the blocks. */
   def bytes: Long = block.length * EntryBytes + heads.length * 4L
 
-  /** Of the entries, those that have gone by the newest version. */
-  def deadShare: Double = shared(if (entries == 0) 0 else dead.toDouble / entries)
+  /** Of the entries, those that are in no version from one on. */
+  def goneShare(since: Long): Double = shared {
+    if (dead * 2 < entries) 0 // so many have not gone at all
+    else {
+      val at = versionAt(since)
+      var gone = 0
+      var entry = 0
+      while (entry < entries) {
+        if (to(entry) <= at) gone += 1
+        entry += 1
+      }
+      gone.toDouble / math.max(entries, 1)
+    }
+  }
+
+  /** Not by the bits that decide the partition: they are the same for all hashes of one. */
+  private def headOf(hash: Int): Int = {
+    val mixed = hash * 0x9e3779b9
+    (mixed ^ (mixed >>> 15)) & (heads.length - 1)
+  }
 
   def entryCount: Int = shared(entries)
 
@@ -95,7 +113,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     // Copies that come have something to cancel only where more have gone than were there.
     if (count < 0 || negative > 0) {
       val other = new UnsafeRow(fields)
-      var entry = heads(hash & (heads.length - 1)) - 1
+      var entry = heads(headOf(hash)) - 1
       while (entry >= 0 && rest != 0) {
         // What is missing of a row is in one entry, so that entries count such rows.
         if (hashes(entry) == hash && to(entry) == Live && (copies(entry) < 0 || rest < 0)) {
@@ -133,7 +151,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     copies(entry) = count
     from(entry) = at
     to(entry) = Live
-    val head = hash & (heads.length - 1)
+    val head = headOf(hash)
     next(entry) = heads(head)
     heads(head) = entry + 1
     entries += 1
@@ -153,7 +171,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     heads = new Array[Int](2 * size)
     var entry = 0
     while (entry < entries) {
-      val head = hashes(entry) & (heads.length - 1)
+      val head = headOf(hashes(entry))
       next(entry) = heads(head)
       heads(head) = entry + 1
       entry += 1
@@ -177,7 +195,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     val at = versionAt(version)
     val row = probe.row
     probe.clear()
-    var entry = heads(hash & (heads.length - 1)) - 1
+    var entry = heads(headOf(hash)) - 1
     while (entry >= 0) {
       if (hashes(entry) == hash && from(entry) <= at && at < to(entry)) {
         point(row, entry)

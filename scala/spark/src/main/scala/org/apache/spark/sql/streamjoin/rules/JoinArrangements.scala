@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.analysis.{
+  AnalysisContext,
   NamedStreamingRelation,
   RelationTimeTravel,
   UnresolvedFunction,
@@ -104,8 +105,15 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
 
   /** Spark's own tables and views come first, in whichever catalog is the current one. */
   private def isArrangement(name: String): Boolean =
-    !session.catalog.tableExists(quoteIdentifier(name)) &&
+    !isSparks(name) &&
       rootOf(name).exists(ArrangementOptions.open(_).exists)
+
+  /** In a view, names are those of the catalog and the database in which it was made. */
+  private def isSparks(name: String): Boolean = {
+    val made = AnalysisContext.get.catalogAndNamespace
+    session.catalog.tableExists(quoteIdentifier(name)) ||
+    made.nonEmpty && session.catalog.tableExists((made :+ name).map(quoteIdentifier).mkString("."))
+  }
 
   /** None for what cannot be the name of a folder. */
   private def rootOf(name: String): Option[Path] =

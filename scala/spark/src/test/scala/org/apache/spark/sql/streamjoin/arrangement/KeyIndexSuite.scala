@@ -95,7 +95,7 @@ class KeyIndexSuite extends AnyFunSuite {
       }
       assert(later.negativeRows == index.negativeRows, s"seed $seed")
       // Compacted to the newest, nothing is dead.
-      assert(later.from(later.newest).deadShare == 0, s"seed $seed")
+      assert(later.from(later.newest).goneShare(later.newest) == 0, s"seed $seed")
     }
     succeed
   }

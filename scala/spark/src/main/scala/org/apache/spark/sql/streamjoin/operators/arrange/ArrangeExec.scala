@@ -135,7 +135,9 @@ private[streamjoin] object ArrangeExec {
     )
   }
 
-  /** Deletions first. */
-  private def rank(operation: Attribute): Expression =
-    Not(In(Lower(StringTrim(operation)), Operation.names(Operation.Delete).map(Literal(_))))
+  /** What goes comes first. */
+  private def rank(operation: Attribute): Expression = {
+    val going = Seq(Operation.Before, Operation.Delete).flatMap(Operation.names)
+    Not(In(Lower(StringTrim(operation)), going.map(Literal(_))))
+  }
 }

@@ -137,22 +137,22 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     var last: UnsafeRow = null
     var operation: Operation = null
     input.foreach { next =>
-      operationOf(next) match {
-        case Operation.Before =>
-        case known =>
-          val row = toRow(next)
-          if (last == null || !keys(0).isSame(row, keys(0), last)) {
-            if (last != null) replace(last, operation)
-            // Looked up once for a key; whether it was there is asked of the batch's first row.
-            find(row)
-            if (known != Operation.Insert && probe.size == 0) {
-              countUnknown(known)
-              unknownRows.foreach(_.addUnknown(next))
-            }
-          }
-          last = row.copy()
-          operation = known
+      val known = operationOf(next)
+      val row = toRow(next)
+      val isFirst = last == null || !keys(0).isSame(row, keys(0), last)
+      if (isFirst) {
+        if (last != null) replace(last, operation)
+        // Looked up once for a key.
+        find(row)
       }
+      // Whether it was there is asked of the batch's first row that says what comes.
+      val says = known != Operation.Before && (isFirst || operation == Operation.Before)
+      if (says && known != Operation.Insert && probe.size == 0) {
+        countUnknown(known)
+        unknownRows.foreach(_.addUnknown(next))
+      }
+      last = row.copy()
+      operation = known
     }
     if (last != null) replace(last, operation)
   }
@@ -182,10 +182,12 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
 
   /** Of the key that was looked up last. */
   private def replace(row: UnsafeRow, operation: Operation): Unit = {
-    val stays = operation != Operation.Delete && probe.size == 1 && probe.row(0).equals(row)
+    // The row before an update goes; it comes again, unless the update has moved it to another key.
+    val goes = operation == Operation.Delete || operation == Operation.Before
+    val stays = !goes && probe.size == 1 && probe.row(0).equals(row)
     if (!stays) {
       (0 until probe.size).foreach(i => emit(probe.row(i), -probe.copies(i)))
-      if (operation != Operation.Delete) emit(row, 1)
+      if (!goes) emit(row, 1)
     }
   }
 

@@ -24,7 +24,14 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
       checkMode(arrange, mode)
       val meta = begun(arrange, checkpoint)
       sink match {
-        case table: ArrangementTable => table.run.begin(table.options.open())
+        case table: ArrangementTable =>
+          if (table.options.root.toString != arrange.root)
+            throw StreamJoinErrors.analysis(
+              "STREAMJOIN_ARRANGE",
+              "problem" -> s"it was called for ${arrange.root}, and the query would write to ${table.options.root}",
+              "advice" -> "Give the name or the path to sj.arrange, none to start(), and leave spark.streamjoin.arrangements as it is in between."
+            )
+          table.run.begin(table.options.open())
         case _ =>
       }
       if (meta == arrange.meta) write else write.copy(inputQuery = arrange.copy(meta = meta))

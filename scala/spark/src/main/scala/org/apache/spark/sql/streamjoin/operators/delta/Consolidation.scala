@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.{AggUtils, HashAggregateExec}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.types.StringType
 
 /** The end of a delta join: changes of a batch that cancel do not come out. */
 private[delta] object Consolidation {
@@ -19,8 +20,12 @@ private[delta] object Consolidation {
    */
   def of(join: DeltaJoin, paths: SparkPlan, tasks: Option[Int]): SparkPlan = {
     val count = join.select.size
-    val grouping = paths.output.zip(join.output).take(count).map { case (column, named) =>
-      Alias(NormalizeFloatingNumbers.normalize(column), named.name)(exprId = named.exprId)
+    val grouping = paths.output.take(count).map { column =>
+      Alias(NormalizeFloatingNumbers.normalize(asBytes(column)), column.name)()
+    }
+    val grouped = grouping.map(_.toAttribute).zip(join.output).map { case (column, named) =>
+      val value = if (column.dataType == named.dataType) column else Cast(column, named.dataType)
+      Alias(value, named.name)(exprId = named.exprId)
     }
     val figures = paths.output.zip(join.output).drop(count).map { case (column, named) =>
       val function = if (named == join.output.last) Sum(column) else Max(column)
@@ -33,7 +38,7 @@ private[delta] object Consolidation {
       .planAggregateWithoutDistinct(
         grouping,
         figures.map(_._1),
-        grouping.map(_.toAttribute) ++ results,
+        grouped ++ results,
         paths
       )
       .head
@@ -41,6 +46,12 @@ private[delta] object Consolidation {
       Not(EqualTo(join.output.last, Literal(0L))),
       tasks.fold(aggregate)(inTasks(aggregate, count, _))
     )
+  }
+
+  /** Texts that are equal by their collation are still two values: one may go while the other stays. */
+  private def asBytes(column: Attribute): Expression = {
+    val bytes = column.dataType.transformRecursively { case _: StringType => StringType }
+    if (bytes == column.dataType) column else Cast(column, bytes)
   }
 
   /** Each task costs some milliseconds, whatever it has to do; a small batch has few of them. */

@@ -49,7 +49,9 @@ final private[streamjoin] case class DeltaInput(
  * @param outer
  *   in an outer join of two inputs, those whose rows without a match are in the result
  * @param conditions
- *   all of them, and between them
+ *   of the join
+ * @param filters
+ *   by input: which of its rows there are, also in an outer join
  * @param select
  *   what is in the columns of the result
  * @param time
@@ -61,11 +63,15 @@ final private[streamjoin] case class DeltaJoin(
     inputs: Seq[DeltaInput],
     outer: Set[Int],
     conditions: Seq[Expression],
+    filters: Seq[Seq[Expression]],
     select: Seq[Expression],
     time: Option[Expression],
     output: Seq[Attribute],
     children: Seq[LogicalPlan]
 ) extends LogicalPlan {
+
+  /** What a pair satisfies. */
+  def ofPairs: Seq[Expression] = conditions ++ filters.flatten
 
   override lazy val references: AttributeSet = AttributeSet(inputs.flatMap(_.output))
 
@@ -75,7 +81,7 @@ final private[streamjoin] case class DeltaJoin(
     copy(children = newChildren)
 
   override def simpleString(maxFields: Int): String =
-    s"DeltaJoin ${inputs.map(_.name).mkString(", ")} on ${conditions.map(_.sql).mkString(" AND ")}"
+    s"DeltaJoin ${inputs.map(_.name).mkString(", ")} on ${ofPairs.map(_.sql).mkString(" AND ")}"
 }
 
 private[streamjoin] object DeltaJoin {

@@ -20,6 +20,8 @@ private[streamjoin] object DeltaJoinOf {
    *   what the query calls an input, and the changes of its arrangement
    * @param outer
    *   of two inputs, those whose rows without a match are in the result too
+   * @param filters
+   *   by input, resolved: which of its rows there are
    * @throws org.apache.spark.sql.AnalysisException
    *   where it cannot be joined so
    */
@@ -27,14 +29,15 @@ private[streamjoin] object DeltaJoinOf {
       select: Seq[NamedExpression],
       conditions: Seq[Expression],
       named: Seq[(String, StreamingRelationV2)],
-      outer: Set[Int]
+      outer: Set[Int],
+      filters: Seq[Seq[Expression]] = Nil
   ): DeltaJoin = {
     if (outer.nonEmpty && named.size > 2)
       throw refused(
         "an outer join of more than two inputs",
         "Join two, arrange the result by sj.arrange(..., diff=\"_diff\"), and join that with the next."
       )
-    (conditions ++ select).find(!isPlain(_)).foreach { expression =>
+    (conditions ++ filters.flatten ++ select).find(!isPlain(_)).foreach { expression =>
       throw refused(
         s"${expression.sql} is not a plain expression",
         "A random value, the current time, a subquery or a Python function belongs into a query above the join."
@@ -55,7 +58,7 @@ private[streamjoin] object DeltaJoinOf {
         relation.output
       )
     }
-    checkHidden(inputs, conditions ++ select)
+    checkHidden(inputs, conditions ++ filters.flatten ++ select)
     val times = inputs.flatMap(_.time)
     val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
     val time = Option.when(hasTime)(Greatest(times))
@@ -77,6 +80,7 @@ private[streamjoin] object DeltaJoinOf {
       inputs,
       outer,
       conditions,
+      inputs.indices.map(filters.lift(_).getOrElse(Nil)),
       columns.map(_._1),
       time,
       columns.map(_._2) ++

@@ -50,7 +50,7 @@ private[streamjoin] object DeltaPath {
     val inputs = join.inputs
     var left = inputs.indices.filter(_ != from).toSet
     var known = AttributeSet(inputs(from).output)
-    var waiting = join.conditions
+    var waiting = join.ofPairs
 
     /** The conditions that can be decided now. */
     def decided(): Seq[Expression] = {
@@ -112,7 +112,7 @@ private[streamjoin] object DeltaPath {
           "STREAMJOIN_DELTA_CONDITION",
           "from" -> join.inputs(from).name,
           "inputs" -> left.toSeq.sorted.map(join.inputs(_).name).mkString(", "),
-          "conditions" -> join.conditions.map(_.sql).mkString(" AND ")
+          "conditions" -> join.ofPairs.map(_.sql).mkString(" AND ")
         )
     }
   }

@@ -4,6 +4,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.read.streaming.{Offset, SparkDataStream}
 import org.apache.spark.sql.execution._
@@ -137,7 +138,8 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     def counted(at: Snapshot, plan: SparkPlan): (SparkPlan, Attribute) = {
       val matches = AttributeReference("matches", LongType, nullable = false)()
       val access = accessed(toRight, keyToRight.columns, at)
-      (CountMatchesExec(access, PredicateParts.all(join.conditions), matches, plan), matches)
+      val conditions = join.conditions ++ join.filters(right.input)
+      (CountMatchesExec(access, PredicateParts.all(conditions), matches, plan), matches)
     }
     def isNone(matches: Attribute): Expression = EqualTo(matches, Literal(0L))
     val nulls = AttributeMap(rightInput.output.map(column => column -> Literal(null, column.dataType)))
@@ -149,18 +151,24 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     }
 
     val ofLeft = Option.when(leftBatch.hasChanges) {
-      val changed = changes(left.input, Nil, leftInput.output ++ keyToRight.computed)
+      val changed = changes(left.input, join.filters(left.input), leftInput.output ++ keyToRight.computed)
       val (plan, matches) = counted(rightBatch.start, changed)
       padded(leftInput.diff, FilterExec(isNone(matches), plan))
     }
     val ofRight = Option.when(rightBatch.hasChanges && !leftBatch.end.isEmpty) {
       val toLeft = right.lookUps.head
-      val keys = toLeft.key.map(key => Alias(key, "key")())
+      // What is grouped is compared byte by byte.
+      val keys = toLeft.key.map(key => Alias(NormalizeFloatingNumbers.normalize(key), "key")())
       val columns = keys.map(_.toAttribute)
       val distinct =
         AggUtils.planAggregateWithoutDistinct(columns, Nil, columns, changes(right.input, Nil, keys)).head
       val access = accessed(toLeft, columns, leftBatch.end)
-      val found = LookUpExec(access, None, access.found ++ keyToRight.computed, distinct)
+      val found = LookUpExec(
+        access,
+        PredicateParts.all(join.filters(left.input)),
+        access.found ++ keyToRight.computed,
+        distinct
+      )
       val (once, before) = counted(rightBatch.start, found)
       val (twice, after) = counted(rightBatch.end, once)
       val changed = FilterExec(Not(EqualTo(isNone(before), isNone(after))), twice)
