@@ -35,7 +35,7 @@ def window_join(
             ``F.lit(True)`` to join on time alone.
         how: The join type.
         following: The length of the window over ``right``, both ends included: text such as ``"10 minutes"`` or a
-            ``timedelta``, more than zero.
+            ``timedelta``, more than zero. A day is 24 hours, also where clocks change.
         preceding: The length of the window over ``left``. One of the two is given.
 
     Returns:

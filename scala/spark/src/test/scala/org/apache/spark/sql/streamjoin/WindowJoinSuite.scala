@@ -104,6 +104,57 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  private val DayBefore = JoinWindows(Map(Side.Left -> JoinWindow(24 * 60 * Minute, isFollowing = false)))
+
+  for (how <- Seq("left_outer", "full_outer", "left_anti"))
+    test(s"$how: a window of a day where clocks change loses no row") {
+      withConf("spark.sql.session.timeZone" -> "America/New_York") {
+        val query = (streams: Streams) => {
+          val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), how)
+          PythonApi.windowJoin(joined, DayBefore).selectExpr("o.id AS id")
+        }
+        running(job(query)) { job =>
+          for (time <- Seq("01T00:00", "02T00:30", "02T02:00", "02T02:10"))
+            job.feed(o(s"o of $time", s"2024-01-$time"), d("d", s"2024-01-$time"))
+          assert(job.seen.flatMap(_.rows).filter(_.startsWith("o")).toSeq == Seq("o of 01T00:00"))
+          val operators = job.streaming.recentProgress.flatMap(_.stateOperators)
+          assert(operators.map(_.numRowsDroppedByWatermark).sum == 0)
+        }
+      }
+    }
+
+  test("a window of a day is 24 hours long, also where the day is not") {
+    withConf("spark.sql.session.timeZone" -> "Europe/Berlin") {
+      running(job(window("inner", DayBefore)(_).selectExpr("o.v", "d.v"))) { job =>
+        job.feed(o("a", "2024-10-26T12:00", 1), o("b", "2024-10-26T12:00", 2))
+        job.feed(d("a", "2024-10-27T12:00", 3), d("b", "2024-10-27T12:00:00.000001", 4))
+        job.feed(o("x", "2024-10-29T12:00"), d("y", "2024-10-29T12:00"))
+        job.feed(o("x", "2024-10-30T12:00"), d("y", "2024-10-30T12:00"))
+        assert(job.seen.flatMap(_.rows).toSeq == Seq("1 3"))
+      }
+    }
+  }
+
+  /** Of rows that another join keeps for longer than the window. */
+  private def matchingNothing(how: String, windows: JoinWindows)(streams: Streams): DataFrame = {
+    val below = hourly("left_outer")(streams).selectExpr("o.id AS id", "o.t AS at").as("l")
+    val joined = below.join(streams.marked("r"), expr("l.id = r.id AND 1 = 0"), how)
+    PythonApi.windowJoin(joined, windows).selectExpr("l.id AS id")
+  }
+
+  test("what is left of a window join that matches nothing is no window join") {
+    for (windows <- Seq(following(10), DayBefore)) {
+      assert(condition(matchingNothing("left_outer", windows)(newStreams())) == "STREAMJOIN_ORDER_TIME")
+      running(job(matchingNothing("left_anti", windows))) { job =>
+        for (time <- Seq("10:00", "10:20", "10:40", "11:30", "11:40", "11:50"))
+          job.feed(o(s"o of $time", time), d("d", time), "r" -> row("r", time, 0))
+        assert(job.seen.flatMap(_.rows).toSeq == Seq("o of 10:00", "o of 10:20", "o of 10:40"))
+        val operators = job.streaming.recentProgress.flatMap(_.stateOperators)
+        assert(operators.map(_.numRowsDroppedByWatermark).sum == 0)
+      }
+    }
+  }
+
   test("another window join follows, on the rowtime of the first") {
     running(job { streams =>
       val first = PythonApi

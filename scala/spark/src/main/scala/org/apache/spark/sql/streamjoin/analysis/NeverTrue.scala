@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.analysis
 import org.apache.spark.sql.catalyst.expressions.Literal.FalseLiteral
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, Literal, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.streamjoin.plans.Barrier
 
 import streamjoin.core.{JoinType, Side}
@@ -16,9 +17,18 @@ private[streamjoin] object NeverTrue {
   def unapply(plan: LogicalPlan): Option[LogicalPlan] = plan match {
     case join: Join if StreamJoinType.isStreamJoin(join) =>
       val never = join.condition.exists(isNever) || join.children.exists(hasNoRows)
-      Option.when(never)(rows(join))
+      Option.when(never) {
+        val left = rows(join)
+        left.setTagValue(InPlaceOfJoin, ())
+        left
+      }
     case _ => None
   }
+
+  private val InPlaceOfJoin = TreeNodeTag[Unit]("streamjoin.inPlaceOfJoin")
+
+  /** The plan is what is left of a join. */
+  def isInPlaceOfJoin(plan: LogicalPlan): Boolean = plan.getTagValue(InPlaceOfJoin).isDefined
 
   private def isNever(condition: Expression): Boolean = condition match {
     case FalseLiteral | Literal(null, _) => true
@@ -37,7 +47,7 @@ private[streamjoin] object NeverTrue {
   }
 
   private def rows(join: Join): LogicalPlan = StreamJoinType.of(join.joinType).get match {
-    case JoinType.LeftAnti => join.left
+    case JoinType.LeftAnti => Project(join.left.output, join.left)
     case joinType =>
       Side.both.filter(joinType.pads) match {
         case Seq() => LocalRelation(join.output, isStreaming = true)

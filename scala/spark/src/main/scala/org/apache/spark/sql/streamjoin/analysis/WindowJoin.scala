@@ -12,7 +12,8 @@ import streamjoin.core.{JoinWindows, Side}
 
 /**
  * A join with windows over one input or both, with output in the order of rowtime, in terms of a
- * plain join with time bounds. [[streamjoin.core.JoinWindows]] has the rules.
+ * plain join with time bounds. [[streamjoin.core.JoinWindows]] has the rules, which need windows that
+ * are just as long for every row.
  */
 private[streamjoin] object WindowJoin {
 
@@ -65,8 +66,8 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
 
   def plan: RowtimeOrder = {
     val bounds = And(
-      GreaterThanOrEqual(rightTime, TimeDistance.later(leftTime, windows.least)),
-      LessThanOrEqual(rightTime, TimeDistance.later(leftTime, windows.greatest))
+      GreaterThanOrEqual(rightTime, TimeDistance.exactlyLater(leftTime, windows.least)),
+      LessThanOrEqual(rightTime, TimeDistance.exactlyLater(leftTime, windows.greatest))
     )
     val bounded = join.copy(condition = Some(join.condition.fold[Expression](bounds)(And(_, bounds))))
     val mark = new MetadataBuilder()
@@ -107,5 +108,5 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
 
   /** The rowtime of a row without a match. */
   private def alone(side: Side, time: Attribute): Expression =
-    TimeDistance.later(time, windows.behind(side))
+    TimeDistance.exactlyLater(time, windows.behind(side))
 }

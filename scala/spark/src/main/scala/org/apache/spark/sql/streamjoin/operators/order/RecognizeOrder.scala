@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.order
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
 import org.apache.spark.sql.streamjoin.analysis.{
+  NeverTrue,
   Recognition,
   Recognizer,
   RowConstraintsOf,
@@ -32,9 +33,20 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       case _ => Recognition.NotMine
     }
 
-  /** Of a window join nothing but projections and filters is between. */
-  private def joinBelow(order: RowtimeOrder): Option[StatefulNode] =
-    if (order.ofJoin) order.child.collectFirst { case join: StatefulNode => join } else None
+  /**
+   * The window join; none where it matches nothing, or has been left to Spark. Nothing but
+   * projections and filters is between.
+   */
+  private def joinBelow(order: RowtimeOrder): Option[StatefulNode] = {
+    def find(plan: LogicalPlan): Option[StatefulNode] = plan match {
+      case _ if NeverTrue.isInPlaceOfJoin(plan) => None
+      case join: StatefulNode => Some(join)
+      case Project(_, child) => find(child)
+      case Filter(_, child) => find(child)
+      case _ => None
+    }
+    if (order.ofJoin) find(order.child) else None
+  }
 
   private def aboveJoin(
       order: RowtimeOrder,
@@ -48,20 +60,27 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       (key, own) <- join.received(column)
     } yield OrderPlan.Center(join.ordinal, key, own, reached)
     val time = order.center.flatMap(join.outputWatermark).getOrElse(ColumnWatermark.Smallest(reached))
-    Recognition.Found(found(order, ordinal, time, center, lineage))
+    ordered(order, ordinal, time, center, lineage)
   }
 
   private def above(order: RowtimeOrder, ordinal: Int, lineage: WatermarkLineage): Recognition =
     lineage.of(order.time, order.child) match {
-      case Some(time) =>
-        UndefinedWatermark.of(time, order.child) match {
-          case Some(where) => Recognition.Rejected(NodeName, where.refused("The order of its rows"))
-          case None => Recognition.Found(found(order, ordinal, time, None, lineage))
-        }
+      case Some(time) => ordered(order, ordinal, time, None, lineage)
       case None =>
         val error = StreamJoinErrors.analysis("STREAMJOIN_ORDER_TIME", "column" -> order.time.name)
         Recognition.Rejected(NodeName, error)
     }
+
+  private def ordered(
+      order: RowtimeOrder,
+      ordinal: Int,
+      time: ColumnWatermark,
+      center: Option[OrderPlan.Center],
+      lineage: WatermarkLineage
+  ): Recognition = UndefinedWatermark.of(time, order.child) match {
+    case Some(where) => Recognition.Rejected(NodeName, where.refused("The order of its rows"))
+    case None => Recognition.Found(found(order, ordinal, time, center, lineage))
+  }
 
   private def found(
       order: RowtimeOrder,
