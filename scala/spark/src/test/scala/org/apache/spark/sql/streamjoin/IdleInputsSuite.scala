@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
 import java.nio.file.{Files, Path}
+import java.time.LocalDateTime
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -221,13 +222,13 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
         .selectExpr("o.v", "d.v")
     } { (job, clock) =>
       var fed = Seq.empty[Int]
-      val now = mutable.Map("o" -> 600, "d" -> 600)
+      val now = mutable.Map.from(Seq("o", "d").map(_ -> LocalDateTime.parse("2024-06-01T10:00")))
       (0 until 25).foreach { _ =>
         val names = Seq("o", "d").filter(_ => random.nextInt(3) > 0)
         val rows = for (name <- names; _ <- 0 to random.nextInt(3)) yield {
-          now(name) += random.nextInt(30)
+          now(name) = now(name).plusMinutes(random.nextInt(30).toLong)
           fed :+= fed.size
-          name -> row(random.nextInt(2).toString, f"${now(name) / 60}%02d:${now(name) % 60}%02d", fed.last)
+          name -> row(random.nextInt(2).toString, now(name).toString, fed.last)
         }
         job.feed(rows: _*)
         clock.advance(random.nextInt(40) * 1000L)
@@ -239,7 +240,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
         }
       }
       clock.advance(60000)
-      job.feed(o("end", "23:00", -1), d("end", "23:00", -2))
+      // Past the last row that so many steps can have.
+      job.feed(o("end", "2024-06-04T00:00", -1), d("end", "2024-06-04T00:00", -2))
       clock.advance(60000)
       job.settle()
       val out = job.seen.groupBy(_.id).values.map(_.last).flatMap(_.rows).map(_.split(" ").toSeq).toSeq
