@@ -234,6 +234,18 @@ def test_the_progress_of_a_maintaining_query(shop: Shop) -> None:
     assert int(metrics["changeBytes"]) > 0
 
 
+def test_an_unknown_key_counts_once(shop: Shop) -> None:
+    changes = [("update_postimage", "Ada", 1), ("update_preimage", "Ada", 2), ("update_postimage", "Ann", 2)]
+    shop.feed("names", *({"id": 1, "name": name, "at": at, "op": op} for op, name, at in changes))
+    stream = shop.stream("names", "id INT, name STRING, at INT, op STRING")
+    writer = sj.arrange(stream, "names", [["id"]], op="op", time="at").trigger(availableNow=True)
+    query = writer.start(checkpointLocation=shop.checkpoint("names"))
+    query.awaitTermination()
+    (metrics,) = (each.sink.metrics for each in query.recentProgress if each.sink.metrics)
+    assert metrics["updatesOfUnknownKeys"] == "1"
+    assert rows_of(sj.arrangement("names").toDF()) == [(1, "Ann", 2)]
+
+
 def test_what_cannot_be_arranged(shop: Shop) -> None:
     stream = shop.stream("orders", ORDERS)
 

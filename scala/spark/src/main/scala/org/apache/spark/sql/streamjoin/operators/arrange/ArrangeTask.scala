@@ -136,6 +136,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private def upsert(input: Iterator[InternalRow]): Unit = {
     var last: UnsafeRow = null
     var operation: Operation = null
+    var isAsked = false
     input.foreach { next =>
       val known = operationOf(next)
       val row = toRow(next)
@@ -144,12 +145,15 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
         if (last != null) replace(last, operation)
         // Looked up once for a key.
         find(row)
+        isAsked = false
       }
       // Whether it was there is asked of the batch's first row that says what comes.
-      val says = known != Operation.Before && (isFirst || operation == Operation.Before)
-      if (says && known != Operation.Insert && probe.size == 0) {
-        countUnknown(known)
-        unknownRows.foreach(_.addUnknown(next))
+      if (!isAsked && known != Operation.Before) {
+        isAsked = true
+        if (known != Operation.Insert && probe.size == 0) {
+          countUnknown(known)
+          unknownRows.foreach(_.addUnknown(next))
+        }
       }
       last = row.copy()
       operation = known
