@@ -77,7 +77,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
           slot.empty()
           slot.failures = failures
         }
-        val loader = new Loader(arrangement, index, partition, hadoopConf, stats)
+        val loader = new Loader(arrangement, root, index, partition, hadoopConf, stats)
         Some(slot.index.filter(known => known.covers(low, high) && loader.canGoOn(known, high)).getOrElse {
           val begun = System.nanoTime()
           val loaded =
@@ -98,18 +98,19 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     found.getOrElse(get(arrangement, index, partition, low, high, hadoopConf, stats))
   }
 
+  /** Made for each look-up, where an index mostly has all that is asked for. */
   private class Loader(
       arrangement: ArrangementRef,
+      root: Path,
       index: Int,
       partition: Int,
       hadoopConf: Configuration,
       stats: LoadStats
   ) {
-    private val root = new Path(arrangement.root)
     private val meta = arrangement.meta
-    private val folder = new ArrangementFolder(root, hadoopConf)
+    private lazy val folder = new ArrangementFolder(root, hadoopConf)
     private def manifest(version: Long) = manifests.get(arrangement, version, folder)
-    private val rowKey = RowKey.of(meta, index)
+    private lazy val rowKey = RowKey.of(meta, index)
 
     def load(present: Option[KeyIndex], low: Long, high: Long): KeyIndex =
       orRetained(arrangement, low, folder) {
