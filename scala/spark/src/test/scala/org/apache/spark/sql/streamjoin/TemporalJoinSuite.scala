@@ -37,6 +37,9 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
+  /** A version of a second table. */
+  private def e(id: String, time: String, v: Int) = "e" -> row(id, time, v)
+
   test("a stream joined with itself, told apart by aliases alone") {
     def closest(left: DataFrame, right: DataFrame) =
       TemporalJoins.asof(left.join(right, expr("o.id = d.id"), "left_outer"), expr("o.t > d.t"), None)
@@ -48,17 +51,18 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         None,
         "t"
       )
-    for (
-      inputs <- selves; (join, own) <- Seq[(DataFrame, DataFrame) => DataFrame](closest, valid).zip(Seq(0, 1))
-    ) running(job(streams => join.tupled(inputs(streams)).selectExpr("o.v AS a", "d.v AS b"))) { job =>
-      job.feed(o("a", "10:00", 2), o("a", "10:10", 3), o("b", "10:10", 7))
-      job.restart()
-      job.feed(o("a", "10:20", 4), o("end", "11:00", 99))
-      job.feed(o("end", "11:01", 99))
-      val expected =
-        if (own == 1) Seq("2 2", "3 3", "4 4", "7 7") else Seq("2 -", "3 2", "4 3", "7 -")
-      assert(job.seen.flatMap(_.rows).filterNot(_.contains("99")).sorted.toSeq == expected)
-    }
+    val joins = Seq[((DataFrame, DataFrame) => DataFrame, Seq[String])](
+      (closest, Seq("2 -", "3 2", "4 3", "7 -")),
+      (valid, Seq("2 2", "3 3", "4 4", "7 7"))
+    )
+    for (inputs <- selves; (join, expected) <- joins)
+      running(job(streams => join.tupled(inputs(streams)).selectExpr("o.v AS a", "d.v AS b"))) { job =>
+        job.feed(o("a", "10:00", 2), o("a", "10:10", 3), o("b", "10:10", 7))
+        job.restart()
+        job.feed(o("a", "10:20", 4), o("end", "11:00", 99))
+        job.feed(o("end", "11:01", 99))
+        assert(job.seen.flatMap(_.rows).filterNot(_.contains("99")).sorted.toSeq == expected)
+      }
   }
 
   test("of two rows of one time the columns decide, and not what an insert is called") {
@@ -81,7 +85,6 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         LEFT JOIN e FOR SYSTEM_TIME AS OF o.t AS e ON e.id = o.id AND e.v = e.v""")
     }
     running(job(query)) { job =>
-      def e(id: String, time: String, v: Int) = "e" -> row(id, time, v)
       job.feed(
         d("a", "10:00", 1),
         d("a", "10:04", 2),
@@ -179,7 +182,6 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .selectExpr("f.a", "f.b", "e.v AS c")
     }
     running(job(query)) { job =>
-      def e(id: String, time: String, v: Int) = "e" -> row(id, time, v)
       job.feed(
         d("a", "10:00", 1),
         e("a", "10:00", 2),
