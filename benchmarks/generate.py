@@ -155,7 +155,8 @@ def priced(orders: int, batch_rows: int, versions: int) -> Streams:
         SELECT range AS order_id, draw(range, 1, {items}) AS item, {_time("range")} AS order_time,
                'customer-' || (range % 10007) AS customer
         FROM range({orders})"""
-    # Each run of as many prices as there are items has one of each: 7919 is prime, and no divisor of their number.
+    # Each run of as many prices as there are items has one of each: 7919 is prime, and no divisor
+    # of their number.
     price_rows = f"""
         SELECT range AS price_id, (range * 7919) % {items} AS priced_item, {_time("range")} AS since,
                draw(range, 2, 20000) AS cents, 'supplier-' || (range % 101) AS supplier

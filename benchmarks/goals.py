@@ -133,7 +133,7 @@ def _faster(runs: Runs, text: str, scenario: str, ours: str, spark: str, factor:
     text = f"{text}{ours} >= {factor:g}x as fast as {spark}"
     mine, limit = _median(runs, Of(scenario, ours)), runs.median(scenario, spark, wall)
     if mine and limit and not runs.finished(scenario, spark):
-        # It was ended: how many times longer it would have taken is not known, only that it is more.
+        # It was ended: it is not known how much longer it would have taken, only that it is more.
         return iter([Goal(text, f"> {limit / mine:.2f}x", True if limit / mine >= factor else None)])
     return _ratio(runs, text, Of(scenario, spark), Of(scenario, ours), lambda ratio: ratio >= factor)
 

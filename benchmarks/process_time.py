@@ -83,7 +83,8 @@ class ProcessTime:
         self.sizes = sizes
         self.number = 0
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", 10_000)
-        # A query that is stopped within a batch logs an error for each of its tasks. What fails ends the benchmark.
+        # A query that is stopped within a batch logs an error for each of its tasks. What fails
+        # ends the benchmark.
         spark.sparkContext.setLogLevel("FATAL")
         for folder in ("clicks", "changes", "parquet"):
             (work / folder).mkdir(parents=True)
@@ -156,7 +157,8 @@ class ProcessTime:
             batches = executed(query)
             over.set()
             while side == "broadcast" and len(executed(query)) == len(batches):
-                # Stopped within a Python function, the query's thread may overflow its stack over the error's text.
+                # Stopped within a Python function, the query's thread may overflow its stack over
+                # the error's text.
                 query.awaitTermination(1)
             query.stop()
         if side != "broadcast":

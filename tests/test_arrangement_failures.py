@@ -92,13 +92,18 @@ class Runs:
     def orphans(self, name: str) -> set[str]:
         """Return the files of an arrangement that have no meaning."""
         root = self.arrangement(name)
-        named = {"meta.json", "caught_up.json"}
+        files: dict[int, set[str]] = {}
+        kept = 0
         for version in _numbers(root / "versions"):
             manifest = json.loads((root / "versions" / str(version)).read_text())
-            named |= {f"versions/{version}"}
-            named |= {file["path"] for file in manifest["changes"] + manifest["base_files"]}
+            written = {file["path"] for file in manifest["changes"] + manifest["base_files"]}
+            files[version] = {f"versions/{version}"} | written
+            # A kill may have come while the versions before these were removed.
+            kept = min([manifest["since"], *(base[0] for base in manifest["bases"])])
+        needed = {"meta.json"}.union(*(paths for version, paths in files.items() if version >= kept))
         there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
-        assert named - {"caught_up.json"} <= there, f"{name}: {named - there} are missing"
+        assert needed <= there, f"{name}: {needed - there} are missing"
+        named = {"meta.json", "caught_up.json"}.union(*files.values())
         return {path for path in there - named if not path.startswith("readers/") and not path.endswith(".crc")}
 
 

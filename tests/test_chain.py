@@ -1,4 +1,4 @@
-"""Three streams in one query, from PySpark: what stands behind the joins, and what the joins say of themselves."""
+"""Three streams in one query, from PySpark: what stands above the joins, and what the joins say of themselves."""
 
 import json
 from collections.abc import Iterator

@@ -29,6 +29,32 @@ def source_files() -> Iterator[Path]:
         yield from (file for file in folder.rglob("*") if file.suffix in {".scala", ".java", ".json", ".py"})
 
 
+def test_comments_have_at_most_100_characters() -> None:
+    folders = ["scala", "python/src", "tests", "examples", "benchmarks"]
+    comment = {".scala": re.compile(r"\s*(?:\*|//|/\*)"), ".py": re.compile(r"\s*#")}
+    files = [
+        file
+        for folder in folders
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in comment and "target" not in file.parts
+    ]
+    too_long = [
+        f"{file.relative_to(ROOT)}:{number}"
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 100 and comment[file.suffix].match(line)
+    ]
+    assert len(files) > 200
+    assert too_long == []
+
+
+def test_the_code_of_the_readme_has_at_most_88_columns() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = [line for block in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S) for line in block.splitlines()]
+    assert code
+    assert [line for line in code if len(line) > 88] == []
+
+
 def test_every_setting_is_in_the_table_and_the_other_way_round() -> None:
     found = {name for file in source_files() for name in SETTING.findall(file.read_text(encoding="utf-8"))}
     assert found, "the pattern finds settings"

@@ -2,7 +2,8 @@
 
 A checkpoint of each join and state store, stopped in the middle, with the files that come after and what came out
 before. They are made once for each format and kept for good: ``test_golden.py`` restores all of them and goes on.
-Once, before the first release, ``stream-joins/0`` in them was written anew, when that file got its version 2.
+Before the first release ``stream-joins/0`` in them was written anew, when that file got its version 2, and when what
+is in it of temporal, as-of and rematch joins became fields.
 
 An archive holds the joins that came with it: ``format-3-closest.tar.gz`` has temporal and as-of joins, and
 ``format-3-rematch.tar.gz`` a join with a table that keeps rows; both came after those of ``format-3.tar.gz``.

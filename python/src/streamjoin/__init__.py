@@ -19,7 +19,9 @@ from streamjoin.version import __version__
 if TYPE_CHECKING:
     from streamjoin._arrange import arrange
     from streamjoin._arrangement import Arrangement, Reader, Versions, arrangement
+    from streamjoin._asof_join import asof_join
     from streamjoin._bounds import bounds
+    from streamjoin._check import check
     from streamjoin._configure import configure
     from streamjoin._delta_join import delta_join
     from streamjoin._idle_after import idle_after
@@ -27,10 +29,10 @@ if TYPE_CHECKING:
     from streamjoin._join import JoinType, join
     from streamjoin._late_rows import late_rows
     from streamjoin._table import table
-    from streamjoin._temporal_join import NOW, StreamJoinType, VersionedStream, asof_join, temporal_join, versions
+    from streamjoin._temporal_join import NOW, StreamJoinType, temporal_join
+    from streamjoin._versions import VersionedStream, versions
     from streamjoin._window_join import window_join
     from streamjoin._with_bounds import with_bounds
-    from streamjoin.jvm import check
 
 __all__ = [
     "NOW",
@@ -69,13 +71,13 @@ _NEEDS_PYSPARK = {
     "JoinType": "_join",
     "Reader": "_arrangement",
     "StreamJoinType": "_temporal_join",
-    "VersionedStream": "_temporal_join",
+    "VersionedStream": "_versions",
     "Versions": "_arrangement",
     "arrange": "_arrange",
     "arrangement": "_arrangement",
-    "asof_join": "_temporal_join",
+    "asof_join": "_asof_join",
     "bounds": "_bounds",
-    "check": "jvm",
+    "check": "_check",
     "configure": "_configure",
     "delta_join": "_delta_join",
     "idle_after": "_idle_after",
@@ -84,7 +86,7 @@ _NEEDS_PYSPARK = {
     "late_rows": "_late_rows",
     "table": "_table",
     "temporal_join": "_temporal_join",
-    "versions": "_temporal_join",
+    "versions": "_versions",
     "window_join": "_window_join",
     "with_bounds": "_with_bounds",
 }

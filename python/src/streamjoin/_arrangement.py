@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
-from streamjoin.jvm import checked_entry, is_connect, limits, wrong_argument
+from streamjoin.jvm import batch_limits, checked_entry, is_connect, wrong_argument
 from streamjoin.sql import ask
 
 
@@ -96,7 +96,7 @@ class Arrangement:
             A streaming DataFrame with the columns of ``schema``, ``_version`` (BIGINT, in which a row came or went) and
             ``_diff`` (BIGINT, how many copies came, or went where it is negative).
         """
-        options = limits(
+        options = batch_limits(
             "changes", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
         )
         reader = self._spark.readStream.format("streamjoin")

@@ -1,4 +1,4 @@
-"""What the joins of a query keep in state, and why."""
+"""``bounds``: what the joins of a query keep in state, and why."""
 
 from pyspark.sql import DataFrame
 
@@ -8,7 +8,7 @@ from streamjoin.sql import ask
 
 
 def bounds(df: DataFrame) -> DataFrame:
-    """Return the time bounds of every join of streams in a streaming DataFrame.
+    """Return the time bounds of the joins of two streams in a streaming DataFrame.
 
     Args:
         df: A streaming DataFrame. It is analysed, not started.
@@ -18,13 +18,18 @@ def bounds(df: DataFrame) -> DataFrame:
         (``left`` or ``right``), ``input`` (its name), ``column`` (the event-time column), ``bound`` (as text),
         ``keeps`` (how long rows stay in state), ``conjunct`` (the condition that it comes from) and ``origin`` (where
         that stands: ``this join``, or the joins and filters below that it was derived from). An event-time column that
-        has no bound in a join keeps nothing there; its row says what gives it its watermark in the output. Joins that
-        Spark runs (with a table, or handed over by a setting) are not listed. ``show(truncate=False)`` shows all of
-        the text.
+        has no bound in a join keeps nothing there; its row says what gives it its watermark in the output. Not listed
+        are joins that Spark runs (with a table, or handed over by a setting), and those without such bounds: temporal
+        and as-of joins, delta joins, look-ups. ``show(truncate=False)`` shows all of the text.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: A ``STREAMJOIN_`` condition, for a join that ``start()`` would refuse.
+
+    Example:
+        >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))
+        >>> [tuple(row) for row in bounds(joined).select("side", "column", "keeps").collect()]
+        ?
     """
     expect(DataFrame, df, "sj.bounds", "the streaming DataFrame with the joins, before writeStream")
     spark = df.sparkSession

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamjoin._arrangement import Arrangement
 from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import answered, checked_entry, limits, wrong_argument
+from streamjoin.jvm import answered, batch_limits, checked_entry, wrong_argument
 
 # By join type, the inputs whose rows without a match are in the result.
 _OUTER = {"inner": [], "left": [0], "right": [1], "full": [0, 1]}
@@ -75,7 +75,7 @@ def delta_join(
     columns = [select] if isinstance(select, str) else [] if select is None else select
     if not isinstance(columns, Sequence) or not all(isinstance(column, str) for column in columns):
         raise wrong_argument("sj.delta_join", "the columns of the result in SQL, as strings", select)
-    options = limits(
+    options = batch_limits(
         "sj.delta_join", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
     )
     outer = _OUTER.get(how.removesuffix("_outer")) if isinstance(how, str) else None

@@ -11,7 +11,8 @@ from pyspark.sql.types import TimestampType
 
 from streamjoin.durations import Within, interval_sql, limits
 from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import check, checked_entry, expect, is_connect
+from streamjoin._check import check
+from streamjoin.jvm import checked_entry, expect, is_connect
 
 JoinType = Literal[
     "inner",

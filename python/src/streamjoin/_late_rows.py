@@ -1,4 +1,4 @@
-"""The rows that a query has dropped as late."""
+"""``late_rows``: the rows that a query has dropped as late."""
 
 from typing import Any, cast
 
@@ -36,6 +36,14 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_LATE_ROWS_NOT_KEPT``; over Spark Connect
             ``STREAMJOIN_TABLE_FUNCTION``, if the query does not run.
+
+    Example:
+        >>> spark.conf.set("spark.streamjoin.lateRows", "keep")
+        >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))
+        >>> query = joined.writeStream.start(format="noop", checkpointLocation="checkpoints/joined")
+        >>> late_rows(query).where("join = 1").count()
+        0
+        >>> query.stop()
     """
     if is_connect(query):
         stream = "STREAM " if streaming else ""

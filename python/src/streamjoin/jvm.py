@@ -42,7 +42,7 @@ def wrong_argument(call: str, wanted: str, found: object) -> StreamJoinError:
     return StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=repr(found))
 
 
-def limits(call: str, **given: int | None) -> dict[str, str]:
+def batch_limits(call: str, **given: int | None) -> dict[str, str]:
     """Return what is given of the limits of a batch, as options of a reader; each is a positive number.
 
     Raises:
@@ -89,25 +89,8 @@ def _jar_missing() -> StreamJoinError:
     )
 
 
-def check(spark: SparkSession) -> None:
-    """Return if the session has the operator of this package; else say what is missing.
-
-    Whether joins run on it is up to ``spark.streamjoin.enabled``, too.
-
-    Args:
-        spark: A classic session. The session of a Spark Connect client cannot be looked into.
-
-    Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_JAR_MISSING``, ``STREAMJOIN_JAR_VERSION``,
-            ``STREAMJOIN_SPARK_VERSION``, ``STREAMJOIN_EXTENSION_MISSING`` or ``STREAMJOIN_SPARK_CONNECT``, each with
-            its fix.
-    """
-    expect(SparkSession, spark, "sj.check", "a SparkSession")
-    checked_entry(spark)
-
-
 def checked_entry(spark: SparkSession, call: str = "This function") -> Any:
-    """Return the entry object of a session that passed the checks; raises as :func:`check` does."""
+    """Return the entry object of a session that passed the checks; raises as :func:`streamjoin.check` does."""
     if is_connect(spark):
         raise StreamJoinError(
             "STREAMJOIN_SPARK_CONNECT",

@@ -29,13 +29,6 @@ final case class AsOf(
   /** Without a tolerance a row could wait for a later one for ever. */
   private def isBounded: Boolean = direction == Backward || tolerance.isDefined
 
-  /** In a word or three, as checkpoints have it. */
-  def words: String = {
-    val exact = if (allowsExact) "" else ", not at the same time"
-    val back = if (history == 0) "" else s", history $history"
-    direction.toString.toLowerCase + exact + tolerance.fold("")(by => s", within $by") + back
-  }
-
   def allows(left: Long, right: Long): Boolean = {
     val isThere = direction match {
       case Backward => right <= left

@@ -39,7 +39,7 @@ object DeltaCondition {
  * `A` before a batch and `A'` after it, what the batch changes is
  * {{{
  *   A' x B' x C'  -  A x B x C  =  (A' - A) x B x C  +  A' x (B' - B) x C  +  A' x B' x (C' - C)
- * }}} The changes of an input meet those before it as they are after the batch, those behind it as
+ * }}} The changes of an input meet those before it as they are after the batch, those after it as
  * they were before. Were all met as they are after it, two changes of one batch would meet twice;
  * as they were before it, never.
  *

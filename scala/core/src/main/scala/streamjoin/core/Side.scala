@@ -21,7 +21,7 @@ object Side {
  * What a join type does, as facts about each side.
  *
  * @param name
- *   the name that Spark gives the type in SQL
+ *   as in Spark's API for joins: `left_outer`
  * @param preserved
  *   the preserved sides: an unmatched row is emitted padded with nulls
  * @param filtered

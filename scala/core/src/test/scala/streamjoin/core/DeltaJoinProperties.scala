@@ -14,7 +14,8 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
  */
 class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
-  private def seeds: Int = sys.env.get("STREAMJOIN_SEEDS").fold(200)(_.toInt * 10)
+  private def seeds: Int =
+    sys.env.get("STREAMJOIN_SEEDS").fold(200)(number => math.max(200, number.toInt * 10))
 
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))

@@ -17,7 +17,8 @@ import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   /** A join here takes less than a millisecond: as many for each one that is asked for. */
-  private def seeds: Int = sys.env.get("STREAMJOIN_SEEDS").fold(1000)(_.toInt * 15)
+  private def seeds: Int =
+    sys.env.get("STREAMJOIN_SEEDS").fold(1000)(number => math.max(1000, number.toInt * 15))
 
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))

@@ -16,7 +16,8 @@ import streamjoin.core.Output.{Alone, Joined, Late, Moved}
  */
 class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
-  private def seeds: Int = sys.env.get("STREAMJOIN_SEEDS").fold(500)(_.toInt * 10)
+  private def seeds: Int =
+    sys.env.get("STREAMJOIN_SEEDS").fold(500)(number => math.max(500, number.toInt * 10))
 
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))

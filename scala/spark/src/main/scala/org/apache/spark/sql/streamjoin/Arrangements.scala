@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
-import java.util.UUID
+import java.util.{Locale, UUID}
 
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
@@ -67,7 +67,7 @@ private[streamjoin] object Arrangements {
     ClassicDataset.ofRows(classic.sparkSession, Arrange(root, meta, classic.queryExecution.analyzed))
   }
 
-  /** The columns of the rows, and behind them the one that says how they change. */
+  /** The columns of the rows, and after them the one that says how they change. */
   private def split(
       df: DataFrame,
       op: Option[String],
@@ -140,13 +140,14 @@ private[streamjoin] object Arrangements {
 
   private def checkNames(schema: StructType): Unit = {
     val reserved = Seq(ChangesTable.Version, ChangesTable.Diff)
-    schema.names.find(reserved.contains).foreach { name =>
+    val resolver = SQLConf.get.resolver
+    schema.names.find(name => reserved.exists(resolver(_, name))).foreach { name =>
       throw refused(
         s"$name is a column",
         "It is the name of a column that readers get. Give yours another, or leave it out."
       )
     }
-    schema.names.groupBy(_.toLowerCase).values.find(_.length > 1).foreach { same =>
+    schema.names.groupBy(_.toLowerCase(Locale.ROOT)).values.find(_.length > 1).foreach { same =>
       throw refused(s"two columns have the name ${same.head}", "Give one of them another.")
     }
   }

@@ -190,14 +190,21 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     }
   }
 
-  for (now <- Seq("now()", "current_timestamp()", "CAST(current_date() AS TIMESTAMP)", "localtimestamp()"))
+  private val Times =
+    Seq("now()", "current_timestamp()", "CAST(current_date() AS TIMESTAMP)", "localtimestamp()")
+      .map(now => (now, s"o.t < $now", s"greatest(o.t, d.t) < $now")) :+
+      ("current_time()", "hour(current_time()) > -o.v", "hour(current_time()) > -greatest(o.v, d.v)")
+
+  for ((now, ofLeft, ofBoth) <- Times)
     test(s"a condition with $now starts again") {
-      goesOn(begun(picked(condition = s"$Hourly AND o.t < $now")))
-      val on = picked("inner", s"$Hourly AND greatest(o.t, d.t) < $now")
-      val where: Streams => DataFrame = streams =>
-        hourly("inner")(streams).where(s"greatest(o.t, d.t) < $now").selectExpr("o.v AS a", "d.v AS b")
-      for (query <- Seq(on, where))
-        running(begun(query))(job => assert(job.feed(d("a", "10:30", 4)) == Seq("1 4")))
+      withConf("spark.sql.timeType.enabled" -> "true") {
+        goesOn(begun(picked(condition = s"$Hourly AND $ofLeft")))
+        val on = picked("inner", s"$Hourly AND $ofBoth")
+        val where: Streams => DataFrame =
+          streams => hourly("inner")(streams).where(ofBoth).selectExpr("o.v AS a", "d.v AS b")
+        for (query <- Seq(on, where))
+          running(begun(query))(job => assert(job.feed(d("a", "10:30", 4)) == Seq("1 4")))
+      }
     }
 
   test("an equality with the time of the batch is no key") {

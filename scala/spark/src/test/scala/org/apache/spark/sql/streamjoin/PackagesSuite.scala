@@ -7,7 +7,8 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
- * Packages depend on each other in one direction. `CONTRIBUTING.md` says what belongs into which.
+ * Packages depend on each other in one direction: `docs/architecture.md` says what each of them
+ * has.
  */
 class PackagesSuite extends AnyFunSuite {
   private val Sources = Path.of("scala/spark/src/main/scala/org/apache/spark/sql/streamjoin")
@@ -74,6 +75,22 @@ class PackagesSuite extends AnyFunSuite {
       case ((user, other), file) if !mayUse(user, other) => s"$user uses $other in $file"
     }
     assert(wrong.isEmpty, wrong.mkString("\n"))
+  }
+
+  private val Rule =
+    """(?:final )?private\[streamjoin\] (?:case class|object) (\w+).* extends (?:Rule\[LogicalPlan\]|SparkStrategy).*""".r
+
+  test("a rule is in the file of its name") {
+    val rules = files.flatMap { file =>
+      Files.readAllLines(file).asScala.collect { case Rule(name) => name -> file }
+    }
+    val elsewhere = rules.filter { case (name, file) => file.getFileName.toString != s"$name.scala" }
+    assert(elsewhere.isEmpty)
+    // Those that the extension injects, and none that it does not.
+    val injected = Files.readString(Sources.resolve("StreamJoinExtensions.scala"))
+    val unused =
+      rules.map(_._1).filterNot(name => s"=> $name\\)|\\($name\\(_\\)".r.findFirstIn(injected).isDefined)
+    assert(rules.size > 20 && unused.isEmpty)
   }
 
   test("what would turn back is seen") {

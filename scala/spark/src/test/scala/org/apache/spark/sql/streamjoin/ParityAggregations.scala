@@ -35,6 +35,14 @@ private[streamjoin] object ParityAggregations {
       "windows in SQL above",
       s"SELECT window(t, '10 minutes').start AS s, count(*) AS n, sum(w) FILTER (WHERE w > 1) AS f FROM (SELECT o.t, d.v AS w FROM o JOIN d ON $Both) GROUP BY window(t, '10 minutes') HAVING n > 1"
     ).whole,
+    sql(
+      "now() in a function of an aggregation above",
+      s"SELECT window(t, '10 minutes').start AS s, max(if(t < now(), w, 0)) AS m FROM (SELECT o.t, d.v AS w FROM o JOIN d ON $Both) GROUP BY window(t, '10 minutes')"
+    ).whole,
+    sql(
+      "now() in an aggregated table beside",
+      s"SELECT o.v, d.v AS w, n.known FROM o JOIN d ON $Both JOIN (SELECT id, max(DATE'2020-01-01' < now()) AS known FROM names GROUP BY id) n ON n.id = o.id"
+    ),
     frame("an aggregator of a user above") { in =>
       val longest = udaf(new LongestText)
       pairs(in).groupBy(window(col("t"), "10 minutes")).agg(longest(col("id")))

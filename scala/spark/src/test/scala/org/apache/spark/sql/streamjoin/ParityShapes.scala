@@ -181,6 +181,26 @@ private[streamjoin] object ParityShapes {
       a.join(b, expr(selfBound), "left_outer").where("a.t IS NOT NULL").select("a.v", "b.v")
     }.whole,
     sql(
+      "EXISTS in the ON",
+      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND (o.v > 3 OR EXISTS (SELECT 1 FROM names n WHERE n.id = d.id))"
+    ),
+    sql(
+      "EXISTS in the ON of a left join",
+      s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND EXISTS (SELECT 1 FROM names n WHERE n.id = o.id) WHERE o.t IS NOT NULL"
+    ).whole,
+    sql(
+      "EXISTS in the ON of a left semi join",
+      s"SELECT o.id, o.v FROM o LEFT SEMI JOIN d ON $Both AND (o.v > d.v OR EXISTS (SELECT 1 FROM names n WHERE n.id = o.id))"
+    ),
+    sql(
+      "a correlated IN in the ON of a left join",
+      s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND o.id IN (SELECT n.id FROM names n WHERE n.id <> concat(o.id, 'x')) WHERE o.t IS NOT NULL"
+    ).whole,
+    sql(
+      "IN in the ON of a left join",
+      s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND o.id IN (SELECT n.id FROM names n) WHERE o.t IS NOT NULL"
+    ).whole,
+    sql(
       "a CTE in two places",
       s"WITH x AS (SELECT * FROM o WHERE v > 0) SELECT a.v, b.v AS w FROM x a, x b WHERE $selfBound"
     ),

@@ -165,7 +165,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     assert(joins(streams.marked("o").join(other, expr(s"$Hourly AND d.at >= o.t"))).size == 1)
   }
 
-  test("a column without a watermark behind another join: withWatermark would not do") {
+  test("a column without a watermark after another join: withWatermark would not do") {
     val both = streams
       .marked("o")
       .join(streams.marked("d"), expr(Hourly), "full_outer")

@@ -8,6 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.streamjoin.arrangement.Leases
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
@@ -90,6 +91,45 @@ class RematchSuite extends AnyFunSuite with TableTest {
         assert(counts.next.isEmpty)
         counts.add(order(111, 1, "Chair"))
         assert(counts.next == Seq("- 1", "Ann 1", "John 1"))
+      }
+    }
+  }
+
+  test("a stream that was away for longer than its lease looks all kept rows up again") {
+    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
+      val people = customers
+      val query = new Stream(named(people.root))
+      during(people) {
+        loaded(people)
+        during(query) {
+          query.add(order(1, 3, "Keyboard"))
+          assert(query.next == Seq("- Keyboard"))
+        }
+        val seen = people.folder.newest
+        val leases = new Leases(people.folder)
+        leases.all.foreach(lease => leases.release(lease.reader))
+        people.feed(Row(3, "Ann", "insert"))
+        (4 to 6).foreach(id => people.feed(Row(id, "Eve", "insert")))
+        assert(people.folder.manifest(people.folder.newest).since > seen)
+        query.add(order(2, 1, "Mouse"))
+        during(query)(assert(query.next == Seq("Ann Keyboard", "John Mouse")))
+      }
+    }
+  }
+
+  test("above it Spark's one watermark would lose rows that come again") {
+    val people = customers
+    during(people) {
+      loaded(people)
+      withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
+        val windows = new Stream(orders =>
+          timed(orders)
+            .join(table(people.root, rematch), expr("id = customer_id"), "left_outer")
+            .groupBy(window(col("at"), "10 seconds"))
+            .count()
+            .select("count")
+        )
+        refused("STREAMJOIN_SINGLE_WATERMARK")(windows.start())
       }
     }
   }

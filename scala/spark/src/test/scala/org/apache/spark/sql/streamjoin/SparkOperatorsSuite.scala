@@ -1,11 +1,14 @@
 package org.apache.spark.sql.streamjoin
 
+import java.sql.Timestamp
+
 import scala.collection.mutable
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{AnalysisException, DataFrame}
+import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders}
 
 /**
  * Spark's own stateful operators in one query with joins of ours: which watermark they wait for.
@@ -151,7 +154,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a column that stands twice in an input has its watermark behind the join") {
+  test("a column that stands twice in an input has its watermark after the join") {
     val query: Streams => DataFrame = streams => {
       val orders = streams.marked("o").select("id", "t", "v", "t").toDF("id", "t", "v", "again").as("o")
       counted("o.t")(orders.join(streams.marked("d"), expr(Hourly)))
@@ -162,7 +165,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a column that nothing ties to another has no watermark behind a join") {
+  test("a column that nothing ties to another has no watermark after a join") {
     // What an aggregate hands on may stand for many rows: nothing is known of its times together.
     def byDelivery(streams: Streams): DataFrame = hourly()(streams)
       .groupBy(window(col("o.t"), "10 minutes"), col("d.t").as("delivered"))
@@ -181,7 +184,8 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     val above = Seq[(DataFrame, Streams) => DataFrame](
       third,
       (rows, streams) => third(second(rows, streams), streams),
-      (rows, _) => counted("delivered")(rows)
+      (rows, _) => counted("delivered")(rows),
+      (rows, _) => PythonApi.ordered(rows, "delivered")
     )
     for (rest <- above) {
       val streams = newStreams()
@@ -192,6 +196,46 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       val rewrite = error.getMessageParameters.get("rewrite")
       assert(rewrite == "f.delivered >= r.t - INTERVAL 1 HOUR")
       assert(bounds(s"$returned AND $rewrite") > 0)
+    }
+  }
+
+  test("a common table expression is read once, however often it is joined") {
+    val query = (streams: Streams) => {
+      streams.marked("o").createOrReplaceTempView("o")
+      spark.sql("""
+        WITH x AS (SELECT * FROM o) SELECT a.v AS a, b.v AS b FROM x a
+        JOIN x b ON a.id = b.id AND b.t > a.t AND b.t <= a.t + INTERVAL 1 HOUR""")
+    }
+    running(job(query)) { job =>
+      assert(job.feed(o("a", "10:00", 1), o("a", "10:30", 2)) == Seq("1 2"))
+      job.restart()
+      assert(job.feed(o("a", "11:10", 3), o("b", "11:00", 4)) == Seq("2 3"))
+      assert(job.streaming.lastProgress.sources.length == 1)
+    }
+  }
+
+  test("Scala's transformWithState hands on the event time of its rows") {
+    val query = (streams: Streams) => {
+      val passed = streams
+        .marked("o")
+        .as[SparkOperatorsSuite.Event](Encoders.product[SparkOperatorsSuite.Event])
+        .groupByKey(_.id)(Encoders.STRING)
+        .transformWithState(new SparkOperatorsSuite.Passing, "t", OutputMode.Append)(
+          Encoders.product[SparkOperatorsSuite.Event]
+        )
+        .toDF()
+        .as("o")
+      passed.join(streams.marked("d"), expr(Hourly)).selectExpr("o.v AS a", "d.v AS b")
+    }
+    withConf(
+      "spark.sql.streaming.stateStore.providerClass" ->
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ) {
+      running(job(query)) { job =>
+        job.feed(o("a", "10:00", 1), d("a", "10:30", 2))
+        job.feed(o("a", "10:40", 3), d("a", "10:50", 4))
+        assert(job.seen.flatMap(_.rows).sorted == Seq("1 2", "1 4", "3 4"))
+      }
     }
   }
 
@@ -295,5 +339,20 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
       assert(job.state._1 == 1)
     }
+  }
+}
+
+object SparkOperatorsSuite {
+  final case class Event(id: String, t: Timestamp, v: Int)
+
+  /** Emits the rows as they come. */
+  final class Passing extends StatefulProcessor[String, Event, Event] {
+    override def init(outputMode: OutputMode, timeMode: TimeMode): Unit = ()
+
+    override def handleInputRows(
+        key: String,
+        rows: Iterator[Event],
+        timers: TimerValues
+    ): Iterator[Event] = rows
   }
 }

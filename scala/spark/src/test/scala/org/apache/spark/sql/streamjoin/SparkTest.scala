@@ -77,9 +77,9 @@ object SparkTest {
 
   /**
    * How many random cases a suite runs: `STREAMJOIN_SEEDS`, as environment variable or system
-   * property.
+   * property, and never fewer than without it.
    */
-  def seeds(default: Int): Int = asked.fold(default)(_.toInt)
+  def seeds(default: Int): Int = asked.fold(default)(number => math.max(default, number.toInt))
 
   /** `make test-long`: nothing is left out. */
   def isLong: Boolean = asked.isDefined

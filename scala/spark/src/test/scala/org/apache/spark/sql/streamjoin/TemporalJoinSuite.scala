@@ -97,6 +97,20 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
+  test("in SQL: the time of the left input may have a dot in its name") {
+    val query = (streams: Streams) => {
+      Seq("o", "d").foreach(name => streams.marked(name).createOrReplaceTempView(name))
+      spark.sql("""
+        SELECT o.v AS a, d.v AS b FROM (SELECT id, t AS `o.at`, v FROM o) AS o
+        JOIN d FOR SYSTEM_TIME AS OF o.`o.at` AS d ON o.id = d.id""")
+    }
+    running(job(query)) { job =>
+      job.feed(d("a", "10:00", 1), d("a", "10:04", 2), o("a", "10:02", 3), o("a", "10:05", 4))
+      Seq("11:01", "11:02").foreach(minute => job.feed(end(minute): _*))
+      assert(job.seen.flatMap(_.rows).filterNot(_.contains("99")).sorted.toSeq == Seq("3 1", "4 2"))
+    }
+  }
+
   test("in a condition as text l and r are the inputs, whatever is called so inside of them") {
     val query = (streams: Streams) => {
       val facts = streams.marked("o").as("l").join(spark.range(1).as("r")).selectExpr("l.id", "l.t", "l.v")
@@ -403,7 +417,13 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       assert(sum("joinedRows") == 1 && sum("paddedRows") == 0)
       assert(job.metric("payloadBytes") > 0 && job.metric("indexBytes") > 0)
       val written = Files.readString(Path.of(job.checkpoint, "stream-joins", "0"))
-      Seq("temporal_join", "left_outer", "backward, history 86400000000", "(left.id = right.id)")
+      Seq(
+        "temporal_join",
+        "left_outer",
+        "\"direction\":\"backward\"",
+        "\"history_micros\":\"86400000000\"",
+        "(left.id = right.id)"
+      )
         .foreach(words => assert(written.contains(words), written))
     }
     val explained = asof(condition = "o.t < d.t", tolerance = Some("90 seconds"))(newStreams())

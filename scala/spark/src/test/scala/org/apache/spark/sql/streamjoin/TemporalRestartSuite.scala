@@ -100,7 +100,7 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
     for (
       (changed, what) <- Seq[(Streams => DataFrame, String)](
         values(temporal("inner")) -> "join_type",
-        values(temporal(history = Some("1 hour"))) -> "rule",
+        values(temporal(history = Some("1 hour"))) -> "history_micros",
         values(temporal(on = "o.id = d.id AND o.v < d.v")) -> "condition",
         values(temporal(on = "upper(o.id) = d.id")) -> "equality",
         values(asof()) -> "operation",

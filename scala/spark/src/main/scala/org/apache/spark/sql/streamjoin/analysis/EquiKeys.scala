@@ -29,7 +29,8 @@ private[streamjoin] object EquiKeys {
     case (LongType, FloatType | DoubleType) | (IntegerType, FloatType) => false
     case (_: NumericType, _: NumericType) => Cast.canUpCast(from, to)
     case (DateType, TimestampType | TimestampNTZType) => true
-    // Not a TIMESTAMP: there is an hour that comes twice. Text of a collation may be equal to other text.
+    // Not a TIMESTAMP: there is an hour that comes twice. Texts of a collation may be equal to
+    // others.
     case (_: NumericType | DateType | TimestampNTZType | BooleanType, StringType) => Cast.canUpCast(from, to)
     case _ => false
   }

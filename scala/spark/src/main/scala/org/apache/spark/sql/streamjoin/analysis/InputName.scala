@@ -9,7 +9,7 @@ import org.apache.spark.sql.streamjoin.watermark.Origin
  * @param alias
  *   as the condition has it: `o`; none where columns are written without one
  * @param table
- *   the name behind the alias, where there is one: `orders`
+ *   the name that the alias stands for, where there is one: `orders`
  */
 final private[streamjoin] case class InputName(alias: Option[String], table: String)
 

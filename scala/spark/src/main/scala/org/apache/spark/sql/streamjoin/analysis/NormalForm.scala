@@ -20,7 +20,7 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 final private[streamjoin] class NormalForm(left: Seq[Attribute], right: Seq[Attribute]) {
   private val names: Map[ExprId, String] =
-    NormalForm.columns("left", left) ++ NormalForm.columns("right", right)
+    NormalForm.names("left", left) ++ NormalForm.names("right", right)
 
   def apply(condition: Expression): String = text(condition)
 
@@ -77,8 +77,12 @@ private[streamjoin] object NormalForm {
   /** `RewriteWithExpression` numbers its columns over all queries of the application. */
   def lasting(name: String): String = name.replaceAll("_common_expr_\\d+", "_common_expr")
 
+  /** The columns of an input with their types, in their order. */
+  def columns(output: Seq[Attribute]): String =
+    output.map(column => s"${lasting(column.name)} ${column.dataType.catalogString}").mkString(", ")
+
   /** The second column of one name has a number. */
-  private def columns(side: String, output: Seq[Attribute]): Map[ExprId, String] =
+  private def names(side: String, output: Seq[Attribute]): Map[ExprId, String] =
     output
       .distinctBy(_.exprId)
       .groupBy(column => lasting(column.name))

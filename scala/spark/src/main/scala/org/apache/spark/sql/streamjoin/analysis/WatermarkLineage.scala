@@ -61,6 +61,10 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
     // How far back its rows reach depends on its own state.
     case join: Join if isStateful(join) => None
 
+    // The column of Scala's transformWithState that is said to be the event time of its rows.
+    case UpdateEventTimeWatermarkColumn(time, _, child) if time.exprId == column.exprId =>
+      Some(Propagated(givenToSpark(child)))
+
     case stateful if isStateful(stateful) =>
       if (EventTime.isMarked(column) || isLastInstant(column, stateful))
         Some(Propagated(stateful.children.flatMap(givenToSpark)))

@@ -12,8 +12,8 @@ import streamjoin.core.{JoinWindows, Side}
 
 /**
  * A join with windows over one input or both, with output in the order of rowtime, in terms of a
- * plain join with time bounds. [[streamjoin.core.JoinWindows]] has the rules, which need windows that
- * are just as long for every row.
+ * plain join with time bounds. [[streamjoin.core.JoinWindows]] has the rules, which need windows
+ * that are just as long for every row.
  */
 private[streamjoin] object WindowJoin {
 

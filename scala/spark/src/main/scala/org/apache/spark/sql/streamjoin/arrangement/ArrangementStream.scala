@@ -85,7 +85,7 @@ final private[streamjoin] class ArrangementStream(
     if (next.isEmpty) null else next
   }
 
-  /** A new reader holds what it begins with before it begins. */
+  /** The version that a new reader begins with. The reader has its lease before it begins. */
   private def first(last: Long): Snapshot =
     if (last < 0) Snapshot.Nothing
     else {
@@ -116,7 +116,7 @@ final private[streamjoin] class ArrangementStream(
   /** What comes before it is not read again. */
   override def commit(end: Offset): Unit = leases.renew(reader, Snapshot.of(end).version)
 
-  /** Nothing has come behind an offset, as of the last look; the limits of a batch are options here. */
+  /** No version has come after an offset, as of the last look. */
   def isLatest(end: Offset): Boolean = {
     val seen = Snapshot.of(end)
     seen.slices.isEmpty && seen.version >= newest

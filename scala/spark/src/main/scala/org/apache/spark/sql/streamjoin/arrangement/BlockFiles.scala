@@ -15,7 +15,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.unsafe.Platform
 
 /**
- * A block in memory: rows one after the other, each behind its length and how many copies come, or
+ * A block in memory: rows one after the other, each after its length and how many copies come, or
  * go where that is negative. Numbers are in the byte order of the machine, as in Spark's rows.
  *
  * {{{

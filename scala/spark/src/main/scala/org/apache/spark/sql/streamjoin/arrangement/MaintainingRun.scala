@@ -31,7 +31,10 @@ final private[streamjoin] class MaintainingRun extends Logging {
     hasSaid = manifest.tookAll && begun.exists(_ < manifest.version)
   }
 
-  /** A trigger without a batch: the sources had nothing more (`ProgressContext.finishNoExecutionTrigger`). */
+  /**
+   * A trigger without a batch: the sources had nothing more
+   * (`ProgressContext.finishNoExecutionTrigger`).
+   */
   def endTrigger(folder: => ArrangementFolder): Unit =
     if (hasCommitted) hasCommitted = false
     else if (begun.isDefined && !hasSaid)

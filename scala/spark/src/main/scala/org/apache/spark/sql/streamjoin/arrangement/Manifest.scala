@@ -58,8 +58,6 @@ final private[streamjoin] case class BaseRef(version: Long, manifest: Long)
  *   of the query that maintains the arrangement
  * @param since
  *   the oldest version that can be read as of this one, and after which the changes are there
- * @param base
- *   the newest one whose files are there
  * @param bases
  *   those whose files are there, the newest last
  * @param changes

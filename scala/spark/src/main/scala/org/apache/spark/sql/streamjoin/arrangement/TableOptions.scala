@@ -60,13 +60,13 @@ private[streamjoin] object TableOptions {
 
   def isTable(options: CaseInsensitiveStringMap): Boolean = options.getBoolean(Table, false)
 
-  /** In the metadata of a column of a table: the columns of its primary key, of which this is one. */
+  /** In the metadata of a column of a table: the columns of its primary key, with this one. */
   private val Key = "streamjoin.tableKey"
 
   /** Its place among them. */
   private val KeyPlace = "streamjoin.tableKeyPlace"
 
-  /** The columns of a table, which say which of them are its key; a join without a condition is by these. */
+  /** The columns of a table. They say which of them are its key, for joins without a condition. */
   def columns(meta: ArrangementMeta): StructType = StructType(meta.schema.map { field =>
     val place = meta.keys.head.indexOf(field.name)
     if (place < 0) field

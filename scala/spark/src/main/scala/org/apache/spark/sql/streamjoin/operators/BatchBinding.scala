@@ -231,8 +231,13 @@ private[streamjoin] object BatchBinding {
   private val bindings =
     Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
 
-  /** The batch that this thread plans, or none where a plan is only being explained. */
-  def current(session: SparkSession): Option[BatchBinding] = PlannedBatch.current(session).map { batch =>
+  /**
+   * The first step of a batch, taken by the first of its operators that is planned: the batch is
+   * bound to the watermarks in the checkpoint, what no batch needs any more is removed there, and a
+   * first batch of all has its watermarks written. The operators after it get the same binding.
+   * None where a plan is only being explained.
+   */
+  def beginBatch(session: SparkSession): Option[BatchBinding] = PlannedBatch.current(session).map { batch =>
     Option(bindings.get(batch.execution)).flatMap(known => Option(known.get)).getOrElse {
       val made = bind(session, batch)
       bindings.put(batch.execution, new WeakReference(made))

@@ -42,8 +42,7 @@ private[streamjoin] object KeyPart {
           side(same, left, right, nullSafe = true).orElse(side(same, right, left, nullSafe = true))
         case _ => None
       }
-      // A column and what it was cast to without loss; the condition itself is asked again.
-      .find(part => !part.nullSafe || part.probe.dataType == column.dataType)
+      .nextOption()
   }
 
   private def isColumn(expression: Expression, column: Attribute): Boolean = expression match {

@@ -69,12 +69,15 @@ private[streamjoin] object LateRows {
   val TimestampFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
   val TimestampNtzFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
-  /** From now on they are kept there. */
+  /** Makes the folder, before the first row is written or looked for. */
   def prepare(folder: Path, hadoopConf: Configuration): Unit =
     CheckpointFileManager.create(folder, hadoopConf).mkdirs(folder)
 
-  /** For the operator of an arrangement: where its tasks keep rows in a batch, if they are kept. */
-  def ofArrangement(execution: IncrementalExecution, hadoopConf: Configuration): Option[String] =
+  /**
+   * The folder of the late rows of a batch that maintains an arrangement, if they are kept. It is
+   * made, and old rows are removed, while the batch is planned.
+   */
+  def prepareForArrangement(execution: IncrementalExecution, hadoopConf: Configuration): Option[String] =
     Option.when(StreamJoinConf.keepsLateRows) {
       val rows = folder(new Path(execution.checkpointLocation).getParent)
       if (execution.isFirstBatch) prepare(rows, hadoopConf)

@@ -21,7 +21,10 @@ final private[streamjoin] case class PlannedBatch(
 
 private[streamjoin] object PlannedBatch {
 
-  /** That of this thread, or none where a plan is only being explained. */
+  /**
+   * That of this thread, or none where a plan is only being explained; also where that is done in
+   * `foreachBatch`, by another session than that of the batch.
+   */
   def current(session: SparkSession): Option[PlannedBatch] =
     for {
       id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
@@ -31,7 +34,9 @@ private[streamjoin] object PlannedBatch {
         case _ => None
       }
       context <- query.getLatestExecutionContext() match {
-        case batch: MicroBatchExecutionContext if batch.executionPlan != null => Some(batch)
+        case batch: MicroBatchExecutionContext
+            if batch.executionPlan != null && (batch.executionPlan.sparkSession eq classic) =>
+          Some(batch)
         case _ => None
       }
     } yield PlannedBatch(query, context)

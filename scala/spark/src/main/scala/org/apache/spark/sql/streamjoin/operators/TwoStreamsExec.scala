@@ -6,10 +6,10 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 
 import streamjoin.core.Side
 
-/** A join of two streams: what its inputs are called, in EXPLAIN, in the progress and beside late rows. */
+/** A join of two streams: how EXPLAIN, the progress and late rows name its inputs. */
 private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with JoinStateExec {
 
-  /** The event-time columns by watermark key, and others behind them. */
+  /** The event-time columns by watermark key, followed by other columns. */
   def times: Seq[Attribute]
 
   /** By watermark key: the input that the column is of. */

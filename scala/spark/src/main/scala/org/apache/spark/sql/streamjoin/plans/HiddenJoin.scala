@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
  * A join of two streams that we run, out of sight of Spark's checker of unsupported operations,
  * which refuses some of them (left anti joins; outer joins whose bound it does not see). It stands
  * in the query for as long as the checker looks at it, and is a `Join` again before anything else
- * is done ([[org.apache.spark.sql.streamjoin.RestoreJoins]]).
+ * is done (`rules.RestoreJoins`).
  */
 final private[streamjoin] case class HiddenJoin(
     left: LogicalPlan,

@@ -10,15 +10,12 @@ private[streamjoin] trait RowtimeNode extends StatefulNode {
   /** The event-time columns by watermark key. */
   def times: Seq[Attribute]
 
-  /**
-   * Where its output is in the order of the time, the part of time that a task has is another one in
-   * every batch.
-   */
+  /** Each task has a range of times, another one in every batch. */
   override def partitions: Option[FirstPartitions] = None
 
   override def emitsOnEviction: Boolean = true
 
-  /** A row may come again in update mode: Spark sorts no such stream, and a match comes after nulls. */
+  /** Rows come in the order of time, and each once: later rows cannot update them. */
   override def runsInUpdateMode: Boolean = false
 
   override def undefinedWatermark(key: Int, waiting: String): AnalysisException =

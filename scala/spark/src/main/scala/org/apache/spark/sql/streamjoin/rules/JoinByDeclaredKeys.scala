@@ -12,8 +12,8 @@ import org.apache.spark.sql.streamjoin.operators.table.TableJoin
 /**
  * SQL: a join without a condition of a stream with an arrangement, or of the changes of two, is by
  * the declared key, the first of the arrangement, and columns of the same names. So it is where
- * nothing else in the query ties the two, which would be refused otherwise: `FROM a, b WHERE a.x = b.y`
- * keeps its meaning. So do joins of DataFrames, whose conditions may come later.
+ * nothing else in the query ties the two, which would be refused otherwise: `FROM a, b WHERE a.x =
+ * b.y` keeps its meaning. So do joins of DataFrames, whose conditions may come later.
  */
 private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =

@@ -1,19 +1,27 @@
 package org.apache.spark.sql.streamjoin.rules
 
 import org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
-import org.apache.spark.sql.catalyst.expressions.{CommonExpressionDef, CommonExpressionRef, With}
+import org.apache.spark.sql.catalyst.expressions.{Alias, CommonExpressionDef, CommonExpressionRef, With}
 import org.apache.spark.sql.catalyst.optimizer.InlineCTE
 import org.apache.spark.sql.catalyst.plans.logical.{
   AnalysisHelper,
   EventTimeWatermark,
   Filter,
   Join,
-  LogicalPlan
+  LeafNode,
+  LogicalPlan,
+  Project,
+  WithCTE
 }
 import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
+import org.apache.spark.sql.catalyst.streaming.{
+  InternalOutputModes,
+  StreamingRelationV2,
+  WriteToStreamStatement
+}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.streamjoin.analysis.{
@@ -136,9 +144,40 @@ private[streamjoin] object PrepareStreamingQuery {
   private def inputs(join: Join): Seq[Set[Int]] =
     join.children.map(_.collectLeaves().flatMap(_.getTagValue(LeafNumber)).toSet)
 
-  /** Each reference to a common table expression is an input with watermarks of its own. */
-  private def inlineQueries(query: LogicalPlan): LogicalPlan =
-    AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
+  /**
+   * Each reference to a common table expression is an input with watermarks of its own. Its streams
+   * are still read once, as Spark does: a copy of one has other columns, and would be a source of
+   * its own.
+   */
+  private def inlineQueries(query: LogicalPlan): LogicalPlan = {
+    val shared = query
+      .collect { case WithCTE(_, definitions) => definitions.flatMap(_.collectLeaves()) }
+      .flatten
+      .filter(_.isStreaming)
+    val inlined = AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
+    if (shared.isEmpty) inlined
+    else
+      AnalyzedPlan.rewrite(inlined) { case leaf: LeafNode =>
+        shared.find(isCopy(leaf, _)).fold[LogicalPlan](leaf) { read =>
+          Project(
+            read.output.zip(leaf.output).map { case (from, to) =>
+              Alias(from, to.name)(to.exprId, to.qualifier, Some(to.metadata))
+            },
+            read
+          )
+        }
+      }
+  }
+
+  private def isCopy(leaf: LogicalPlan, of: LogicalPlan): Boolean = leaf.output != of.output && {
+    (leaf, of) match {
+      case (copy: StreamingRelation, original: StreamingRelation) =>
+        copy.dataSource.eq(original.dataSource) && copy.copy(output = original.output) == original
+      case (copy: StreamingRelationV2, original: StreamingRelationV2) =>
+        copy.table.eq(original.table) && copy.copy(output = original.output) == original
+      case _ => false
+    }
+  }
 
   /** The query with its left semi and anti joins kept where they are. */
   private def keepJoins(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
@@ -153,12 +192,13 @@ private[streamjoin] object PrepareStreamingQuery {
    * wrote.
    */
   private def inlineTimes(query: LogicalPlan): LogicalPlan =
-    AnalyzedPlan.rewrite(query) { case node @ (_: Filter | _: Join) =>
-      node.transformExpressions {
-        case With(child, definitions) if definitions.forall(isOfTime) =>
-          val byId = definitions.map(definition => definition.id -> definition.child).toMap
-          child.transform { case CommonExpressionRef(id, _, _) if byId.contains(id) => byId(id) }
-      }
+    AnalyzedPlan.rewrite(query) {
+      case node @ (_: Filter | _: Join) if node.isStreaming =>
+        node.transformExpressions {
+          case With(child, definitions) if definitions.forall(isOfTime) =>
+            val byId = definitions.map(definition => definition.id -> definition.child).toMap
+            child.transform { case CommonExpressionRef(id, _, _) if byId.contains(id) => byId(id) }
+        }
     }
 
   private def isOfTime(definition: CommonExpressionDef): Boolean =
@@ -177,7 +217,8 @@ private[streamjoin] object PrepareStreamingQuery {
           )
       }
       // An aggregation below a join would hand on every change of a group.
-      UnsupportedOperationChecker.checkStreamingQueryGlobalWatermarkLimit(query, mode)
+      if (SQLConf.get.isUnsupportedOperationCheckEnabled)
+        UnsupportedOperationChecker.checkStreamingQueryGlobalWatermarkLimit(query, mode)
     }
 
   /** A second mark on an input that has one: Spark fails in its second batch. */

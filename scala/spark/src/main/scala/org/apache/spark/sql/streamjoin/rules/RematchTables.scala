@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.operators.table.TableJoin
 
 /**
- * An outer join of a stream with a table whose rows may meet it later. It is one from the beginning,
- * as it needs a column that the rest of the query may not.
+ * An outer join of a stream with a table whose rows may meet it later. It is one from the
+ * beginning, as it needs a column that the rest of the query may not.
  */
 private[streamjoin] object RematchTables extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =

@@ -18,7 +18,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: StatefulNode =>
-      val binding = BatchBinding.current(session)
+      val binding = BatchBinding.beginBatch(session)
       val planned = Operators.plan(node, binding, input => planLater(NewestTime.noted(input)))
       for {
         batch <- binding

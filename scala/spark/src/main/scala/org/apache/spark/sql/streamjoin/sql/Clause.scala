@@ -39,7 +39,7 @@ final private[sql] case class MatchCondition(condition: String, where: String) e
   override def name: String = "ASOF JOIN"
 }
 
-/** The input of a join with the clauses behind it, as the parser has it. */
+/** The input of a join with the clauses after it, as the parser has it. */
 final private[sql] case class InputWithClauses(clauses: Seq[Clause], child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
 

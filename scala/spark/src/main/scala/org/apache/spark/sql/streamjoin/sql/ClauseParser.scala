@@ -129,17 +129,17 @@ final private class Claims extends SqlBaseParserBaseListener {
       extend(context)
     }
 
-  private def claim(input: ParserRuleContext, behind: ParserRuleContext): Unit =
+  private def claim(input: ParserRuleContext, after: ParserRuleContext): Unit =
     for ((clause, before) <- hidden if !inputs.contains(clause)) {
       val (first, last) = (input.getStart.getTokenIndex, input.getStop.getTokenIndex)
       val belongs = clause.position match {
-        case Position.OfJoin => before == last || before == behind.getStop.getTokenIndex
+        case Position.OfJoin => before == last || before == after.getStop.getTokenIndex
         case Position.OfInput => first <= before && before <= last && clause.depth == depthOf(input.getStart)
       }
       if (belongs) inputs(clause) = input
     }
 
-  /** What ends in front of a clause ends behind it: a view keeps the text of its query. */
+  /** What ends before a clause ends after it: a view keeps the text of its query. */
   private def extend(context: ParserRuleContext): Unit =
     if (context.getStart.getTokenIndex <= context.getStop.getTokenIndex)
       hidden

@@ -17,7 +17,7 @@ import org.apache.spark.unsafe.types.CalendarInterval
  * `'5 seconds'`.
  *
  * @param end
- *   the token behind it
+ *   the token after it
  * @param micros
  *   its length, or why it has none
  */

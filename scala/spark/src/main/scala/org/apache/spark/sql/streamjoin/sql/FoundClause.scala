@@ -12,15 +12,15 @@ sealed private[sql] trait Position
 
 private[sql] object Position {
 
-  /** Behind the right input of a join with its alias, or behind the condition. */
+  /** After the right input of a join with its alias, or after the condition. */
   case object OfJoin extends Position
 
-  /** Behind the name of an input, in front of its alias. */
+  /** After the name of an input, before its alias. */
   case object OfInput extends Position
 }
 
 /**
- * Words that look like a clause of ours. They are one if they stand behind an input of a join,
+ * Words that look like a clause of ours. They are one if they stand after an input of a join,
  * which is known when the rest of the text is parsed.
  *
  * @param tokens

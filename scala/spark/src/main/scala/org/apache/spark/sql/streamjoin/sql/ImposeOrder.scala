@@ -1,6 +1,4 @@
 package org.apache.spark.sql.streamjoin.sql
-
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{
   UnresolvedAttribute,
   UnresolvedFunction,
@@ -8,7 +6,6 @@ import org.apache.spark.sql.catalyst.analysis.{
 }
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
-import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.streamjoin.analysis.{StreamInput, WatermarkLineage}
 import org.apache.spark.sql.types.{StringType, TimestampType}
@@ -88,19 +85,5 @@ private[sql] object ImposeOrder {
     case Literal(name: UTF8String, _: StringType) => Seq(name.toString)
     case other =>
       throw refused(s"takes a column as DESCRIPTOR(ts) or 'ts', and not ${other.sql}", other.origin)
-  }
-}
-
-/** The call of the function, before Spark looks it up. */
-final private[streamjoin] case class ReadImposeOrder(session: SparkSession) extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-    case call: UnresolvedTableValuedFunction if ImposeOrder.Function.isCalledBy(call, session) =>
-      ImposeOrder.of(call)
-  }
-}
-
-private[streamjoin] object ResolveImposeOrder extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-    case order: ImposeOrder if order.childrenResolved && order.lag.resolved => order.watermark
   }
 }

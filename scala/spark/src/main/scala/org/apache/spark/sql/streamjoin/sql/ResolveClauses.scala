@@ -11,59 +11,6 @@ import org.apache.spark.sql.streamjoin.time.{EventTime, TimeDistance}
 import streamjoin.core.{JoinWindows, Side}
 
 /**
- * Clauses move from the inputs to their join, before anything is resolved. What is left then
- * belongs to no join.
- */
-private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = {
-    val attached = plan.resolveOperatorsUp {
-      case join @ Join(Clauses(leftClauses, left), Clauses(rightClauses, right), _, _, _)
-          if leftClauses.nonEmpty || rightClauses.nonEmpty =>
-        check(leftClauses, rightClauses)
-        val plain = join.copy(left = left, right = right)
-        plain.copyTagsFrom(join)
-        JoinWithClauses(leftClauses, rightClauses, plain)
-    }
-    attached.foreach {
-      case InputWithClauses(clauses, _) =>
-        throw refused(clauses.head, "it does not stand at an input of a join")
-      case _ =>
-    }
-    attached
-  }
-
-  private object Clauses {
-    def unapply(input: LogicalPlan): Some[(Seq[Clause], LogicalPlan)] = input match {
-      case InputWithClauses(clauses, child) => Some((clauses, child))
-      case other => Some((Nil, other))
-    }
-  }
-
-  private def check(left: Seq[Clause], right: Seq[Clause]): Unit = {
-    left.collectFirst { case ofRight @ (_: Within | _: AsOfTime | _: MatchCondition) =>
-      throw refused(ofRight, "it stands behind the left input of the join, and belongs behind the right one")
-    }
-    right.collect { case closest @ (_: AsOfTime | _: MatchCondition) => closest }.foreach { closest =>
-      (left ++ right)
-        .filterNot(other =>
-          other == closest || closest.isInstanceOf[MatchCondition] && other.isInstanceOf[Within]
-        )
-        .foreach(other => throw refused(other, s"${closest.name} says already which rows match"))
-    }
-    Seq(left, right).flatMap(_.groupBy(_.name).values).find(_.size > 1).foreach { same =>
-      throw refused(same(1), s"there are two ${same.head.name} at one place")
-    }
-  }
-
-  private def refused(clause: Clause, reason: String) = StreamJoinErrors.analysis(
-    "STREAMJOIN_CLAUSE",
-    "clause" -> clause.name,
-    "reason" -> reason,
-    "where" -> clause.where
-  )
-}
-
-/**
  * A join with clauses becomes one with time bounds, once Spark has resolved it: by then it is a
  * plain join also where it was written with `USING` or `NATURAL`.
  */
@@ -148,7 +95,7 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
       if (columns.isEmpty) "none" else s"${columns.size}: ${columns.map(_.qualifiedName).mkString(", ")}"
     val advice =
       if (columns.isEmpty)
-        "Mark one by withWatermark, or in SQL by `WATERMARK t DELAY OF INTERVAL 10 SECONDS` behind the table's name."
+        "Mark one by withWatermark, or in SQL by `WATERMARK t DELAY OF INTERVAL 10 SECONDS` after the table's name."
       else "Write the bound as a condition in ON, or leave the other columns out of the input by a subquery."
     StreamJoinErrors.analysis(
       "STREAMJOIN_EVENT_TIME",

@@ -12,9 +12,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *
  * {{{
  *   time ->   | bucket     | bucket     | bucket     | bucket     |
- *             | segment    | segment    | segment    | segment    |  in the store, by number
+ *             | segment    | segment    | segment    | segment    |  stored, by number
  *               evicted    |            | segment    | segment    |
- *               whole      |            | fresh      | fresh      |  of the current batch, once put in
+ *               whole      |            | fresh      | fresh      |  of the batch, once put in
  * }}}
  *
  * A bucket is left as a whole when its last row has expired; rows that expire before the last of
@@ -42,7 +42,7 @@ final private[streamjoin] class Buffer(
   private var inSeveralGoes = false
 
   /** Rows with an expiry time below these have left. */
-  private var evictedBelow: Array[Long] = Array.fill(layout.expiring.length)(Long.MinValue)
+  private[state] var evictedBelow: Array[Long] = Array.fill(layout.expiring.length)(Long.MinValue)
 
   // What is there.
 
@@ -274,7 +274,7 @@ final private[streamjoin] class Buffer(
 
   // A version is read.
 
-  private[state] def restore(limits: Array[Long]): Unit = evictedBelow = limits
+  private[state] def restore(below: Array[Long]): Unit = evictedBelow = below
 
   private[state] def add(segment: Segment): Unit =
     buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).add(segment)
@@ -285,7 +285,6 @@ final private[streamjoin] class Buffer(
     segment
   }
 
-  private[state] def limits: Array[Long] = evictedBelow
 }
 
 private[streamjoin] object Buffer {

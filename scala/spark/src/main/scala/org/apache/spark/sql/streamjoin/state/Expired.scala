@@ -23,7 +23,8 @@ final private[streamjoin] class Expired(
   /** A row that never matched; overwritten by [[next]]. */
   val row: UnsafeRow = new UnsafeRow(buffer.layout.fields)
 
-  private val limits = evictionLimits.zip(buffer.limits).map { case (now, before) => math.max(now, before) }
+  private val limits =
+    evictionLimits.zip(buffer.evictedBelow).map { case (now, before) => math.max(now, before) }
   private val segments: Array[Segment] = buffer.segments.filter(mayExpire).toArray
   private var at = -1
   private var segment: Segment = _

@@ -251,7 +251,7 @@ private[streamjoin] object JoinState {
       segments = buffer.segments.size.toLong,
       flagged = buffer.segments.count(_.flagsInStore).toLong,
       rows = buffer.segments.map(_.rows.toLong).sum,
-      buffer.limits.toSeq
+      buffer.evictedBelow.toSeq
     )
 
   private def read(
@@ -311,10 +311,7 @@ private[streamjoin] object JoinState {
     buffers.foreach(buffer => complete(buffer, header.map(_.sides(buffer.side)), segments))
   }
 
-  /**
-   * A value that is missing, or too many, is no cut of another that could be told from its
-   * checksum.
-   */
+  /** Checksums find damage within a value, the header a value that is missing, or too many. */
   private def complete(
       buffer: Buffer,
       header: Option[SegmentFormat.SideHeader],

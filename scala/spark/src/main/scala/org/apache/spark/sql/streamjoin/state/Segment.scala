@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 /**
- * Rows of one input whose times lie in one bucket, packed one behind the other; in memory as in the
+ * Rows of one input whose times lie in one bucket, packed one after the other; in memory as in the
  * state store.
  *
  * It is filled when it is made; from then on only the flags of rows change: matched, and gone

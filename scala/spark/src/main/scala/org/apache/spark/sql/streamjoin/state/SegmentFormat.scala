@@ -43,7 +43,7 @@ private[streamjoin] object SegmentFormat {
   private val HeaderMagic = 0x534a4844
   private val PageMagic = 0x534a5047
 
-  /** Where the string begins in its array: behind a null bit set, and an offset with a length. */
+  /** Where the string begins in its array: after a null bit set, and an offset with a length. */
   val ValueAt = 16
 
   private val MagicAt = 0
@@ -184,7 +184,8 @@ private[streamjoin] object SegmentFormat {
     int(bytes, RowCountAt)
   }
 
-  // Pages, which are never committed.
+  // Pages: bytes that mean nothing here. Those of rows on their way are never committed; those of
+  // versions are.
 
   def writePage(content: Array[Byte]): Array[Byte] = {
     val bytes = newValue(BodyAt + content.length)

@@ -1,20 +1,23 @@
 package org.apache.spark.sql.streamjoin.time
 
+import java.time.{Instant, ZoneId}
+
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.{DataType, TimeType}
 
 /**
- * The time of a batch in a condition: `now()`, `current_timestamp()`, `current_date()`,
- * `localtimestamp()`.
+ * The time of a batch in a condition: `now()`, `current_time()`, `current_timestamp()`,
+ * `current_date()`, `localtimestamp()`.
  *
- * Spark has two ways with them. `now()` is a literal with the time at which the batch is optimized:
- * another one in the next run, so that a condition would not be the one whose state is there. The
- * others are the time in the offset log, but not deterministic, and so not allowed in a join. This
- * is the time in the offset log, for all of them; it becomes a literal once the joins are
- * recognised.
+ * Spark has two ways with them. `now()` and `current_time()` are literals with the time at which
+ * the batch is optimized: another one in the next run, so that a condition would not be the one
+ * whose state is there. The others are the time in the offset log, but not deterministic, and so
+ * not allowed in a join. This is the time in the offset log, for all of them; it becomes a literal
+ * once the joins are recognised.
  */
 final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: Option[String])
     extends LeafExpression
@@ -24,25 +27,38 @@ final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: O
   /** One text in all runs: the condition is part of what a checkpoint belongs to. */
   override def prettyName: String = "current_batch_timestamp"
 
-  private def at(millis: Long): Literal = CurrentBatchTimestamp(millis, dataType, timeZoneId).toLiteral
+  private def at(millis: Long): Literal = dataType match {
+    case time: TimeType =>
+      val zone = ZoneId.of(timeZoneId.get)
+      val nanos = DateTimeUtils.instantToNanosOfDay(Instant.ofEpochMilli(millis), zone)
+      Literal(DateTimeUtils.truncateTimeToPrecision(nanos, time.precision), time)
+    case _ => CurrentBatchTimestamp(millis, dataType, timeZoneId).toLiteral
+  }
 }
 
 private[streamjoin] object BatchTime {
 
   /** The analyzed query with the time of the batch in its conditions. */
   def of(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
-    case join: Join if join.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
-      join.transformExpressions { case CurrentTime(time) => time }
+    case join: Join if join.isStreaming && join.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
+      join.transformExpressions { case OfTheBatch(time) => time }
     // Filters that Spark takes into a join, or pushes into its inputs.
-    case filter: Filter if filter.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
-      filter.transformExpressions { case now: Now => BatchTime(now.dataType, Some("UTC")) }
-    case other if other.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
+    case filter: Filter if filter.isStreaming && filter.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
+      filter.transformExpressions {
+        case now: Now => BatchTime(now.dataType, Some("UTC"))
+        case time: CurrentTime => BatchTime(time.dataType, time.timeZoneId)
+      }
+    // An aggregation takes nothing that is not deterministic; a table is read as without us.
+    case other
+        if other.isStreaming && !other
+          .isInstanceOf[Aggregate] && other.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
       other.transformExpressions { case _: Now => CurrentTimestamp() }
   }
 
-  private object CurrentTime {
+  private object OfTheBatch {
     def unapply(expression: Expression): Option[BatchTime] = expression match {
       case now @ (_: Now | _: CurrentTimestamp) => Some(BatchTime(now.dataType, Some("UTC")))
+      case time: CurrentTime => Some(BatchTime(time.dataType, time.timeZoneId))
       case now: LocalTimestamp => Some(BatchTime(now.dataType, now.timeZoneId))
       case today: CurrentDate => Some(BatchTime(today.dataType, today.timeZoneId))
       case _ => None

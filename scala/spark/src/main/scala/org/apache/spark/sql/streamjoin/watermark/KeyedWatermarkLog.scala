@@ -204,8 +204,8 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
   }
 
   /**
-   * A write that an earlier run of the query may have left behind in this process: what it will
-   * have written is what counts.
+   * An earlier run of the query in this process may still be writing: its file has to be there
+   * before anything is read.
    */
   private def awaitUnfinished(): Unit = {
     val left = KeyedWatermarkLog.unfinished.get(metadataPath.toString)

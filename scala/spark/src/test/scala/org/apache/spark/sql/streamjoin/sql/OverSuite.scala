@@ -7,7 +7,7 @@ import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.plans.RowtimeOrder
 import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
 
-/** `OVER (RANGE ...)` behind an input of a join. */
+/** `OVER (RANGE ...)` after an input of a join. */
 class OverSuite extends AnyFunSuite with SqlTest {
 
   import JoinTest._

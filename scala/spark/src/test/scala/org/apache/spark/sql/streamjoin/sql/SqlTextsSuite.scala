@@ -90,7 +90,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     }
   }
 
-  test("a place behind a character that is two in Java") {
+  test("a place after a character that is two in Java") {
     val (error, at) = refused("SELECT '\uD83D\uDE00', o.v FROM o JOIN d WITHIN 5 parsecs ON o.id = d.id")
     assert(error.getCondition == "STREAMJOIN_CLAUSE_DURATION" && at == "WITHIN 5 parsecs")
   }

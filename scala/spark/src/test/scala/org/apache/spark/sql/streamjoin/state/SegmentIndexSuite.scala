@@ -88,13 +88,13 @@ class SegmentIndexSuite extends StateTest {
         val expected = ordered.filter(row => row.times.head >= from && row.times.head <= to)
         val (found, looked) = probe(segment, like, from, to)
         assert(found == expected.map(_.number).sorted, s"from $from to $to")
-        // Those that halving compares, and the first behind the bounds; where coarse times tie,
+        // Those that halving compares, and the first after the bounds; where coarse times tie,
         // some of their neighbours.
         assert(looked <= expected.size + 40, s"looked at, from $from to $to, of $Hot rows with the key")
       }
     }
 
-  test("a probe of a hot key before or behind its rows touches next to none") {
+  test("a probe of a hot key before or after its rows touches next to none") {
     val all = hot(new Random(2), time => time.toLong)
     val (segment, places) = segmentOf(all)
     val like = places(all.indexWhere(_.key == Seq(-1L)))

@@ -129,7 +129,9 @@ private[streamjoin] object ArrangeExec {
       batch.map(_.execution.currentBatchId),
       batch
         .filter(_ => arrange.meta.input == InputKind.Changelog)
-        .flatMap(planned => LateRows.ofArrangement(planned.execution, HadoopConf.of(session).value.value)),
+        .flatMap(planned =>
+          LateRows.prepareForArrangement(planned.execution, HadoopConf.of(session).value.value)
+        ),
       arrange.output,
       child
     )

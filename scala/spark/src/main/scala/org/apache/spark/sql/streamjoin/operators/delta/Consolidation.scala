@@ -48,7 +48,7 @@ private[delta] object Consolidation {
     )
   }
 
-  /** Texts that are equal by their collation are still two values: one may go while the other stays. */
+  /** Texts that are equal by their collation are two values: one may go while the other stays. */
   private def asBytes(column: Attribute): Expression = {
     val bytes = column.dataType.transformRecursively { case _: StringType => StringType }
     if (bytes == column.dataType) column else Cast(column, bytes)

@@ -43,7 +43,7 @@ final private[streamjoin] case class DeltaInput(
  * }}}
  *
  * Inputs are in the order in which they are written. The changes of one meet those before it as
- * they are after the batch, and those behind it as they were before: so each pair of changes of one
+ * they are after the batch, and those after it as they were before: so each pair of changes of one
  * batch meets once.
  *
  * @param outer

@@ -4,6 +4,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{DataType, LongType, MapType, VariantType}
@@ -63,7 +64,7 @@ private[streamjoin] object DeltaJoinOf {
     val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
     val time = Option.when(hasTime)(Greatest(times))
     val reserved = DeltaJoin.Diff +: time.map(_ => DeltaJoin.Time).toSeq
-    select.map(_.name).find(reserved.contains).foreach { name =>
+    select.map(_.name).find(name => reserved.exists(SQLConf.get.resolver(_, name))).foreach { name =>
       throw refused(
         s"a column of the result has the name $name",
         "It is that of a column that comes with it."

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.operators.interval
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
 import org.apache.spark.sql.streamjoin.plans.OperatorDescription
 
@@ -22,12 +21,10 @@ private[streamjoin] object JoinDescription {
         Equality -> equality.mkString(", "),
         Condition -> join.plan.condition
       ),
-      Map(LeftColumns -> columns(join.left.output), RightColumns -> columns(join.right.output))
+      Map(
+        LeftColumns -> NormalForm.columns(join.left.output),
+        RightColumns -> NormalForm.columns(join.right.output)
+      )
     )
   }
-
-  private def columns(output: Seq[Attribute]): String =
-    output
-      .map(column => s"${NormalForm.lasting(column.name)} ${column.dataType.catalogString}")
-      .mkString(", ")
 }

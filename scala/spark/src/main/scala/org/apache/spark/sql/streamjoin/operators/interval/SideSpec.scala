@@ -33,7 +33,7 @@ import streamjoin.core.Side
  *   the positions of all columns in a bound, those first: with a null in one of them a row has no
  *   match
  * @param only
- *   what a row of this side has to satisfy by itself to meet anybody
+ *   what a row of this side has to satisfy by itself to have a match
  * @param late
  *   by position: below it a row is late
  * @param evictionLimits
@@ -105,7 +105,7 @@ final private[streamjoin] case class SideSpec(
     new RowLayout(stored.map(_.dataType), keyFields, timeFields, bounded.map(needed.indexOf(_)).toArray)
 }
 
-/** Reads the rows of a side as they come: whether they are late, whether they can meet anybody. */
+/** Reads the rows of a side as they come: whether they are late, whether they can have a match. */
 final private[streamjoin] class SideReader(spec: SideSpec) {
   private val only = spec.only.map(Predicate.create(_, spec.output))
   private val ordinals = spec.times.map(time => spec.output.indexWhere(_.exprId == time.exprId)).toArray

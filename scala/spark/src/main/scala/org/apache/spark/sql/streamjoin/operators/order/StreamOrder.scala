@@ -53,13 +53,10 @@ final private[streamjoin] case class StreamOrder(
     RowConstraints(RowConstraints.tightest(below.all ++ own), below.present).closed(Set.empty)
   }
 
-  override def description: OperatorDescription = {
-    def text(column: Attribute) = s"${NormalForm.lasting(column.name)} ${column.dataType.catalogString}"
-    OperatorDescription(
-      Map("order" -> NormalForm.lasting(times.head.name)),
-      Map("columns" -> child.output.map(text).mkString(", "))
-    )
-  }
+  override def description: OperatorDescription = OperatorDescription(
+    Map("order" -> NormalForm.lasting(times.head.name)),
+    Map("columns" -> NormalForm.columns(child.output))
+  )
 
   override protected def withNewChildInternal(newChild: LogicalPlan): StreamOrder = copy(child = newChild)
 }

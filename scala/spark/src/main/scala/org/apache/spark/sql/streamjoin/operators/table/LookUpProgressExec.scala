@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement.ReaderFigures
 
-/** How many rows of a batch were looked up, those of them with a match, and those that were padded. */
+/** How many rows of a batch were looked up, how many had a match, and how many were padded. */
 final private[table] case class LookUpFigures(lookedUp: SQLMetric, matched: SQLMetric, padded: SQLMetric) {
   def metrics: Map[String, SQLMetric] =
     Map("lookedUpRows" -> lookedUp, "matchedRows" -> matched, "paddedRows" -> padded)
@@ -25,8 +25,8 @@ private[table] object LookUpFigures {
 
 /**
  * Puts the figures of a look-up into the progress of the query, among the observed metrics: Spark
- * asks a stateful operator or a source for its own, and a look-up is neither. It does nothing to the
- * rows.
+ * asks a stateful operator or a source for its own, and a look-up is neither. It does nothing to
+ * the rows.
  */
 final private[streamjoin] class LookUpProgressExec(
     name: String,

@@ -33,14 +33,19 @@ final private[streamjoin] case class RematchPlan(
     awaited: AwaitedKeys = AwaitedKeys.none
 ) {
 
-  /** A row that was kept comes out again so much behind the watermark, one that has just come does not. */
-  def outputWatermark(key: Int): ColumnWatermark = {
+  /** A row that was kept is emitted up to `rematch` behind the watermark. */
+  def outputWatermark(key: Int): ColumnWatermark =
+    new ColumnWatermark.OfOrder(emitted, IndexedSeq.fill(emitted.size)(0L), key, ordinal)
+
+  private lazy val emitted: IndexedSeq[ColumnWatermark] = {
     def kept(behind: Long) = ColumnWatermark.Shifted(-rematch - behind, watermarks.head)
-    if (key == 0) kept(0)
-    else
-      behind(key).fold[ColumnWatermark](ColumnWatermark.Unknown) { micros =>
-        ColumnWatermark.Smallest(Seq(watermarks(key), kept(micros)))
-      }
+    behind.indices.map {
+      case 0 => kept(0)
+      case key =>
+        behind(key).fold[ColumnWatermark](ColumnWatermark.Unknown) { micros =>
+          ColumnWatermark.Smallest(Seq(watermarks(key), kept(micros)))
+        }
+    }
   }
 
   def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(Seq(0), outputWatermark)
@@ -96,19 +101,15 @@ final private[streamjoin] case class RematchJoin(
 
   override def rowConstraints: RowConstraints = RowConstraintsOf(stream).within(outputSet)
 
-  override def description: OperatorDescription = {
-    def text(columns: Seq[Attribute]) =
-      columns.map(c => s"${NormalForm.lasting(c.name)} ${c.dataType.catalogString}").mkString(", ")
-    OperatorDescription(
-      Map(
-        "table" -> plan.table,
-        "keys" -> plan.keys,
-        "rematch" -> s"${plan.rematch} microseconds",
-        "time" -> NormalForm.lasting(times.head.name)
-      ),
-      Map("columns" -> text(stream.output))
-    )
-  }
+  override def description: OperatorDescription = OperatorDescription(
+    Map(
+      "table" -> plan.table,
+      "keys" -> plan.keys,
+      "rematch_micros" -> plan.rematch.toString,
+      "time" -> NormalForm.lasting(times.head.name)
+    ),
+    Map("columns" -> NormalForm.columns(stream.output))
+  )
 
   /** Not by the rows of the batch: those that are kept come out too, however small the batch is. */
   override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)

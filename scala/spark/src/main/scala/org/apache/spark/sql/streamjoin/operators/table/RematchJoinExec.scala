@@ -18,14 +18,14 @@ import streamjoin.core.{Side, Watermark}
  * The outer join of a stream with a table, in which a row without a match may get one later.
  *
  * {{{
- *   stream ---------- hash(key) --+                               +-- rows without a match, by time and key
- *                                 +-- task: look up, pad and keep +
- *   keys that came -- hash(key) --+                               +   (one state store per task)
- *   to the table
+ *   stream ---------- hash(key) --+
+ *                                 +-- task: look up, pad and keep --- rows without a match,
+ *   keys that came -- hash(key) --+                                   by time and key
+ *   to the table                                                      (one state store per task)
  * }}}
  *
- * State is bounded by the stream's watermark: a row leaves when it is so much behind as `rematch=`
- * says, or with its match.
+ * State is bounded by the stream's watermark: a row leaves when it is `rematch=` behind that,
+ * or with its match.
  *
  * @param lookUp
  *   each row of the stream, as without rows that are kept

@@ -52,11 +52,22 @@ private[streamjoin] object RematchKind extends OperatorKind {
     )
   }
 
-  /** The keys of the rows that have come to the table since the batch before. */
+  /**
+   * The keys of the rows that have come to the table since the batch before. All keys where those
+   * versions have gone, because the stream was silent for longer than a lease lasts: what is looked
+   * up again without need has no match.
+   */
   private def changedKeys(join: TableJoin, at: Snapshot, session: SparkSession): ChangesExec = {
-    val seen = PlannedBatch.current(session).map(TableVersions.before(session, _, join.table))
-    val before = seen.filterNot(_.isEmpty).fold(Snapshot.Nothing) { snapshot =>
-      Snapshot(math.max(snapshot.version - (if (join.table.isPrevious) 1 else 0), -1))
+    val before = PlannedBatch.current(session).fold(Snapshot.Nothing) { batch =>
+      TableVersions.before(session, batch, join.table) match {
+        // Nothing is kept before the first batch.
+        case None => at
+        case Some(seen) =>
+          val version = seen.version - (if (join.table.isPrevious) 1 else 0)
+          val isThere =
+            at.isEmpty || version >= join.table.options.open().manifest(at.version).since
+          if (version >= 0 && isThere) Snapshot(version) else Snapshot.Nothing
+      }
     }
     val ofTable = AttributeSet(join.rows.columns)
     val come = GreaterThan(join.rows.diff, Literal(0L)) +:

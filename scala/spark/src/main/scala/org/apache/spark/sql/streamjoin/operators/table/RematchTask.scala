@@ -57,10 +57,10 @@ final private[table] case class RematchMetrics(
 )
 
 /**
- * The work of one task in one batch, in phases: (1) the rows that are kept, as far as their keys have
- * come to the table since the batch before, are looked up again, and leave if they have a match now;
- * (2) the rows of the batch are looked up, and those without a match are kept; (3) rows leave whose
- * time is over.
+ * The work of one task in one batch, in phases: (1) the rows that are kept, as far as their keys
+ * have come to the table since the batch before, are looked up again, and leave if they have a
+ * match now; (2) the rows of the batch are looked up, and those without a match are kept; (3) rows
+ * leave whose time is over.
  *
  * A row is looked up at the version of its own batch when it comes, and from then on whenever its
  * key changes: so no version with a match for it is missed.

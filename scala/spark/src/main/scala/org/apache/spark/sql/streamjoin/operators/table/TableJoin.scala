@@ -254,7 +254,7 @@ private[streamjoin] object TableJoin {
   private def refusedCondition(table: TableOptions, condition: Expression) = refused(
     table,
     s"the condition ${condition.sql} has columns of both sides and is no equality with one side on either side of it",
-    "Join by equalities and conditions on one side, joined by AND; put the rest into a filter behind an inner join."
+    "Join by equalities and conditions on one side, joined by AND; put the rest into a filter after an inner join."
   )
 
   private[table] def refused(table: TableOptions, problem: String, advice: String): AnalysisException =

@@ -124,7 +124,7 @@ private[streamjoin] object TableLookUpExec {
   /** Without its figures in the progress of the query. */
   def of(join: TableJoin, session: SparkSession, stream: SparkPlan): TableLookUpExec = {
     val key = KeyColumns.of(join.key.map(_.probe))
-    val newest = PlannedBatch.current(session).map(TableVersions.at(session, _, join.table))
+    val newest = PlannedBatch.current(session).map(TableVersions.decide(session, _, join.table))
     // Where it is only explained, nothing is looked up.
     val version = newest.fold(-1L)(_.version - (if (join.table.isPrevious) 1 else 0))
     val access = IndexAccess(

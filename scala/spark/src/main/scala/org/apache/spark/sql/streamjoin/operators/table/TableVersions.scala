@@ -53,12 +53,16 @@ private[table] object TableVersions extends Logging {
       table.options.root
     )
 
-  /** What the batch before saw, once the versions of the batch are decided. */
-  def before(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot =
-    log(session, batch, table).get(batch.execution.currentBatchId - 1).getOrElse(Snapshot.Nothing)
+  /** What the batch before saw, if there was one, once the versions of the batch are decided. */
+  def before(session: SparkSession, batch: PlannedBatch, table: TableOptions): Option[Snapshot] =
+    log(session, batch, table).get(batch.execution.currentBatchId - 1)
 
-  /** What the look-ups of a batch see of an arrangement. The first of them decides. */
-  def at(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot = {
+  /**
+   * What the look-ups of a batch see of an arrangement. The first look-up that is planned decides:
+   * it waits until the table has loaded, holds the newest version by a lease, and writes which one
+   * it is into the checkpoint. The look-ups after it read that.
+   */
+  def decide(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot = {
     val number = batch.execution.currentBatchId
     val root = table.options.root
     val log = this.log(session, batch, table)

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.operators.temporal
 
+import java.util.Locale
+
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
@@ -67,21 +69,23 @@ final private[streamjoin] case class TemporalJoin(
     result.within(outputSet)
   }
 
-  override def description: OperatorDescription = {
-    def text(columns: Seq[Attribute]) =
-      columns.map(c => s"${NormalForm.lasting(c.name)} ${c.dataType.catalogString}").mkString(", ")
-    OperatorDescription(
-      Map(
-        "join_type" -> plan.joinType,
-        "rule" -> plan.rule.words,
-        "equality" -> plan.keys,
-        "times" -> times.take(2).map(time => NormalForm.lasting(time.name)).mkString(", "),
-        "operation" -> operation.fold("none")(column => NormalForm.lasting(column.name)),
-        "condition" -> plan.condition
-      ),
-      Map("left_columns" -> text(left.output), "right_columns" -> text(right.output))
+  override def description: OperatorDescription = OperatorDescription(
+    Map(
+      "join_type" -> plan.joinType,
+      "direction" -> plan.rule.direction.toString.toLowerCase(Locale.ROOT),
+      "allow_exact_matches" -> plan.rule.allowsExact.toString,
+      "tolerance_micros" -> plan.rule.tolerance.fold("none")(_.toString),
+      "history_micros" -> plan.rule.history.toString,
+      "equality" -> plan.keys,
+      "times" -> times.take(2).map(time => NormalForm.lasting(time.name)).mkString(", "),
+      "operation" -> operation.fold("none")(column => NormalForm.lasting(column.name)),
+      "condition" -> plan.condition
+    ),
+    Map(
+      "left_columns" -> NormalForm.columns(left.output),
+      "right_columns" -> NormalForm.columns(right.output)
     )
-  }
+  )
 
   /** Not by the rows of the batch: those that waited come out too, however small the batch is. */
   override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)

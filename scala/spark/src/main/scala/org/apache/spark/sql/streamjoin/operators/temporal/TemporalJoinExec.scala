@@ -79,15 +79,15 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override protected def readsOtherStores: Boolean = false
 
-  private def limits(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
+  private def limitsFrom(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
     binding.fold(IndexedSeq.fill(2)(Watermark.Undefined))(batch => evictionLimits(of(batch)))
 
   /** Facts before this time have come out in the batches before. */
-  private def emitted: Long = limits(_.emittedValues).head
+  private def emitted: Long = limitsFrom(_.emittedValues).head
 
   /** The parts of time by which the rows of this batch are sorted. */
   def ranges: TimeRanges =
-    TimeRanges(plan.rule.output(emitted), limits(_.evictionValues).head, numPartitions)
+    TimeRanges(plan.rule.output(emitted), limitsFrom(_.evictionValues).head, numPartitions)
 
   // Execution.
 
@@ -108,7 +108,8 @@ final private[streamjoin] case class TemporalJoinExec(
     val limits = evictionLimits(binding.get.evictionValues)
     def inputSpec(side: Side, keys: Seq[Attribute], back: Long): InputSpec = {
       val rows = input(side)
-      // An input that was idle is judged by the watermark that it left; what is out is out.
+      // Rows of an input that was idle are late by its own watermark, and by the times that have
+      // been emitted meanwhile.
       val judged = Watermark.postponed(math.max(late(side.index), emitted), back)
       val kept =
         BigInt(plan.rule.behind).min(plan.rule.history + plan.rule.tolerance.getOrElse(0L)) + plan.rule.ahead

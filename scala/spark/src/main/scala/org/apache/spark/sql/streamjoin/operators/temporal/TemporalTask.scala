@@ -69,7 +69,7 @@ final private[temporal] class TemporalTask(
         null
       } else if (time < spec.due) due(row)
       else {
-        // Without a key it meets nobody, but has its place in the order.
+        // Without a key it has no match, but it is emitted in its place in the order of time.
         if (spec.isLeftOuter || hasKey(left, row)) keep(Side.Left, row)
         null
       }
@@ -177,7 +177,7 @@ final private class Operations(column: Attribute, input: InputSpec) {
   def of(row: UnsafeRow): Operation = {
     def unknown(seen: String) = StreamJoinErrors.runtime(
       "STREAMJOIN_OPERATION",
-      "arrangement" -> "the versions",
+      "arrangement" -> s"the versions in ${column.name}",
       "operation" -> seen,
       "known" -> Operation.spellings.flatMap(_._2).mkString(", ")
     )

@@ -1,0 +1,85 @@
+"""``asof_join``: each row of a stream with the row of another one that is closest in time."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+
+from streamjoin._join import event_time, join
+from streamjoin._temporal_join import StreamJoinType
+from streamjoin.durations import spark_interval
+from streamjoin.jvm import answered, checked_entry, expect, wrong_argument
+
+
+def asof_join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Column | Sequence[str] | Sequence[Column],
+    how: StreamJoinType = "inner",
+    *,
+    match: str | Column | None = None,
+    direction: Literal["backward", "forward", "nearest"] | None = None,
+    allow_exact_matches: bool = True,
+    tolerance: str | timedelta | None = None,
+) -> DataFrame:
+    """Join each row of a stream with the row of another one that is closest in time and has its key.
+
+    A row waits until the watermarks say that no closer one can come. With a ``tolerance`` both inputs are kept for so
+    long; without one, the newest row of each key is kept. In SQL: ``l [LEFT] ASOF JOIN r MATCH_CONDITION (l.t >= r.t)
+    ON ...``.
+
+    Args:
+        left: A streaming DataFrame with a watermark.
+        right: Another.
+        on: A condition, the names of columns that both have, or a list of either. Equalities, and conditions on one
+            input; those on ``right`` say which of its rows are candidates. ``F.lit(True)`` for no key.
+        how: ``"inner"``, or ``"left"`` to keep rows without a match.
+        match: How the event times compare: ``"l.t >= r.t"`` looks back, ``"l.t <= r.t"`` ahead; with ``>`` or ``<`` a
+            row of the same time is none. ``l`` and ``r`` are the two inputs; their own aliases do as well.
+        direction: In place of ``match``, between the columns with a watermark: ``"backward"`` (without either, this),
+            ``"forward"`` or ``"nearest"``; of two that are as near, ``"nearest"`` takes the one before.
+        allow_exact_matches: With ``direction``: whether a row of the same time is a match.
+        tolerance: How far apart the times may be, both ends included: text such as ``"10 minutes"`` or a ``timedelta``.
+            ``forward`` and ``nearest`` need one.
+
+    Returns:
+        What ``left.join(right, on, how)`` returns; in each batch in the order of the left time, which carries a
+        watermark. Of right rows with one time and key the last counts, in the order of their columns from left to
+        right, nulls first.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_EVENT_TIME``,
+            ``STREAMJOIN_JOIN_KEYS``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_TEMPORAL`` (no tolerance where it looks ahead, another type of
+            join, a condition between the inputs that is no equality), ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises
+            ``STREAMJOIN_TEMPORAL_TIME`` for an input without a watermark, ``STREAMJOIN_OUTPUT_MODE`` in another mode
+            than append, and ``STREAMJOIN_TEMPORAL_DISABLED``.
+
+    Source:
+        Spark's ``ASOF JOIN`` of batches; pandas' ``merge_asof``.
+
+    Example:
+        >>> asof_join(orders, deliveries, "order_id", match="l.order_time >= r.delivery_time").columns
+        ['order_id', 'order_time', 'delivery_time']
+        >>> asof_join(orders, deliveries, "order_id", "left", direction="nearest", tolerance="5 minutes").columns
+        ['order_id', 'order_time', 'delivery_time']
+    """
+    for side in (left, right):
+        expect(DataFrame, side, "sj.asof_join", "two DataFrames")
+    if match is not None and (direction is not None or not allow_exact_matches):
+        raise wrong_argument(
+            "sj.asof_join", "either match=, which says both, or direction= and allow_exact_matches=", direction
+        )
+    apart = None if tolerance is None else spark_interval(tolerance, "tolerance", "sj.asof_join")
+    entry = checked_entry(left.sparkSession, "sj.asof_join")
+    joined = join(left, right, on, how)._jdf
+    with answered():
+        if match is None:
+            times = (event_time(left, "left", "sj.asof_join"), event_time(right, "right", "sj.asof_join"))
+            made = entry.asofJoin(joined, *times, direction or "backward", allow_exact_matches, apart)
+        elif isinstance(match, str):
+            made = entry.asofJoin(joined, match, apart)
+        else:
+            made = entry.asofJoin(joined, match._jc, apart)
+    return DataFrame(made, left.sparkSession)

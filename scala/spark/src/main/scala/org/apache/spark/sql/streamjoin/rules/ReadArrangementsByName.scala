@@ -1,0 +1,120 @@
+package org.apache.spark.sql.streamjoin.rules
+
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalyst.analysis.{
+  AnalysisContext,
+  RelationTimeTravel,
+  UnresolvedFunction,
+  UnresolvedRelation
+}
+import org.apache.spark.sql.catalyst.expressions.{CurrentTimestamp, Expression}
+import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement.{ArrangementOptions, ChangesTable, TableOptions}
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoinOf
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
+/**
+ * Arrangements by their names, where there is no table or view of the name: `STREAM orders` is what
+ * changes in one; `orders` are its rows, which a stream looks up, and `orders FOR SYSTEM_TIME AS OF
+ * NOW()` says so.
+ */
+final private[streamjoin] case class ReadArrangementsByName(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (SQLConf.get.getConf(StreamJoinConf.Arrangements).isEmpty) plan
+    else {
+      val read = plan.resolveOperatorsUp {
+        case travel @ RelationTimeTravel(relation @ Named(name), time, version) =>
+          if (!time.exists(isNow) || version.isDefined) throw onlyNow(name)
+          table(name, relation.options).copied(travel)
+        case relation @ Named(name) =>
+          val options = relation.options
+          (if (relation.isStreaming) changes(name, options) else table(name, options)).copied(relation)
+      }
+      read.foreach {
+        case Join(left, right, UsingJoin(_, _) | NaturalJoin(_), _, _)
+            if Seq(left, right).forall(ArrangedInputs.areIn) =>
+          throw DeltaJoinOf.refused("it is written with USING or NATURAL", "Write the condition with ON.")
+        case _ =>
+      }
+      read
+    }
+
+  private object Named {
+    def unapply(relation: UnresolvedRelation): Option[String] = relation.multipartIdentifier match {
+      case Seq(name) if isArrangement(name) => Some(name)
+      case _ => None
+    }
+  }
+
+  private def changes(name: String, options: CaseInsensitiveStringMap): Read = new Read(
+    name,
+    ChangesTable.stream(
+      session,
+      name,
+      options.asCaseSensitiveMap.asScala.toMap + (ArrangementOptions.ByName -> "true")
+    )
+  )
+
+  private def table(name: String, options: CaseInsensitiveStringMap): Read = new Read(
+    name,
+    session.read
+      .format("streamjoin")
+      .options(options.asCaseSensitiveMap.asScala)
+      .option(TableOptions.Table, true)
+      .load(name)
+  )
+
+  private class Read(name: String, rows: DataFrame) {
+
+    /** In place of what stands in the query. */
+    def copied(relation: LogicalPlan): LogicalPlan = {
+      val alias = SubqueryAlias(name, rows.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed)
+      alias.copyTagsFrom(relation)
+      alias
+    }
+  }
+
+  private def isNow(time: Expression): Boolean = time match {
+    case UnresolvedFunction(Seq(name), Seq(), _, _, _, _, _) => Now.contains(name.toLowerCase(Locale.ROOT))
+    case _: CurrentTimestamp => true
+    case _ => false
+  }
+
+  private val Now = Set("now", "current_timestamp")
+
+  private def onlyNow(name: String) = StreamJoinErrors.analysis(
+    "STREAMJOIN_TABLE",
+    "arrangement" -> name,
+    "problem" -> "an arrangement is looked up as it is, or has versions, but no rows as of a time of the clock",
+    "advice" -> "Write FOR SYSTEM_TIME AS OF NOW(), or read a version: spark.read.format('streamjoin').option('version', 3)."
+  )
+
+  /** Spark's own tables and views come first, in whichever catalog is the current one. */
+  private def isArrangement(name: String): Boolean =
+    !isSparks(name) &&
+      rootOf(name).exists(ArrangementOptions.open(_).exists)
+
+  /** In a view, names are those of the catalog and the database in which it was made. */
+  private def isSparks(name: String): Boolean = {
+    val made = AnalysisContext.get.catalogAndNamespace
+    session.catalog.tableExists(quoteIdentifier(name)) ||
+    made.nonEmpty && session.catalog.tableExists((made :+ name).map(quoteIdentifier).mkString("."))
+  }
+
+  /** None for what cannot be the name of a folder. */
+  private def rootOf(name: String): Option[Path] =
+    try Some(ArrangementOptions.root(name))
+    catch { case _: IllegalArgumentException => None }
+}

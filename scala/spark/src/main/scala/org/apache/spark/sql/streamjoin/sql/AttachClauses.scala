@@ -1,0 +1,57 @@
+package org.apache.spark.sql.streamjoin.sql
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+
+/**
+ * Clauses move from the inputs to their join, before anything is resolved. What is left then
+ * belongs to no join.
+ */
+private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val attached = plan.resolveOperatorsUp {
+      case join @ Join(Clauses(leftClauses, left), Clauses(rightClauses, right), _, _, _)
+          if leftClauses.nonEmpty || rightClauses.nonEmpty =>
+        check(leftClauses, rightClauses)
+        val plain = join.copy(left = left, right = right)
+        plain.copyTagsFrom(join)
+        JoinWithClauses(leftClauses, rightClauses, plain)
+    }
+    attached.foreach {
+      case InputWithClauses(clauses, _) =>
+        throw refused(clauses.head, "it does not stand at an input of a join")
+      case _ =>
+    }
+    attached
+  }
+
+  private object Clauses {
+    def unapply(input: LogicalPlan): Some[(Seq[Clause], LogicalPlan)] = input match {
+      case InputWithClauses(clauses, child) => Some((clauses, child))
+      case other => Some((Nil, other))
+    }
+  }
+
+  private def check(left: Seq[Clause], right: Seq[Clause]): Unit = {
+    left.collectFirst { case ofRight @ (_: Within | _: AsOfTime | _: MatchCondition) =>
+      throw refused(ofRight, "it stands after the left input of the join, and belongs after the right one")
+    }
+    right.collect { case closest @ (_: AsOfTime | _: MatchCondition) => closest }.foreach { closest =>
+      (left ++ right)
+        .filterNot(other =>
+          other == closest || closest.isInstanceOf[MatchCondition] && other.isInstanceOf[Within]
+        )
+        .foreach(other => throw refused(other, s"${closest.name} says already which rows match"))
+    }
+    Seq(left, right).flatMap(_.groupBy(_.name).values).find(_.size > 1).foreach { same =>
+      throw refused(same(1), s"there are two ${same.head.name} at one place")
+    }
+  }
+
+  private def refused(clause: Clause, reason: String) = StreamJoinErrors.analysis(
+    "STREAMJOIN_CLAUSE",
+    "clause" -> clause.name,
+    "reason" -> reason,
+    "where" -> clause.where
+  )
+}

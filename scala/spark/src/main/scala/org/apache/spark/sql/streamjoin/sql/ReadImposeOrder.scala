@@ -1,0 +1,14 @@
+package org.apache.spark.sql.streamjoin.sql
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+
+/** The call of the function, before Spark looks it up. */
+final private[streamjoin] case class ReadImposeOrder(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
+    case call: UnresolvedTableValuedFunction if ImposeOrder.Function.isCalledBy(call, session) =>
+      ImposeOrder.of(call)
+  }
+}
