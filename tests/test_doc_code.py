@@ -214,4 +214,4 @@ def test_the_examples_of_the_docstrings(spark: SparkSession) -> None:
         result = doctest.testmod(module, extraglobs=given)
         assert result.failed == 0, f"{name}: see the output above"
         attempted += result.attempted
-    assert attempted > 40
+    assert attempted >= 35

@@ -29,7 +29,7 @@ def bounds(df: DataFrame) -> DataFrame:
     Example:
         >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))
         >>> [tuple(row) for row in bounds(joined).select("side", "column", "keeps").collect()]
-        ?
+        [('left', 'order_time', 'left kept 1 hour'), ('right', 'delivery_time', 'right kept 0 seconds')]
     """
     expect(DataFrame, df, "sj.bounds", "the streaming DataFrame with the joins, before writeStream")
     spark = df.sparkSession

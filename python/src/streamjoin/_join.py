@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import TimestampType
 
+from streamjoin._check import check
 from streamjoin.durations import Within, interval_sql, limits
 from streamjoin.errors import StreamJoinError
-from streamjoin._check import check
 from streamjoin.jvm import checked_entry, expect, is_connect
 
 JoinType = Literal[

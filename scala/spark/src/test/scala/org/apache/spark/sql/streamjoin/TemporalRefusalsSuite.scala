@@ -192,7 +192,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
   test("output modes, and streamjoin switched off") {
     for (mode <- Seq("update", "complete"))
       assert(refusal(values(temporal("inner"))(newStreams()), mode).getCondition == "STREAMJOIN_OUTPUT_MODE")
-    // In update mode the groups of an aggregation come again and again; in append mode each is final.
+    // In update mode the groups of an aggregation come again; in append mode each is final.
     val streams = newStreams()
     val groups = streams.marked("o").groupBy("id", "t").agg(max("v").as("v"))
     val joined = temporalOf(groups, streams.marked("d")).select("o.v")

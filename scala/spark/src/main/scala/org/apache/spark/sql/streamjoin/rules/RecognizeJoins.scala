@@ -27,8 +27,8 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!plan.isStreaming || !StreamJoinConf.enabled) plan
     else {
-      // A function of Python's and EXISTS cannot run in a join; Spark moves them out of the condition
-      // later, where it no longer sees this join.
+      // A function of Python's and EXISTS cannot run in a join; Spark moves them out of the
+      // condition later, where it no longer sees this join.
       val recognized = recognize(
         WatermarkPlacement(ExtractPythonUDFFromJoinCondition(withoutSubqueries(plan)))
       )

@@ -54,18 +54,18 @@ private[streamjoin] object RematchKind extends OperatorKind {
 
   /**
    * The keys of the rows that have come to the table since the batch before. All keys where those
-   * versions have gone, because the stream was silent for longer than a lease lasts: what is looked
-   * up again without need has no match.
+   * versions have gone, because the stream was silent for longer than a lease lasts, or where the
+   * table has moved: what is looked up again without need has no match.
    */
   private def changedKeys(join: TableJoin, at: Snapshot, session: SparkSession): ChangesExec = {
     val before = PlannedBatch.current(session).fold(Snapshot.Nothing) { batch =>
       TableVersions.before(session, batch, join.table) match {
         // Nothing is kept before the first batch.
-        case None => at
-        case Some(seen) =>
+        case _ if batch.execution.currentBatchId == 0 => at
+        case seen if seen.isEmpty => Snapshot.Nothing
+        case seen =>
           val version = seen.version - (if (join.table.isPrevious) 1 else 0)
-          val isThere =
-            at.isEmpty || version >= join.table.options.open().manifest(at.version).since
+          val isThere = at.isEmpty || version >= join.table.options.open().manifest(at.version).since
           if (version >= 0 && isThere) Snapshot(version) else Snapshot.Nothing
       }
     }

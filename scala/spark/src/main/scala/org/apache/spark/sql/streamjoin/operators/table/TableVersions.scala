@@ -53,9 +53,9 @@ private[table] object TableVersions extends Logging {
       table.options.root
     )
 
-  /** What the batch before saw, if there was one, once the versions of the batch are decided. */
-  def before(session: SparkSession, batch: PlannedBatch, table: TableOptions): Option[Snapshot] =
-    log(session, batch, table).get(batch.execution.currentBatchId - 1)
+  /** What the batch before saw, once the versions of the batch are decided. */
+  def before(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot =
+    log(session, batch, table).get(batch.execution.currentBatchId - 1).getOrElse(Snapshot.Nothing)
 
   /**
    * What the look-ups of a batch see of an arrangement. The first look-up that is planned decides:
