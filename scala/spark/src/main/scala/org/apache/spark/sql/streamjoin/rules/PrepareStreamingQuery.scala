@@ -157,26 +157,25 @@ private[streamjoin] object PrepareStreamingQuery {
     val inlined = AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
     if (shared.isEmpty) inlined
     else
-      AnalyzedPlan.rewrite(inlined) { case leaf: LeafNode =>
-        shared.find(isCopy(leaf, _)).fold[LogicalPlan](leaf) { read =>
-          Project(
-            read.output.zip(leaf.output).map { case (from, to) =>
-              Alias(from, to.name)(to.exprId, to.qualifier, Some(to.metadata))
-            },
-            read
-          )
-        }
+      AnalyzedPlan.rewrite(inlined) {
+        case leaf: LeafNode if !shared.contains(leaf) =>
+          shared.find(isCopy(leaf, _)).fold[LogicalPlan](leaf) { read =>
+            Project(
+              read.output.zip(leaf.output).map { case (from, to) =>
+                Alias(from, to.name)(to.exprId, to.qualifier, Some(to.metadata))
+              },
+              read
+            )
+          }
       }
   }
 
-  private def isCopy(leaf: LogicalPlan, of: LogicalPlan): Boolean = leaf.output != of.output && {
-    (leaf, of) match {
-      case (copy: StreamingRelation, original: StreamingRelation) =>
-        copy.dataSource.eq(original.dataSource) && copy.copy(output = original.output) == original
-      case (copy: StreamingRelationV2, original: StreamingRelationV2) =>
-        copy.table.eq(original.table) && copy.copy(output = original.output) == original
-      case _ => false
-    }
+  private def isCopy(leaf: LogicalPlan, of: LogicalPlan): Boolean = (leaf, of) match {
+    case (copy: StreamingRelation, original: StreamingRelation) =>
+      copy.dataSource.eq(original.dataSource) && copy.copy(output = original.output) == original
+    case (copy: StreamingRelationV2, original: StreamingRelationV2) =>
+      copy.table.eq(original.table) && copy.copy(output = original.output) == original
+    case _ => false
   }
 
   /** The query with its left semi and anti joins kept where they are. */

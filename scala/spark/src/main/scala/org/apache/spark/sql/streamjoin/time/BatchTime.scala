@@ -38,27 +38,32 @@ final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: O
 
 private[streamjoin] object BatchTime {
 
-  /** The analyzed query with the time of the batch in its conditions. */
+  /** The analyzed query with the time of the batch in its conditions. Tables are left alone. */
   def of(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
-    case join: Join if join.isStreaming && join.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
-      join.transformExpressions { case OfTheBatch(time) => time }
-    // Filters that Spark takes into a join, or pushes into its inputs.
-    case filter: Filter if filter.isStreaming && filter.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
-      filter.transformExpressions {
-        case now: Now => BatchTime(now.dataType, Some("UTC"))
-        case time: CurrentTime => BatchTime(time.dataType, time.timeZoneId)
+    case node if node.isStreaming && node.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
+      node match {
+        case join: Join => join.transformExpressions { case OfTheBatch(time) => time }
+        // Filters that Spark takes into a join, or pushes into its inputs.
+        case filter: Filter => filter.transformExpressions { case WhenOptimized(time) => time }
+        // An aggregation takes nothing that is not deterministic.
+        case aggregate: Aggregate => aggregate
+        case other => other.transformExpressions { case _: Now => CurrentTimestamp() }
       }
-    // An aggregation takes nothing that is not deterministic; a table is read as without us.
-    case other
-        if other.isStreaming && !other
-          .isInstanceOf[Aggregate] && other.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
-      other.transformExpressions { case _: Now => CurrentTimestamp() }
+  }
+
+  /** What is a literal in Spark. */
+  private object WhenOptimized {
+    def unapply(expression: Expression): Option[BatchTime] = expression match {
+      case now: Now => Some(BatchTime(now.dataType, Some("UTC")))
+      case time: CurrentTime => Some(BatchTime(time.dataType, time.timeZoneId))
+      case _ => None
+    }
   }
 
   private object OfTheBatch {
     def unapply(expression: Expression): Option[BatchTime] = expression match {
-      case now @ (_: Now | _: CurrentTimestamp) => Some(BatchTime(now.dataType, Some("UTC")))
-      case time: CurrentTime => Some(BatchTime(time.dataType, time.timeZoneId))
+      case WhenOptimized(time) => Some(time)
+      case now: CurrentTimestamp => Some(BatchTime(now.dataType, Some("UTC")))
       case now: LocalTimestamp => Some(BatchTime(now.dataType, now.timeZoneId))
       case today: CurrentDate => Some(BatchTime(today.dataType, today.timeZoneId))
       case _ => None
