@@ -5,7 +5,7 @@ import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 import scala.jdk.CollectionConverters._
 import scala.reflect.ClassTag
 
-import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProviderId}
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreId, StateStoreProviderId}
 
 /** An index that waits for the next batch of its store, whatever kind of operator it belongs to. */
 private[streamjoin] trait CachedIndex {
@@ -23,12 +23,17 @@ private[streamjoin] trait CachedIndex {
  * the store's provider: when Spark unloads that (the query stopped, the partition moved to another
  * executor), the index goes with it, at the latest [[SweepSeconds]] later. A task takes an index
  * out while it works on it, so no two ever share one.
+ *
+ * A store has one index, that of the run that used it last: what a stopped run has left goes when
+ * the next one begins, so that it does not take a share of the memory.
  */
 private[streamjoin] object IndexCache {
   val SweepSeconds = 5L
   private val IdleSeconds = 60L
 
-  private val indexes = new ConcurrentHashMap[StateStoreProviderId, CachedIndex]
+  private case class Held(store: StateStoreProviderId, index: CachedIndex)
+
+  private val indexes = new ConcurrentHashMap[StateStoreId, Held]
 
   private lazy val sweeper = {
     val executor = Executors.newSingleThreadScheduledExecutor { task =>
@@ -41,14 +46,18 @@ private[streamjoin] object IndexCache {
 
   /** The index of a store, of the kind that its operator has. */
   def take[T <: CachedIndex: ClassTag](store: StateStoreProviderId): Option[T] =
-    Option(indexes.remove(store)).map {
-      case index: T => index
-      case other => throw new IllegalStateException(s"the index of $store is a ${other.getClass.getName}")
+    Option(indexes.remove(store.storeId)).flatMap {
+      case Held(`store`, index: T) => Some(index)
+      case Held(`store`, other) =>
+        throw new IllegalStateException(s"the index of $store is a ${other.getClass.getName}")
+      case ofAnotherRun =>
+        ofAnotherRun.index.close()
+        None
     }
 
   def put(store: StateStoreProviderId, index: CachedIndex): Unit = {
     index.idleSince = System.nanoTime()
-    Option(indexes.put(store, index)).filter(_ ne index).foreach(_.close())
+    Option(indexes.put(store.storeId, Held(store, index))).map(_.index).filter(_ ne index).foreach(_.close())
     sweeper: Unit
   }
 
@@ -62,12 +71,12 @@ private[streamjoin] object IndexCache {
       idleNanos: Long = TimeUnit.SECONDS.toNanos(IdleSeconds)
   ): Unit = {
     val now = System.nanoTime()
-    indexes.asScala.foreach { case (store, index) =>
+    indexes.asScala.foreach { case (id, held @ Held(store, index)) =>
       val isOfNoUse = !isLoaded(store) || now - index.idleSince >= idleNanos && index.memory.exceeded
-      if (isOfNoUse && indexes.remove(store, index)) index.close()
+      if (isOfNoUse && indexes.remove(id, held)) index.close()
     }
   }
 
   /** The stores whose indexes are held. */
-  def held: Set[StateStoreProviderId] = indexes.keySet.asScala.toSet
+  def held: Set[StateStoreProviderId] = indexes.values.asScala.map(_.store).toSet
 }

@@ -61,8 +61,11 @@ private[streamjoin] object Reach {
  *
  * The fresh segments go by blocks that fit into half of the budget, in the order of their times;
  * for each block, segment by segment of the other input that it reaches, and for each of these all
- * of the block. So a fresh segment is read back at most once, a segment of the other input at most
- * once for each block, and its index stays in the processor's caches while it is probed.
+ * of the block that can meet it, which two searches find, for a block is in the order of the times
+ * that its segments can meet. So a fresh segment is read back at most once, a segment of the other
+ * input at most once for each block, its index stays in the processor's caches while it is probed,
+ * and a long history costs as much as its rows: not as its segments of one input times those of the
+ * other.
  */
 final private[streamjoin] class Matches(
     own: Buffer,
@@ -80,10 +83,15 @@ final private[streamjoin] class Matches(
   private val fresh: Array[Segment] = own.fresh.iterator.filter(_.live > 0).toArray.sortBy(_.lowest(0))
   private var freshAt = 0
 
+  /** In the order of the first times that they can meet. */
   private var probing: Array[Probing] = Array.empty
+
+  /** The last time that it or any before it can meet, by their order; it never falls. */
+  private var lastTimes: Array[Long] = Array.empty
   private var probed: Array[Segment] = Array.empty
   private var probedAt = -1
   private var probingAt = 0
+  private var probingEnd = 0
   private var a: Probing = _
   private var b: Segment = _
 
@@ -156,10 +164,10 @@ final private[streamjoin] class Matches(
     var more = true
     while (a == null && more) {
       probingAt += 1
-      if (probingAt < probing.length) {
+      if (probingAt < probingEnd) {
         val candidates = probed(probedAt)
         val next = probing(probingAt)
-        if (next.from <= candidates.highest(0) && next.to >= candidates.lowest(0)) {
+        if (next.to >= candidates.lowest(0)) {
           if (b == null) {
             b = candidates
             other.load(b, store)
@@ -178,14 +186,32 @@ final private[streamjoin] class Matches(
     b = null
     probedAt += 1
     while (probedAt >= probed.length && nextBlock()) probedAt = 0
-    probingAt = -1
-    probedAt < probed.length
+    val more = probedAt < probed.length
+    if (more) {
+      val candidates = probed(probedAt)
+      probingAt = firstProbing(lastTimes(_) >= candidates.lowest(0)) - 1
+      probingEnd = firstProbing(probing(_).from > candidates.highest(0))
+    } else {
+      probingAt = -1
+      probingEnd = 0
+    }
+    more
+  }
+
+  /** The first of the block from which on something holds, or its end. */
+  private def firstProbing(holds: Int => Boolean): Int = {
+    var (from, to) = (0, probing.length)
+    while (from < to) {
+      val middle = (from + to) >>> 1
+      if (holds(middle)) to = middle else from = middle + 1
+    }
+    from
   }
 
   /** Moves on to the next block of fresh segments. */
   private def nextBlock(): Boolean = {
     if (memory.exceeded) probing.foreach(done => own.unload(done.segment, store))
-    val block = mutable.LinkedHashMap.empty[Segment, Probing]
+    val block = mutable.HashMap.empty[Segment, Probing]
     var bytes = 0L
     while (
       freshAt < fresh.length && (block.isEmpty || bytes + Probing.bytes(
@@ -199,7 +225,8 @@ final private[streamjoin] class Matches(
       freshAt += 1
       if (memory.exceeded) joinIndex.shrink(store, block.contains)
     }
-    probing = block.values.toArray
+    probing = block.values.toArray.sortBy(_.from)
+    lastTimes = probing.scanLeft(Long.MinValue)((last, next) => math.max(last, next.to)).tail
     probed =
       if (probing.isEmpty) Array.empty else other.between(probing.map(_.from).min, probing.map(_.to).max)
     probing.nonEmpty
