@@ -44,18 +44,20 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
 
   private def needs(row: UnsafeRow): Int = Header + row.getSizeInBytes
 
-  /** Keeps a copy of the row, with its flags. */
-  def append(row: UnsafeRow, flags: Int = 0): Unit = {
+  /** Keeps a copy of the row, with its flags; returns its bucket of level 0. */
+  def append(row: UnsafeRow, flags: Int = 0): Long = {
     if (page == null || end + needs(row) > page.length) turn(needs(row))
     val length = row.getSizeInBytes
     val at = Platform.BYTE_ARRAY_OFFSET.toLong + end
     row.writeToMemory(page, at + Header)
-    Platform.putLong(page, at, Buffer.bucketOf(layout.expiryTime(page, at + Header, 0), bucketWidth))
+    val bucket = Buckets.of(layout.expiryTime(page, at + Header, 0), bucketWidth)
+    Platform.putLong(page, at, bucket)
     Platform.putInt(page, at + LengthAt, length)
     Platform.putInt(page, at + FlagsAt, flags)
     end += Header + length
     taken += Header + length
     rows += 1
+    bucket
   }
 
   private def turn(bytes: Int): Unit = {
@@ -96,15 +98,18 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
     rows = 0
   }
 
-  /** The segments of the rows that have come, which are then no longer here. */
-  def drain(): Seq[Segment] = {
+  /**
+   * The segments of the rows that have come, in buckets of some level; the rows are then no longer
+   * here.
+   */
+  def drain(level: Int): Seq[Segment] = {
     if (page != null) ends += end
     val order = inOrder()
     val made = mutable.ArrayBuffer.empty[Segment]
     val filling = mutable.LongMap.empty[Filling]
     var current: Filling = null
     def fillingOf(ref: Long): Filling = {
-      val bucket = bucketAt(ref)
+      val bucket = Buckets.raised(bucketAt(ref), level)
       if (current == null || current.bucket != bucket)
         current = filling.getOrElseUpdate(bucket, new Filling(bucket))
       current

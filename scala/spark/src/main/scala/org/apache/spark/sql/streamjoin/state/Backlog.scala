@@ -30,11 +30,12 @@ final private[state] class Backlog(
   import Backlog._
 
   private val weights = new Array[Long](Bins)
-  private val shift = math.max(0, 64 - java.lang.Long.numberOfLeadingZeros(bucketWidth - 1) - BinBits)
+  private val span = Buckets.span(bucket, bucketWidth)
+  private val shift = math.max(0, 64 - java.lang.Long.numberOfLeadingZeros(span - 1) - BinBits)
   private val row = new UnsafeRow(layout.fields)
 
   private def bin(segment: Segment, place: Int): Int =
-    (Math.floorMod(segment.expiryTime(place, 0), bucketWidth) >>> shift).toInt
+    (Math.floorMod(segment.expiryTime(place, 0), span) >>> shift).toInt
 
   def weigh(segment: Segment): Unit = segment.foreachLive { (_, place) =>
     weights(bin(segment, place)) += segment.after(place) - place
@@ -101,7 +102,7 @@ final private[state] class Backlog(
 
     def add(row: UnsafeRow, flags: Int): Unit = {
       val before = rows.bytes
-      rows.append(row, flags)
+      rows.append(row, flags): Unit
       held += rows.bytes - before
     }
 
@@ -117,7 +118,7 @@ final private[state] class Backlog(
     def drain(): Seq[Segment] = {
       inStore.foreach(number => rows.takeBack(store.takePage(side, bucket, number)))
       inStore.clear()
-      if (rows.isEmpty) Nil else rows.drain()
+      if (rows.isEmpty) Nil else rows.drain(Buckets.level(bucket))
     }
   }
 }

@@ -17,13 +17,15 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *               whole      |            | fresh      | fresh      |  of the batch, once put in
  * }}}
  *
+ * A batch whose rows are spread over more time has wider buckets, see [[BatchLevel]].
+ *
  * A bucket is left as a whole when its last row has expired; rows that expire before the last of
  * their bucket are flagged. It knows keys, times and rows, not joins.
  *
  * @param side
  *   the number of this input in the store
  * @param bucketWidth
- *   the span of a bucket, in microseconds
+ *   the span of a bucket of level 0, in microseconds
  * @param isDurable
  *   its rows go to the store; otherwise they are in another task's, and here in memory only
  */
@@ -36,6 +38,7 @@ final private[streamjoin] class Buffer(
 ) {
   private val buckets = new JTreeMap[Long, Buffer.Bucket]
   private val arrivals = new Arrivals(layout, bucketWidth, memory)
+  private val batchLevel = new BatchLevel(Buckets.highestLevel(bucketWidth))
   private val freshSegments = mutable.LinkedHashSet.empty[Segment]
 
   /** There were too many rows in this batch to wait for one another. */
@@ -61,13 +64,13 @@ final private[streamjoin] class Buffer(
 
   /** Segments that may have rows between two times of the first expiring column, both included. */
   def between(from: Long, to: Long): Array[Segment] =
-    if (from > to) Array.empty
+    if (from > to || buckets.isEmpty) Array.empty
     else
-      buckets
-        .subMap(Buffer.bucketOf(from, bucketWidth), true, Buffer.bucketOf(to, bucketWidth), true)
-        .values
-        .iterator
-        .asScala
+      (0 to Buckets.level(buckets.lastKey)).iterator
+        .flatMap { level =>
+          def at(time: Long) = Buckets.raised(Buckets.of(time, bucketWidth), level)
+          buckets.subMap(at(from), true, at(to), true).values.iterator.asScala
+        }
         .flatMap(_.segments.iterator)
         .filter(segment => segment.live > 0 && segment.lowest(0) <= to && segment.highest(0) >= from)
         .toArray
@@ -80,11 +83,11 @@ final private[streamjoin] class Buffer(
       arrive()
       inSeveralGoes = true
     }
-    arrivals.append(row)
+    batchLevel.add(arrivals.append(row))
   }
 
   /** The rows that were appended are put into segments. */
-  private[state] def arrive(): Unit = if (!arrivals.isEmpty) arrivals.drain().foreach(take)
+  private[state] def arrive(): Unit = if (!arrivals.isEmpty) arrivals.drain(batchLevel.level).foreach(take)
 
   /** All rows are in segments, and each segment knows the times of the rows that have not left. */
   private[state] def settle(): Unit = {
@@ -178,6 +181,7 @@ final private[streamjoin] class Buffer(
     }
     freshSegments.clear()
     inSeveralGoes = false
+    batchLevel.clear()
   }
 
   /**
@@ -185,7 +189,7 @@ final private[streamjoin] class Buffer(
    * bucket by bucket: at once, or where they are too many in parts.
    */
   private def arriveAtOnce(store: SegmentStore, shrink: () => Unit): Unit = {
-    val before = freshSegments.toSeq.groupBy(_.bucket)
+    val before = freshSegments.toSeq.groupBy(segment => Buckets.raised(segment.bucket, batchLevel.level))
     freshSegments.clear()
     before.foreach { case (bucket, segments) =>
       def each(use: Segment => Unit): Unit = segments.foreach { segment =>
@@ -221,7 +225,7 @@ final private[streamjoin] class Buffer(
     val row = new UnsafeRow(layout.fields)
     segment.foreachLive { (_, place) =>
       segment.point(row, place)
-      into.append(row, segment.flags(place))
+      into.append(row, segment.flags(place)): Unit
     }
   }
 
@@ -294,9 +298,6 @@ private[streamjoin] object Buffer {
 
   /** Bytes of rows that may come before they are put into segments. */
   private val MostArrivals = 16L << 20
-
-  /** The bucket of a row: by the first of its expiring columns. */
-  private[state] def bucketOf(time: Long, width: Long): Long = Math.floorDiv(time, width)
 
   /** From one time to a later one, as far as a long can say. */
   private def distance(from: Long, to: Long): Long = {

@@ -14,7 +14,7 @@ class ArrivalsSuite extends StateTest {
   private def drained(rows: Seq[UnsafeRow], bucketWidth: Long): Map[Long, Seq[Seq[Seq[Byte]]]] = {
     val arrivals = new Arrivals(shape.layout, bucketWidth, new IndexMemory(Long.MaxValue))
     rows.foreach(arrivals.append(_))
-    val segments = arrivals.drain().map { segment =>
+    val segments = arrivals.drain(level = 0).map { segment =>
       val at = new UnsafeRow(shape.layout.fields)
       val places = Iterator.iterate(segment.first)(segment.after).takeWhile(segment.hasPlace)
       segment.bucket -> places.map { place =>

@@ -126,14 +126,15 @@ private[streamjoin] object TaskSpec {
   }
 
   /**
-   * A part of the times of rows that are kept together: those that a row can meet, and as the
-   * watermark is behind by its delay, those of so much longer. Rows leave memory a bucket at a
-   * time.
+   * A part of the times of rows that are kept together: those that a row can meet, or for as long
+   * as it stays where that is more, and as the watermark is behind by its delay, those of so much
+   * longer. Rows leave memory a bucket at a time.
    */
   private def bucketWidth(join: JoinPlan, side: Side, delay: BigInt): Long = {
     val key = bucketed(join, side)
     val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
-    val kept = bounds.map(bound => BigInt(bound.postpone)).sum.abs + delay
-    BucketWidth.of(kept)
+    val met = bounds.map(bound => BigInt(bound.postpone)).sum.abs
+    val stays = bounds.collect { case bound if bound.out == key => BigInt(bound.postpone) }.maxOption
+    BucketWidth.of(stays.foldLeft(met)(_ max _) + delay)
   }
 }
