@@ -1,12 +1,14 @@
 """Arrangements as a Python user has them: from files of changes to tables at versions."""
 
+import shutil
 from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from shop import ORDERS, Shop, Values, refused, rows_of
@@ -372,3 +374,31 @@ def test_a_damaged_arrangement(shop: Shop) -> None:
         file.unlink(missing_ok=True)
     (folder / "meta.json").write_text("{}")
     refused("STREAMJOIN_ARRANGEMENT_UNREADABLE", lambda: sj.arrangement("orders"), "meta.json")
+
+
+def test_a_checkpoint_that_was_put_back_to_an_earlier_state(shop: Shop, tmp_path: Path) -> None:
+    source, checkpoint, arrangement = tmp_path / "in", tmp_path / "checkpoint", str(tmp_path / "items")
+    source.mkdir()
+
+    def run(name: str) -> None:
+        (source / f"{name}.json").write_text(f'{{"id": {len(name)}, "name": "{name}"}}')
+        rows = shop.spark.readStream.schema("id INT, name STRING").json(str(source))
+        writer = sj.arrange(rows, arrangement, keys=[["id"]]).option("checkpointLocation", str(checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run("a")
+    run("bb")
+    shutil.copytree(checkpoint, tmp_path / "copy")
+    run("ccc")
+    shutil.rmtree(checkpoint)
+    (tmp_path / "copy").rename(checkpoint)
+    for _ in range(2):  # It goes on failing, whatever the number of starts.
+        with pytest.raises(StreamingQueryException, match="STREAMJOIN_ARRANGEMENT_RESTORED"):
+            run("dddd")
+    assert rows_of(shop.spark.read.format("streamjoin").load(arrangement)) == [(1, "a"), (2, "bb"), (3, "ccc")]
+
+
+def test_a_folder_that_cannot_be_reached_is_named(shop: Shop) -> None:
+    rows = shop.spark.readStream.format("rate").load()
+    with pytest.raises(Py4JJavaError, match="nosuchstore"):
+        sj.arrange(rows, "nosuchstore://bucket/items", keys=[["value"]])

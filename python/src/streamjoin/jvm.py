@@ -116,14 +116,25 @@ def answered() -> Iterator[None]:
     """Call a method of the entry object within this; PySpark has made Spark's own errors into Python's.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_JAR_VERSION`` where it fails in a way that no method of it is meant to.
+        StreamJoinError: ``STREAMJOIN_JAR_VERSION`` where the jar lacks what is called.
+        Py4JJavaError: what the JVM says, where it is none of Spark's errors: a folder that cannot be reached, say.
     """
     try:
         yield
     except Py4JError as error:
+        if isinstance(error, Py4JJavaError) and not _is_of_linking(error):
+            raise
         raise StreamJoinError(
             "STREAMJOIN_JAR_VERSION",
             jar="of another version, one of two, or was replaced while Spark ran",
             package=__version__,
             advice="Keep only the one that `python -m streamjoin jar` prints, and start Spark again.",
         ) from error
+
+
+def _is_of_linking(error: Py4JJavaError) -> bool:
+    """Tell whether classes do not fit together, as those of two versions."""
+    kind = error.java_exception.getClass()
+    while kind is not None and kind.getName() != "java.lang.LinkageError":
+        kind = kind.getSuperclass()
+    return kind is not None

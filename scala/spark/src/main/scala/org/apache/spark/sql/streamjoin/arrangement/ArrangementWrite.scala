@@ -79,15 +79,20 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       else if (present.isDefined) folder.manifestOf(epoch - 1)
       else Some(folder.manifest(epoch - 1))
     (present ++ before).foreach(ArrangementWrite.checkOwner(root, _, queryId))
+    val batch = BatchOffsets.of(session, queryId, epoch)
+    present.foreach(ArrangementWrite.checkBatch(root, _, batch))
     val manifest = present.getOrElse {
       val outputs = messages.toSeq.collect { case message: OutputMessage => message.outputs }.flatten
-      val next = following(folder, epoch, before, outputs)
-      if (new VersionLog(session, root).add(epoch, next)) next
-      else {
-        val other = folder.manifest(epoch)
-        ArrangementWrite.checkOwner(root, other, queryId)
-        other
-      }
+      val next = following(folder, epoch, before, outputs).copy(batch = batch)
+      new VersionLog(session, root).add(epoch, next)
+      // As it is there: of two that write at once each may take itself for the first, where a file
+      // system does not create a file in one step, and only the files of one will count.
+      val written = folder.manifest(epoch)
+      ArrangementWrite.checkOwner(root, written, queryId)
+      ArrangementWrite.checkBatch(root, written, batch)
+      if (written.changes != next.changes || written.timeMs != next.timeMs)
+        throw ArrangementWrite.owned(root, written)
+      written
     }
     run.commit(manifest)
     clean(folder, manifest, before)
@@ -159,13 +164,27 @@ private[streamjoin] object ArrangementWrite {
 
   /** Two queries cannot maintain one arrangement. */
   def checkOwner(root: Path, manifest: Manifest, queryId: UUID): Unit =
-    if (manifest.queryId != queryId)
+    if (manifest.queryId != queryId) throw owned(root, manifest)
+
+  private[arrangement] def owned(root: Path, manifest: Manifest) = StreamJoinErrors.analysis(
+    "STREAMJOIN_ARRANGEMENT_OWNED",
+    "arrangement" -> root.toString,
+    "version" -> manifest.version.toString,
+    "owner" -> manifest.queryId.toString
+  )
+
+  /** A version stands for one batch: that of its number which has read the same. */
+  private[arrangement] def checkBatch(root: Path, manifest: Manifest, batch: Option[BatchOffsets]): Unit =
+    for (wrote <- manifest.batch; now <- batch if wrote != now) {
+      def inWords(of: BatchOffsets) = of.offsets.mkString(", ")
       throw StreamJoinErrors.analysis(
-        "STREAMJOIN_ARRANGEMENT_OWNED",
+        "STREAMJOIN_ARRANGEMENT_RESTORED",
         "arrangement" -> root.toString,
         "version" -> manifest.version.toString,
-        "owner" -> manifest.queryId.toString
+        "wrote" -> inWords(wrote),
+        "now" -> inWords(now)
       )
+    }
 }
 
 final private case class OutputMessage(outputs: Seq[TaskOutput]) extends WriterCommitMessage

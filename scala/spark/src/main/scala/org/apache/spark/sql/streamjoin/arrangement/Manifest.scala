@@ -68,6 +68,8 @@ final private[streamjoin] case class BaseRef(version: Long, manifest: Long)
  *   figures of the arrangement as of this version, by name
  * @param tookAll
  *   the batch took all that its sources had
+ * @param batch
+ *   which batch of the query has written it; versions of before 0.1 do not say
  */
 final private[streamjoin] case class Manifest(
     version: Long,
@@ -78,7 +80,8 @@ final private[streamjoin] case class Manifest(
     changes: Seq[BlockFile],
     baseFiles: Seq[BlockFile],
     counts: Map[String, Long],
-    tookAll: Boolean = false
+    tookAll: Boolean = false,
+    batch: Option[BatchOffsets] = None
 ) {
 
   /** How many rows came or went. */
@@ -125,6 +128,11 @@ private[streamjoin] object Manifest {
     val counts = root.putObject("counts")
     manifest.counts.toSeq.sorted.foreach { case (name, count) => counts.put(name, count) }
     if (manifest.tookAll) root.put("took_all", true): Unit
+    manifest.batch.foreach { batch =>
+      val node = root.putObject("batch").put("time", batch.timeMs)
+      val offsets = node.putArray("offsets")
+      batch.offsets.foreach(offsets.add)
+    }
   }
 
   private def putFiles(list: ArrayNode, files: Seq[BlockFile]): Unit = files.foreach { file =>
@@ -152,7 +160,10 @@ private[streamjoin] object Manifest {
     files(root.get("changes")),
     files(root.get("base_files")),
     root.get("counts").properties().asScala.map(entry => entry.getKey -> entry.getValue.asLong).toMap,
-    root.path("took_all").asBoolean(false)
+    root.path("took_all").asBoolean(false),
+    Option(root.get("batch")).map { batch =>
+      BatchOffsets(batch.get("time").asLong, batch.get("offsets").elements().asScala.map(_.asText).toSeq)
+    }
   )
 
   private def files(list: JsonNode): Seq[BlockFile] = list
