@@ -69,7 +69,7 @@ final private[streamjoin] case class BaseRef(version: Long, manifest: Long)
  * @param tookAll
  *   the batch took all that its sources had
  * @param batch
- *   which batch of the query has written it; versions of before 0.1 do not say
+ *   which batch of the query has written it; none where it was written before that was noted
  */
 final private[streamjoin] case class Manifest(
     version: Long,

@@ -211,7 +211,7 @@ final private[streamjoin] class Matches(
   /** Moves on to the next block of fresh segments. */
   private def nextBlock(): Boolean = {
     if (memory.exceeded) probing.foreach(done => own.unload(done.segment, store))
-    val block = mutable.HashMap.empty[Segment, Probing]
+    val block = mutable.LinkedHashMap.empty[Segment, Probing]
     var bytes = 0L
     while (
       freshAt < fresh.length && (block.isEmpty || bytes + Probing.bytes(
