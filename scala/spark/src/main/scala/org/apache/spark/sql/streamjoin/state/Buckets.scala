@@ -22,6 +22,10 @@ private[state] object Buckets {
   def of(time: Long, width: Long): Long =
     math.max(1L - Half, math.min(Half - 1L, Math.floorDiv(time, width)))
 
+  /** Of a level. */
+  def first(level: Int): Long = (level.toLong << LevelAt) - Half
+  def last(level: Int): Long = first(level) + 2 * Half - 1
+
   def level(bucket: Long): Int = ((bucket + Half) >> LevelAt).toInt
 
   /** The bucket of the same or a higher level that a bucket lies in. */

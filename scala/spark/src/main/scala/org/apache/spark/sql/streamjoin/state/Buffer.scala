@@ -106,7 +106,7 @@ final private[streamjoin] class Buffer(
   private[state] def drop(segment: Segment, store: SegmentStore): Unit = {
     store.remove(side, segment)
     if (segment.isFresh) freshSegments -= segment
-    segment.unload()
+    segment.discard()
     val bucket = buckets.get(segment.bucket)
     bucket.segments -= segment
     if (bucket.segments.isEmpty) buckets.remove(bucket.number)
@@ -162,6 +162,7 @@ final private[streamjoin] class Buffer(
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
     if (inSeveralGoes) arriveAtOnce(store, shrink)
     freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(tidy(_, store))
+    if (buckets.size > Buffer.MostSmall) widen(store)
     segments.filter(_.isSparse).toSeq.foreach { segment =>
       load(segment, store)
       segment.settleRemoved()
@@ -174,7 +175,7 @@ final private[streamjoin] class Buffer(
       }
       if (segment.isLoaded) {
         write(segment, store)
-        segment.dropHashes()
+        segment.keys.dropHashes()
         if (memory.exceeded) unload(segment, store)
       }
       segment.isFresh = false
@@ -251,20 +252,66 @@ final private[streamjoin] class Buffer(
     }
   }
 
-  private def replace(old: Seq[Segment], store: SegmentStore): Unit = {
-    val bucket = buckets.get(old.head.bucket)
+  /**
+   * Merges the small buckets of a level into wider ones, once there are many: small batches beside
+   * an input that stands still, or rows that are spread thinly over years, would leave a bucket
+   * each. They go to the lowest level at which they are few, so a row is written a few times until
+   * its bucket is no longer small.
+   */
+  private def widen(store: SegmentStore): Unit = {
+    val highest = Buckets.highestLevel(bucketWidth)
+    var level = 0
+    while (level < highest && level <= Buckets.level(buckets.lastKey)) {
+      val small = buckets
+        .subMap(Buckets.first(level), true, Buckets.last(level), true)
+        .values
+        .asScala
+        .filter(_.bytes < Buffer.SmallBytes)
+        .toSeq
+      if (small.size > Buffer.MostSmall) {
+        val target = (level + 1 until highest)
+          .find(to => small.map(bucket => Buckets.raised(bucket.number, to)).distinct.size <= Buffer.FewWide)
+          .getOrElse(highest)
+        small
+          .groupBy(bucket => Buckets.raised(bucket.number, target))
+          .toSeq
+          .sortBy(_._1)
+          .foreach { case (wide, narrow) => merge(narrow.flatMap(_.segments), wide, store) }
+      }
+      level += 1
+    }
+  }
+
+  /** The segments of some buckets, in their order, into as few of a wider one as have room. */
+  private def merge(narrow: Seq[Segment], wide: Long, store: SegmentStore): Unit = {
+    var rest = narrow
+    while (rest.nonEmpty) {
+      val sizes = rest.map(_.size.toLong).scanLeft(0L)(_ + _).tail
+      val count = math.max(1, sizes.indexWhere(_ > Segment.MaxBytes) match {
+        case -1 => sizes.size
+        case over => over
+      })
+      replace(rest.take(count), store, wide)
+      rest = rest.drop(count)
+    }
+  }
+
+  private def replace(old: Seq[Segment], store: SegmentStore): Unit = replace(old, store, old.head.bucket)
+
+  /** Puts the rows of some segments into one, in a bucket that they all lie in. */
+  private def replace(old: Seq[Segment], store: SegmentStore, number: Long): Unit = {
     old.foreach(load(_, store))
-    val whole = merged(old)
+    val whole = merged(old, number)
     whole.evictedBelow = evictedBelow
-    bucket.append(whole)
+    buckets.computeIfAbsent(number, new Buffer.Bucket(_)).append(whole)
     old.foreach(drop(_, store))
     if (memory.exceeded) unload(whole, store)
   }
 
   /** The rows of several segments that are still there, with their flags, as one segment. */
-  private def merged(segments: Seq[Segment]): Segment = {
+  private def merged(segments: Seq[Segment], bucket: Long): Segment = {
     val bytes = SegmentFormat.RowsAt + segments.map(_.liveBytes).sum.toInt
-    val into = new Segment(layout, segments.head.bucket, memory, bytes)
+    val into = new Segment(layout, bucket, memory, bytes)
     val row = new UnsafeRow(layout.fields)
     segments.foreach { from =>
       from.foreachLive { (_, place) =>
@@ -296,6 +343,11 @@ private[streamjoin] object Buffer {
   /** Segments of a bucket that may follow one another before they are merged. */
   private val MostAlike = 3
 
+  /** Buckets of a level that are smaller than [[SmallBytes]], and how many such are made of them. */
+  private[state] val MostSmall = 256
+  private val FewWide = MostSmall / 4
+  private val SmallBytes = 64L << 10
+
   /** Bytes of rows that may come before they are put into segments. */
   private val MostArrivals = 16L << 20
 
@@ -309,6 +361,9 @@ private[streamjoin] object Buffer {
 
     /** In the order of their numbers, whatever the order they are read in. */
     val segments: mutable.ArrayBuffer[Segment] = mutable.ArrayBuffer.empty[Segment]
+
+    /** In the store. */
+    def bytes: Long = segments.iterator.map(_.size.toLong).sum
 
     /** A new one: its number follows from those that are there. */
     def append(segment: Segment): Unit = {

@@ -32,6 +32,26 @@ final private[streamjoin] class IndexMemory(
     if (!closed) executor.memory.add(change)
   }
 
+  /** Of it, the hashes of keys whose rows are in the store only. */
+  private var keyBytes = 0L
+
+  def keys: Long = keyBytes
+
+  /** Whether there is room for so many more of these, which take up to half of the memory. */
+  def lendsKeys(more: Long): Boolean = {
+    val fits = keyBytes + more <= allowance / 2
+    if (fits) {
+      keyBytes += more
+      add(more)
+    }
+    fits
+  }
+
+  def takesBackKeys(less: Long): Unit = {
+    keyBytes -= less
+    add(-less)
+  }
+
   def exceeded: Boolean = bytes > budget || isOverShare
 
   private def isOverShare: Boolean =

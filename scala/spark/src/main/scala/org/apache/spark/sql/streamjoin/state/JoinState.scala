@@ -308,6 +308,7 @@ private[streamjoin] object JoinState {
       if (bySide(side).isDurable) loaded.offer(bySide(side), segment, load) else load()
       checkGuests(index, segments.store)
     }
+    loaded.shrink()
     buffers.foreach(buffer => complete(buffer, header.map(_.sides(buffer.side)), segments))
   }
 

@@ -132,7 +132,7 @@ final private[streamjoin] class Matches(
     while (!found && more)
       if (a != null && row + 1 < a.places.length) {
         // Anew for each row that had a match: where many rows are removed, it is made anew.
-        index = b.index
+        index = b.keys.index
         row = nextProbe()
         if (row < a.places.length && !a.segment.isGone(a.places(row))) {
           val slot = index.slot(a.hashes(row))
@@ -167,7 +167,7 @@ final private[streamjoin] class Matches(
       if (probingAt < probingEnd) {
         val candidates = probed(probedAt)
         val next = probing(probingAt)
-        if (next.to >= candidates.lowest(0)) {
+        if (next.to >= candidates.lowest(0) && (candidates.isLoaded || mayMeet(next, candidates))) {
           if (b == null) {
             b = candidates
             other.load(b, store)
@@ -178,6 +178,14 @@ final private[streamjoin] class Matches(
       } else more = nextProbed()
     }
     more
+  }
+
+  /** Some row may have a partner, as far as is known of rows that are in the store only. */
+  private def mayMeet(probing: Probing, candidates: Segment): Boolean = {
+    val (lowest, highest) = (candidates.lowest(0), candidates.highest(0))
+    probing.hashes.indices.exists { at =>
+      probing.froms(at) <= highest && probing.tos(at) >= lowest && candidates.keys.mayHave(probing.hashes(at))
+    }
   }
 
   /** Moves on to the next segment that is probed, by the same block or the next one. */
@@ -263,7 +271,7 @@ final private class Probing(val segment: Segment, reach: Reach) {
   var firstTo: Long = Long.MaxValue
 
   locally {
-    val all = segment.hashes
+    val all = segment.keys.hashes
     var row = 0
     segment.foreachLive { (i, place) =>
       places(row) = place

@@ -28,7 +28,8 @@ final private[streamjoin] class Segment(
 
   private val summarySize = SegmentFormat.summarySize(layout.expiring.length)
   private var image: Array[Byte] = SegmentFormat.newValue(bytes + summarySize)
-  memory.add(image.length)
+  memory.add(OwnBytes.toLong + image.length)
+  private var isDiscarded = false
   private var end: Int = SegmentFormat.RowsAt
 
   /** Where the rows end once all are there. */
@@ -45,12 +46,11 @@ final private[streamjoin] class Segment(
   private val highestTimes = Array.fill(layout.expiring.length)(Long.MinValue)
   private var lowestIsOld = false
 
-  /** The flags apart as they are written, two bits a row, once they are needed; not counted. */
+  /** The flags apart as they are written, two bits a row, once they are needed. */
   private var flagsApart: Array[Byte] = _
 
-  private var keyHashes: Array[Int] = _
-  private var segmentIndex: SegmentIndex = _
-  private var removedSinceIndexed = 0
+  /** What is known of the keys of its rows. */
+  private[state] val keys = new SegmentKeys(this, memory)
 
   /** Which segment of its bucket it is; the later ones have the higher numbers. */
   private[state] var number: Long = -1L
@@ -207,9 +207,7 @@ final private[streamjoin] class Segment(
       flagForStore(place, Gone)
       leave(place)
       removedCount += 1
-      removedSinceIndexed += 1
-      // A crowded slot would be walked through for nothing.
-      if (segmentIndex != null && 2 * removedSinceIndexed > segmentIndex.refs.length) dropIndex()
+      keys.removed()
     }
 
   /**
@@ -255,43 +253,42 @@ final private[streamjoin] class Segment(
     }
   }
 
-  // The index.
+  // The store.
 
-  /** The hashes of the keys, row by row. */
-  def hashes: Array[Int] = {
-    if (keyHashes == null) {
-      keyHashes = new Array[Int](rowCount)
-      foreachPlace((i, place) => keyHashes(i) = hash(place))
-    }
-    keyHashes
-  }
-
-  private[state] def dropHashes(): Unit = keyHashes = null
-
-  def index: SegmentIndex = {
-    if (segmentIndex == null) {
-      segmentIndex = SegmentIndex.of(this)
-      removedSinceIndexed = 0
-      memory.add(segmentIndex.bytes)
-    }
-    segmentIndex
-  }
-
-  private def dropIndex(): Unit =
-    if (segmentIndex != null) {
-      memory.add(-segmentIndex.bytes)
-      segmentIndex = null
-    }
-
-  /** Forgets the rows, which are in the store or of no use any more. */
+  /** Forgets the rows, which are in the store; if there is room, not the hashes of their keys. */
   private[state] def unload(): Unit =
     if (isLoaded) {
-      dropIndex()
-      keyHashes = null
-      flagsApart = null
-      memory.add(-image.length)
-      image = null
+      keys.keepSorted()
+      forget()
     }
+
+  /** Of rows that were read, and are left to the store. */
+  private[state] def keepKeys(rows: Array[Byte]): Unit = {
+    image = rows
+    keys.keepSorted()
+    keys.dropHashes()
+    image = null
+  }
+
+  private[state] def forget(): Unit = {
+    keys.forget()
+    setFlagsApart(null)
+    if (isLoaded) memory.add(-image.length)
+    image = null
+  }
+
+  /** It is of no use any more, and takes no memory. */
+  private[state] def discard(): Unit = if (!isDiscarded) {
+    forget()
+    keys.discard()
+    memory.add(-OwnBytes)
+    isDiscarded = true
+  }
+
+  private def setFlagsApart(flags: Array[Byte]): Unit = {
+    memory.add((if (flags == null) 0L else flags.length) - (if (flagsApart == null) 0L else flagsApart.length))
+    flagsApart = flags
+  }
 
   /** The rows as they are written; the array is this segment's own. */
   private[state] def sealedImage(side: Int): Array[Byte] = {
@@ -306,7 +303,7 @@ final private[streamjoin] class Segment(
   /** The flags of all rows, two bits each; the array is this segment's own. */
   private[state] def flagsImage: Array[Byte] = {
     if (flagsApart == null) {
-      flagsApart = SegmentFormat.newValue(SegmentFormat.flagsSize(rowCount))
+      setFlagsApart(SegmentFormat.newValue(SegmentFormat.flagsSize(rowCount)))
       if (flaggedCount > 0) foreachPlace((i, place) => SegmentFormat.setFlags(flagsApart, i, flags(place)))
     }
     SegmentFormat.writeFlagsHeader(flagsApart, rowCount)
@@ -357,7 +354,7 @@ final private[streamjoin] class Segment(
     if (isLoaded) memory.add(-image.length)
     image = rows
     memory.add(image.length)
-    flagsApart = flags
+    setFlagsApart(flags)
     if (flags != null || !describe(rows, null)) look(rows)
   }
 
@@ -389,6 +386,12 @@ private[streamjoin] object Segment {
 
   /** Larger ones are cut: a store reads and writes a value as a whole. */
   val MaxBytes: Int = 4 << 20
+
+  /**
+   * What a segment takes besides its rows, about: itself, its arrays of times, its places among the
+   * segments of its bucket and its bucket's among the buckets.
+   */
+  private[state] val OwnBytes = 400
 
   /** Before each row its length and its flags. */
   private[state] val RowHeader = 8

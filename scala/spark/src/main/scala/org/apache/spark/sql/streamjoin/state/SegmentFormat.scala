@@ -28,12 +28,15 @@ import org.apache.spark.unsafe.Platform
  *
  * With the flags of a row is its number in the segment. What follows the rows is about those that
  * are there, and enough to open a segment that none has left. Format 2 has neither, and its
- * checksum does not cover the format's number.
+ * checksum does not cover the format's number. Format 3 has buckets of one width only.
  */
 private[streamjoin] object SegmentFormat {
 
-  /** 1 was a value for each row, before the first release. */
-  val Version = 3
+  /**
+   * 1 was a value for each row, before the first release; since 4 a bucket's number says how wide
+   * the bucket is, see [[Buckets]].
+   */
+  val Version = 4
 
   /** The oldest that can be read. */
   val OldestVersion = 2

@@ -94,7 +94,7 @@ private[state] object SegmentIndex {
     val slots = math.max(1, segment.live)
     val starts = new Array[Int](slots + 1)
     val filter = new Array[Long](slots / RowsPerWord + 1)
-    val hashes = segment.hashes
+    val hashes = segment.keys.hashes
     segment.foreachLive { (i, _) =>
       starts(slot(hashes(i), slots) + 1) += 1
       filter(slot(hashes(i), filter.length)) |= filterBits(hashes(i))

@@ -162,10 +162,11 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
           val flags = get(keyOf(FlagsKind, side, bucket, number))
           segment.flagsInStore = flags.isDefined
           val count = check(side, segment, rows, flags.orNull)
-          if (segment.describe(rows, flags.orNull)) segment.unload()
+          if (segment.describe(rows, flags.orNull)) segment.forget()
           else segment.load(rows, flags.orNull)
           counted(segment, count)
           take(side, segment, () => if (!segment.isLoaded) segment.load(rows, flags.orNull))
+          if (!segment.isLoaded) segment.keepKeys(rows)
         }
       }
       get(keyOf(CatalogueKind, 0, 0, 0)).map(SegmentFormat.readPage).map(ByteBuffer.wrap) match {

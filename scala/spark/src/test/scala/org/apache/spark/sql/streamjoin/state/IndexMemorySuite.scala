@@ -17,6 +17,9 @@ class IndexMemorySuite extends StateTest {
 
   private def held(segment: Segment): Long = SegmentFormat.arraySize(segment.size).toLong
 
+  /** What stays in memory whatever the budget is. */
+  private def own(state: JoinState): Long = state.size.segments * Segment.OwnBytes
+
   /**
    * One batch: rows for both sides, all pairs within a bucket's width, eviction; `each` is called
    * between its steps.
@@ -65,17 +68,21 @@ class IndexMemorySuite extends StateTest {
       seeds(default = 8) { seed =>
         work(seed, budget)(_ => ()) { state =>
           val index = state.committedIndex
-          assert(state.size.index <= budget)
+          assert(state.size.index <= budget || state.size.unloaded == state.size.segments)
           if (budget == Long.MaxValue) assert(state.size.unloaded == 0)
-          if (budget < 48) assert(state.size.unloaded == state.size.segments && state.size.index == 0)
+          if (budget < 48) assert(state.size.unloaded == state.size.segments && state.size.index == own(state))
           val loaded = segments(index).filter(_.isLoaded)
           assert(state.size.segments - state.size.unloaded == loaded.size)
+          assert(index.memory.keys <= budget / 2)
           // Rows, and of some segments an index of these: with the others made, it is the sum of
-          // both.
-          val spare = index.memory.spare
-          assert(index.memory.used >= spare + loaded.map(held).sum)
-          val whole = loaded.map(segment => held(segment) + segment.index.bytes).sum
-          assert(index.memory.used == spare + whole)
+          // both, and of the flags of some.
+          val always = index.memory.spare + index.memory.keys + own(state)
+          assert(index.memory.used >= always + loaded.map(held).sum)
+          loaded.foreach(_.keys.index)
+          loaded.foreach(_.keys.dropHashes())
+          val whole = loaded.map(segment => held(segment) + segment.keys.index.bytes).sum
+          val flags = loaded.map(segment => SegmentFormat.arraySize(SegmentFormat.flagsSize(segment.rows)).toLong)
+          assert(index.memory.used - always - whole >= 0 && index.memory.used - always - whole <= flags.sum)
         }
       }
     }
@@ -87,7 +94,9 @@ class IndexMemorySuite extends StateTest {
           // The rows that come, or two segments that are compared, one of them with its index,
           // about as large as it.
           val largest = segments(index).map(held).maxOption.getOrElse(0L).max(1024)
-          assert(budget == Long.MaxValue || index.memory.used <= budget + IndexMemory.PageBytes + 3 * largest)
+          val always = segments(index).size.toLong * Segment.OwnBytes
+          val most = budget + IndexMemory.PageBytes + 3 * largest + always
+          assert(budget == Long.MaxValue || index.memory.used <= most)
         }(_ => ())
       }
     }
@@ -98,7 +107,7 @@ class IndexMemorySuite extends StateTest {
         val state = on(provider.getStore(0, None), rows, Width, budget)
         (0L until 1000L).foreach(i => state.append(Side.Left, rows(simple(i, i, 7))))
         state.commit()
-        assert(state.size.index <= budget && state.rows(Side.Left) == 1000)
+        assert(state.size.index <= math.max(budget, own(state)) && state.rows(Side.Left) == 1000)
       }
     }
   }
@@ -113,8 +122,10 @@ class IndexMemorySuite extends StateTest {
       budgets.foreach { budget =>
         val store = provider.getStore(1, None)
         val state = on(store, rows, Width, budget)
-        assert(state.size.index <= budget && state.size.stored == stored)
-        if (budget > whole) assert(state.size.index == whole && state.size.unloaded == 0)
+        val always = own(state) + state.committedIndex.memory.keys
+        assert(state.size.index <= math.max(budget, always) && state.size.stored == stored)
+        if (budget > whole + own(state))
+          assert(state.size.index == whole + own(state) && state.size.unloaded == 0)
         store.abort()
       }
     }
@@ -128,7 +139,8 @@ class IndexMemorySuite extends StateTest {
       budgets.foreach { budget =>
         reading(provider, 1) { store =>
           val index = JoinState.readOnly(store, Seq(rows.layout, rows.layout), budget)
-          assert(index.memory.used <= budget)
+          val always = segments(index).size.toLong * Segment.OwnBytes + index.memory.keys
+          assert(index.memory.used <= math.max(budget, always) && index.memory.keys <= budget / 2)
           val before = index.memory.used
           assert(rowsOf(index, store).map(found => TestRows.number(found.row)).sorted == (0L until 1000L))
           assert(index.memory.used == before)
@@ -142,16 +154,33 @@ class IndexMemorySuite extends StateTest {
     val memory = new IndexMemory(Long.MaxValue)
     val (segment, places) =
       segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, 1, i)).copy()))
-    val held = SegmentFormat.arraySize(segment.size).toLong
+    val held = SegmentFormat.arraySize(segment.size).toLong + Segment.OwnBytes
     assert(memory.used == held)
-    val index = segment.index.bytes
+    val index = segment.keys.index.bytes
+    segment.keys.dropHashes()
     assert(index >= 100 * 8 && memory.used == held + index)
     places.take(60).foreach(segment.remove)
     assert(memory.used == held, "more are gone than are left")
-    segment.index
+    segment.keys.index
     segment.unload()
-    assert(memory.used == 0)
+    assert(memory.used == Segment.OwnBytes + 400L, "of a hundred rows the hashes of the keys")
     segment.unload()
+    assert(memory.used == Segment.OwnBytes + 400L)
+    segment.discard()
+    segment.discard()
     assert(memory.used == 0)
+  }
+
+  test("hashes of keys take no more than half of the memory, and are given back") {
+    val memory = new IndexMemory(1000)
+    val all = (0 until 2).map { _ =>
+      segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, i, i)).copy()))._1
+    }
+    all.foreach(_.unload())
+    assert(memory.keys == 400)
+    val absent = (1000L until 1100L).map(i => all.head.layout.hash(rows(simple(i, i, i)).getBaseObject, rows(simple(i, i, i)).getBaseOffset))
+    assert(absent.count(all.head.keys.mayHave) == 0 && absent.forall(all(1).keys.mayHave))
+    all.foreach(_.discard())
+    assert(memory.keys == 0 && memory.used == 0)
   }
 }

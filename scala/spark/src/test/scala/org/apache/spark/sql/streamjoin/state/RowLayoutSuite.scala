@@ -167,7 +167,7 @@ class RowLayoutSuite extends StateTest {
       new IndexMemory(Long.MaxValue),
       (0 until count).map(i => rows(InternalRow(make(i), 0L)).copy())
     )
-    val starts = segment.index.starts
+    val starts = segment.keys.index.starts
     val sizes = (1 until starts.length).map(s => starts(s) - starts(s - 1))
     // As many slots as rows: by chance alone the fullest has seven or eight, and a third have none.
     assert(sizes.max <= SegmentIndex.Crowded)

@@ -26,7 +26,7 @@ class SegmentIndexSuite extends StateTest {
   private def probe(segment: Segment, own: Segment, like: Int, from: Long, to: Long): (Seq[Long], Int) =
     if (from > segment.highest(0) || to < segment.lowest(0)) (Nil, 0)
     else {
-      val index = segment.index
+      val index = segment.keys.index
       val hash = own.hash(like)
       val slot = index.slot(hash)
       val (start, end) = (index.starts(slot), index.starts(slot + 1))
@@ -68,8 +68,8 @@ class SegmentIndexSuite extends StateTest {
   test("the filter lets all keys of the segment through, and few others") {
     val (segment, places) = segmentOf((0L until 20000L).map(i => simple(i, 2 * i, i)))
     val (others, elsewhere) = segmentOf((0L until 20000L).map(i => simple(i, 2 * i + 1, i)))
-    assert(places.forall(place => segment.index.mayHave(segment.hash(place))))
-    val through = elsewhere.count(place => segment.index.mayHave(others.hash(place)))
+    assert(places.forall(place => segment.keys.index.mayHave(segment.hash(place))))
+    val through = elsewhere.count(place => segment.keys.index.mayHave(others.hash(place)))
     assert(through < 20000 / 10)
     assert(through > 0 && through <= 20000 * 12 / 1000, s"$through of 20000")
   }
@@ -126,7 +126,7 @@ class SegmentIndexSuite extends StateTest {
 
   test("a key that has no rows, in the slot of a hot key, looks at next to none") {
     val (segment, _) = segmentOf(hot(new Random(4), time => time.toLong))
-    val index = segment.index
+    val index = segment.keys.index
     val crowded = (1 until index.starts.length).maxBy(s => index.starts(s) - index.starts(s - 1)) - 1
     val strangers = Iterator.from(Hot).map(i => segmentOf(Seq(simple(i, i, 0)))).filter { case (own, like) =>
       index.slot(own.hash(like.head)) == crowded
@@ -177,7 +177,7 @@ class SegmentIndexSuite extends StateTest {
       }
       assert(segment.live == count - gone.size)
       assert(
-        segment.index.refs.length <= 2 * segment.live + 1,
+        segment.keys.index.refs.length <= 2 * segment.live + 1,
         "what has left is not walked through for ever"
       )
     }
