@@ -66,6 +66,17 @@ def first_batch_ms(run: Run) -> float | None:
     return first(run, "triggerExecution")
 
 
+def ms_per_row(run: Run) -> float | None:
+    """Return the time of the first batch over its rows."""
+    rows, time = first(run, "numInputRows"), first_batch_ms(run)
+    return time / rows if rows and time is not None else None
+
+
+def _row_us(run: Run) -> float | None:
+    time = ms_per_row(run)
+    return None if time is None else time * 1000
+
+
 def measured(scenario: Scenario, names: list[str], take: Callable[[list[float]], float]) -> Value:
     """Return a statistic of the sum of some figures over the scenario's steady batches."""
 
@@ -181,7 +192,7 @@ def extra(scenario: Scenario) -> list[Figure]:
             Figure("of it removals, ms over all tasks", largest_removal("allRemovalsTimeMs"), 0),
             Figure("rows evicted in it", largest_removal("numRowsRemoved"), 0),
         ]
-    if scenario.name == "small-batches":
+    if scenario.group in ("small-batches", "beyond-budget"):
         median = statistics.median
         return [
             Figure("a batch, median ms", measured(scenario, ["triggerExecution"], median), 0),
@@ -191,6 +202,8 @@ def extra(scenario: Scenario) -> list[Figure]:
             Figure("of it tasks (addBatch), median ms", measured(scenario, ["addBatch"], median), 0),
             Figure("of it latestOffset, median ms", measured(scenario, ["latestOffset"], median), 0),
         ]
+    if scenario.group == "catch-up":
+        return [Figure("the batch, ms", first_batch_ms, 0), Figure("of it a row, µs", _row_us, 2)]
     by_group = {"growth": GROWTH, "memory": MEMORY, "budget": BUDGET, "rebuild": REBUILD}
     return by_group.get(scenario.group, [Figure("rows per second", rows_per_second, 0)])
 

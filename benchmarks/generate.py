@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -204,7 +204,45 @@ def band(orders: int, batch_rows: int) -> Streams:
     )
 
 
-def loaded(load: int, batches: int, batch_rows: int, bound_ms: int, lag_rows: int, matching: int) -> Streams:
+def history(days: int, has_key: bool) -> Streams:
+    """Return orders and clicks of the days before the start, an order and a click each 2.5 s, all in one file.
+
+    Nine tenths of the clicks are on the item of the order with their number, up to 8 s after it; ±5 s count.
+
+    Args:
+        days: how many.
+        has_key: whether a click has to be on the item of its order.
+    """
+    rows = days * 24 * 3600 * 2 // 5
+    time = f"{START} - to_microseconds(({rows} - range) * 2500000)"
+    item = "(CASE WHEN draw(range, 4, 10) < 9 THEN draw(range, 1, 2000) ELSE draw(range, 2, 2000) END)"
+    order_rows = f"""
+        SELECT range AS order_id, draw(range, 1, 2000) AS item, {time} AS order_time,
+               'customer-' || (range % 10007) AS customer
+        FROM range({rows})"""
+    click_rows = f"""
+        SELECT range AS click_id, {item} AS clicked_item,
+               {time} + to_microseconds(draw(range, 5, 8000000)) AS click_time, 'page-' || (range % 101) AS page
+        FROM range({rows})"""
+    left = _item_orders(_cut(order_rows, "order_time", "order_id", "0"))
+    right = _clicks(_cut(click_rows, "click_time", "click_id", "0"))
+    if not has_key:
+        # Far from the closing order, for no key tells the two apart.
+        closing = f"SELECT -1::BIGINT AS click_id, -2::BIGINT AS clicked_item, {FAR} + INTERVAL 1 HOUR AS click_time"
+        left = replace(left, key="")
+        right = replace(right, key="", closing=f"{closing}, '' AS page")
+    return Streams(
+        name=f"history-{days}{'' if has_key else '-band'}",
+        left=left,
+        right=right,
+        bound=_within("click_time", "order_time", 5_000),
+        delay_ms=DISORDER_MICROS // 1000,
+    )
+
+
+def loaded(
+    load: int, batches: int, batch_rows: int, bound_ms: int, lag_rows: int, matching: int, payload: int = 0
+) -> Streams:
     """Return two even streams whose first file loads the state, followed by many small ones.
 
     Args:
@@ -214,23 +252,26 @@ def loaded(load: int, batches: int, batch_rows: int, bound_ms: int, lag_rows: in
         bound_ms: how far apart the two times may be, either way, milliseconds.
         lag_rows: a delivery comes up to so many rows after its order.
         matching: so many deliveries in 100 have an order.
+        payload: bytes of text that each row has besides, a multiple of 32.
     """
     total = load + batches * batch_rows
+    text = f", array_to_string([md5(concat(all_rows.range, '-', each)) for each in range({payload // 32})], '')"
+    wide, wide_too = (f"{text} AS {name}" if payload else "" for name in ("payload", "details"))
     order_rows = f"""
         SELECT range AS order_id, {_time("range")} AS order_time,
-               'customer-' || (range % 10007) AS customer, (range * 7919) % 20000 AS cents
-        FROM range({total})"""
+               'customer-' || (range % 10007) AS customer, (range * 7919) % 20000 AS cents{wide}
+        FROM range({total}) AS all_rows"""
     delivery_rows = f"""
         SELECT range AS delivery_id,
                CASE WHEN draw(range, 1, 100) < {matching} AND draw(range, 2, {lag_rows}) <= range
                     THEN range - draw(range, 2, {lag_rows}) ELSE -10 - range END AS delivered_order_id,
-               {_time("range")} AS delivery_time, 'courier-' || (range % 101) AS courier
-        FROM range({total})"""
+               {_time("range")} AS delivery_time, 'courier-' || (range % 101) AS courier{wide_too}
+        FROM range({total}) AS all_rows"""
     cut = f"(CASE WHEN place < {load} THEN 0 ELSE 1 + (place - {load}) // {batch_rows} END)"
     return Streams(
-        name=f"loaded-{load}-{batches}",
-        left=_orders(_cut(order_rows, "order_time", "order_id", cut)),
-        right=_deliveries(_cut(delivery_rows, "delivery_time", "delivery_id", cut)),
+        name=f"loaded-{load}-{batches}{'-wide' if payload else ''}",
+        left=_orders(_cut(order_rows, "order_time", "order_id", cut), payload > 0),
+        right=_deliveries(_cut(delivery_rows, "delivery_time", "delivery_id", cut), payload > 0),
         bound=_within("delivery_time", "order_time", bound_ms),
         delay_ms=DISORDER_MICROS // 1000,
     )
@@ -292,9 +333,10 @@ def _orders(rows: str, payload: bool = False) -> Table:
     return Table("orders", "order_id", "order_id", "order_time", rows, closing + (", '' AS payload" if payload else ""))
 
 
-def _deliveries(rows: str) -> Table:
+def _deliveries(rows: str, payload: bool = False) -> Table:
     closing = (
         f"SELECT -1::BIGINT AS delivery_id, -2::BIGINT AS delivered_order_id, {FAR} AS delivery_time, '' AS courier"
+        + (", '' AS details" if payload else "")
     )
     return Table("deliveries", "delivery_id", "delivered_order_id", "delivery_time", rows, closing)
 

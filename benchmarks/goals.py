@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import figures
 from runs import Runs, Value, wall
-from scenarios import Scenario
-from sides import FLOOR_OUR_FILES, OURS, SPARK
+from scenarios import CATCH_UP_DAYS, Scenario
+from sides import BUDGETS, FLOOR_OUR_FILES, OURS, SPARK
 
 
 class Goal(NamedTuple):
@@ -41,6 +41,8 @@ def goals(runs: Runs, scenarios: dict[str, Scenario]) -> list[Goal]:
         _order(runs),
         _evict(runs, scenarios),
         _small(runs, scenarios),
+        _catch_up(runs),
+        _beyond_budget(runs, scenarios),
         _memory(runs),
         _temporal(runs),
     )
@@ -107,6 +109,29 @@ def _small(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goal]:
         text = f"small batches, planning, median: {ours} <= 1.5x the floor, with the same files"
         floor = Of(name, FLOOR_OUR_FILES, planning)
         yield from _ratio(runs, text, Of(name, ours, planning), floor, lambda ratio: ratio <= 1.5)
+
+
+def _catch_up(runs: Runs) -> Iterator[Goal]:
+    for of in ("inner", "left", "band"):
+        for days in CATCH_UP_DAYS[1:]:
+            name = f"catch-up-{of}-{days}"
+            yield from _faster(runs, f"{name}: ", name, "ours-default", "spark-default", 2.0)
+        for ours in OURS:
+            for days in CATCH_UP_DAYS[:-1]:
+                few, many = (
+                    Of(f"catch-up-{of}-{each}", ours, figures.ms_per_row) for each in (days, CATCH_UP_DAYS[-1])
+                )
+                text = f"catch-up-{of}, {ours}: time of a row, {CATCH_UP_DAYS[-1]} days <= 1.3x that of {days}"
+                yield from _ratio(runs, text, many, few, lambda ratio: ratio <= 1.3)
+
+
+def _beyond_budget(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goal]:
+    for name, words in (("beyond-budget-0", "keys that are not there"), ("beyond-budget-100", "keys that are there")):
+        if runs.has(name):
+            batch = figures.measured(scenarios[name], ["triggerExecution"], statistics.median)
+            beyond, within = (Of(name, side, batch) for side in reversed(BUDGETS))
+            text = f"{name}: a batch of {words}, beyond the budget <= 2x that within it"
+            yield from _ratio(runs, text, beyond, within, lambda ratio: ratio <= 2)
 
 
 def _memory(runs: Runs) -> Iterator[Goal]:

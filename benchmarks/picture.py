@@ -19,6 +19,8 @@ COLORS = {
     "ours-rocksdb": "#1b4f80",
     "ours-default-budget": "#7db8dc",
     "ours-rocksdb-budget": "#5c8db5",
+    "ours-rocksdb-within": "#1b4f80",
+    "ours-rocksdb-64m": "#5c8db5",
     "with-state": "#6a3d9a",
     "with-state-buckets": "#a98bc9",
     "floor": "#9a9a9a",

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from generate import JoinType, Streams, band, hot_key, loaded, priced, w2, w2f
+from generate import JoinType, Streams, band, history, hot_key, loaded, priced, w2, w2f
 from runs import Record
-from sides import BY_NAME, EVERY, FLOORS, OURS, SPARK, TEMPORAL, WITH_FILES
+from sides import BUDGETS, BY_NAME, EVERY, FLOORS, OURS, SPARK, TEMPORAL, WITH_FILES
 
 # What a run is for. Times are taken in "time", "budget" and "rebuild" runs only.
 Kind = Literal["time", "memory", "budget", "rebuild"]
@@ -108,6 +108,12 @@ def scenarios(scale: float) -> dict[str, Scenario]:
             band(_rows(100_000, scale), _rows(5_000, scale)),
             "inner",
         ),
+        *(
+            _catch_up(days, short, words, how, has_key)
+            for short, words, how, has_key in _CATCH_UP_TYPES
+            for days in CATCH_UP_DAYS
+        ),
+        *(_beyond_budget(matching, scale) for matching in (0, 100)),
         *_memory_scenarios(_w2(million, batches=25)),
         Scenario(
             "temporal",
@@ -169,6 +175,42 @@ def _growth(millions: float, scale: float) -> Scenario:
         _w2(_rows(millions * MILLION, scale), batches=25 * millions),
         "left_outer",
         sides=(*OURS, *FLOORS),
+    )
+
+
+def _beyond_budget(matching: int, scale: float) -> Scenario:
+    """Return small batches over a state of a GB a task, all of which they can meet."""
+    load = _rows(4 * MILLION, scale)
+    batches = 60
+    return Scenario(
+        f"beyond-budget-{matching}",
+        "beyond-budget",
+        f"Beyond the budget: {batches} batches of 50 rows over {load / MILLION:g} M rows of 256 bytes a side, "
+        f"{matching} of 100 deliveries have an order, inner",
+        loaded(load, batches, 25, bound_ms=load * 10, lag_rows=load, matching=matching, payload=192),
+        "inner",
+        sides=BUDGETS,
+        measured=(11, batches + 1),
+    )
+
+
+CATCH_UP_DAYS = (1, 7, 30)
+_CATCH_UP_TYPES: list[tuple[str, str, JoinType, bool]] = [
+    ("inner", "inner", "inner", True),
+    ("left", "left outer", "left_outer", True),
+    ("band", "inner, no equality (Spark: a constant key)", "inner", False),
+]
+
+
+def _catch_up(days: int, short: str, words: str, how: JoinType, has_key: bool) -> Scenario:
+    """Return the first batch of a query over a history: it has all of it, whatever the scale."""
+    return Scenario(
+        f"catch-up-{short}-{days}",
+        "catch-up",
+        f"Catch up: a history of {days} days, a row each 2.5 s on both sides, in one batch, ±5 s, {words}",
+        history(days, has_key),
+        how,
+        sides=("spark-default", "spark-rocksdb", "ours-default", "ours-rocksdb", *FLOORS),
     )
 
 

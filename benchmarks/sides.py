@@ -24,6 +24,8 @@ JOIN_FORMAT_4 = {
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
 SPARKS_FILES = {FILES: "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"}
 OUR_FILES = {FILES: "org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager"}
+# Some GB of rows, all of them in memory.
+WITHIN_BUDGET = {"spark.streamjoin.indexMemory": "4g", "spark.streamjoin.executorIndexMemory": "5g"}
 # 2: the session has our files and, with RocksDB, changelogs by default.
 OURS_NOW = 2
 PARTITIONS = 2
@@ -74,6 +76,8 @@ ALL = [
     Side("ours-rocksdb", "ours", ROCKSDB, version=OURS_NOW),
     Side("ours-default-budget", "ours", {}, budget_of="ours-default", version=OURS_NOW),
     Side("ours-rocksdb-budget", "ours", ROCKSDB, budget_of="ours-rocksdb", version=OURS_NOW),
+    Side("ours-rocksdb-within", "ours", ROCKSDB | WITHIN_BUDGET),
+    Side("ours-rocksdb-64m", "ours", ROCKSDB | WITHIN_BUDGET | {"spark.streamjoin.indexMemory": "64m"}),
     # Our files for these as well, so that nothing but the join tells them from ours.
     Side("with-state", "with-state", ROCKSDB | CHANGELOG | OUR_FILES),
     Side("with-state-buckets", "with-state-buckets", ROCKSDB | CHANGELOG | OUR_FILES),
@@ -87,6 +91,7 @@ OURS = ("ours-default", "ours-rocksdb")
 FLOOR = "floor"
 FLOOR_OUR_FILES = "floor-our-files"
 FLOORS = (FLOOR, FLOOR_OUR_FILES)
+BUDGETS = ("ours-rocksdb-within", "ours-rocksdb-64m")
 WITH_STATE = ("with-state", "with-state-buckets")
 TEMPORAL = (*OURS, *WITH_STATE, FLOOR_OUR_FILES)
 EVERY = (*SPARK, *OURS, *FLOORS)
