@@ -7,7 +7,8 @@ is in it of temporal, as-of and rematch joins became fields.
 
 An archive holds the joins that came with it: ``format-3-closest.tar.gz`` has temporal and as-of joins, and
 ``format-3-rematch.tar.gz`` a join with a table that keeps rows; both came after those of ``format-3.tar.gz``.
-``make.py`` writes the archive that its argument names.
+``make.py`` writes the archive that its argument names. From format 4 on the left side runs ahead in the middle, over
+so much time that its rows lie in wide buckets.
 
 The checkpoints know their input by its path, so they are made in one that is nobody's.
 """
@@ -24,7 +25,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 JOB = HERE.parent / "jobs" / "join_job.py"
-FORMAT = 3
+FORMAT = 4
 TYPES = {
     f"format-{FORMAT}": ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"],
     f"format-{FORMAT}-closest": ["temporal", "asof"],
@@ -68,15 +69,18 @@ def rows(side: str, number: int, chance: random.Random) -> list[dict[str, object
         return {f"{side}k": key, f"{side}t": at(seconds), f"{side}v": value, f"{side}id": row_id}
 
     if number == FILES - 1:
-        return [row(-1 if side == "l" else -2, 1000, 0, -1)]
+        return [row(-1 if side == "l" else -2, 2000, 0, -1)]
     return [
         row(chance.choice([0, 1, 2, 3, None]), seconds, chance.randrange(10), number * 100 + i)
-        for i, seconds in enumerate(times(number, chance))
+        for i, seconds in enumerate(times(side, number, chance))
     ]
 
 
-def times(number: int, chance: random.Random) -> list[float]:
+def times(side: str, number: int, chance: random.Random) -> list[float]:
     """Return seconds, none of them late: a file reaches back less far than the watermarks are delayed."""
+    if side == "l" and number >= BEFORE - 1:
+        start, span = (40, 700) if number == BEFORE - 1 else (700 + number * 10, 10)
+        return [start + chance.uniform(-4.9, span) for _ in range(600 if span > 10 else 15)]
     return [number * 10 + chance.uniform(-4.9, 10) for _ in range(15)]
 
 
