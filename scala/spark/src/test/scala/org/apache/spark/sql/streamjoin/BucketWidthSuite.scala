@@ -17,8 +17,11 @@ class BucketWidthSuite extends AnyFunSuite with JoinTest {
   private val Second = 1000000L
 
   /** Of both sides. */
-  private def widths(bound: String, delays: (String, String)): Seq[Long] = {
-    val condition = s"o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL $bound"
+  private def widths(bound: String, delays: (String, String)): Seq[Long] =
+    widthsOf(s"d.t BETWEEN o.t AND o.t + INTERVAL $bound", delays)
+
+  private def widthsOf(bounds: String, delays: (String, String)): Seq[Long] = {
+    val condition = s"o.id = d.id AND $bounds"
     val query: Streams => org.apache.spark.sql.DataFrame =
       streams => streams.marked("o", delays._1).join(streams.marked("d", delays._2), expr(condition))
     running(job(query)) { job =>
@@ -37,5 +40,14 @@ class BucketWidthSuite extends AnyFunSuite with JoinTest {
   test("by the delays") {
     assert(widths("80 SECONDS", "1 day" -> "1 hour") == Seq.fill(2)((24 * 3600 + 80) * Second / 8))
     assert(widths("80 SECONDS", "0 seconds" -> "1 day") == Seq.fill(2)((24 * 3600 + 80) * Second / 8))
+  }
+
+  test("by how long rows stay, where that is more than the times that they can meet") {
+    val dayLater = "d.t BETWEEN o.t + INTERVAL 24 HOURS AND o.t + INTERVAL '24:01' HOUR TO MINUTE"
+    val day = 24 * 3600 * Second
+    // An order waits for a day; a delivery that is as early as its order is not waited for.
+    assert(widthsOf(dayLater, "0 seconds" -> "0 seconds") == Seq((day + 60 * Second) / 8, 60 * Second / 8))
+    val weekLater = "o.t = d.t + INTERVAL 168 HOURS"
+    assert(widthsOf(weekLater, "8 seconds" -> "0 seconds") == Seq(5 * Second, (7 * day + 8 * Second) / 8))
   }
 }

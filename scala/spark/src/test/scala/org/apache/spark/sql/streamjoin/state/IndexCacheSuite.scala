@@ -38,4 +38,39 @@ class IndexCacheSuite extends StateTest {
       second.commit()
     }
   }
+
+  test("what a stopped run has left goes when the next one begins, and takes no share of the memory") {
+    withProvider() { provider =>
+      val executor = new ExecutorMemory
+      val limit = ExecutorMemory.Limit(executor, 1000000)
+      def begun(cached: Option[JoinIndex]) = new JoinState(
+        provider.getStore(0, None),
+        Seq(rows.layout, rows.layout),
+        Seq(10L, 10L),
+        Long.MaxValue,
+        cached,
+        executor = limit
+      )
+      val stopped = newId()
+      val state = begun(None)
+      state.append(Side.Left, rows(simple(1, 1, 1)))
+      state.commit()
+      IndexCache.put(stopped, state.handOver())
+      assert(executor.indexes == 1 && executor.used > 0)
+
+      val next = StateStoreProviderId(stopped.storeId, UUID.randomUUID())
+      assert(IndexCache.take[JoinIndex](next).isEmpty)
+      assert(executor.indexes == 0 && executor.used == 0 && IndexCache.take[JoinIndex](stopped).isEmpty)
+
+      // An index that is put where one of another run is takes its place.
+      val (one, other) = (begun(None), begun(None))
+      Seq(one, other).foreach(_.append(Side.Left, rows(simple(1, 1, 1))))
+      val (held, later) = (one.handOver(), other.handOver())
+      IndexCache.put(stopped, held)
+      IndexCache.put(next, later)
+      assert(executor.indexes == 1 && executor.used == later.memory.used)
+      assert(IndexCache.take[JoinIndex](next).exists(_ eq later))
+      later.close()
+    }
+  }
 }
