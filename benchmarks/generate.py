@@ -204,14 +204,15 @@ def band(orders: int, batch_rows: int) -> Streams:
     )
 
 
-def history(days: int, has_key: bool) -> Streams:
+def history(days: int, has_key: bool, following: bool = False) -> Streams:
     """Return orders and clicks of the days before the start, an order and a click each 2.5 s, all in one file.
 
-    Nine tenths of the clicks are on the item of the order with their number, up to 8 s after it; ±5 s count.
+    Nine tenths of the clicks are on the item of the order with their number, up to 8 s after it; ±5 s count, or 5 s.
 
     Args:
         days: how many.
         has_key: whether a click has to be on the item of its order.
+        following: whether a click has to come after its order.
     """
     rows = days * 24 * 3600 * 2 // 5
     time = f"{START} - to_microseconds(({rows} - range) * 2500000)"
@@ -235,7 +236,11 @@ def history(days: int, has_key: bool) -> Streams:
         name=f"history-{days}{'' if has_key else '-band'}",
         left=left,
         right=right,
-        bound=_within("click_time", "order_time", 5_000),
+        bound=(
+            "click_time >= order_time AND click_time <= order_time + INTERVAL 5000 MILLISECONDS"
+            if following
+            else _within("click_time", "order_time", 5_000)
+        ),
         delay_ms=DISORDER_MICROS // 1000,
     )
 

@@ -113,6 +113,19 @@ def scenarios(scale: float) -> dict[str, Scenario]:
             for short, words, how, has_key in _CATCH_UP_TYPES
             for days in CATCH_UP_DAYS
         ),
+        *(
+            Scenario(
+                f"catch-up-order-{days}",
+                "catch-up",
+                f"Catch up: a history of {days} days in one batch, a click up to 5 s after its order, left outer, as a "
+                "window join and as an interval join",
+                history(days, has_key=True, following=True),
+                "left_outer",
+                sides=("ours-default", "ours-default-ordered"),
+                window_ms=5_000,
+            )
+            for days in CATCH_UP_DAYS
+        ),
         *(_beyond_budget(matching, scale) for matching in (0, 100)),
         *_memory_scenarios(_w2(million, batches=25)),
         Scenario(
