@@ -7,6 +7,7 @@ import org.apache.spark.sql.streamjoin.rules.{
   CheckCheckpoint,
   JoinArrangements,
   JoinByDeclaredKeys,
+  PlanFirstBatch,
   PrepareStreamingQuery,
   PushFilters,
   ReadArrangements,
@@ -15,6 +16,7 @@ import org.apache.spark.sql.streamjoin.rules.{
   ReadBounds,
   ReadChanges,
   ReadLateRows,
+  ReadTablesUncached,
   RecognizeJoins,
   RematchTables,
   RestoreJoins,
@@ -52,6 +54,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(_ => CheckArrangedJoins)
     // A table that rows of a stream may meet later.
     extensions.injectResolutionRule(_ => RematchTables)
+    extensions.injectPostHocResolutionRule(_ => ReadTablesUncached)
     // SQL: sj_bounds, sj_late_rows and sj_arrangements. The query of sj_bounds is analyzed first.
     extensions.injectHintResolutionRule(ReadBounds(_))
     extensions.injectHintResolutionRule(ReadLateRows(_))
@@ -68,6 +71,9 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // start(): Spark's checker has seen the query; a checkpoint that another join began.
     extensions.injectPostHocResolutionRule(_ => RestoreJoins)
     extensions.injectPostHocResolutionRule(CheckCheckpoint(_))
+    // start(): rows that wait for a table meet it as it is by now. Behind all that may refuse the
+    // query.
+    extensions.injectPostHocResolutionRule(PlanFirstBatch(_))
     // start(): an arrangement begins, or goes on.
     extensions.injectPostHocResolutionRule(StartArrangement(_))
     // A stream of an arrangement is one of its changes.

@@ -210,6 +210,86 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("a table that is cached is met as it is") {
+    val people = customers
+    during(people) {
+      loaded(people)
+      val cached = table(people.root, rematch).cache()
+      assert(cached.count() == 2)
+      def met(orders: DataFrame) =
+        timed(orders).join(cached, expr("id = customer_id"), "left_outer").select("name", "item")
+      val query = new Stream(met)
+      during(query) {
+        query.add(order(1, 3, "Keyboard"))
+        assert(query.next == Seq("- Keyboard"))
+        people.feed(Row(3, "Ann", "insert"))
+        assert(query.next == Seq("Ann Keyboard"))
+      }
+      val out = new java.io.ByteArrayOutputStream
+      Console.withOut(out)(
+        met(MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark).toDF()).explain()
+      )
+      assert(out.toString.contains("StreamTableJoin"))
+      cached.unpersist()
+    }
+  }
+
+  test("rows that are kept meet a table that changed while the query was stopped, also without new rows") {
+    val people = customers
+    val query = new Stream(named(people.root))
+    during(people) {
+      loaded(people)
+      during(query) {
+        query.add(order(1, 3, "Keyboard"), order(1, 4, "Lamp"))
+        assert(query.next == Seq("- Keyboard", "- Lamp"))
+      }
+      people.feed(Row(3, "Ann", "insert"))
+      during(query) {
+        assert(query.next == Seq("Ann Keyboard"))
+        people.feed(Row(5, "Zoe", "insert"))
+        assert(query.next.isEmpty)
+      }
+      // The table does not change while it is stopped, but right after it has started again.
+      during(query) {
+        assert(query.next.isEmpty)
+        people.feed(Row(4, "Eve", "insert"))
+        assert(query.next == Seq("Eve Lamp"))
+      }
+    }
+  }
+
+  test("also where each run ends by itself, and where a start was refused in between") {
+    val people = customers
+    val (checkpoint, rows) = (newFolder(), mutable.ArrayBuffer.empty[String])
+    val input = MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark)
+    def run(joined: DataFrame => DataFrame = named(people.root)): Seq[String] = {
+      rows.clear()
+      val query = joined(input.toDF()).writeStream
+        .foreachBatch((batch: DataFrame, _: Long) => rows ++= batch.collect().map(JoinTest.text): Unit)
+        .option("checkpointLocation", checkpoint)
+        .trigger(Trigger.AvailableNow())
+        .start()
+      query.awaitTermination()
+      rows.toSeq.sorted
+    }
+    during(people) {
+      loaded(people)
+      input.addData(order(1, 3, "Keyboard"), order(1, 4, "Lamp"))
+      assert(run() == Seq("- Keyboard", "- Lamp"))
+      people.feed(Row(3, "Ann", "insert"))
+      assert(run() == Seq("Ann Keyboard"))
+      assert(run().isEmpty)
+      people.feed(Row(4, "Eve", "insert"))
+      refused("STREAMJOIN_CHECKPOINT_CHANGED") {
+        run(
+          timed(_)
+            .join(table(people.root, Map("rematch" -> "7 seconds")), expr("id = customer_id"), "left_outer")
+        )
+      }
+      assert(run() == Seq("Eve Lamp"))
+    }
+  }
+
   test("what ends by itself ends, however often the table changes") {
     val people = customers
     during(people) {
@@ -397,7 +477,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
       case 0 =>
         log += "restart"
         query.restart()
-        hasRun = false
+        again()
       case 1 if hasRun =>
         log += "replay"
         query.replay()

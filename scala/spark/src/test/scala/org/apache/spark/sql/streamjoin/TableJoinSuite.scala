@@ -65,6 +65,40 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("a table that is cached is still seen as it is in each batch") {
+    val people = customers
+    def named(cached: DataFrame)(orders: DataFrame) =
+      orders.join(cached, expr("id = customer_id"), "left_outer").select("name", "item")
+    def frame = table(people.root)
+    def persisted = frame.cache()
+    lazy val inSql = {
+      frame.createOrReplaceTempView("people_to_cache")
+      spark.sql("CACHE TABLE people_to_cache")
+      spark.table("people_to_cache")
+    }
+    during(people) {
+      loaded(people)
+      val before = Seq(
+        named(persisted) _,
+        named(frame.where("id > 0").select("id", "name").cache()) _,
+        named(inSql) _
+      )
+      val later = frame.select("name", "id")
+      val queries = (before :+ named(later) _).map(new Stream(_))
+      during(queries: _*) {
+        queries.foreach(_.add(items.head))
+        queries.foreach(query => assert(query.next == Seq("John Computer")))
+        later.cache().count()
+        people.feed(Row(1, "Johnny", "update"))
+        queries.foreach(_.add(items(1)))
+        queries.foreach(query => assert(query.next == Seq("Johnny Mouse")))
+        // In batch it is cached, as ever.
+        assert(later.where("id = 1").select("name").collect().toSeq == Seq(Row("John")))
+      }
+      spark.catalog.clearCache()
+    }
+  }
+
   test("a batch that runs again sees the version that it saw") {
     val people = customers
     val query = new Stream(joined(people.root, "left_outer"))

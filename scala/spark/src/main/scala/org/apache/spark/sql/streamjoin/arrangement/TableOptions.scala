@@ -60,6 +60,17 @@ private[streamjoin] object TableOptions {
 
   def isTable(options: CaseInsensitiveStringMap): Boolean = options.getBoolean(Table, false)
 
+  private val OfStream = "streamjoin.ofStream"
+
+  /** It is part of a streaming query. */
+  def isOfStream(options: CaseInsensitiveStringMap): Boolean = options.getBoolean(OfStream, false)
+
+  def ofStream(options: CaseInsensitiveStringMap): CaseInsensitiveStringMap = {
+    val more = new java.util.HashMap[String, String](options.asCaseSensitiveMap)
+    more.put(OfStream, "true")
+    new CaseInsensitiveStringMap(more)
+  }
+
   /** In the metadata of a column of a table: the columns of its primary key, with this one. */
   private val Key = "streamjoin.tableKey"
 

@@ -287,10 +287,13 @@ final private[streamjoin] class Buffer(
     var rest = narrow
     while (rest.nonEmpty) {
       val sizes = rest.map(_.size.toLong).scanLeft(0L)(_ + _).tail
-      val count = math.max(1, sizes.indexWhere(_ > Segment.MaxBytes) match {
-        case -1 => sizes.size
-        case over => over
-      })
+      val count = math.max(
+        1,
+        sizes.indexWhere(_ > Segment.MaxBytes) match {
+          case -1 => sizes.size
+          case over => over
+        }
+      )
       replace(rest.take(count), store, wide)
       rest = rest.drop(count)
     }

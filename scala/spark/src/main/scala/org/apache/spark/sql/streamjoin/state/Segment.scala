@@ -286,7 +286,9 @@ final private[streamjoin] class Segment(
   }
 
   private def setFlagsApart(flags: Array[Byte]): Unit = {
-    memory.add((if (flags == null) 0L else flags.length) - (if (flagsApart == null) 0L else flagsApart.length))
+    memory.add(
+      (if (flags == null) 0L else flags.length) - (if (flagsApart == null) 0L else flagsApart.length)
+    )
     flagsApart = flags
   }
 

@@ -57,7 +57,8 @@ class BucketsSuite extends StateTest {
     }
   }
 
-  private def times(random: Random, count: Int, span: Long): Seq[Long] = Seq.fill(count)(random.nextLong(span))
+  private def times(random: Random, count: Int, span: Long): Seq[Long] =
+    Seq.fill(count)(random.nextLong(span))
 
   /** What meets within so much, by number: a row of the left side and one of the right. */
   private def within(left: Seq[TestRow], right: Seq[TestRow], by: Long): Set[(Long, Long)] = {
@@ -174,7 +175,9 @@ class BucketsSuite extends StateTest {
       batch { state =>
         val buffer = state.committedIndex.buffer(Side.Left)
         assert(buffer.rows == count * 2 / 3)
-        assert(buffer.segments.size <= Buffer.MostSmall && buffer.segments.exists(s => Buckets.level(s.bucket) > 0))
+        assert(
+          buffer.segments.size <= Buffer.MostSmall && buffer.segments.exists(s => Buckets.level(s.bucket) > 0)
+        )
         // Each is met by its key and time, however wide its bucket.
         (0L until count).foreach(i => state.append(Side.Right, rows(simple(count + i, i, timeOf(i) + 5))))
         val met = pairs(state, Side.Right, near(5)).map(_._2)

@@ -70,7 +70,8 @@ class IndexMemorySuite extends StateTest {
           val index = state.committedIndex
           assert(state.size.index <= budget || state.size.unloaded == state.size.segments)
           if (budget == Long.MaxValue) assert(state.size.unloaded == 0)
-          if (budget < 48) assert(state.size.unloaded == state.size.segments && state.size.index == own(state))
+          if (budget < 48)
+            assert(state.size.unloaded == state.size.segments && state.size.index == own(state))
           val loaded = segments(index).filter(_.isLoaded)
           assert(state.size.segments - state.size.unloaded == loaded.size)
           assert(index.memory.keys <= budget / 2)
@@ -81,7 +82,8 @@ class IndexMemorySuite extends StateTest {
           loaded.foreach(_.keys.index)
           loaded.foreach(_.keys.dropHashes())
           val whole = loaded.map(segment => held(segment) + segment.keys.index.bytes).sum
-          val flags = loaded.map(segment => SegmentFormat.arraySize(SegmentFormat.flagsSize(segment.rows)).toLong)
+          val flags =
+            loaded.map(segment => SegmentFormat.arraySize(SegmentFormat.flagsSize(segment.rows)).toLong)
           assert(index.memory.used - always - whole >= 0 && index.memory.used - always - whole <= flags.sum)
         }
       }
@@ -178,7 +180,9 @@ class IndexMemorySuite extends StateTest {
     }
     all.foreach(_.unload())
     assert(memory.keys == 400)
-    val absent = (1000L until 1100L).map(i => all.head.layout.hash(rows(simple(i, i, i)).getBaseObject, rows(simple(i, i, i)).getBaseOffset))
+    val absent = (1000L until 1100L).map(i =>
+      all.head.layout.hash(rows(simple(i, i, i)).getBaseObject, rows(simple(i, i, i)).getBaseOffset)
+    )
     assert(absent.count(all.head.keys.mayHave) == 0 && absent.forall(all(1).keys.mayHave))
     all.foreach(_.discard())
     assert(memory.keys == 0 && memory.used == 0)
