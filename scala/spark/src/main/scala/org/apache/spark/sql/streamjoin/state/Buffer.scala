@@ -346,7 +346,9 @@ private[streamjoin] object Buffer {
   /** Segments of a bucket that may follow one another before they are merged. */
   private val MostAlike = 3
 
-  /** Buckets of a level that are smaller than [[SmallBytes]], and how many such are made of them. */
+  /**
+   * Buckets of a level that are smaller than [[SmallBytes]], and how many are made of them.
+   */
   private[state] val MostSmall = 256
   private val FewWide = MostSmall / 4
   private val SmallBytes = 64L << 10

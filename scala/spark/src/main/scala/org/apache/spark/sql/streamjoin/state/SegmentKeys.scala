@@ -51,7 +51,7 @@ final private[state] class SegmentKeys(segment: Segment, memory: IndexMemory) {
     if (byKey != null && 2 * removedSinceIndexed > byKey.refs.length) dropIndex()
   }
 
-  /** Of the rows, which are about to be forgotten, the hashes are kept if there is room for them. */
+  /** Keeps the hashes of rows that are about to be forgotten, if there is room for them. */
   def keepSorted(): Unit = if (sorted == null && memory.lendsKeys(4L * segment.rows)) {
     sorted = hashes.clone()
     Arrays.sort(sorted)

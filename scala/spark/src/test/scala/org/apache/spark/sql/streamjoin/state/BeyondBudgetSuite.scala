@@ -4,7 +4,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStore
 
 import streamjoin.core.Side
 
-/** Rows that do not fit into the memory are read back for the keys that they have, not for others. */
+/** Rows that do not fit into the memory are read back for their own keys, not for others. */
 class BeyondBudgetSuite extends StateTest {
   import TestRows.simple
 
