@@ -10,7 +10,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.operators.Operation
-import org.apache.spark.sql.streamjoin.operators.arrange.{Arrange, ArrangeTask}
+import org.apache.spark.sql.streamjoin.operators.arrange.Arrange
 import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoin
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
@@ -164,13 +164,17 @@ private[streamjoin] object Arrangements {
             when(isMoved, array(lit(true), lit(false))).otherwise(array(coalesce(isDelete, lit(false))))
           )
         )
-        val row =
-          names.map(name => when(isOld, was.getField(name)).otherwise(is.getField(name)).as(name))
-        val others = (time ++ order).toSeq.distinct
-          .filterNot(name => names.exists(resolver(_, name)))
-          .map(name => quoted(columnOf(df.schema, name, "time= or order=").name))
+        val changedAt = (time ++ order).toSeq.distinct
+        val (inRow, beside) = changedAt.partition(name => names.exists(resolver(_, name)))
+        val row = names.map { name =>
+          // The old row goes when the new one comes.
+          val isFromOld = if (inRow.exists(resolver(_, name))) isOld && !isMoved else isOld
+          when(isFromOld, was.getField(name)).otherwise(is.getField(name)).as(name)
+        }
+        val others = beside.map(name => quoted(columnOf(df.schema, name, "time= or order=").name))
+        // The new key need not be known.
         val operation = when(isMoved && isOld, lit(Operation.names(Operation.Before).head))
-          .when(quoted(op).isNull && was.isNull && is.isNull, lit(ArrangeTask.TombstoneName))
+          .when(isMoved, lit(Operation.names(Operation.Insert).head))
           .otherwise(quoted(op))
         parts.select(row ++ others :+ operation.as(op): _*)
       case _ => df

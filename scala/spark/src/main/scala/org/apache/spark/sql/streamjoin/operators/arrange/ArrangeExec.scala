@@ -48,6 +48,9 @@ final private[streamjoin] case class ArrangeExec(
   private def change = child.output.lift(meta.schema.length)
   private def key = meta.keyOrdinals(0).map(rows)
 
+  /** By which the changes of a key follow each other. */
+  private def times = (meta.time ++ meta.order).map(name => rows(meta.schema.fieldIndex(name))).toSeq
+
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(StatefulOpClusteredDistribution(key, meta.partitions))
 
@@ -58,8 +61,7 @@ final private[streamjoin] case class ArrangeExec(
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(meta.input match {
     case InputKind.Changelog =>
       val others = rows.filter(column => RowOrdering.isOrderable(column.dataType))
-      val time = (meta.time ++ meta.order).map(name => rows(meta.schema.fieldIndex(name)))
-      (key ++ time ++ change.map(ArrangeExec.rank) ++ others).map(SortOrder(_, Ascending))
+      (key ++ times ++ change.map(ArrangeExec.rank) ++ others).map(SortOrder(_, Ascending))
     case _ => Nil
   })
 
@@ -89,7 +91,7 @@ final private[streamjoin] case class ArrangeExec(
           folder,
           number,
           None,
-          Map(Side.Left -> LateRows.Input(new Path(root).getName, Nil, child.output))
+          Map(Side.Left -> LateRows.Input(new Path(root).getName, times, child.output))
         )
       }
     )

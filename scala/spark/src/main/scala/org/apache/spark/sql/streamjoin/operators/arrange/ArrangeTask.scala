@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter, Operation}
-import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * What the tasks of a batch need.
@@ -56,7 +55,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     new BlockFileWriter(root, s"${ArrangementFolder.Changes}/${spec.version}", partition, hadoopConf)
   private val baseFile =
     new BlockFileWriter(root, s"${ArrangementFolder.Bases}/${spec.version}", partition, hadoopConf)
-  private val unknownRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
+  private val keptRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
   private val load = new LoadStats
 
   private var copies = 0L
@@ -85,7 +84,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
       case InputKind.Changelog => upsert(input)
     }
     if (spec.writesBase) writeBase()
-    unknownRows.foreach(_.commit())
+    keptRows.foreach(_.commit())
     val output = TaskOutput(
       changesFile.commit(),
       baseFile.commit(),
@@ -107,7 +106,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   def abort(): Unit = {
     changesFile.abort()
     baseFile.abort()
-    unknownRows.foreach(_.abort())
+    keptRows.foreach(_.abort())
   }
 
   /** A row comes or goes: into the block of its partition, for each key. */
@@ -146,6 +145,9 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private val probe = new Probe(meta.schema.length, keys(0))
 
   private val order = new ChangeOrder(meta)
+
+  /** Where all of these are null: the operation, and the columns of the row itself. */
+  private val saysNothing = (0 to meta.schema.length).diff(order.ordinals)
 
   /** Where the changes of a key have a time. */
   private lazy val deleted = Option.when(meta.input == InputKind.Changelog && order.ordinals.nonEmpty) {
@@ -187,7 +189,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
       if (isOlder(row)) {
         if (known != Operation.Before) {
           olderChanges += 1
-          unknownRows.foreach(_.addUnknown(next))
+          keptRows.foreach(_.addOlder(next))
         }
       } else {
         // Whether it was there is asked of the batch's first row that says what comes.
@@ -195,7 +197,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
           isAsked = true
           if (known != Operation.Insert && probe.size == 0) {
             countUnknown(known)
-            unknownRows.foreach(_.addUnknown(next))
+            keptRows.foreach(_.addUnknown(next))
           }
         }
         last = row.copy()
@@ -212,10 +214,12 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     Operation.of(name).getOrElse(throw unknown(s"\"$name\""))
   }
 
-  /** Of Debezium, after a delete: Kafka compacts by it, and it says nothing. */
+  /**
+   * Of Debezium, after a delete, for Kafka to compact by: a message without a value. Time and order
+   * may be those of the message.
+   */
   private def isTombstone(row: InternalRow): Boolean = {
-    val at = meta.schema.length
-    val is = !row.isNullAt(at) && row.getUTF8String(at) == Tombstone
+    val is = saysNothing.forall(row.isNullAt)
     if (is) tombstones += 1
     is
   }
@@ -268,10 +272,6 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
 }
 
 private[streamjoin] object ArrangeTask {
-
-  /** In place of the operation; [[Operation]] knows no such name. */
-  val TombstoneName = "tombstone"
-  private val Tombstone = UTF8String.fromString(TombstoneName)
 
   val UnknownUpdates = "updatesOfUnknownKeys"
   val UnknownDeletes = "deletesOfUnknownKeys"

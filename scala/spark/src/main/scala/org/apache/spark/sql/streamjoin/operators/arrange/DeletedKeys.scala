@@ -39,16 +39,23 @@ final private[arrange] class ChangeOrder(meta: ArrangementMeta) {
 
 /**
  * The keys of a partition that were deleted, with the time of the change that did it, so that an
- * older one which comes later does not bring a row back. They are rows of an index after the last
- * one of the arrangement, in the same files: versions, bases and replays hold for them as for the
- * rows, and no reader asks for that index. Each is kept for
- * `spark.streamjoin.arrangements.deletedKeysMaxAge` after its batch; the times of batches are in
- * Spark's offset log, the same when one is done again.
+ * older one which comes later does not bring a row back.
+ *
+ * They are rows of one more index of the arrangement, after those that can be asked for, in the same
+ * files: what makes rows exact in versions, bases and replays makes these so too. A folder without
+ * it has no deletions.
+ *
+ * A deletion counts for `spark.streamjoin.arrangements.deletedKeysMaxAge` after its batch. The times
+ * of batches are in Spark's offset log, so a batch that is done again forgets the same. One that no
+ * longer counts leaves with the next base, which walks over all rows as it is: no batch looks for
+ * old ones.
  *
  * @param batchTime
  *   in milliseconds
  * @param maxAge
  *   in milliseconds
+ * @param indexBefore
+ *   an index as of the version before, if there is one
  */
 final private[arrange] class DeletedKeys(
     arrangement: ArrangementRef,
@@ -61,24 +68,32 @@ final private[arrange] class DeletedKeys(
     changes: BlockFileWriter
 ) {
   private val of = arrangement.meta
-  private val columns = (of.keyOrdinals(0) ++ order.ordinals).distinct
-  private val meta = {
-    val fields = columns.map(of.schema(_)) :+ StructField(DeletedKeys.Since, LongType)
-    of.copy(schema = StructType(fields), keys = Seq.fill(of.keys.size + 1)(of.keys.head))
-  }
 
-  /** Of these rows in the files. */
-  private val index = of.keys.size
-  private val key = RowKey.of(of, 0)
+  /** Of these columns of the arrangement, and of the time of the batch. */
+  private val columns = (of.keyOrdinals(0) ++ order.ordinals).distinct
   private val sinceOrdinal = columns.size
   private val orderOrdinals = order.ordinals.map(columns.indexOf(_))
+
+  private val meta = {
+    // By position: the columns of users may have any name.
+    val types = columns.map(of.schema(_).dataType) :+ LongType
+    val schema = StructType(types.zipWithIndex.map { case (dataType, at) => StructField(at.toString, dataType) })
+    val key = of.keyOrdinals(0).map(at => columns.indexOf(at).toString)
+    of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key))
+  }
+  private val index = of.keys.size
+  private lazy val before = indexBefore(arrangement.copy(meta = meta), index)
+
+  /** In the rows of the arrangement, which ask. */
+  private val key = RowKey.of(of, 0)
+  private val probe = new Probe(meta.schema.length, key)
   private val toRow = {
     val fields = columns.map(at => BoundReference(at, of.schema(at).dataType, nullable = true))
     UnsafeProjection.create(fields :+ Literal(batchTime))
   }
-  private lazy val before = indexBefore(arrangement.copy(meta = meta), index)
-  private val probe = new Probe(meta.schema.length, key)
-  private val forgotten = mutable.HashSet.empty[UnsafeRow]
+
+  /** Those of the version before that this one has no more. */
+  private val gone = mutable.HashSet.empty[UnsafeRow]
 
   /** Looks up the key of a row of the arrangement. */
   def find(row: UnsafeRow): Unit = before match {
@@ -86,33 +101,29 @@ final private[arrange] class DeletedKeys(
     case None => probe.clear()
   }
 
-  private def isKept(deleted: UnsafeRow) = batchTime - deleted.getLong(sinceOrdinal) <= maxAge
+  private def counts(deleted: UnsafeRow) = batchTime - deleted.getLong(sinceOrdinal) <= maxAge
 
   /** A change of the key that was looked up is older than its deletion. */
   def isOlder(row: UnsafeRow): Boolean =
     (0 until probe.size).exists { i =>
-      isKept(probe.row(i)) && order.isOlder(row, probe.row(i), orderOrdinals)
+      counts(probe.row(i)) && order.isOlder(row, probe.row(i), orderOrdinals)
     }
 
-  /** The key that was looked up has changed by this row. */
+  /** The last change of the key that was looked up: what was known of it no longer counts. */
   def changed(row: UnsafeRow, isDeleted: Boolean): Unit = {
     (0 until probe.size).foreach { i =>
-      if (forgotten.add(probe.row(i).copy())) changes.add(index, partition, probe.row(i), -probe.copies(i))
+      changes.add(index, partition, probe.row(i), -probe.copies(i))
+      gone += probe.row(i).copy()
     }
+    // Nothing is older than a null.
     if (isDeleted && !row.isNullAt(order.ordinals.head)) changes.add(index, partition, toRow(row), 1)
   }
 
-  /** Those of the version before go into its base, and those that are too old from the next one. */
+  /** All of the version before. Those that no longer count leave with this one. */
   def writeBase(base: BlockFileWriter): Unit = before.foreach { found =>
     found.rowsOf(version - 1).foreach { case (row, count) =>
       base.add(index, partition, row, count)
-      if (!isKept(row) && !forgotten.contains(row)) changes.add(index, partition, row, -count)
+      if (!counts(row) && !gone(row)) changes.add(index, partition, row, -count)
     }
   }
-}
-
-private[arrange] object DeletedKeys {
-
-  /** The time of the batch. No column of the arrangement is asked for by this name. */
-  val Since = "_deleted"
 }
