@@ -32,12 +32,18 @@ class Changelogs:
 
     @staticmethod
     def _of_a(number: int, payload: int, chance: random.Random) -> list[dict[str, object]]:
+        """Return changes, some of which come in a later file than newer ones of their key."""
+
+        def at(i: int) -> int:
+            late = chance.random() < 0.2
+            return (chance.randrange(number + 1) if late else number) * 100_000 + (number * 20 + i if late else 90_000 + i)
+
         return [
             {
                 "id": chance.randrange(40),
                 "k": chance.choice([None, *range(12)]),
                 "payload": "".join(chance.choices(string.ascii_letters, k=payload)),
-                "at": number * 1000 + i,
+                "at": at(i),
                 "op": chance.choice(["insert", "update", "update", "delete"]),
             }
             for i in range(20)
@@ -61,12 +67,9 @@ class Changelogs:
 
     def rows_of_a(self, files: int) -> Rows:
         """Return id, k and at of the rows after so many files."""
-        now: dict[object, tuple[object, ...]] = {}
-        for row in (row for rows in self.a[:files] for row in rows):
-            now.pop(row["id"], None)
-            if row["op"] != "delete":
-                now[row["id"]] = (row["id"], row["k"], row["at"])
-        return Counter(now.values())
+        changes = [row for rows in self.a[:files] for row in rows]
+        last = {row["id"]: row for row in sorted(changes, key=lambda row: int(str(row["at"])))}
+        return Counter((row["id"], row["k"], row["at"]) for row in last.values() if row["op"] != "delete")
 
     def rows_of_b(self, files: int) -> Rows:
         """Return id, k and n of the rows after so many files."""

@@ -99,6 +99,37 @@ def test_the_rows_of_a_key_follow_each_other_by_time(shop: Shop) -> None:
     assert rows_of(sj.arrangement("names").toDF()) == [(1, "third", 3)]
 
 
+def test_an_older_change_in_a_later_batch_does_not_count(shop: Shop) -> None:
+    row = "STRUCT<id: INT, name: STRING>"
+    schema = f"before {row}, after {row}, op STRING, ts_ms BIGINT, lsn BIGINT"
+    ada, eve, bob = {"id": 1, "name": "Ada"}, {"id": 2, "name": "Eve"}, {"id": 3, "name": "Bob"}
+    # The insert and the delete of a transaction; a tombstone has nothing but its place in the log.
+    shop.feed("names", {"op": "c", "after": ada, "ts_ms": 1, "lsn": 1}, {"op": "d", "before": ada, "ts_ms": 1, "lsn": 2})
+    shop.feed("names", {"lsn": 3}, {"op": "c", "after": eve, "ts_ms": 5, "lsn": 4})
+    shop.feed("names", {"op": "u", "before": eve, "after": eve | {"name": "Ida"}, "ts_ms": 4, "lsn": 3})
+    shop.feed("names", {"op": "c", "after": ada, "ts_ms": 1, "lsn": 1})
+    shop.feed("names", {"op": "u", "before": eve, "after": bob, "ts_ms": 6, "lsn": 5})
+    shop.spark.conf.set("spark.streamjoin.lateRows", "keep")
+    try:
+        stream = shop.stream("names", schema)
+        writer = sj.arrange(stream, "names", [["id"], ["name"]], op="op", time="ts_ms", order="lsn")
+        query = writer.trigger(availableNow=True).start(checkpointLocation=shop.checkpoint("names"))
+        query.awaitTermination()
+    finally:
+        shop.spark.conf.unset("spark.streamjoin.lateRows")
+    names = sj.arrangement("names").toDF
+    assert [rows_of(names(version).select("id", "name")) for version in range(5)] == [
+        [],
+        *[[(2, "Eve")]] * 3,
+        [(3, "Bob")],
+    ]
+    metrics = [progress.sink.metrics for progress in query.recentProgress if progress.sink.metrics]
+    assert (metrics[-1]["olderChanges"], metrics[-1]["tombstones"]) == ("2", "1")
+    assert metrics[-1]["updatesOfUnknownKeys"] == "0", "a row that moves is known"
+    late = sj.late_rows(query).select("batch", "column", F.get_json_object("row", "$.name")).collect()
+    assert sorted(late) == [(2, "ts_ms", "Ida"), (3, "ts_ms", "Ada")]
+
+
 def test_rows_that_are_added_and_stay(shop: Shop) -> None:
     shop.feed("visits", {"page": "a"}, {"page": "a"}, {"page": None})
     shop.feed("visits", {"page": "a"})
@@ -270,6 +301,9 @@ def test_what_cannot_be_arranged(shop: Shop) -> None:
     refused("STREAMJOIN_ARRANGE", arrange(diff="op"), "has to be a whole number")
     refused("STREAMJOIN_ARRANGE", arrange(op="operation"))
     refused("STREAMJOIN_ARRANGE", arrange(op="op", time="moment"))
+    refused("STREAMJOIN_ARRANGE", arrange(op="op", order="day"), "Give op= and time= with it")
+    refused("STREAMJOIN_ARRANGE", arrange(op="op", time="day", order="moment"), "order= names `moment`")
+    refused("STREAMJOIN_WRONG_ARGUMENT", arrange(op="op", time="day", order=7), "order")
     refused("STREAMJOIN_ARRANGE", arrange(diff="day", time="moment"))
     joined = stream.withColumns({"_time": F.lit(1), "_diff": F.lit(1)})
     refused("STREAMJOIN_ARRANGE", arrange(joined, diff="_diff"), 'time="_time"')

@@ -1,7 +1,8 @@
 """Random changelogs, kept as arrangements and joined by a delta join and by DuckDB: the same after every step.
 
 A story has two to four inputs. In each step some of them get a few changes: rows are inserted, updated and deleted by
-their primary key, some keys more than once, some never seen. DuckDB applies the same changes to plain tables, and joins
+their primary key, some keys more than once, some never seen; some changes come late, in a later file than newer ones of
+their key, or of its deletion; a maintaining query may be stopped and started again. DuckDB applies the same changes to plain tables, and joins
 them anew; the delta join only says what has changed, and what it has said adds up to DuckDB's rows.
 
 ``STREAMJOIN_SEEDS`` is the number of stories, ``STREAMJOIN_FIRST_SEED`` the first of them.
@@ -17,15 +18,16 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import streamjoin as sj
 
 SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "1"))
 FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
 STEPS = 5
-SCHEMA = "id INT, k INT, v INT, s STRING, seq INT, op STRING"
+SCHEMA = "id INT, k INT, v INT, s STRING, seq INT, pos INT, op STRING"
 
-Change = tuple[int | None, int | None, int, str, int, str]
+Change = tuple[int | None, int | None, int, str, int, int, str]
 
 
 @dataclass
@@ -34,35 +36,58 @@ class Input:
 
     name: str
     folder: Path
-    maintainer: StreamingQuery
+    writer: DataStreamWriter
+    per_time: int
+    maintainer: StreamingQuery | None = None
     clock: int = 0
     files: int = 0
-    rows: dict[int | None, Change] = field(default_factory=dict)
+    used: set[int] = field(default_factory=set)
+    last: dict[int | None, Change] = field(default_factory=dict)
+    """The last change of each key, of whatever file."""
+
+    def start(self) -> StreamingQuery:
+        self.maintainer = self.writer.start()
+        return self.maintainer
+
+    def stop(self) -> None:
+        if self.maintainer is not None:
+            self.maintainer.stop()
+
+    @property
+    def rows(self) -> list[Change]:
+        return [change for change in self.last.values() if change[6] != "delete"]
 
     def feed(self, spark: SparkSession, chance: random.Random) -> None:
         """Write one file of changes, and wait until it is a version."""
         changes = [self._change(chance) for _ in range(chance.randint(1, 8))]
         for change in changes:
-            if change[5] == "delete":
-                self.rows.pop(change[0], None)
-            else:
-                self.rows[change[0]] = change
+            known = self.last.get(change[0])
+            if known is None or known[5] < change[5]:
+                self.last[change[0]] = change
         chance.shuffle(changes)
         self.files += 1
         written = self.folder.parent / f"{self.name}-{self.files}"
         spark.createDataFrame(changes, SCHEMA).coalesce(1).write.parquet(str(written))
         (part,) = written.glob("part-*.parquet")
         part.rename(self.folder / f"{self.files}.parquet")
+        if chance.random() < 0.2:
+            self.stop()
+            self.start()
+        assert self.maintainer is not None
         self.maintainer.processAllAvailable()
 
     def _change(self, chance: random.Random) -> Change:
-        self.clock += 1
+        self.clock += 10
+        earlier = set(range(max(1, self.clock - 200), self.clock)) - self.used
+        pos = chance.choice(sorted(earlier)) if chance.random() < 0.4 else self.clock
+        self.used.add(pos)
         return (
             chance.choice([None, 1, 2, 3, 4, 5, 6]),
             chance.choice([None, 1, 2, 3]),
             chance.randrange(4),
             chance.choice(["", "a", "b"]),
-            self.clock,
+            pos // self.per_time,
+            pos,
             chance.choice(["insert", "insert", "update", "delete"]),
         )
 
@@ -72,7 +97,7 @@ class Input:
         if self.rows:
             database.executemany(
                 f"INSERT INTO {self.name} VALUES (?, ?, ?, ?, ?)",
-                [row[:5] for row in self.rows.values()],
+                [row[:5] for row in self.rows],
             )
 
 
@@ -103,21 +128,24 @@ def test_the_changes_add_up_to_what_duckdb_joins(spark: SparkSession, tmp_path: 
     database = duckdb.connect()
     names = [f"t{i}" for i in range(chance.randint(2, 4))]
     queries: list[StreamingQuery] = []
+    inputs: list[Input] = []
     try:
-        inputs = []
         for name in names:
             folder = tmp_path / name / "files"
             folder.mkdir(parents=True)
             stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+            per_time = chance.choice([1, 15])
             writer = sj.arrange(
                 stream,
                 str(tmp_path / name / "arrangement"),
                 keys=[["id"], ["k"]],
                 op="op",
                 time="seq",
+                order="pos" if per_time > 1 else None,
             )
-            queries.append(writer.start(checkpointLocation=str(tmp_path / name / "checkpoint")))
-            inputs.append(Input(name, folder, queries[-1]))
+            writer = writer.option("checkpointLocation", str(tmp_path / name / "checkpoint"))
+            inputs.append(Input(name, folder, writer, per_time))
+            inputs[-1].start()
             inputs[-1].feed(spark, chance)
         on = _condition(names, chance)
         select = [f"{name}.{column} AS {name}_{column}" for name in names for column in ("id", "v", "s")]
@@ -155,3 +183,5 @@ def test_the_changes_add_up_to_what_duckdb_joins(spark: SparkSession, tmp_path: 
     finally:
         for query in queries:
             query.stop()
+        for each in inputs:
+            each.stop()

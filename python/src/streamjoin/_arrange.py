@@ -16,6 +16,7 @@ def arrange(
     op: str | None = None,
     diff: str | None = None,
     time: str | None = None,
+    order: str | None = None,
 ) -> DataStreamWriter:
     """Keep a stream's rows as an arrangement: a durable collection with an index for each key and a history.
 
@@ -35,8 +36,12 @@ def arrange(
             ``r``, ``u``, ``d``; the ``_change_type`` of ``readStream.changes``. In any case. The row before an update
             goes, so that an update may move a row to another key.
         diff: The column with the number of copies that come, or go where it is negative.
-        time: The column by which the rows of one key follow each other within a batch. At the same time, and without
-            this column, a deletion comes first, then what the other columns say decides.
+        time: The column by which the rows of one key follow each other: one that is older than the last one of its
+            key, or than its deletion, does not count, in whichever batch it comes. The progress says how many there
+            were, and ``spark.streamjoin.lateRows=keep`` keeps them. Nulls are lowest. Within a batch, at the same time
+            and without this column, a deletion comes first, then what the other columns say decides.
+        order: The column that decides between changes of one time, such as a position in a log. Debezium may have the
+            insert and the delete of a transaction at one time.
 
     Returns:
         A writer, which is started as any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``.
@@ -65,12 +70,12 @@ def arrange(
     if not isinstance(keys, Sequence) or isinstance(keys, str) or not all(map(_is_key, keys)):
         wanted = 'a list of columns for each key, such as keys=[["order_id"], ["customer_id"]]'
         raise wrong_argument("sj.arrange", wanted, keys)
-    for argument, column in (("op", op), ("diff", diff), ("time", time)):
+    for argument, column in (("op", op), ("diff", diff), ("time", time), ("order", order)):
         if not isinstance(column, str | None):
             raise wrong_argument("sj.arrange", f"the name of a column as {argument}", column)
     found = checked_entry(df.sparkSession, "sj.arrange")
     with answered():
-        arranged = found.arrange(df._jdf, name, [list(key) for key in keys], op, diff, time)
+        arranged = found.arrange(df._jdf, name, [list(key) for key in keys], op, diff, time, order)
     return DataFrame(arranged, df.sparkSession).writeStream.format("streamjoin").option("path", name)
 
 

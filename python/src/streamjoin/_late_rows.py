@@ -14,7 +14,7 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
     """Return the rows that the joins of a query have dropped as late, as a table or as a stream.
 
     Of a query that maintains an arrangement (:func:`streamjoin.arrange`) they are the updates and deletes of keys that
-    it did not know.
+    it did not know, and the changes that were older than the last one of their key.
 
     They are kept where the query was started with ``spark.streamjoin.lateRows=keep``: a file for each batch, join and
     task that had some, in the query's checkpoint, each row once, whatever was retried or replayed. Files older than
@@ -29,8 +29,8 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
         A DataFrame with the columns ``batch`` (its number), ``join``, ``side`` and ``input`` (as in
         :func:`streamjoin.bounds`), ``column`` (the event-time column by which the row is late), ``watermark`` (that the
         column had, a timestamp) and ``row`` (the columns of it that the query uses, as JSON for
-        ``from_json``; times in UTC). Of an arrangement ``input`` is its name, ``row`` has the operation too, and the
-        columns about joins and watermarks are null.
+        ``from_json``; times in UTC). Of an arrangement ``input`` is its name, ``row`` has the operation too,
+        ``column`` is that of ``time=`` where the change came too late, and the other columns are null.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, or any of :func:`streamjoin.check`.

@@ -2,9 +2,10 @@ package org.apache.spark.sql.streamjoin
 
 import java.util.{Locale, UUID}
 
+import org.apache.spark.sql.catalyst.expressions.RowOrdering
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.functions.{col, lower, when}
+import org.apache.spark.sql.functions.{array, coalesce, col, explode, lit, lower, trim, when}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -27,7 +28,10 @@ private[streamjoin] object Arrangements {
    * @param diff
    *   the column with the number of copies that come, or go where it is negative
    * @param time
-   *   the column by which the rows of one key follow each other
+   *   the column by which the rows of one key follow each other, over all batches: an older one
+   *   than the last does not count
+   * @param order
+   *   the column that decides between those of one time, such as a position in a log
    */
   def arrange(
       df: Dataset[Row],
@@ -35,7 +39,8 @@ private[streamjoin] object Arrangements {
       keys: Seq[Seq[String]],
       op: Option[String],
       diff: Option[String],
-      time: Option[String]
+      time: Option[String],
+      order: Option[String] = None
   ): DataFrame = {
     if (!df.isStreaming)
       throw StreamJoinErrors.analysis(
@@ -46,7 +51,12 @@ private[streamjoin] object Arrangements {
         "advice" -> "Read it with spark.readStream; a table that does not change is read once, by Trigger.AvailableNow."
       )
     if (op.isDefined && diff.isDefined) throw refused("op= and diff= exclude each other", "Give one of them.")
-    val (rows, change) = split(df, op, diff, time)
+    if (order.isDefined && (op.isEmpty || time.isEmpty))
+      throw refused(
+        "order= decides between changes of one key and one time",
+        "Give op= and time= with it, or leave it out."
+      )
+    val (rows, change) = split(df, op, diff, time, order, keys)
     val columns = rows.columns.toSeq
     val data = rows.schema.take(columns.size - change.size)
     // A later run of the query, or the nulls of an outer join, may put a null into any column.
@@ -60,11 +70,23 @@ private[streamjoin] object Arrangements {
       checkedKeys(schema, keys),
       SQLConf.get.numShufflePartitions,
       input,
-      time.filter(_ => diff.isEmpty).map(columnOf(schema, _, "time=").name)
+      time.filter(_ => diff.isEmpty).map(ordered(schema, _, "time=", op)),
+      order.map(ordered(schema, _, "order=", op))
     )
     val classic = rows.asInstanceOf[ClassicDataset[Row]]
     val root = ArrangementOptions.root(nameOrPath).toString
     ClassicDataset.ofRows(classic.sparkSession, Arrange(root, meta, classic.queryExecution.analyzed))
+  }
+
+  /** The name of a column by which changes are compared. */
+  private def ordered(schema: StructType, name: String, what: String, op: Option[String]): String = {
+    val column = columnOf(schema, name, what)
+    if (op.isDefined && !RowOrdering.isOrderable(column.dataType))
+      throw refused(
+        s"$what names ${column.name}, which is ${column.dataType.sql}",
+        "Changes are compared by it: it has to be a time, a number or a text."
+      )
+    column.name
   }
 
   /** The columns of the rows, and after them the one that says how they change. */
@@ -72,7 +94,9 @@ private[streamjoin] object Arrangements {
       df: DataFrame,
       op: Option[String],
       diff: Option[String],
-      time: Option[String]
+      time: Option[String],
+      order: Option[String],
+      keys: Seq[Seq[String]]
   ): (DataFrame, Option[String]) = (op, diff) match {
     case (Some(name), _) =>
       val operation = columnOf(df.schema, name, "op=")
@@ -81,7 +105,7 @@ private[streamjoin] object Arrangements {
           s"op= names ${operation.name}, which is ${operation.dataType.sql}",
           "It has to be a string."
         )
-      val plain = unwrapped(df, operation.name, time)
+      val plain = unwrapped(df, operation.name, time, order, keys.headOption.getOrElse(Nil))
       val rest = plain.columns.toSeq.filterNot(_ == operation.name).map(quoted)
       (plain.select(rest :+ quoted(operation.name): _*), op)
     case (_, Some(name)) =>
@@ -105,8 +129,17 @@ private[streamjoin] object Arrangements {
 
   private def quoted(name: String) = col(quoteIdentifier(name))
 
-  /** Debezium has the row in `after`, or where it is deleted in `before`. */
-  private def unwrapped(df: DataFrame, op: String, time: Option[String]): DataFrame = {
+  /**
+   * Debezium has the row in `after`, or where it is deleted in `before`. An update that moves the
+   * row to another key is two changes, for each is at home in another partition.
+   */
+  private def unwrapped(
+      df: DataFrame,
+      op: String,
+      time: Option[String],
+      order: Option[String],
+      key: Seq[String]
+  ): DataFrame = {
     val structs = Seq("before", "after").flatMap { name =>
       df.schema.find(field => field.name == name && field.dataType.isInstanceOf[StructType])
     }
@@ -116,17 +149,39 @@ private[streamjoin] object Arrangements {
             .asInstanceOf[StructType]
             .names
             .sameElements(after.dataType.asInstanceOf[StructType].names) =>
-        val isDelete = lower(quoted(op)).isin(Operation.names(Operation.Delete): _*)
+        val (was, is) = (quoted("before"), quoted("after"))
         val names = after.dataType.asInstanceOf[StructType].names.toSeq
+        val resolver = SQLConf.get.resolver
+        val isDelete = lower(trim(quoted(op))).isin(Operation.names(Operation.Delete): _*)
+        val isMoved = key
+          .flatMap(column => names.find(resolver(_, column)))
+          .map(name => !(was.getField(name) <=> is.getField(name)))
+          .foldLeft(lit(false))(_ || _) && was.isNotNull && is.isNotNull && !isDelete
+        val isOld = quoted(Part)
+        val parts = df.withColumn(
+          Part,
+          explode(
+            when(isMoved, array(lit(true), lit(false))).otherwise(array(coalesce(isDelete, lit(false))))
+          )
+        )
+        val changedAt = (time ++ order).toSeq.distinct
+        val (inRow, beside) = changedAt.partition(name => names.exists(resolver(_, name)))
         val row = names.map { name =>
-          when(isDelete, quoted("before").getField(name)).otherwise(quoted("after").getField(name)).as(name)
+          // The old row goes when the new one comes.
+          val isFromOld = if (inRow.exists(resolver(_, name))) isOld && !isMoved else isOld
+          when(isFromOld, was.getField(name)).otherwise(is.getField(name)).as(name)
         }
-        val times =
-          time.filterNot(names.contains).map(name => quoted(columnOf(df.schema, name, "time=").name))
-        df.select(row ++ times :+ quoted(op): _*)
+        val others = beside.map(name => quoted(columnOf(df.schema, name, "time= or order=").name))
+        // The new key need not be known.
+        val operation = when(isMoved && isOld, lit(Operation.names(Operation.Before).head))
+          .when(isMoved, lit(Operation.names(Operation.Insert).head))
+          .otherwise(quoted(op))
+        parts.select(row ++ others :+ operation.as(op): _*)
       case _ => df
     }
   }
+
+  private val Part = "_streamjoin_is_old"
 
   private def columnOf(schema: StructType, name: String, what: String): StructField = {
     val resolver = SQLConf.get.resolver

@@ -127,10 +127,11 @@ object PythonApi {
       keys: JList[JList[String]],
       op: String,
       diff: String,
-      time: String
+      time: String,
+      order: String
   ): DataFrame = {
     val columns = keys.asScala.map(_.asScala.toSeq).toSeq
-    Arrangements.arrange(df, nameOrPath, columns, Option(op), Option(diff), Option(time))
+    Arrangements.arrange(df, nameOrPath, columns, Option(op), Option(diff), Option(time), Option(order))
   }
 
   /**

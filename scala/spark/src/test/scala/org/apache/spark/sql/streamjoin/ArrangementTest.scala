@@ -27,9 +27,12 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
       op: Option[String] = None,
       diff: Option[String] = None,
       time: Option[String] = None,
+      order: Option[String] = None,
       root: String = newFolder("arrangement")
   ): Maintainer =
-    new Maintainer(spark, schema, root, newFolder())(Arrangements.arrange(_, root, keys, op, diff, time))
+    new Maintainer(spark, schema, root, newFolder())(
+      Arrangements.arrange(_, root, keys, op, diff, time, order)
+    )
 
   protected def deltaJoin(
       inputs: Seq[(String, Maintainer)],

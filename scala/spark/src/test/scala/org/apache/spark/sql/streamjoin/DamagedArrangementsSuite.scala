@@ -133,8 +133,8 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
       def feed(job: Maintainer, versions: Int): Unit =
         during(job)((0 until versions).foreach(id => job.feed(Row(id, 1, "i"))))
       feed(it, 2)
-      val stream =
-        new ArrangementStream(ArrangementRef(it.root, it.folder.meta), options, newFolder(), () => null)
+      val ref = ArrangementRef(it.root, it.folder.meta)
+      val stream = new ArrangementStream(ref, options, newFolder(), () => null)(RunVersions.of(ref, _))
       val seen = stream.latestOffset(stream.initialOffset, ReadLimit.allAvailable())
       assert(Snapshot.of(seen).version == 1)
       JavaUtils.deleteRecursively(Path.of(it.root).toFile)

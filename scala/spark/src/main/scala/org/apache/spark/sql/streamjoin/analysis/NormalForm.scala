@@ -13,14 +13,17 @@ import org.apache.spark.unsafe.types.UTF8String
  * Spark that gives it the same expressions. Neither the numbers of columns nor the time of a batch
  * is in it, and no text that Spark makes.
  *
- *   - a column is `left.name` or `right.name`, after the input that it comes from;
+ *   - a column is `left.name` or `right.name`, or otherwise after the input that it comes from;
  *   - conjuncts and alternatives are sorted, and so are both sides of an equality; `a > b` is
  *     written `b < a`;
  *   - functions are written by name, and literals by value.
  */
-final private[streamjoin] class NormalForm(left: Seq[Attribute], right: Seq[Attribute]) {
-  private val names: Map[ExprId, String] =
-    NormalForm.names("left", left) ++ NormalForm.names("right", right)
+final private[streamjoin] class NormalForm(inputs: (String, Seq[Attribute])*) {
+  def this(left: Seq[Attribute], right: Seq[Attribute]) = this("left" -> left, "right" -> right)
+
+  private val names: Map[ExprId, String] = inputs.flatMap { case (name, columns) =>
+    NormalForm.names(name, columns)
+  }.toMap
 
   def apply(condition: Expression): String = text(condition)
 

@@ -24,6 +24,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   how the rows come: see [[InputKind]]
  * @param time
  *   the column of the rows with the time of the last change, if they have one
+ * @param order
+ *   the column that decides between changes of one time, if there is one
  */
 final private[streamjoin] case class ArrangementMeta(
     id: UUID,
@@ -31,7 +33,8 @@ final private[streamjoin] case class ArrangementMeta(
     keys: Seq[Seq[String]],
     partitions: Int,
     input: InputKind,
-    time: Option[String]
+    time: Option[String],
+    order: Option[String] = None
 ) {
   def keyOrdinals(index: Int): Seq[Int] = keys(index).map(schema.fieldIndex)
 
@@ -43,6 +46,7 @@ final private[streamjoin] case class ArrangementMeta(
     keys.foreach(key => key.foldLeft(list.addArray())(_.add(_)))
     root.put("partitions", partitions).put("input", input.name)
     time.foreach(root.put("time", _): ObjectNode)
+    order.foreach(root.put("order", _): ObjectNode)
     ArrangementMeta.mapper.writerWithDefaultPrettyPrinter.writeValueAsBytes(root)
   }
 }
@@ -71,7 +75,8 @@ private[streamjoin] object ArrangementMeta {
         node.get("keys").elements().asScala.map(_.elements().asScala.map(_.asText).toSeq).toSeq,
         node.get("partitions").asInt,
         InputKind.of(node.get("input").asText),
-        Option(node.get("time")).map(_.asText)
+        Option(node.get("time")).map(_.asText),
+        Option(node.get("order")).map(_.asText)
       )
     catch {
       case _: NullPointerException => throw unreadable("something is missing in it")

@@ -56,5 +56,5 @@ final private[streamjoin] class ArrangementScan(
   // Stream.
 
   override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
-    new ArrangementStream(arrangement, options, checkpoint, () => spec)
+    new ArrangementStream(arrangement, options, checkpoint, () => spec)(RunVersions.of(arrangement, _))
 }

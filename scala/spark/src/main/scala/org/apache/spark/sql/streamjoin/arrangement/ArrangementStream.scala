@@ -13,8 +13,10 @@ final private[streamjoin] class ArrangementStream(
     val arrangement: ArrangementRef,
     options: ArrangementOptions,
     checkpoint: String,
-    spec: () => PartitionReaderFactory
-) extends MicroBatchStream
+    spec: () => PartitionReaderFactory,
+    startOf: ArrangementStream => Snapshot = RunVersions.startOf
+)(versions: ArrangementFolder => RunVersions)
+    extends MicroBatchStream
     with SupportsAdmissionControl
     with SupportsTriggerAvailableNow
     with ReportsSourceMetrics {
@@ -26,8 +28,9 @@ final private[streamjoin] class ArrangementStream(
   private val leases = new Leases(folder)
   private val reader = Leases.reader(checkpoint)
 
-  private var newest = -1L
-  private var until: Option[Long] = None
+  /** Shared with the other streams of the arrangement in the run. */
+  private val ofRun = versions(folder)
+  ofRun.add(this)
 
   override def initialOffset: Offset = Snapshot.Nothing
   override def deserializeOffset(json: String): Offset = Snapshot.fromJson(json)
@@ -37,53 +40,45 @@ final private[streamjoin] class ArrangementStream(
 
   override def getDefaultReadLimit: ReadLimit = ReadLimit.allAvailable()
 
-  override def prepareForTriggerAvailableNow(): Unit = until = Some(newestVersion())
-
-  /** The next version's file is looked for; folders are not listed in every poll. */
-  private def newestVersion(): Long = {
-    // Before the first version.
-    if (newest < 0) newest = folder.newest
-    else {
-      val before = newest
-      while (folder.hasVersion(newest + 1)) newest += 1
-      val isThere = newest > before || folder.hasVersion(newest)
-      // Versions that come or go may be the work of another arrangement in place of this one.
-      if (newest > before || !isThere) checked(Snapshot(newest, None, Some(options.open().meta.id)))
-      // Those that come next have gone, because nobody has asked for long.
-      if (!isThere) newest = math.max(newest, folder.newest)
-    }
-    newest
-  }
+  override def prepareForTriggerAvailableNow(): Unit = ofRun.stopAtNewest()
 
   private def snapshot(version: Long, slices: Option[(Int, Int)] = None): Snapshot =
     Snapshot(version, slices, Some(arrangement.meta.id))
 
   /** Versions of another arrangement say nothing about this one. */
   def checked(seen: Snapshot): Snapshot = {
-    if (seen.arrangement.exists(_ != arrangement.meta.id))
-      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> arrangement.root)
+    seen.arrangement.foreach(ofRun.checkIsSame)
     seen
   }
 
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
     val seen = checked(Snapshot.of(start))
-    val last = until.fold(newestVersion())(math.min(_, newestVersion()))
+    val last = ofRun.last(this)
+    val own = reachable(seen, last)
+    val others = ofRun.all.filterNot(_ eq this).map(other => other.reachable(startOf(other), last))
+    // The newest that all can come to. Where one is ahead, as after a restart of a query that began
+    // before there was one version a batch, the others follow, and it waits.
+    val common = math.max((own +: others).map(_._1).max, (own +: others).map(_._2).min)
+    val version = math.min(math.max(common, own._1), own._2)
     val next =
-      if (seen.isEmpty) first(last)
+      if (seen.isEmpty) first(version)
       else
         seen.slices match {
           case Some((slices, all)) if slices + 1 < all => snapshot(seen.version, Some((slices + 1, all)))
-          case Some(_) => snapshot(seen.version)
-          case None =>
-            snapshot(
-              math.max(
-                seen.version,
-                options.maxVersions.fold(last)(most => math.min(last, seen.version + most))
-              )
-            )
+          case _ => snapshot(version)
         }
     if (next.isEmpty) null else next
   }
+
+  /** The lowest and the highest version at which a batch can end that begins with a snapshot. */
+  private def reachable(seen: Snapshot, last: Long): (Long, Long) =
+    if (seen.isEmpty) (-1, last)
+    else {
+      val highest =
+        if (seen.slices.isDefined) seen.version
+        else options.maxVersions.fold(last)(most => math.min(last, seen.version + most))
+      (seen.version, math.max(seen.version, highest))
+    }
 
   /** The version that a new reader begins with. The reader has its lease before it begins. */
   private def first(last: Long): Snapshot =
@@ -92,7 +87,7 @@ final private[streamjoin] class ArrangementStream(
       leases.renew(reader, last)
       val since = folder.manifest(folder.newest).since
       // Its version may have gone while the lease was written.
-      if (last < since) first(newestVersion())
+      if (last < since) first(ofRun.look())
       else {
         val rows = folder.manifest(last).counts.getOrElse(Manifest.Rows, 0L)
         val slices = options.maxRows.fold(1L)(most => math.min(MaxSlices, (rows + most - 1) / most))
@@ -119,7 +114,7 @@ final private[streamjoin] class ArrangementStream(
   /** No version has come after an offset, as of the last look. */
   def isLatest(end: Offset): Boolean = {
     val seen = Snapshot.of(end)
-    seen.slices.isEmpty && seen.version >= newest
+    seen.slices.isEmpty && seen.version >= ofRun.newest
   }
 
   override def stop(): Unit = ()
@@ -137,7 +132,7 @@ final private[streamjoin] class ArrangementStream(
         (version, folder.manifestOf(version).flatMap(_.counts.get(Manifest.Rows)).fold("unknown")(_.toString))
     val ofVersion = Map(
       "version" -> version.toString,
-      "versionsBehind" -> math.max(0L, newest - version).toString,
+      "versionsBehind" -> math.max(0L, ofRun.newest - version).toString,
       "rows" -> rowsOf._2
     )
     (ofVersion ++ ReaderFigures.inProgress(figures)).asJava

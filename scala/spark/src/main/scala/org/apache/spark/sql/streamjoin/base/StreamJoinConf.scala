@@ -136,6 +136,14 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefaultString("7d")
 
+  val DeletedKeysMaxAge: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.arrangements.deletedKeysMaxAge")
+    .doc("How long an arrangement of a changelog with a time knows when a key was deleted.")
+    .version("0.1.0")
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("7d")
+
   val all: Seq[ConfigEntry[_]] = Seq(
     Enabled,
     Unbounded,
@@ -149,7 +157,8 @@ private[streamjoin] object StreamJoinConf {
     LateRowsMaxBytes,
     Arrangements,
     ArrangementVersions,
-    ArrangementLeaseAge
+    ArrangementLeaseAge,
+    DeletedKeysMaxAge
   )
 
   /** A setting that does not exist would be ignored without a word. */

@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.streaming.state.{
   OperatorStateMetadataV2
 }
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorLog}
+import org.apache.spark.sql.streamjoin.operators.{ArrangedJoinLog, BatchBinding, OperatorLog}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 
 /**
@@ -27,10 +27,19 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
 
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
-      case write: WriteToStream if Operators.areIn(write.inputQuery) =>
-        val checkpoint = new Path(write.resolvedCheckpointLocation)
-        val files = CheckpointFileManager.create(checkpoint, hadoopConf)
-        if (files.exists(checkpoint)) check(write.inputQuery, checkpoint, files)
+      case write: WriteToStream =>
+        val arranged = ArrangedJoins.in(write.inputQuery)
+        val hasOperators = Operators.areIn(write.inputQuery)
+        if (arranged.nonEmpty || hasOperators) {
+          val checkpoint = new Path(write.resolvedCheckpointLocation)
+          val files = CheckpointFileManager.create(checkpoint, hadoopConf)
+          // A first batch that was never committed does not count.
+          if (numbered(new Path(checkpoint, "commits"), files).nonEmpty) {
+            if (hasOperators) check(write.inputQuery, checkpoint, files)
+            if (arranged.nonEmpty && files.exists(new Path(checkpoint, ArrangedJoinLog.Directory)))
+              new ArrangedJoinLog(session, checkpoint).verify(arranged)
+          }
+        }
       case _ =>
     }
     plan
@@ -41,16 +50,12 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
   private def check(query: LogicalPlan, checkpoint: Path, files: CheckpointFileManager): Unit = {
     val nodes = if (StreamJoinConf.enabled) OptimizedQuery.nodes(query, session) else Nil
     val descriptions = new Path(checkpoint, OperatorLog.Directory)
-    // A first batch that was never committed does not count.
-    val begun = numbered(new Path(checkpoint, "commits"), files).nonEmpty
-    if (begun) {
-      nodes.map(_.ordinal).foreach { ordinal =>
-        val (description, state) = (new Path(descriptions, ordinal.toString), stateOf(ordinal, checkpoint))
-        if (files.exists(state) && !files.exists(description))
-          throw JsonLog.unreadable(description, s"it is missing, and $state is there")
-      }
-      checkBegun(nodes, numbered(descriptions, files).size, checkpoint, files)
+    nodes.map(_.ordinal).foreach { ordinal =>
+      val (description, state) = (new Path(descriptions, ordinal.toString), stateOf(ordinal, checkpoint))
+      if (files.exists(state) && !files.exists(description))
+        throw JsonLog.unreadable(description, s"it is missing, and $state is there")
     }
+    checkBegun(nodes, numbered(descriptions, files).size, checkpoint, files)
   }
 
   private def checkBegun(

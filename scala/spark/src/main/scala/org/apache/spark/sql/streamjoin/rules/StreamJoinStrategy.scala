@@ -4,7 +4,12 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.operators.arrange.{Arrange, ArrangeExec}
 import org.apache.spark.sql.streamjoin.operators.delta.{DeltaJoin, DeltaPlan}
-import org.apache.spark.sql.streamjoin.operators.table.{LookUpProgressExec, TableJoin, TableLookUpExec}
+import org.apache.spark.sql.streamjoin.operators.table.{
+  LookUpProgressExec,
+  RematchJoin,
+  TableJoin,
+  TableLookUpExec
+}
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, PlannedBatch, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTime, NewestTimeExec}
@@ -23,7 +28,10 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
       for {
         batch <- binding
         exec <- planned.collectFirst { case exec: StatefulNodeExec => exec }
-      } batch.beginRun(node, exec.numPartitions)
+      } {
+        batch.beginRun(node, exec.numPartitions)
+        if (node.kind == RematchJoin.Kind) ArrangedJoins.beginRun(session)
+      }
       planned :: Nil
     case refused: Refused =>
       RefusedExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
@@ -34,7 +42,9 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
     case idle: IdleAfter => planLater(idle.child) :: Nil
     case arrange: Arrange => ArrangeExec.of(arrange, session, planLater(arrange.child)) :: Nil
     case join: Join if TableJoin.isMine(join) => planned(join) :: Nil
-    case join: DeltaJoin => new DeltaPlan(join, session).plan :: Nil
+    case join: DeltaJoin =>
+      ArrangedJoins.beginRun(session)
+      new DeltaPlan(join, session).plan :: Nil
     case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case _ => Nil
   }
@@ -59,6 +69,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
   private def planned(join: Join): SparkPlan =
     try {
       val found = TableJoin.of(join)
+      ArrangedJoins.beginRun(session)
       val lookUp = TableLookUpExec.of(found, session, planLater(found.stream))
       if (PlannedBatch.current(session).isEmpty) lookUp else LookUpProgressExec.of(nameOf(found), lookUp)
     } catch {

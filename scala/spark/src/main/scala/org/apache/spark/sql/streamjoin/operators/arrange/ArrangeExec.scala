@@ -29,13 +29,16 @@ import streamjoin.core.Side
  *
  * @param version
  *   of the arrangement: the number of the batch; none where the plan is only explained
+ * @param batchTime
+ *   in milliseconds
  * @param lateRows
- *   the folder for updates and deletes of unknown keys, where they are kept
+ *   the folder for older changes, and updates and deletes of unknown keys, where they are kept
  */
 final private[streamjoin] case class ArrangeExec(
     root: String,
     meta: ArrangementMeta,
     version: Option[Long],
+    batchTime: Long,
     lateRows: Option[String],
     output: Seq[Attribute],
     child: SparkPlan
@@ -45,18 +48,20 @@ final private[streamjoin] case class ArrangeExec(
   private def change = child.output.lift(meta.schema.length)
   private def key = meta.keyOrdinals(0).map(rows)
 
+  /** By which the changes of a key follow each other. */
+  private def times = (meta.time ++ meta.order).map(name => rows(meta.schema.fieldIndex(name))).toSeq
+
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(StatefulOpClusteredDistribution(key, meta.partitions))
 
   /**
-   * The rows of a key one after the other, the last one last: by time, a deletion before what is
-   * there at the same time. Where rows of one time differ, what they say decides, not their order.
+   * The rows of a key one after the other, the last one last: by time, then by order, a deletion
+   * before what is there at the same time. Where rows of one time differ, what they say decides, not their order.
    */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(meta.input match {
     case InputKind.Changelog =>
       val others = rows.filter(column => RowOrdering.isOrderable(column.dataType))
-      val time = meta.time.map(name => rows(meta.schema.fieldIndex(name)))
-      (key ++ time ++ change.map(ArrangeExec.rank) ++ others).map(SortOrder(_, Ascending))
+      (key ++ times ++ change.map(ArrangeExec.rank) ++ others).map(SortOrder(_, Ascending))
     case _ => Nil
   })
 
@@ -75,6 +80,8 @@ final private[streamjoin] case class ArrangeExec(
     val spec = ArrangeSpec(
       ArrangementRef(root, meta),
       number,
+      batchTime,
+      conf.getConf(StreamJoinConf.DeletedKeysMaxAge),
       writesBase(number, hadoopConf.value.value),
       rows,
       change,
@@ -84,7 +91,7 @@ final private[streamjoin] case class ArrangeExec(
           folder,
           number,
           None,
-          Map(Side.Left -> LateRows.Input(new Path(root).getName, Nil, child.output))
+          Map(Side.Left -> LateRows.Input(new Path(root).getName, times, child.output))
         )
       }
     )
@@ -127,6 +134,7 @@ private[streamjoin] object ArrangeExec {
       arrange.root,
       arrange.meta,
       batch.map(_.execution.currentBatchId),
+      batch.fold(0L)(_.execution.offsetSeqMetadata.batchTimestampMs),
       batch
         .filter(_ => arrange.meta.input == InputKind.Changelog)
         .flatMap(planned =>

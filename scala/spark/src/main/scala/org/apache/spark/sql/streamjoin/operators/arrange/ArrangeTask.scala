@@ -13,16 +13,22 @@ import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter, Oper
 /**
  * What the tasks of a batch need.
  *
+ * @param batchTime
+ *   in milliseconds
+ * @param deletedKeysMaxAge
+ *   for how long the time of a deletion is known, in milliseconds
  * @param rows
  *   the columns of the arrangement's rows, the first of the input's
  * @param change
  *   the operation or the number of copies, the input's last
  * @param lateRows
- *   where updates and deletes of unknown keys are kept, if they are
+ *   where older changes, and updates and deletes of unknown keys are kept, if they are
  */
 final private[streamjoin] case class ArrangeSpec(
     arrangement: ArrangementRef,
     version: Long,
+    batchTime: Long,
+    deletedKeysMaxAge: Long,
     writesBase: Boolean,
     rows: Seq[Attribute],
     change: Option[Attribute],
@@ -49,19 +55,23 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     new BlockFileWriter(root, s"${ArrangementFolder.Changes}/${spec.version}", partition, hadoopConf)
   private val baseFile =
     new BlockFileWriter(root, s"${ArrangementFolder.Bases}/${spec.version}", partition, hadoopConf)
-  private val unknownRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
+  private val keptRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
   private val load = new LoadStats
 
   private var copies = 0L
   private var changed = 0L
   private var unknownUpdates = 0L
   private var unknownDeletes = 0L
+  private var olderChanges = 0L
+  private var tombstones = 0L
 
   def changes: Long = changed
 
   def figures: Map[String, Long] = Map(
     UnknownUpdates -> unknownUpdates,
     UnknownDeletes -> unknownDeletes,
+    OlderChanges -> olderChanges,
+    Tombstones -> tombstones,
     LoadedRows -> load.rows,
     LoadMs -> load.nanos / 1000000
   )
@@ -74,7 +84,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
       case InputKind.Changelog => upsert(input)
     }
     if (spec.writesBase) writeBase()
-    unknownRows.foreach(_.commit())
+    keptRows.foreach(_.commit())
     val output = TaskOutput(
       changesFile.commit(),
       baseFile.commit(),
@@ -83,7 +93,9 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
         Manifest.Rows -> copies,
         Manifest.NegativeRows -> negativeRows,
         UnknownUpdates -> unknownUpdates,
-        UnknownDeletes -> unknownDeletes
+        UnknownDeletes -> unknownDeletes,
+        OlderChanges -> olderChanges,
+        Tombstones -> tombstones
       )
     )
     val row = new GenericInternalRow(1)
@@ -94,7 +106,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   def abort(): Unit = {
     changesFile.abort()
     baseFile.abort()
-    unknownRows.foreach(_.abort())
+    keptRows.foreach(_.abort())
   }
 
   /** A row comes or goes: into the block of its partition, for each key. */
@@ -127,36 +139,70 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   /** The version before this one, if there is one. */
   private lazy val before: Option[KeyIndex] = Option.when(spec.version > 0)(indexBefore(0))
 
-  private def indexBefore(index: Int): KeyIndex =
-    registry.get(spec.arrangement, index, partition, spec.version - 1, spec.version - 1, hadoopConf, load)
+  private def indexBefore(index: Int, of: ArrangementRef = spec.arrangement): KeyIndex =
+    registry.get(of, index, partition, spec.version - 1, spec.version - 1, hadoopConf, load)
 
   private val probe = new Probe(meta.schema.length, keys(0))
 
+  private val order = new ChangeOrder(meta)
+
+  /** Where all of these are null: the operation, and the columns of the row itself. */
+  private val saysNothing = (0 to meta.schema.length).diff(order.ordinals)
+
+  /** Where the changes of a key have a time. */
+  private lazy val deleted = Option.when(meta.input == InputKind.Changelog && order.ordinals.nonEmpty) {
+    new DeletedKeys(
+      spec.arrangement,
+      order,
+      partition,
+      spec.batchTime,
+      spec.deletedKeysMaxAge,
+      (of, index) => Option.when(spec.version > 0)(indexBefore(index, of)),
+      spec.version,
+      changesFile
+    )
+  }
+
+  /** It is older than what its key had before the batch, or than its deletion. */
+  private def isOlder(row: UnsafeRow): Boolean =
+    (0 until probe.size).exists(i => order.isOlder(row, probe.row(i), order.ordinals)) ||
+      deleted.exists(_.isOlder(row))
+
   /** The last row of each key counts, against what the key had before the batch. */
   private def upsert(input: Iterator[InternalRow]): Unit = {
+    var found: UnsafeRow = null
     var last: UnsafeRow = null
     var operation: Operation = null
     var isAsked = false
-    input.foreach { next =>
+    input.filterNot(isTombstone).foreach { next =>
       val known = operationOf(next)
       val row = toRow(next)
-      val isFirst = last == null || !keys(0).isSame(row, keys(0), last)
-      if (isFirst) {
+      if (found == null || !keys(0).isSame(row, keys(0), found)) {
         if (last != null) replace(last, operation)
         // Looked up once for a key.
         find(row)
+        found = row.copy()
+        last = null
         isAsked = false
       }
-      // Whether it was there is asked of the batch's first row that says what comes.
-      if (!isAsked && known != Operation.Before) {
-        isAsked = true
-        if (known != Operation.Insert && probe.size == 0) {
-          countUnknown(known)
-          unknownRows.foreach(_.addUnknown(next))
+      // They are in the order of their time.
+      if (isOlder(row)) {
+        if (known != Operation.Before) {
+          olderChanges += 1
+          keptRows.foreach(_.addOlder(next))
         }
+      } else {
+        // Whether it was there is asked of the batch's first row that says what comes.
+        if (!isAsked && known != Operation.Before) {
+          isAsked = true
+          if (known != Operation.Insert && probe.size == 0) {
+            countUnknown(known)
+            keptRows.foreach(_.addUnknown(next))
+          }
+        }
+        last = row.copy()
+        operation = known
       }
-      last = row.copy()
-      operation = known
     }
     if (last != null) replace(last, operation)
   }
@@ -166,6 +212,16 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     if (row.isNullAt(at)) throw unknown("null")
     val name = row.getUTF8String(at).toString
     Operation.of(name).getOrElse(throw unknown(s"\"$name\""))
+  }
+
+  /**
+   * Of Debezium, after a delete, for Kafka to compact by: a message without a value. Time and order
+   * may be those of the message.
+   */
+  private def isTombstone(row: InternalRow): Boolean = {
+    val is = saysNothing.forall(row.isNullAt)
+    if (is) tombstones += 1
+    is
   }
 
   private def unknown(operation: String) = StreamJoinErrors.runtime(
@@ -179,9 +235,12 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     if (operation == Operation.Delete) unknownDeletes += 1 else unknownUpdates += 1
 
   /** What the key of a row had before the batch. */
-  private def find(row: UnsafeRow): Unit = before match {
-    case Some(index) => index.find(row, keys(0).hash(row), spec.version - 1, probe)
-    case None => probe.clear()
+  private def find(row: UnsafeRow): Unit = {
+    before match {
+      case Some(index) => index.find(row, keys(0).hash(row), spec.version - 1, probe)
+      case None => probe.clear()
+    }
+    deleted.foreach(_.find(row))
   }
 
   /** Of the key that was looked up last. */
@@ -189,6 +248,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     // The row before an update goes; it comes again, unless the update has moved it to another key.
     val goes = operation == Operation.Delete || operation == Operation.Before
     val stays = !goes && probe.size == 1 && probe.row(0).equals(row)
+    deleted.foreach(_.changed(row, goes))
     if (!stays) {
       (0 until probe.size).foreach(i => emit(probe.row(i), -probe.copies(i)))
       if (!goes) emit(row, 1)
@@ -197,10 +257,13 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
 
   // A base, of the version before.
 
-  private def writeBase(): Unit = keys.indices.foreach { i =>
-    indexBefore(i).rowsOf(spec.version - 1).foreach { case (row, count) =>
-      baseFile.add(i, partition, row, count)
+  private def writeBase(): Unit = {
+    keys.indices.foreach { i =>
+      indexBefore(i).rowsOf(spec.version - 1).foreach { case (row, count) =>
+        baseFile.add(i, partition, row, count)
+      }
     }
+    deleted.foreach(_.writeBase(baseFile))
   }
 
   /** As of the version before. */
@@ -209,8 +272,11 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
 }
 
 private[streamjoin] object ArrangeTask {
+
   val UnknownUpdates = "updatesOfUnknownKeys"
   val UnknownDeletes = "deletesOfUnknownKeys"
+  val OlderChanges = "olderChanges"
+  val Tombstones = "tombstones"
   val LoadedRows = "loadedRows"
   val LoadMs = "loadTimeMs"
 
@@ -218,6 +284,8 @@ private[streamjoin] object ArrangeTask {
   val Figures: Seq[(String, String)] = Seq(
     UnknownUpdates -> "updates of unknown keys",
     UnknownDeletes -> "deletes of unknown keys",
+    OlderChanges -> "changes that are older than the last one of their key",
+    Tombstones -> "tombstones that were skipped",
     LoadedRows -> "rows loaded into the index",
     LoadMs -> "time to load the index"
   )

@@ -83,7 +83,8 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
       "columns" -> columns,
       "keys" -> keys,
       "input" -> (_.input.name),
-      "time" -> (_.time.getOrElse("none"))
+      "time" -> (_.time.getOrElse("none")),
+      "order" -> (_.order.getOrElse("none"))
     ).find { case (_, of) => of(wanted) != of(is) }.foreach { case (what, of) =>
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_ARRANGEMENT_CHANGED",

@@ -15,8 +15,9 @@ import org.apache.spark.sql.streamjoin.operators.PlannedBatch
 
 /**
  * `<checkpoint>/tables/<arrangement>/<batch>`: the version of an arrangement that the look-ups of a
- * batch see. It is written while the batch is planned, after Spark has written its offsets; a batch
- * that runs again sees the same.
+ * batch see; where the query streams the arrangement as well, the one to which its streams come. It
+ * is written while the batch is planned, after Spark has written its offsets; a batch that runs
+ * again sees the same.
  */
 final private[table] class TableVersions(session: SparkSession, checkpoint: Path, root: Path)
     extends JsonLog[Snapshot](session, checkpoint, TableVersions.directory(root)) {
@@ -77,12 +78,31 @@ private[table] object TableVersions extends Logging {
       if (number == 0) awaitLoaded(batch, folder, root)
       val reader = Leases.reader(log.metadataPath.toString)
       val before = log.get(number - 1).fold(-1L)(_.version)
-      val seen = Snapshot(held(folder, reader, before), None, Some(id))
+      val version = streamed(batch, id) match {
+        case Some(version) =>
+          // Never back: a query from before there was one version a batch may have seen a later one.
+          val at = math.max(version, before)
+          hold(folder, reader, at, before)
+          at
+        case None => held(folder, reader, before)
+      }
+      val seen = Snapshot(version, None, Some(id))
       log.add(number, seen)
       if (number % PurgeInterval == 0) log.purge(number - SQLConf.get.minBatchesToRetain)
       seen
     }
   }
+
+  /** The version to which the streams of an arrangement come in a batch, as its offsets say. */
+  private def streamed(batch: PlannedBatch, arrangement: UUID): Option[Long] =
+    batch.context.endOffsets.collect {
+      case (stream: ArrangementStream, offset) if stream.arrangement.meta.id == arrangement =>
+        Snapshot.of(offset).version
+    }.maxOption
+
+  /** With the version before it, for look-ups of that. */
+  private def hold(folder: ArrangementFolder, reader: String, version: Long, before: Long): Unit =
+    new Leases(folder).renew(reader, math.max(0, (if (before < 0) version else before) - 1))
 
   /**
    * The newest version, which stays for as long as the batch may run again; with what has changed
@@ -91,8 +111,7 @@ private[table] object TableVersions extends Logging {
   private def held(folder: ArrangementFolder, reader: String, before: Long): Long = {
     val newest = folder.newest
     if (newest >= 0) {
-      // The one before it, for look-ups of that.
-      new Leases(folder).renew(reader, math.max(0, (if (before < 0) newest else before) - 1))
+      hold(folder, reader, newest, before)
       // It may have gone while the lease was written.
       if (newest - 1 < folder.manifest(folder.newest).since && newest < folder.newest)
         held(folder, reader, before)

@@ -1,0 +1,129 @@
+package org.apache.spark.sql.streamjoin.operators.arrange
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.TypeUtils
+import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.types.{LongType, StructField, StructType}
+
+/**
+ * When the changes of a key came, by the columns `time` and `order`: a change that is older than
+ * the last one of its key does not count. Nulls are lowest.
+ *
+ * @param ordinals
+ *   of the columns, in the arrangement's rows
+ */
+final private[arrange] class ChangeOrder(meta: ArrangementMeta) {
+  val ordinals: Seq[Int] = (meta.time ++ meta.order).map(meta.schema.fieldIndex).toSeq
+  private val columns = ordinals.map { at =>
+    (at, meta.schema(at).dataType, TypeUtils.getInterpretedOrdering(meta.schema(at).dataType))
+  }
+
+  /** @param at where the columns are in the other row */
+  def isOlder(row: InternalRow, other: InternalRow, at: Seq[Int]): Boolean =
+    columns.iterator
+      .zip(at.iterator)
+      .map { case ((ordinal, dataType, ordering), otherOrdinal) =>
+        (row.isNullAt(ordinal), other.isNullAt(otherOrdinal)) match {
+          case (true, true) => 0
+          case (true, false) => -1
+          case (false, true) => 1
+          case _ => ordering.compare(row.get(ordinal, dataType), other.get(otherOrdinal, dataType))
+        }
+      }
+      .find(_ != 0)
+      .exists(_ < 0)
+}
+
+/**
+ * The keys of a partition that were deleted, with the time of the change that did it, so that an
+ * older one which comes later does not bring a row back.
+ *
+ * They are rows of one more index of the arrangement, after those that can be asked for, in the same
+ * files: what makes rows exact in versions, bases and replays makes these so too. A folder without
+ * it has no deletions.
+ *
+ * A deletion counts for `spark.streamjoin.arrangements.deletedKeysMaxAge` after its batch. The times
+ * of batches are in Spark's offset log, so a batch that is done again forgets the same. One that no
+ * longer counts leaves with the next base, which walks over all rows as it is: no batch looks for
+ * old ones.
+ *
+ * @param batchTime
+ *   in milliseconds
+ * @param maxAge
+ *   in milliseconds
+ * @param indexBefore
+ *   an index as of the version before, if there is one
+ */
+final private[arrange] class DeletedKeys(
+    arrangement: ArrangementRef,
+    order: ChangeOrder,
+    partition: Int,
+    batchTime: Long,
+    maxAge: Long,
+    indexBefore: (ArrangementRef, Int) => Option[KeyIndex],
+    version: Long,
+    changes: BlockFileWriter
+) {
+  private val of = arrangement.meta
+
+  /** Of these columns of the arrangement, and of the time of the batch. */
+  private val columns = (of.keyOrdinals(0) ++ order.ordinals).distinct
+  private val sinceOrdinal = columns.size
+  private val orderOrdinals = order.ordinals.map(columns.indexOf(_))
+
+  private val meta = {
+    // By position: the columns of users may have any name.
+    val types = columns.map(of.schema(_).dataType) :+ LongType
+    val schema = StructType(types.zipWithIndex.map { case (dataType, at) => StructField(at.toString, dataType) })
+    val key = of.keyOrdinals(0).map(at => columns.indexOf(at).toString)
+    of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key))
+  }
+  private val index = of.keys.size
+  private lazy val before = indexBefore(arrangement.copy(meta = meta), index)
+
+  /** In the rows of the arrangement, which ask. */
+  private val key = RowKey.of(of, 0)
+  private val probe = new Probe(meta.schema.length, key)
+  private val toRow = {
+    val fields = columns.map(at => BoundReference(at, of.schema(at).dataType, nullable = true))
+    UnsafeProjection.create(fields :+ Literal(batchTime))
+  }
+
+  /** Those of the version before that this one has no more. */
+  private val gone = mutable.HashSet.empty[UnsafeRow]
+
+  /** Looks up the key of a row of the arrangement. */
+  def find(row: UnsafeRow): Unit = before match {
+    case Some(found) => found.find(row, key.hash(row), version - 1, probe)
+    case None => probe.clear()
+  }
+
+  private def counts(deleted: UnsafeRow) = batchTime - deleted.getLong(sinceOrdinal) <= maxAge
+
+  /** A change of the key that was looked up is older than its deletion. */
+  def isOlder(row: UnsafeRow): Boolean =
+    (0 until probe.size).exists { i =>
+      counts(probe.row(i)) && order.isOlder(row, probe.row(i), orderOrdinals)
+    }
+
+  /** The last change of the key that was looked up: what was known of it no longer counts. */
+  def changed(row: UnsafeRow, isDeleted: Boolean): Unit = {
+    (0 until probe.size).foreach { i =>
+      changes.add(index, partition, probe.row(i), -probe.copies(i))
+      gone += probe.row(i).copy()
+    }
+    // Nothing is older than a null.
+    if (isDeleted && !row.isNullAt(order.ordinals.head)) changes.add(index, partition, toRow(row), 1)
+  }
+
+  /** All of the version before. Those that no longer count leave with this one. */
+  def writeBase(base: BlockFileWriter): Unit = before.foreach { found =>
+    found.rowsOf(version - 1).foreach { case (row, count) =>
+      base.add(index, partition, row, count)
+      if (!counts(row) && !gone(row)) changes.add(index, partition, row, -count)
+    }
+  }
+}

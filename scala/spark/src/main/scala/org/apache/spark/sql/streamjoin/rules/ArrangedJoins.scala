@@ -1,0 +1,58 @@
+package org.apache.spark.sql.streamjoin.rules
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.{
+  CurrentBatchTimestamp,
+  CurrentDate,
+  CurrentTimestamp,
+  LocalTimestamp
+}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, Filter, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
+import org.apache.spark.sql.streamjoin.operators.delta.{DeltaDescription, DeltaJoin}
+import org.apache.spark.sql.streamjoin.operators.table.{LookUpDescription, TableJoin}
+import org.apache.spark.sql.streamjoin.operators.{ArrangedJoin, ArrangedJoinLog, PlannedBatch}
+import org.apache.spark.sql.streamjoin.plans.TableRematch
+
+/** The joins with arrangements of a query, as it is written: what the optimizer makes of them may
+  * depend on anything.
+  */
+private[streamjoin] object ArrangedJoins {
+
+  /** In the order of the plan. */
+  def in(analyzed: LogicalPlan): Seq[ArrangedJoin] = {
+    val query = atBatchTime(analyzed)
+    val filters = query.collect { case Filter(condition, join: Join) => join -> condition }
+    query.collect {
+      case join: DeltaJoin => Some(DeltaDescription.of(join))
+      case join: Join if TableJoin.isMine(join) =>
+        LookUpDescription.of(join, filters.collectFirst { case (of, condition) if of eq join => condition })
+      case rematch: TableRematch => LookUpDescription.of(rematch.join, None)
+    }.flatten
+  }
+
+  /** As in MicroBatchExecution.runBatch. */
+  private def atBatchTime(query: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
+    query.transformAllExpressionsWithPruning(_.containsPattern(CURRENT_LIKE)) {
+      case now: CurrentTimestamp => CurrentBatchTimestamp(0L, now.dataType, Some("UTC"))
+      case now: LocalTimestamp => CurrentBatchTimestamp(0L, now.dataType, now.timeZoneId)
+      case today: CurrentDate => CurrentBatchTimestamp(0L, today.dataType, today.timeZoneId)
+    }
+  }
+
+  /**
+   * The first step of such joins in a run: they have to be those of the checkpoint, or they are
+   * recorded. Each of them takes this step when it is planned, for nothing else of ours runs before
+   * the first batch does.
+   */
+  def beginRun(session: SparkSession): Unit = PlannedBatch.current(session).map(_.execution).foreach {
+    execution =>
+      if (execution.isFirstBatch) {
+        val checkpoint = new Path(execution.checkpointLocation).getParent
+        new ArrangedJoinLog(session, checkpoint)
+          .verifyOrRecord(in(execution.logical), execution.currentBatchId > 0)
+      }
+  }
+}

@@ -1,0 +1,223 @@
+package org.apache.spark.sql.streamjoin
+
+import java.nio.file.{Files, Path}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+
+/** A checkpoint stays with the joins with arrangements that began it. */
+class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
+  import ArrangementTest._
+
+  private val On = "c.id = o.customer AND c.seg = 'A'"
+  private val Select = Seq("o.id", "c.seg")
+
+  private def inputs: (Maintainer, Maintainer) = (
+    maintainer("id INT, seg STRING, op STRING", Seq(Seq("id")), op = Some("op")),
+    maintainer("id INT, customer INT, op STRING", Seq(Seq("id"), Seq("customer")), op = Some("op"))
+  )
+
+  /** Starts a delta join and lets it settle. */
+  private def run(
+      checkpoint: String,
+      inputs: Seq[(String, Maintainer)],
+      on: String = On,
+      select: Seq[String] = Select,
+      outer: Set[Int] = Set.empty,
+      session: SparkSession = spark
+  ): Map[String, Long] = {
+    val reader = new Reader(checkpoint)(
+      DeltaJoins.of(
+        session,
+        inputs.map { case (name, of) => name -> of.root },
+        on,
+        select,
+        outer,
+        Map.empty
+      )
+    )
+    during(reader) {
+      reader.settle()
+      reader.sum()
+    }
+  }
+
+  private def changed(body: => Any): Unit = refused("STREAMJOIN_CHECKPOINT_CHANGED")(body): Unit
+
+  private def log(checkpoint: String) = Path.of(checkpoint, "arranged-joins")
+
+  test("a delta join with another condition, other columns or of another type is refused") {
+    val (customers, orders) = inputs
+    val both = Seq("c" -> customers, "o" -> orders)
+    val checkpoint = newFolder()
+    during(customers, orders) {
+      customers.feed(Row(1, "A", "c"), Row(2, "B", "c"))
+      orders.feed(Row(1, 1, "c"), Row(2, 2, "c"))
+      assert(run(checkpoint, both) == Map("1 A" -> 1))
+      orders.feed(Row(2, 2, "d"))
+      for (enabled <- Seq("true", "false")) withConf("spark.streamjoin.enabled" -> enabled) {
+        changed(run(checkpoint, both, on = On.replace("'A'", "'B'")))
+        changed(run(checkpoint, both, on = "c.id = o.customer"))
+        changed(run(checkpoint, both, on = On + " AND o.id > 0"))
+        changed(run(checkpoint, both, on = On.replace("=", "<=>")))
+        changed(run(checkpoint, both, select = Select.reverse))
+        changed(run(checkpoint, both, select = Select :+ "c.id AS customer"))
+        changed(run(checkpoint, both, select = Seq("o.id AS number", "c.seg")))
+        changed(run(checkpoint, both, select = Seq("o.id + 1 AS id", "c.seg")))
+        changed(run(checkpoint, both, outer = Set(0)))
+        changed(run(checkpoint, both :+ ("d" -> customers), on = On + " AND d.id = c.id"))
+        // Nothing was changed: the old one goes on.
+        assert(run(checkpoint, both).isEmpty, "the deleted row had never come out")
+      }
+    }
+  }
+
+  test("an outer delta join: where a condition stands matters, and which side is kept") {
+    val (customers, orders) = inputs
+    val both = Seq("c" -> customers, "o" -> orders)
+    val checkpoint = newFolder()
+    during(customers, orders) {
+      customers.feed(Row(1, "A", "c"), Row(2, "B", "c"))
+      orders.feed(Row(1, 1, "c"))
+      assert(run(checkpoint, both, outer = Set(0)) == Map("1 A" -> 1, "- B" -> 1))
+      Seq(Set(1), Set(0, 1), Set.empty[Int]).foreach(outer => changed(run(checkpoint, both, outer = outer)))
+      assert(run(checkpoint, both, outer = Set(0)).isEmpty)
+    }
+  }
+
+  test("the same delta join goes on, whatever the query calls its inputs and however it is spelled") {
+    val (customers, orders) = inputs
+    val checkpoint = newFolder()
+    during(customers, orders) {
+      customers.feed(Row(1, "A", "c"))
+      orders.feed(Row(1, 1, "c"))
+      assert(run(checkpoint, Seq("c" -> customers, "o" -> orders)) == Map("1 A" -> 1))
+      orders.feed(Row(3, 1, "c"))
+      val others = Seq("x" -> customers, "y" -> orders)
+      val spelled = "'A' = X.SEG AND (y.customer = x.id)"
+      assert(run(checkpoint, others, spelled, Seq("y.id", "x.seg"), session = spark.newSession()) == Map("3 A" -> 1))
+      // A checkpoint from before.
+      Files.list(log(checkpoint)).forEach(file => Files.delete(file))
+      Files.delete(log(checkpoint))
+      orders.feed(Row(4, 1, "c"))
+      assert(run(checkpoint, others, spelled, Seq("y.id", "x.seg")) == Map("4 A" -> 1))
+      changed(run(checkpoint, others, "x.id = y.customer", Seq("y.id", "x.seg")))
+    }
+  }
+
+  test("a first batch that was never committed does not count") {
+    val (customers, orders) = inputs
+    val both = Seq("c" -> customers, "o" -> orders)
+    val checkpoint = newFolder()
+    during(customers, orders) {
+      customers.feed(Row(1, "A", "c"), Row(2, "B", "c"))
+      orders.feed(Row(1, 1, "c"), Row(2, 2, "c"))
+      val three = both :+ ("d" -> customers)
+      assert(run(checkpoint, three, On + " AND d.id = c.id") == Map("1 A" -> 1))
+      forgetCommit(checkpoint)
+      // Of as many sources as there are offsets.
+      assert(run(checkpoint, three, "c.id = o.customer AND c.seg = 'B' AND d.id = c.id") == Map("2 B" -> 1))
+      changed(run(checkpoint, three, On + " AND d.id = c.id"))
+    }
+  }
+
+  test("a description that cannot be read is named") {
+    val (customers, orders) = inputs
+    val both = Seq("c" -> customers, "o" -> orders)
+    val checkpoint = newFolder()
+    during(customers, orders) {
+      customers.feed(Row(1, "A", "c"))
+      run(checkpoint, both)
+      Files.writeString(log(checkpoint).resolve("0"), """{"version":7}""")
+      Files.deleteIfExists(log(checkpoint).resolve(".0.crc"))
+      assert(refused("STREAMJOIN_CHECKPOINT_UNREADABLE")(run(checkpoint, both)).contains("version 7"))
+    }
+  }
+
+  // Look-ups.
+
+  /** A stream that looks up; each use of it is another query on one checkpoint. */
+  private def lookedUp(stream: Stream, query: DataFrame => DataFrame)(row: Row): Seq[String] = {
+    current = query
+    during(stream)(stream.add(row).next)
+  }
+  private var current: DataFrame => DataFrame = identity
+
+  test("look-ups of tables") {
+    val people = maintainer("id INT, name STRING, seg STRING, op STRING", Seq(Seq("id")), op = Some("op"))
+    val others = maintainer(
+      "id INT, name STRING, seg STRING, op STRING",
+      Seq(Seq("id")),
+      op = Some("op"),
+      root = newFolder("others")
+    )
+    val stream = new Stream(orders => current(orders))
+    def asked(query: DataFrame => DataFrame)(row: Row) = lookedUp(stream, query)(row)
+    def sql(text: String, root: String = people.root, options: Map[String, String] = Map.empty)(
+        orders: DataFrame
+    ) = {
+      orders.createOrReplaceTempView("orders")
+      table(root, options).createOrReplaceTempView("people")
+      spark.sql(text)
+    }
+    val first = "SELECT name, item FROM orders LEFT JOIN people ON customer_id = id AND seg = 'A'"
+    during(people, others) {
+      Seq(people, others).foreach(_.feed(Row(1, "Ada", "A", "c"), Row(2, "Bob", "B", "c")))
+      assert(asked(sql(first))(Row(1, 1, "cup")) == Seq("Ada cup"))
+      def no(query: DataFrame => DataFrame): Unit =
+        for (enabled <- Seq("true", "false")) withConf("spark.streamjoin.enabled" -> enabled) {
+          changed(asked(query)(Row(0, 0, "none")))
+        }
+      no(sql(first.replace("'A'", "'B'")))
+      no(sql(first.replace("LEFT JOIN", "JOIN")))
+      no(sql(first.replace("AND seg = 'A'", "")))
+      no(sql(first, others.root))
+      no(sql(first, options = Map("asOf" -> "previous")))
+      no(sql(s"SELECT first.*, again.name FROM ($first) AS first LEFT JOIN people AS again ON again.id = length(item)"))
+      // The same look-up, whatever is selected and filtered beside it.
+      val same = Seq(
+        "SELECT seg, name, item FROM orders AS o LEFT JOIN people AS p ON 'A' = p.SEG AND p.id = o.customer_id",
+        "SELECT item FROM people AS p RIGHT JOIN orders AS o ON p.id = o.customer_id AND p.seg = 'A' WHERE order_id > 0",
+        "SELECT name, item FROM orders LEFT JOIN (SELECT seg AS s, id AS i, name FROM people) ON i = customer_id AND s = 'A'",
+        "SELECT name, item FROM orders LEFT JOIN (SELECT * FROM people WHERE seg = 'A') ON id = customer_id"
+      )
+      val rows = same.map(text => asked(sql(text))(Row(2, 1, "pot")))
+      assert(rows.map(_.size) == same.map(_ => 1), rows)
+    }
+  }
+
+  test("look-ups of an inner join: a condition on the table is one, wherever it is written") {
+    val people = maintainer("id INT, name STRING, seg STRING, op STRING", Seq(Seq("id")), op = Some("op"))
+    val stream = new Stream(orders => current(orders))
+    def joined(on: String, where: String)(orders: DataFrame) =
+      orders.join(table(people.root), expr(on)).where(where).select("name", "item")
+    def asked(on: String, where: String) = lookedUp(stream, joined(on, where))(Row(1, 1, "cup"))
+    during(people) {
+      people.feed(Row(1, "Ada", "A", "c"))
+      assert(asked("customer_id = id", "seg = 'A'") == Seq("Ada cup"))
+      changed(asked("customer_id = id", "seg = 'B'"))
+      changed(asked("customer_id = id", "item = 'cup'"))
+      assert(asked("id = customer_id AND seg = 'A'", "item = 'cup'") == Seq("Ada cup"))
+    }
+  }
+
+  test("look-ups with rematch=: the whole condition") {
+    val people = maintainer("id INT, name STRING, seg STRING, op STRING", Seq(Seq("id")), op = Some("op"))
+    val stream = new Stream(orders => current(orders))
+    def joined(on: String)(orders: DataFrame) = {
+      val timed = orders.withColumn("t", timestamp_seconds(col("order_id"))).withWatermark("t", "0 seconds")
+      timed
+        .join(table(people.root, Map("rematch" -> "1 hour")), expr(on), "left")
+        .select("name", "item")
+    }
+    def asked(on: String) = lookedUp(stream, joined(on))(Row(1, 1, "cup"))
+    during(people) {
+      people.feed(Row(1, "Ada", "A", "c"))
+      assert(asked("customer_id = id AND seg = 'A'") == Seq("Ada cup"))
+      changed(asked("customer_id = id AND seg = 'B'"))
+      assert(asked("seg = 'A' AND id = customer_id") == Seq("Ada cup"))
+    }
+  }
+}
