@@ -113,6 +113,14 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefaultString("1g")
 
+  val DeletedKeysMaxAge: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.temporal.deletedKeysMaxAge")
+    .doc("For how long, in event time, a temporal join knows that a key was deleted.")
+    .version("0.1.0")
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(_ >= 0, "must not be negative")
+    .createWithDefaultString("7d")
+
   val Arrangements: OptionalConfigEntry[String] = SQLConf
     .buildConf("spark.streamjoin.arrangements")
     .doc("The folder in which arrangements are known by their names.")
@@ -147,6 +155,7 @@ private[streamjoin] object StreamJoinConf {
     LateRows,
     LateRowsMaxAge,
     LateRowsMaxBytes,
+    DeletedKeysMaxAge,
     Arrangements,
     ArrangementVersions,
     ArrangementLeaseAge
