@@ -126,7 +126,7 @@ bench: $(JAR) .venv/.installed ## beside Spark's own join, small: about ten minu
 bench-delta: $(JAR) .venv/.installed ## delta joins beside recomputing them, arrangements beside a Parquet sink: about ten minutes
 	$(VENV)/python benchmarks/delta.py $(BENCH_FLAGS)
 
-bench-temporal: $(JAR) .venv/.installed ## temporal joins beside a user's own and the shuffle alone, streams with tables: an hour or more
+bench-temporal: $(JAR) .venv/.installed ## temporal joins beside a user's own and the shuffle alone, streams with tables, batches beside windows: hours
 	$(VENV)/python benchmarks/temporal.py $(BENCH_FLAGS)
 
 bench-full: $(JAR) .venv/.installed ## the same with everything and at full size: hours (BENCH_FLAGS=--resume goes on)

@@ -3,7 +3,8 @@
 By event time, each order meets the price that its item had when it was ordered: streamjoin, beside what a PySpark user
 writes without it (``with_state.py``) and beside the cost of the shuffle alone. Each run is a process of its own, in
 turns, checked against DuckDB's as-of join and against the other sides, as in ``run.py``. By process time, a stream
-meets a table as it is (``process_time.py``). Tables are in ``benchmarks/results/temporal.md``.
+meets a table as it is (``process_time.py``). Then the time of a batch beside what is kept (``windows.py``), which needs
+about 16 GB. Tables are in ``benchmarks/results/temporal.md``.
 """
 
 import argparse
@@ -19,9 +20,10 @@ from run import Benchmark, plan
 from runs import Runs, read
 from scenarios import current, scenarios
 from sides import TEMPORAL
+from windows import windows
 
 RESULTS = Path(__file__).with_name("results") / "temporal.md"
-PARTS = ("event", "process")
+PARTS = ("event", "process", "windows")
 NAME = "temporal"
 
 
@@ -32,7 +34,8 @@ def main() -> None:
     options.results.parent.mkdir(parents=True, exist_ok=True)
     parts = ["# Temporal joins"]
     for part in options.parts:
-        parts += event_time(options, work) if part == "event" else process_time(options, work / "process")
+        measure = {"event": event_time, "process": process_time, "windows": batches}[part]
+        parts += measure(options, work)
         options.results.write_text("\n\n".join(parts) + "\n")
     print(options.results.read_text())
 
@@ -76,6 +79,7 @@ def event_time(options: argparse.Namespace, work: Path) -> list[str]:
 
 def process_time(options: argparse.Namespace, work: Path) -> list[str]:
     """Run the sides that meet a table as it is; return their table."""
+    work = work / "process"
     shutil.rmtree(work, ignore_errors=True)
     spark = session(work)
     sizes = Sizes(options.rows, options.changes, options.minute, options.batch_rows, 2000, options.seconds)
@@ -83,6 +87,17 @@ def process_time(options: argparse.Namespace, work: Path) -> list[str]:
     spark.stop()
     shutil.rmtree(work)
     return ["\n".join(f"- {name}: {value}" for name, value in {**machine(), **project()}.items()), "\n".join(lines)]
+
+
+def batches(options: argparse.Namespace, work: Path) -> list[str]:
+    """Run a batch beside what is kept; return its table."""
+    work = work / "windows"
+    shutil.rmtree(work, ignore_errors=True)
+    spark = session(work)
+    lines = windows(spark, work, options.scale, options.rounds)
+    spark.stop()
+    shutil.rmtree(work)
+    return ["\n".join(lines)]
 
 
 if __name__ == "__main__":

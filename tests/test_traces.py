@@ -161,9 +161,11 @@ def check(
 @pytest.mark.parametrize("trace", SOME, ids=[trace.name for trace in SOME])
 def test_trace(spark: SparkSession, trace: Trace, tmp_path: Path) -> None:
     query = TraceQuery(spark, trace, tmp_path)
-    cap = "spark.streamjoin.maxAccumulatedRecords"
+    cap, age = "spark.streamjoin.maxAccumulatedRecords", "spark.streamjoin.temporal.deletedKeysMaxAge"
     if trace.cap:
         spark.conf.set(cap, trace.cap)
+    if trace.closest and trace.closest.remembers is not None:
+        spark.conf.set(age, f"{trace.closest.remembers}s")
     try:
         if trace.fails and not trace.steps:
             with pytest.raises(Exception, match=trace.fails):
@@ -179,6 +181,7 @@ def test_trace(spark: SparkSession, trace: Trace, tmp_path: Path) -> None:
     finally:
         query.stop()
         spark.conf.unset(cap)
+        spark.conf.unset(age)
 
 
 def test_there_are_cases() -> None:

@@ -25,6 +25,7 @@ class Closest:
     within: int | None
     delete: str | None
     history: int | None
+    remembers: int | None
 
     @property
     def is_temporal(self) -> bool:
@@ -106,9 +107,12 @@ class Trace:
             parts = CLOSEST.fullmatch(text)
             assert parts, f"{self.name}: cannot read the rule {text}"
             match = None if parts[1] == "nearest" else parts[1].replace("left.", "l.").replace("right.", "r.")
-            delete, history = (self.directives.get(name, [None])[0] for name in ("delete", "history"))
+            delete = self.directives.get("delete", [None])[0]
+            history, remembers = (
+                int(self.directives[name][0]) if name in self.directives else None for name in ("history", "remembers")
+            )
             within = None if parts[4] is None else int(parts[4])
-            return Closest(match, not parts[5], within, delete, None if history is None else int(history))
+            return Closest(match, not parts[5], within, delete, history, remembers)
         return None
 
     def keys(self) -> list[str]:

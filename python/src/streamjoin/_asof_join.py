@@ -22,6 +22,7 @@ def asof_join(
     direction: Literal["backward", "forward", "nearest"] | None = None,
     allow_exact_matches: bool = True,
     tolerance: str | timedelta | None = None,
+    ordered: bool = True,
 ) -> DataFrame:
     """Join each row of a stream with the row of another one that is closest in time and has its key.
 
@@ -42,11 +43,13 @@ def asof_join(
         allow_exact_matches: With ``direction``: whether a row of the same time is a match.
         tolerance: How far apart the times may be, both ends included: text such as ``"10 minutes"`` or a ``timedelta``.
             ``forward`` and ``nearest`` need one.
+        ordered: In each batch rows come out in the order of the left time. ``False`` saves a shuffle and a sort, such
+            as below an aggregation.
 
     Returns:
-        What ``left.join(right, on, how)`` returns; in each batch in the order of the left time, which carries a
-        watermark. Of right rows with one time and key the last counts, in the order of their columns from left to
-        right, nulls first.
+        What ``left.join(right, on, how)`` returns; in each batch in the order of the left time, unless ``ordered`` is
+        false. The left time carries a watermark. Of right rows with one time and key the last counts, in the order of
+        their columns from left to right, nulls first.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_EVENT_TIME``,
@@ -77,9 +80,9 @@ def asof_join(
     with answered():
         if match is None:
             times = (event_time(left, "left", "sj.asof_join"), event_time(right, "right", "sj.asof_join"))
-            made = entry.asofJoin(joined, *times, direction or "backward", allow_exact_matches, apart)
+            made = entry.asofJoin(joined, *times, direction or "backward", allow_exact_matches, apart, ordered)
         elif isinstance(match, str):
-            made = entry.asofJoin(joined, match, apart)
+            made = entry.asofJoin(joined, match, apart, ordered)
         else:
-            made = entry.asofJoin(joined, match._jc, apart)
+            made = entry.asofJoin(joined, match._jc, apart, ordered)
     return DataFrame(made, left.sparkSession)

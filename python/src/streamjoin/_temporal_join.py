@@ -26,11 +26,13 @@ def temporal_join(
     *,
     as_of: str | None = None,
     history: str | timedelta | None = None,
+    ordered: bool = True,
 ) -> DataFrame:
     """Join each row of a stream with the version of a table that was valid at the row's time.
 
-    A row waits until the watermarks of both inputs have passed its time; then nothing that comes can change its match.
-    Of the table the newest version of each key is kept, and those that rows which wait, or may still come, can meet.
+    A row waits until the watermarks of both inputs have passed its time; then nothing that comes in time can change its
+    match. A version that comes later counts for the rows after it, if its key has no newer one. Of the table the newest
+    version of each key is kept, and those that rows which wait, or may still come, can meet.
     In SQL: ``stream [LEFT] JOIN changes FOR SYSTEM_TIME AS OF stream.t ON ...``.
 
     Args:
@@ -41,13 +43,15 @@ def temporal_join(
         how: ``"inner"``, or ``"left"`` to keep rows for which no version was valid.
         as_of: The event-time column of ``stream``; without it, the one with a watermark. Or ``sj.NOW``: each row
             meets the table as it is in its batch, and waits for nothing.
-        history: How far behind its watermark a row of ``stream`` may come and still meet what was valid at its time:
-            text such as ``"1 day"`` or a ``timedelta``; without it, not at all. The versions are kept for so much
+        history: How far behind what has come out a row of ``stream`` may come and still meet what was valid at its
+            time: text such as ``"1 day"`` or a ``timedelta``; without it, not at all. The versions are kept for so much
             longer, and the output's watermark is behind by as much.
+        ordered: In each batch rows come out in the order of ``as_of``. ``False`` saves a shuffle and a sort, such as
+            below an aggregation.
 
     Returns:
-        What ``stream.join(versions, on, how)`` returns; in each batch in the order of ``as_of``, which
-        carries a watermark.
+        What ``stream.join(versions, on, how)`` returns; in each batch in the order of ``as_of``, unless ``ordered``
+        is false. ``as_of`` carries a watermark.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_EVENT_TIME``,
@@ -79,5 +83,7 @@ def temporal_join(
     time = event_time(stream, "left", "sj.temporal_join") if as_of is None else as_of
     joined = join(stream, versions.changes, on, how)
     with answered():
-        made = entry.temporalJoin(joined._jdf, versions.key, versions.time, versions.op, versions.order, time, longer)
+        made = entry.temporalJoin(
+            joined._jdf, versions.key, versions.time, versions.op, versions.order, time, longer, ordered
+        )
     return DataFrame(made, stream.sparkSession)

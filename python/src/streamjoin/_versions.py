@@ -33,8 +33,10 @@ def versions(
 
     A version is valid from its time on, that instant included, until the next one of its key or a delete. Of versions
     with one key and one time the one with the greater ``order`` wins; without it, or where that is the same too, a row
-    wins over a delete, and of two rows the one with the greater values, column by column from left to right, nulls
-    lowest. A version without a key or without a time is left out, and counted as ``ignoredVersions`` in the progress.
+    wins over a delete, and without it of two rows the one with the greater values, column by column from left to right,
+    nulls lowest. Versions may come in any order: one that comes late counts for the rows after it, unless its key has a
+    newer one. A version without a key or without a time is left out, and counted as ``ignoredVersions`` in the
+    progress.
 
     Debezium's envelope, known by its columns ``before`` and ``after``, structs with the columns of the key, and ``op``,
     is taken as it is: a row of the table is ``after``, or ``before`` where that is null, and the right side of the join

@@ -7,10 +7,13 @@ package streamjoin.core
  *   rows of the left input
  * @param versions
  *   rows of the right input
+ * @param deletions
+ *   the last rows of keys that are gone, each with the time until which it is remembered
  */
 final case class TemporalJoinState[A](
     waiting: Vector[A] = Vector.empty[A],
     versions: Vector[A] = Vector.empty[A],
+    deletions: Vector[(A, Long)] = Vector.empty[(A, Long)],
     watermarks: Map[Int, Long] = Map.empty
 )
 
@@ -24,14 +27,37 @@ final case class TemporalJoinState[A](
  * @param order
  *   which of two rows of one key and one time comes later. It looks at nothing but the rows; a
  *   delete comes first
+ * @param remembers
+ *   for how long a deletion is remembered that no row of the left input needs any more, in the unit
+ *   of the event times
  */
-final case class Versions[A](key: (Side, A) => Option[Any], isDelete: A => Boolean, order: Ordering[A])
+final case class Versions[A](
+    key: (Side, A) => Option[Any],
+    isDelete: A => Boolean,
+    order: Ordering[A],
+    remembers: Long = Long.MaxValue
+)
 
 /**
  * The temporal join of two streams, a row at a time: each row of the left input meets the row of
  * its key that was valid at its time, or with other rules the closest ([[AsOf]]). It waits until
  * that is known for sure. Rows come out in the order of their times, but for those that come behind
- * their watermark by no more than the rule's history: these come out at once.
+ * what has been emitted by no more than the rule's history: these come out at once.
+ *
+ * What is late follows from what has been emitted, not from the watermark of the row's own input. All
+ * rows before [[settled]] have come out; let `needed` be [[AsOf.needed]] of it.
+ *
+ *   - A row of the left input is late below [[outputWatermark]].
+ *   - A version at or after `needed` is not late: some row to come may meet it.
+ *   - A version below `needed` is late, unless a version is valid until the next
+ *     ([[AsOf.keepsNewest]]): then rows to come meet the newest of their key, so it is late only if
+ *     its key has a newer one below `needed`. It is taken if it is the newest itself, whenever it
+ *     comes, so that the versions may come in any order.
+ *   - A deletion that is the newest of its key counts as that for as long as it is remembered; an
+ *     older version that comes later does not bring the key back.
+ *
+ * So nothing is dropped that a row to come should meet. What is dropped is counted, but for a version
+ * with the time of the one that is there and before it in the order: no row should ever have met it.
  *
  * @param isLeftOuter
  *   a row that meets nothing comes out alone
@@ -52,9 +78,10 @@ final class TemporalJoin[A](
 
   private var waiting = restored.waiting
   private var versions = restored.versions
+  private var deletions = restored.deletions
   private var received = restored.watermarks
 
-  def snapshot: TemporalJoinState[A] = TemporalJoinState(waiting, versions, received)
+  def snapshot: TemporalJoinState[A] = TemporalJoinState(waiting, versions, deletions, received)
 
   def watermark(key: Int): Long = received.getOrElse(key, Watermark.Undefined)
 
@@ -64,30 +91,56 @@ final class TemporalJoin[A](
   /** No row with an earlier time comes out any more. */
   def outputWatermark: Long = rule.output(settled)
 
+  private def needed: Long = rule.needed(settled)
+
   private def time(side: Side, row: A): Option[Long] = inputs(side).time(row, side.index)
 
-  private def lateBelow(side: Side): Long =
-    Watermark.postponed(watermark(side.index), if (side == Side.Left) rule.history else 0)
-
-  def onRow(side: Side, row: A): Seq[Output[A]] =
-    if (time(side, row).exists(_ < lateBelow(side))) Seq(Late(side, row))
-    else {
-      val canMatch =
-        time(side, row).isDefined && of.key(side, row).isDefined && inputs(side).matchable(row)
-      (side, canMatch) match {
-        case (Side.Left, _) if time(side, row).isEmpty => Option.when(isLeftOuter)(Alone(side, row)).toSeq
-        case (Side.Left, _) if time(side, row).exists(_ < settled) => resultOf(row).toSeq
-        case (Side.Left, true) => waiting :+= row; Nil
-        // It keeps its place in the order.
-        case (Side.Left, false) if isLeftOuter => waiting :+= row; Nil
-        case (Side.Right, true) => versions :+= row; Nil
-        case _ => Nil
-      }
+  def onRow(side: Side, row: A): Seq[Output[A]] = {
+    val canMatch =
+      time(side, row).isDefined && of.key(side, row).isDefined && inputs(side).matchable(row)
+    side match {
+      case Side.Left => onFact(row, canMatch)
+      case Side.Right => if (canMatch) onVersion(row) else Nil
     }
+  }
 
-  def onWatermark(key: Int, value: Long): Seq[Output[A]] = {
+  private def onFact(row: A, canMatch: Boolean): Seq[Output[A]] = time(Side.Left, row) match {
+    case None => Option.when(isLeftOuter)(Alone(Side.Left, row)).toSeq
+    case Some(time) if time < outputWatermark => Seq(Late(Side.Left, row))
+    case Some(time) if time < settled => resultOf(row).toSeq
+    case _ =>
+      // Without a match it keeps its place in the order.
+      if (canMatch || isLeftOuter) waiting :+= row
+      Nil
+  }
+
+  private def onVersion(row: A): Seq[Output[A]] = {
+    val newest = if (validFrom(row) < needed) newestBelow(row) else None
+    if (validFrom(row) >= needed) {
+      versions :+= row
+      Nil
+    } else if (!rule.keepsNewest || newest.exists(validFrom(_) > validFrom(row))) Seq(Late(Side.Right, row))
+    else {
+      if (newest.forall(later.lt(_, row))) {
+        versions :+= row
+        forget()
+      }
+      Nil
+    }
+  }
+
+  /** Of the key of a version, the newest that has no more than the key to be known by. */
+  private def newestBelow(row: A): Option[A] =
+    (versions.filter(validFrom(_) < needed) ++ deletions.map(_._1))
+      .filter(of.key(Side.Right, _) == of.key(Side.Right, row))
+      .maxOption(later)
+
+  def onWatermark(key: Int, value: Long): Seq[Output[A]] = onWatermarks(Map(key -> value))
+
+  /** Several that come at once. */
+  def onWatermarks(values: Map[Int, Long]): Seq[Output[A]] = {
     val before = outputWatermark
-    received += key -> math.max(value, watermark(key))
+    received ++= values.map { case (key, value) => key -> math.max(value, watermark(key)) }
     val (due, rest) = waiting.partition(time(Side.Left, _).get < settled)
     waiting = rest
     val out = due.sortBy(time(Side.Left, _)).flatMap(resultOf)
@@ -131,11 +184,14 @@ final class TemporalJoin[A](
 
   /** Drops the rows that none can meet any more. */
   private def forget(): Unit = {
-    val limit = rule.needed(settled)
-    val (past, reachable) = versions.partition(validFrom(_) < limit)
+    val (past, reachable) = versions.partition(validFrom(_) < needed)
+    val remembered = deletions.filter { case (_, until) => until >= needed }.toMap
     val newest =
       if (!rule.keepsNewest) Nil
-      else past.groupBy(of.key(Side.Right, _)).values.map(_.max(later)).filterNot(of.isDelete)
-    versions = newest.toVector ++ reachable
+      else (past ++ remembered.keys).groupBy(of.key(Side.Right, _)).values.map(_.max(later)).toSeq
+    val (gone, there) = newest.partition(of.isDelete)
+    def until(deletion: A) = remembered.getOrElse(deletion, Watermark.postponed(needed, -of.remembers))
+    deletions = gone.map(deletion => deletion -> until(deletion)).toVector
+    versions = there.toVector ++ reachable
   }
 }

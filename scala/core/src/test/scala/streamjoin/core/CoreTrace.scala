@@ -67,7 +67,12 @@ object CoreTrace {
       closest.rule,
       Side.both.map(side => side -> Input[TraceRow]((row, k) => row.values(trace.keys(k).name))).toMap,
       // As columns come: the label is the first.
-      Versions(key, closest.isDelete, Ordering.by((row: TraceRow) => (!closest.isDelete(row), row.label))),
+      Versions(
+        key,
+        closest.isDelete,
+        Ordering.by((row: TraceRow) => (!closest.isDelete(row), row.label)),
+        closest.remembers.getOrElse(Long.MaxValue)
+      ),
       (left, right) =>
         trace.on.forall(_.holds(c => (if (c.side == Side.Left) left else right).values(c.name))),
       restored

@@ -78,8 +78,10 @@ final case class Step(line: Int, action: Action, expected: Seq[Expected], state:
  *
  * @param delete
  *   of a temporal join, the column of the right input that is 1 in a row that takes its key away
+ * @param remembers
+ *   for how long a deletion is remembered
  */
-final case class TraceMatch(rule: AsOf, delete: Option[String]) {
+final case class TraceMatch(rule: AsOf, delete: Option[String], remembers: Option[Long]) {
   def isDelete(row: TraceRow): Boolean = delete.exists(row.values(_).contains(1L))
 }
 

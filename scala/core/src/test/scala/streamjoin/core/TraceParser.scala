@@ -17,7 +17,8 @@ object TraceParser {
   private val Number: Regex = """(-?\d+)""".r
   private val Value: Regex = """(\w+)=(-?\d+|null)""".r
   private val Output: Regex = """(\w+|-)(?:\+(\w+|-))?""".r
-  private val single = Set("join", "left", "right", "layers", "cap", "fail", "match", "delete", "history")
+  private val single =
+    Set("join", "left", "right", "layers", "cap", "fail", "match", "delete", "history", "remembers")
   private val several = Set("on", "constraint", "window")
   private val Window: Regex = """(left|right) (following|preceding) (\d+)""".r
   private val Compared: Regex = """left\.\w+ (>=|>|<=|<) right\.\w+(?: within (\d+))?""".r
@@ -100,7 +101,8 @@ final private class TraceParser(name: String, lines: Vector[String]) {
       case _ =>
         line.fail("a match is `left.t >= right.t` (or > <= <), `within n` behind it, or `nearest within n`")
     }
-    TraceMatch(rule, value("delete").map(_._2))
+    val remembers = value("remembers").map { case (at, number) => this.number(at, number) }
+    TraceMatch(rule, value("delete").map(_._2), remembers)
   }
 
   /** What comes in an order is in the order of rowtime from the first step to the last. */

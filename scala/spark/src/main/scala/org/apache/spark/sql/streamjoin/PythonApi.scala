@@ -97,17 +97,26 @@ object PythonApi {
       op: String,
       order: String,
       asOf: String,
-      history: String
-  ): DataFrame =
-    TemporalJoins.temporal(joined, key.asScala.toSeq, time, Option(op), asOf, Option(history), Option(order))
+      history: String,
+      ordered: Boolean
+  ): DataFrame = TemporalJoins.temporal(
+    joined,
+    key.asScala.toSeq,
+    time,
+    Option(op),
+    asOf,
+    Option(history),
+    Option(order),
+    ordered
+  )
 
   /** [[TemporalJoins.asof]], with null for what is left out */
-  def asofJoin(joined: Dataset[Row], condition: Column, tolerance: String): DataFrame =
-    TemporalJoins.asof(joined, condition, Option(tolerance))
+  def asofJoin(joined: Dataset[Row], condition: Column, tolerance: String, ordered: Boolean): DataFrame =
+    TemporalJoins.asof(joined, condition, Option(tolerance), ordered)
 
   /** [[TemporalJoins.asof]], with null for what is left out */
-  def asofJoin(joined: Dataset[Row], condition: String, tolerance: String): DataFrame =
-    TemporalJoins.asof(joined, condition, Option(tolerance))
+  def asofJoin(joined: Dataset[Row], condition: String, tolerance: String, ordered: Boolean): DataFrame =
+    TemporalJoins.asof(joined, condition, Option(tolerance), ordered)
 
   /** [[TemporalJoins.asof]], with null for what is left out */
   def asofJoin(
@@ -116,9 +125,10 @@ object PythonApi {
       rightTime: String,
       direction: String,
       allowsExact: Boolean,
-      tolerance: String
+      tolerance: String,
+      ordered: Boolean
   ): DataFrame =
-    TemporalJoins.asof(joined, leftTime, rightTime, direction, allowsExact, Option(tolerance))
+    TemporalJoins.asof(joined, leftTime, rightTime, direction, allowsExact, Option(tolerance), ordered)
 
   /** [[Arrangements.arrange]], with null for what is left out */
   def arrange(

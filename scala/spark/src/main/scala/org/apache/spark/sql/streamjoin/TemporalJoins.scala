@@ -15,15 +15,16 @@ import org.apache.spark.sql.{Column, DataFrame, Row}
  * Durations are text as `withWatermark` takes it.
  */
 object TemporalJoins {
-  private val Temporal = new AsOfJoins("sj.temporal_join", "temporal")
-  private val Closest = new AsOfJoins("sj.asof_join", "as-of")
+  private def temporal(ordered: Boolean) =
+    new AsOfJoins("sj.temporal_join", "temporal", ordered = ordered)
+  private def closest(ordered: Boolean) = new AsOfJoins("sj.asof_join", "as-of", ordered = ordered)
 
   /**
    * Each row of the left stream with the version of its key that was valid at its time. A version
    * is valid from its time on, that instant included, until the next one of its key or a delete. Of
    * those with one key and one time the one with the greater `order` wins; without it, or where
-   * that is the same too, a row wins over a delete, and of two rows the one with the greater
-   * values, column by column from left to right, nulls lowest.
+   * that is the same too, a row wins over a delete, and without it of two rows the one with the
+   * greater values, column by column from left to right, nulls lowest.
    *
    * @param key
    *   the columns of the right stream that tell the rows of the table apart; the condition has an
@@ -38,9 +39,11 @@ object TemporalJoins {
    * @param asOf
    *   the event-time column of the left stream
    * @param history
-   *   how far behind its watermark a row of the left stream may come: it is not late then, but
+   *   how far behind what has come out a row of the left stream may come: it is not late then, but
    *   comes out at once with what was valid at its time. The watermark of the output is behind by
    *   as much.
+   * @param ordered
+   *   the rows of a batch come in the order of `asOf`; without it they need no shuffle
    */
   def temporal(
       joined: DataFrame,
@@ -49,8 +52,11 @@ object TemporalJoins {
       op: Option[String],
       asOf: String,
       history: Option[String] = None,
-      order: Option[String] = None
-  ): DataFrame = made(joined)(Temporal.temporal(_, TemporalColumns(asOf, key, time, op, order), history))
+      order: Option[String] = None,
+      ordered: Boolean = true
+  ): DataFrame = made(joined)(
+    temporal(ordered).temporal(_, TemporalColumns(asOf, key, time, op, order), history)
+  )
 
   /**
    * Each row of the left stream with the closest of the right one that has its keys.
@@ -60,20 +66,39 @@ object TemporalJoins {
    *   leave out what has the same time
    * @param tolerance
    *   how far apart they may be; where the join looks ahead there has to be one
+   * @param ordered
+   *   the rows of a batch come in the order of the left time; without it they need no shuffle
    */
-  def asof(joined: DataFrame, condition: Column, tolerance: Option[String]): DataFrame =
-    compared(joined, joined.where(condition), tolerance)
+  def asof(
+      joined: DataFrame,
+      condition: Column,
+      tolerance: Option[String],
+      ordered: Boolean
+  ): DataFrame = compared(joined, joined.where(condition), tolerance, ordered)
 
-  private def asof(joined: DataFrame, condition: Expression, tolerance: Option[String]): DataFrame = {
+  def asof(joined: DataFrame, condition: Column, tolerance: Option[String]): DataFrame =
+    asof(joined, condition, tolerance, ordered = true)
+
+  private def asof(
+      joined: DataFrame,
+      condition: Expression,
+      tolerance: Option[String],
+      ordered: Boolean
+  ): DataFrame = {
     val classic = joined.asInstanceOf[ClassicDataset[Row]]
     val filtered =
       ClassicDataset.ofRows(classic.sparkSession, Filter(condition, classic.queryExecution.analyzed))
-    compared(joined, filtered, tolerance)
+    compared(joined, filtered, tolerance, ordered)
   }
 
-  private def compared(joined: DataFrame, filtered: DataFrame, tolerance: Option[String]): DataFrame =
+  private def compared(
+      joined: DataFrame,
+      filtered: DataFrame,
+      tolerance: Option[String],
+      ordered: Boolean
+  ): DataFrame =
     filtered.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed match {
-      case Filter(condition, join) => made(joined)(_ => Closest.asOf(join, condition, tolerance))
+      case Filter(condition, join) => made(joined)(_ => closest(ordered).asOf(join, condition, tolerance))
       case other => throw new IllegalArgumentException(s"no condition: $other")
     }
 
@@ -81,7 +106,7 @@ object TemporalJoins {
    * The same, with the condition in SQL: `l` and `r` are the inputs, unless one of them has such an
    * alias.
    */
-  def asof(joined: DataFrame, condition: String, tolerance: Option[String]): DataFrame = {
+  def asof(joined: DataFrame, condition: String, tolerance: Option[String], ordered: Boolean): DataFrame = {
     val classic = joined.asInstanceOf[ClassicDataset[Row]]
     val parsed = classic.sparkSession.sessionState.sqlParser.parseExpression(condition)
     val sides = classic.queryExecution.analyzed.collectFirst { case Join(left, right, _, _, _) =>
@@ -90,10 +115,13 @@ object TemporalJoins {
       }
     }
     val ofSides = parsed.transform { case name @ UnresolvedAttribute(Seq(side, column)) =>
-      sides.flatMap(_.get(side)).fold[Expression](name)(Closest.column(_, column))
+      sides.flatMap(_.get(side)).fold[Expression](name)(closest(ordered).column(_, column))
     }
-    asof(joined, ofSides, tolerance)
+    asof(joined, ofSides, tolerance, ordered)
   }
+
+  def asof(joined: DataFrame, condition: String, tolerance: Option[String]): DataFrame =
+    asof(joined, condition, tolerance, ordered = true)
 
   private def isAlias(name: String, input: LogicalPlan): Boolean =
     input.output.exists(_.qualifier.lastOption.contains(name))
@@ -112,8 +140,11 @@ object TemporalJoins {
       rightTime: String,
       direction: String,
       allowsExact: Boolean,
-      tolerance: Option[String]
-  ): DataFrame = made(joined)(Closest.asOf(_, leftTime, rightTime, direction, allowsExact, tolerance))
+      tolerance: Option[String],
+      ordered: Boolean = true
+  ): DataFrame = made(joined)(
+    closest(ordered).asOf(_, leftTime, rightTime, direction, allowsExact, tolerance)
+  )
 
   private def made(joined: DataFrame)(of: LogicalPlan => LogicalPlan): DataFrame = {
     val classic = joined.asInstanceOf[ClassicDataset[Row]]

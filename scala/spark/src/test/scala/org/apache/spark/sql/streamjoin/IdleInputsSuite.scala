@@ -307,6 +307,42 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("in runs that end by themselves silence is counted over the runs") {
+    val clock = new ManualClock(Noon)
+    val made = job(outer() _)
+    made.clock = clock
+    assert(made.runOnce(o("a", "10:00", 1), o("b", "12:00", 2), d("x", "10:00", 9)).isEmpty)
+    clock.advance(20000)
+    assert(made.runOnce(o("b", "12:00", 3)).isEmpty)
+    clock.advance(10000)
+    assert(made.runOnce(o("b", "12:10", 4)) == Seq("1 -"))
+    assert(keys(made, made.seen.last.id).last.get("idleSinceMs").asLong == Noon)
+    // A batch that is done again decides the same.
+    clock.advance(3600000)
+    val spoken = Seq(o("b", "12:20", 5), d("b", "12:30", 6))
+    assert(made.runOnce(spoken: _*) == Seq("2 6", "3 6", "4 6", "5 6"))
+    clock.advance(29000)
+    assert(made.runOnce(o("c", "15:00", 7)).isEmpty)
+    val last = made.seen.last.id
+    val before = keys(made, last).map(_.toString)
+    made.uncommit()
+    clock.advance(1000000)
+    made.runOnce()
+    assert(made.seen.count(_.id == last) == 2 && keys(made, last).map(_.toString) == before)
+    // Its own time counts for what follows from it, and that of the run for what comes then.
+    assert(keys(made, last + 1).forall(!_.has("idleSinceMs")))
+    assert(keys(made, made.seen.last.id).exists(_.has("idleSinceMs")))
+  }
+
+  test("an input that has not spoken yet is silent since the first of the runs") {
+    val clock = new ManualClock(Noon)
+    val made = job(outer() _)
+    made.clock = clock
+    assert(made.runOnce(o("a", "10:00", 1), o("b", "12:00", 2)).isEmpty)
+    clock.advance(30000)
+    assert(made.runOnce(o("b", "12:10", 4)) == Seq("1 -"))
+  }
+
   test("an aggregation of Spark's above the join closes its windows, each once") {
     running { streams =>
       val joined = streams.marked("o").join(idleAfter(streams, "d"), expr(Hourly), "left_outer")

@@ -21,7 +21,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 }
 import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress, Trigger}
 import org.apache.spark.sql.streamjoin.operators.interval.{IntervalJoin, IntervalJoinExec}
 import org.apache.spark.sql.streamjoin.operators.temporal.TemporalJoinExec
 import org.apache.spark.sql.streamjoin.rules.{OptimizedQuery, PrepareStreamingQuery}
@@ -169,6 +169,18 @@ private[streamjoin] object JoinTest {
     /** How the sink reads a batch. */
     var sink: DataFrame => Seq[String] = _.collect().map(text(_: Row)).toSeq
 
+    private var trigger: Trigger = Trigger.ProcessingTime(0)
+
+    /** A run that takes the rows, and all that is left, and ends; returns what comes out. */
+    def runOnce(rows: (String, Row)*): Seq[String] = {
+      val before = seen.size
+      rows.groupMap(_._1)(_._2).foreach { case (name, some) => fed += name -> some }
+      trigger = Trigger.AvailableNow()
+      try start().streaming.awaitTermination()
+      finally stop()
+      seen.drop(before).flatMap(_.rows).toSeq.sorted
+    }
+
     /** The same rows for another query. */
     def successor(query: Streams => DataFrame): Job = {
       val next = new Job(spark, checkpoint, mode, schema, query)
@@ -194,6 +206,7 @@ private[streamjoin] object JoinTest {
           extraOptions = Map.empty,
           sink = new ForeachBatchSink[Row](write, ExpressionEncoder(frame.schema)),
           outputMode = InternalOutputModes(mode),
+          trigger = trigger,
           triggerClock = clock
         )
       )
@@ -212,13 +225,19 @@ private[streamjoin] object JoinTest {
      * Stops, and does the last batch again, as if it had not been committed; returns its number.
      */
     def redoLast(): Long = {
+      val last = uncommit()
+      start()
+      settle()
+      last
+    }
+
+    /** Stops, and leaves the last batch as if it had not been committed. */
+    def uncommit(): Long = {
       stop()
       val commits = new File(s"$checkpoint/commits")
       val last = commits.list().filter(_.forall(_.isDigit)).map(_.toLong).max
       assert(new File(commits, last.toString).delete(), s"no commit $last")
       new File(commits, s".$last.crc").delete()
-      start()
-      settle()
       last
     }
 

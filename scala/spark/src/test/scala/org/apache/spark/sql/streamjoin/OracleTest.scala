@@ -55,15 +55,13 @@ final class IntervalCore(trace: Trace) extends OracleCore {
 /** Queries that are compared with the core, batch for batch. */
 trait OracleTest extends SparkTest { this: AnyFunSuite =>
 
-  /** Rows that a filter removes after `withWatermark` say how far a watermark is. */
-  override protected def beforeAll(): Unit = {
-    super.beforeAll()
-    spark.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
-  }
-
   protected def compare(random: RandomStory, core: OracleCore): Assertion = {
     val folder = newFolder(s"seed-${random.seed}")
-    val query = new TraceQuery(spark, random.trace, folder, random.delay, keyed = false, random.origin)
+    // With settings of its own, as several run at a time.
+    val session = spark.newSession()
+    // Rows that a filter removes after `withWatermark` say how far a watermark is.
+    session.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
+    val query = new TraceQuery(session, random.trace, folder, random.delay, keyed = false, random.origin)
     val oracle = new Oracle(random, core)
     try {
       query.start()

@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin
 
 import java.time.LocalDate
 
+import scala.annotation.unused
 import scala.collection.mutable
 import scala.util.Random
 
@@ -43,12 +44,15 @@ abstract class RandomStory(val seed: Long) {
   private def row(side: Side, label: String): TraceRow = {
     def value(of: => Long) = Option.unless(rarely)(of)
     val own = Map(
-      "time" -> value(now(side) + random.between(-9L, 4L)),
+      "time" -> value(now(side) + spread(side)),
       "id" -> value(random.nextInt(ids).toLong),
       "v" -> value(random.nextInt(5).toLong)
     )
     TraceRow(side, label, own ++ more)
   }
+
+  /** How far a row is from the time that its side has reached. */
+  protected def spread(@unused side: Side): Long = random.between(-9L, 4L)
 
   /** More columns of a row. */
   protected def more: Map[String, Option[Long]] = Map.empty

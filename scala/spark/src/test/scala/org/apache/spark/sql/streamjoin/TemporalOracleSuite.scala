@@ -6,7 +6,7 @@ import streamjoin.core._
 
 /** Random temporal and as-of joins against the core, batch for batch. */
 class TemporalOracleSuite extends AnyFunSuite with OracleTest {
-  private val cases = (1 to SparkTest.seeds(default = 8)).map(seed => new RandomMatch(seed.toLong))
+  private val cases = (1 to SparkTest.seeds(default = 14)).map(seed => new RandomMatch(seed.toLong))
 
   testAll[RandomMatch](cases, _.toString)(random => compare(random, new TemporalCore(random.trace)))
 }
@@ -21,15 +21,22 @@ final private class TemporalCore(trace: Trace) extends OracleCore {
   private def settled(watermarks: Map[Int, Long]): Long =
     rule.settled(watermarks.getOrElse(0, Watermark.Undefined), watermarks.getOrElse(1, Watermark.Undefined))
 
-  /** The versions first: those of the batch are valid for its rows. */
+  private val inOrder: Ordering[TraceRow] = Ordering.by { row =>
+    (row.values("time"), !trace.closest.get.isDelete(row), row.label)
+  }
+
+  /**
+   * The versions first: those of the batch are valid for its rows. Of those of a key that come
+   * together and late the newest counts, and none of them is late by another one.
+   */
   override def onBatch(
       left: Seq[TraceRow],
       right: Seq[TraceRow],
       late: Map[Int, Long],
       eviction: Map[Int, Long]
   ): Seq[Output[TraceRow]] = {
-    val came = (right ++ left).flatMap(row => core.onRow(row.side, row))
-    val out = came ++ Seq(1, 0).flatMap(key => eviction.get(key).toSeq.flatMap(core.onWatermark(key, _)))
+    val came = (right.sorted(inOrder) ++ left).flatMap(row => core.onRow(row.side, row))
+    val out = came ++ core.onWatermarks(eviction)
     needed = rule.needed(settled(eviction))
     out.filterNot(_.isInstanceOf[Output.Moved])
   }
@@ -61,6 +68,7 @@ final private class RandomMatch(seed: Long) extends RandomStory(seed) {
     if (isTemporal)
       Seq("match: left.time >= right.time", "delete: gone") ++
         Option.when(sometimes)(s"history: ${random.between(1L, 9L)}") ++
+        Option.when(random.nextBoolean())(s"remembers: ${random.between(0L, 12L)}") ++
         Option.when(sometimes)("on: left.v < right.v")
     else
       Seq("match: " + (random.nextInt(4) match {
@@ -79,6 +87,15 @@ final private class RandomMatch(seed: Long) extends RandomStory(seed) {
 
   override def toString: String =
     s"seed $seed, $joinType, ${if (isKeyed) "" else "no equality, "}${directives.mkString(", ")}"
+
+  /** A table that is loaded in pieces, from long ago; a version that is far ahead of the others. */
+  private val inPieces = random.nextBoolean()
+  private val farAhead = random.nextInt(3) == 0
+
+  override protected def spread(side: Side): Long =
+    if (side == Side.Right && inPieces && random.nextBoolean()) -random.nextInt(200).toLong
+    else if (side == Side.Right && farAhead && rarely) random.between(50L, 500L)
+    else super.spread(side)
 
   override protected def more: Map[String, Option[Long]] =
     Map("gone" -> Some(if (isTemporal && sometimes) 1L else 0L))

@@ -75,6 +75,10 @@ final class TraceQuery(
   private var query: Option[StreamingQuery] = None
   private var lastSeen = -1L
 
+  trace.closest.flatMap(_.remembers).foreach { seconds =>
+    spark.conf.set("spark.streamjoin.temporal.deletedKeysMaxAge", s"${seconds}s")
+  }
+
   /** A new run over the same checkpoint and streams. */
   def start(): Unit = {
     assert(query.isEmpty, "it runs already")

@@ -44,8 +44,15 @@ final private[streamjoin] case class TemporalColumns[C](
  *   `temporal` or `as-of`
  * @param where
  *   its place in a query, as Spark shows it below an error
+ * @param ordered
+ *   the rows of a batch come in the order of the left time
  */
-final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Option[String] = None) {
+final private[streamjoin] class AsOfJoins(
+    call: String,
+    kind: String,
+    where: Option[String] = None,
+    ordered: Boolean = true
+) {
   private val inputs = new StreamInput(call)
 
   /**
@@ -104,9 +111,11 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
       keys.map(_.left),
       keys.map(_.right),
       columns.op,
-      columns.order.toSeq ++ columns.op ++ ties(join.right),
+      // Where an order is given, a column that nobody reads is not kept for one.
+      columns.order.fold(columns.op.toSeq ++ ties(join.right))(_ +: columns.op.toSeq),
       PredicateParts.all(conjuncts.filterNot(conjunct => used.exists(_ eq conjunct))),
-      join.joinType == LeftOuter
+      join.joinType == LeftOuter,
+      ordered
     )
   }
 
@@ -209,7 +218,8 @@ final private[streamjoin] class AsOfJoins(call: String, kind: String, where: Opt
       None,
       ties(join.right),
       PredicateParts.all(others),
-      join.joinType == LeftOuter
+      join.joinType == LeftOuter,
+      ordered
     )
   }
 

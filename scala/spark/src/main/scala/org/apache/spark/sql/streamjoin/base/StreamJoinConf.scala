@@ -113,6 +113,14 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefaultString("1g")
 
+  val TemporalDeletedKeysMaxAge: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.temporal.deletedKeysMaxAge")
+    .doc("For how long, in event time, a temporal join knows that a key was deleted.")
+    .version("0.1.0")
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(_ >= 0, "must not be negative")
+    .createWithDefaultString("7d")
+
   val Arrangements: OptionalConfigEntry[String] = SQLConf
     .buildConf("spark.streamjoin.arrangements")
     .doc("The folder in which arrangements are known by their names.")
@@ -136,7 +144,7 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefaultString("7d")
 
-  val DeletedKeysMaxAge: ConfigEntry[Long] = SQLConf
+  val ArrangementDeletedKeysMaxAge: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.arrangements.deletedKeysMaxAge")
     .doc("How long an arrangement of a changelog with a time knows when a key was deleted.")
     .version("0.1.0")
@@ -155,10 +163,11 @@ private[streamjoin] object StreamJoinConf {
     LateRows,
     LateRowsMaxAge,
     LateRowsMaxBytes,
+    TemporalDeletedKeysMaxAge,
     Arrangements,
     ArrangementVersions,
     ArrangementLeaseAge,
-    DeletedKeysMaxAge
+    ArrangementDeletedKeysMaxAge
   )
 
   /** A setting that does not exist would be ignored without a word. */

@@ -13,13 +13,17 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.execution.streaming.runtime.{
   IncrementalExecution,
   MicroBatchExecution,
   MicroBatchExecutionContext,
   MultipleWatermarkPolicy
+}
+import org.apache.spark.sql.execution.streaming.{
+  AvailableNowTrigger,
+  OneTimeTrigger,
+  StreamingQueryPlanTraverseHelper
 }
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
@@ -34,6 +38,8 @@ import org.apache.spark.sql.streamjoin.watermark.{
   WatermarkValues
 }
 import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
+
+import streamjoin.core.Watermark
 
 /**
  * The batch that is being planned, as our operators see it. This is the only file that knows how
@@ -163,8 +169,12 @@ final private[streamjoin] class BatchBinding(
     lazy val judging = eviction.judging(sparkEviction)
     val orders =
       operators(execution).flatMap(exec => exec.earliestToCome(next, judging).map(exec.ordinal -> _))
-    watermarks.ordered(orders.toMap)
+    val waiting = operators(execution).flatMap(exec => exec.waitingFrom.map(exec.ordinal -> _))
+    watermarks.ordered(orders.toMap).copy(waiting = waiting.toMap)
   }
+
+  /** The lowest time that an operator keeps before the batch, if it has emitted nothing yet. */
+  def waitingFrom(ordinal: Int): Long = eviction.waiting.getOrElse(ordinal, Watermark.Undefined)
 
   @volatile private var ended: Option[Ended] = None
 
@@ -308,7 +318,7 @@ private[streamjoin] object BatchBinding {
     new BatchBinding(
       batch,
       late,
-      eviction.begun(planned.query.triggerClock.getTimeMillis()),
+      eviction.begun(planned.query.triggerClock.getTimeMillis(), acrossRuns = endsByItself(planned.query)),
       sparkLate,
       sparkEviction,
       SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
@@ -328,6 +338,12 @@ private[streamjoin] object BatchBinding {
     SQLConf.get.getConf(
       SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY
     ) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME
+
+  /** A run takes what there is and ends. */
+  private def endsByItself(query: MicroBatchExecution): Boolean = query.trigger match {
+    case AvailableNowTrigger | OneTimeTrigger => true
+    case _ => false
+  }
 
   private def sparkWatermarks(execution: IncrementalExecution): (Long, Long) = (
     execution.prevOffsetSeqMetadata.map(_.batchWatermarkMs).getOrElse(0L),

@@ -8,27 +8,55 @@ import org.apache.spark.sql.types.{DataType, IntegerType}
 import streamjoin.core.Watermark
 
 /**
- * The time that a batch lets go of, in as many parts as there are tasks to sort it. It is known on
- * the driver, so nothing has to be sampled.
+ * The time that a batch lets go of, in parts, one for each task that sorts it. They are known on the
+ * driver, so nothing has to be sampled.
  *
- * @param from
- *   the watermark of the order in the batch before, in microseconds; undefined in the first
- *   batches, when all rows are one task's
- * @param to
- *   its watermark in this batch
+ * @param ends
+ *   a part has the times before its end, in microseconds, and not before the end of the part before
+ *   it; the last part has no end
  */
-final private[operators] case class TimeRanges(from: Long, to: Long, tasks: Int) {
-  private val isKnown = from != Watermark.Undefined && to != Watermark.Undefined && to > from
+final private[operators] case class TimeRanges(ends: IndexedSeq[Long]) {
 
   /** How many of the tasks have a part. */
-  val parts: Int = if (isKnown) tasks else 1
-
-  /** How much each has, in microseconds, so that all of them have all. */
-  private val width: Long = if (isKnown) (to - from) / parts + 1 else 1
+  val parts: Int = ends.size + 1
 
   /** The number of the part that a time is in. */
-  def part(micros: Long): Int =
-    if (parts == 1 || micros <= from) 0 else math.min((micros - from) / width, parts - 1L).toInt
+  def part(micros: Long): Int = {
+    var (from, to) = (0, ends.size)
+    while (from < to) {
+      val middle = (from + to) >>> 1
+      if (ends(middle) <= micros) from = middle + 1 else to = middle
+    }
+    from
+  }
+}
+
+private[operators] object TimeRanges {
+
+  /** One task in so many has the rows that come behind. */
+  private val Behind = 4
+
+  /**
+   * @param from
+   *   the watermark of the order in the batch before, in microseconds; where there was none yet, the
+   *   lowest time of the rows that wait
+   * @param to
+   *   its watermark in this batch
+   * @param history
+   *   how far behind the first of them rows may come besides. These are few, however far back.
+   */
+  def apply(from: Long, to: Long, tasks: Int, history: Long = 0): TimeRanges = {
+    val behind = if (history == 0 || from == Watermark.Undefined) 0 else tasks / Behind
+    val ends = cut(Watermark.postponed(from, history), from, behind) ++
+      Option.when(behind > 0)(from) ++ cut(from, to, tasks - behind)
+    TimeRanges(ends.toIndexedSeq)
+  }
+
+  /** The ends of all parts but the last. */
+  private def cut(from: Long, to: Long, parts: Int): Seq[Long] = {
+    val isKnown = from != Watermark.Undefined && to != Watermark.Undefined && to - from > 0
+    if (isKnown && to > from) (1 until parts).map(part => from + ((to - from) / parts + 1) * part) else Nil
+  }
 }
 
 /**

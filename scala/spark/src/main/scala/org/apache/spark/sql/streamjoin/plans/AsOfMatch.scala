@@ -25,6 +25,8 @@ import streamjoin.core.AsOf
  *   what the two rows have to satisfy besides, for the left one to have a match
  * @param isLeftOuter
  *   a left row without a match is in the result, with nulls
+ * @param ordered
+ *   the rows of a batch come in the order of the left time
  */
 final private[streamjoin] case class AsOfMatch(
     left: LogicalPlan,
@@ -37,7 +39,8 @@ final private[streamjoin] case class AsOfMatch(
     operation: Option[Attribute],
     ties: Seq[Attribute],
     condition: Option[Expression],
-    isLeftOuter: Boolean
+    isLeftOuter: Boolean,
+    ordered: Boolean
 ) extends BinaryNode {
   override def output: Seq[Attribute] =
     left.output ++ (if (isLeftOuter) right.output.map(_.withNullability(true)) else right.output)

@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.state
 
 import java.util.UUID
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -103,23 +104,15 @@ final private[streamjoin] class JoinState(
     new Expired(arrived(side), evictionLimits, unmatched, memory, segments)
 
   /**
-   * Shows the rows of a side whose first expiring time is between two, both included. They stay.
+   * The rows of a side that are closest in time to a row of its key.
+   *
+   * @param asking
+   *   of the rows that are asked for
+   * @param later
+   *   which of two rows of one key and one time comes later
    */
-  def between(side: Side, from: Long, to: Long)(show: UnsafeRow => Unit): Unit = {
-    val buffer = arrived(side)
-    val row = new UnsafeRow(buffer.layout.fields)
-    buffer.between(from, to).foreach { segment =>
-      buffer.load(segment, segments)
-      segment.foreachLive { (_, place) =>
-        val time = segment.expiryTime(place, 0)
-        if (time >= from && time <= to) {
-          segment.point(row, place)
-          show(row)
-        }
-      }
-      if (memory.exceeded) buffer.unload(segment, segments)
-    }
-  }
+  def closest(side: Side, asking: RowLayout, later: Ordering[InternalRow]): ClosestRows =
+    new ClosestRows(arrived(side), asking, later, index, segments)
 
   private var table: Option[VersionTable] = None
 
@@ -136,6 +129,9 @@ final private[streamjoin] class JoinState(
 
   /** How many keys have a row in the table. */
   def keys: Long = table.fold(0L)(_.size)
+
+  /** How many keys the table knows to be gone. */
+  def deletedKeys: Long = table.fold(0L)(_.deletedKeys)
 
   def rows(side: Side): Long = index.buffer(side).rows
 
@@ -163,7 +159,7 @@ final private[streamjoin] class JoinState(
     table.foreach(_.writeSize())
     index.all.foreach(_.write(segments, () => index.shrink(segments)))
     table.foreach { keyed =>
-      if (keyed.size == 0) segments.removeCatalogue()
+      if (keyed.isEmpty) segments.removeCatalogue()
       else
         segments.writeCatalogue(
           index.all.filter(_.isDurable).flatMap(buffer => buffer.segments.map(buffer.side -> _))

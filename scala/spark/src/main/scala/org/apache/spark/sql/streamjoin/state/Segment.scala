@@ -151,6 +151,10 @@ final private[streamjoin] class Segment(
       offset(otherPlace) + RowHeader
     )
 
+  /** A row has the key of one of another layout. */
+  def hasKey(place: Int, of: RowLayout, row: UnsafeRow): Boolean =
+    layout.sameKey(image, offset(place) + RowHeader, of, row.getBaseObject, row.getBaseOffset)
+
   private[state] def hash(place: Int): Int = layout.hash(image, offset(place) + RowHeader)
 
   private[state] def foreachLive(visit: (Int, Int) => Unit): Unit = {

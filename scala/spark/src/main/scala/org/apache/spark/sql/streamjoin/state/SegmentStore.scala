@@ -120,18 +120,30 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
 
   def removeVersions(hash: Long): Unit = writable.remove(keyOf(VersionsKind, 0, hash, 0))
 
-  /** How many keys there are. */
-  def readVersionCount(): Long =
-    readable(get(keyOf(VersionCountKind, 0, 0, 0)).map(SegmentFormat.readPage))
-      .fold(0L)(ByteBuffer.wrap(_).getLong)
+  /** How many keys have a row, and how many deletions there are; older versions wrote the first. */
+  def readVersionCounts(): (Long, Long) =
+    readable(get(keyOf(VersionCountKind, 0, 0, 0)).map(SegmentFormat.readPage)).map(ByteBuffer.wrap) match {
+      case None => (0L, 0L)
+      case Some(counts) => (counts.getLong, if (counts.hasRemaining) counts.getLong else 0L)
+    }
 
-  def writeVersionCount(count: Long): Unit =
-    if (count == 0) writable.remove(keyOf(VersionCountKind, 0, 0, 0))
-    else
-      put(
-        keyOf(VersionCountKind, 0, 0, 0),
-        SegmentFormat.writePage(ByteBuffer.allocate(8).putLong(count).array)
-      )
+  def writeVersionCounts(rows: Long, deletions: Long): Unit =
+    if (rows == 0 && deletions == 0) writable.remove(keyOf(VersionCountKind, 0, 0, 0))
+    else {
+      val counts = ByteBuffer.allocate(if (deletions == 0) 8 else 16).putLong(rows)
+      if (deletions > 0) counts.putLong(deletions)
+      put(keyOf(VersionCountKind, 0, 0, 0), SegmentFormat.writePage(counts.array))
+    }
+
+  // Of [[DeletedKeys]].
+
+  def readDeletions(number: Long): Option[Array[Byte]] =
+    readable(get(keyOf(DeletionsKind, 0, 0, number)).map(SegmentFormat.readPage))
+
+  def writeDeletions(number: Long, content: Array[Byte]): Unit =
+    put(keyOf(DeletionsKind, 0, 0, number), SegmentFormat.writePage(content))
+
+  def removeDeletions(number: Long): Unit = writable.remove(keyOf(DeletionsKind, 0, 0, number))
 
   /**
    * Says which segments there are, beside a table of many keys: without it [[readAll]] looks at
@@ -185,7 +197,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     try
       all.foreach { pair =>
         pair.key.getInt(0) match {
-          case HeaderKind | FlagsKind | VersionsKind | VersionCountKind =>
+          case HeaderKind | FlagsKind | VersionsKind | VersionCountKind | DeletionsKind =>
           case SegmentKind =>
             read(
               pair.key.getInt(1),
@@ -231,6 +243,7 @@ private[streamjoin] object SegmentStore {
   private val VersionsKind = 4
   private val VersionCountKind = 5
   private val CatalogueKind = 6
+  private val DeletionsKind = 7
 
   private val CatalogueEntryBytes = 4 + 8 + 8
 }

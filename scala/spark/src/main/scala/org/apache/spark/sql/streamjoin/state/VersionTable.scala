@@ -8,6 +8,8 @@ import org.apache.spark.unsafe.types.ByteArray
  * One row for each key, in the state store of a [[JoinState]]: the rows of the keys with one hash
  * are one value. A change goes to the store at once, and is committed with it.
  *
+ * Of a key that was deleted the last row may be remembered for a while ([[delete]]).
+ *
  * The keys of a value are in the order of their bytes, so that what is in the store follows from
  * the rows alone, whenever they were written.
  *
@@ -26,8 +28,9 @@ final private[streamjoin] class VersionTable private[state] (
 ) {
   import VersionTable._
 
-  private val keysBefore = segments.readVersionCount()
-  private var keys = keysBefore
+  private val countsBefore = segments.readVersionCounts()
+  private var (rows, deletions) = countsBefore
+  private val deleted = new DeletedKeys(segments)
   private val found = new UnsafeRow(fields)
   private val otherKey = new UnsafeRow(keyFields)
 
@@ -35,42 +38,82 @@ final private[streamjoin] class VersionTable private[state] (
   private var last: Value = _
 
   /** How many keys have a row. */
-  def size: Long = keys
+  def size: Long = rows
 
-  /** The row of a key, or null; it is valid until the next call. */
-  def get(key: UnsafeRow): UnsafeRow = {
+  /** How many keys are known to be gone. */
+  def deletedKeys: Long = deletions
+
+  private[state] def isEmpty: Boolean = rows == 0 && deletions == 0
+
+  /**
+   * The row of a key, or null; it is valid until the next call.
+   *
+   * @param from
+   *   a deletion counts that is remembered until this time, or longer: then the row is that of the
+   *   deletion
+   */
+  def get(key: UnsafeRow, from: Long = Long.MaxValue): UnsafeRow = {
     val entries = read(hash(key))
     val at = find(entries, key)
-    if (at < 0) null
+    if (at < 0 || isDeletion(entries, at) && remembered(entries, at) < from) null
     else {
       pointToRow(found, entries, at)
       found
     }
   }
 
-  def put(key: UnsafeRow, row: UnsafeRow): Unit = {
+  def put(key: UnsafeRow, row: UnsafeRow): Unit = write(key, entryOf(key, row, None))
+
+  /**
+   * The key has no row any more.
+   *
+   * @param row
+   *   which says so
+   * @param until
+   *   how long it is remembered
+   * @param span
+   *   how much longer it may take up its place
+   */
+  def delete(key: UnsafeRow, row: UnsafeRow, until: Long, span: Long): Unit = {
+    write(key, entryOf(key, row, Some(until)))
+    deleted.add(hash(key), until, span)
+  }
+
+  /** Deletions that were remembered until an earlier time leave, some of them somewhat later. */
+  def forget(time: Long): Unit = deleted.take(time) { hash =>
+    val before = entriesOf(read(hash))
+    val (due, rest) = before.partition(entry => isDeletion(entry, 0) && remembered(entry, 0) < time)
+    if (due.nonEmpty) {
+      deletions -= due.size.toLong
+      write(hash, ByteArray.concat(rest: _*))
+    }
+  }
+
+  /** The key has no row any more, and nothing is left of it. */
+  def remove(key: UnsafeRow): Unit = write(key, Array.emptyByteArray)
+
+  /** @param entry of the key; empty if it has none any more */
+  private def write(key: UnsafeRow, entry: Array[Byte]): Unit = {
     val keyHash = hash(key)
     val before = read(keyHash)
     val at = find(before, key)
-    if (at < 0) keys += 1
-    if (isAlone(before, at)) write(keyHash, entryOf(key, row))
+    if (at >= 0) count(before, at, -1)
+    if (entry.nonEmpty) count(entry, 0, 1)
+    if (isAlone(before, at)) { if (at >= 0 || entry.nonEmpty) write(keyHash, entry) }
     else {
-      val after = others(before, key) :+ entryOf(key, row)
+      val after = others(before, key) ++ Option.when(entry.nonEmpty)(entry)
       write(keyHash, ByteArray.concat(after.sortWith((a, b) => compareKeys(a, b) < 0): _*))
     }
   }
 
-  def remove(key: UnsafeRow): Unit = {
-    val keyHash = hash(key)
-    val before = read(keyHash)
-    if (find(before, key) >= 0) {
-      keys -= 1
-      write(keyHash, ByteArray.concat(others(before, key): _*))
-    }
-  }
+  private def count(content: Array[Byte], at: Int, by: Long): Unit =
+    if (isDeletion(content, at)) deletions += by else rows += by
 
   /** Before the store is committed. */
-  private[state] def writeSize(): Unit = if (keys != keysBefore) segments.writeVersionCount(keys)
+  private[state] def writeSize(): Unit = {
+    deleted.write()
+    if ((rows, deletions) != countsBefore) segments.writeVersionCounts(rows, deletions)
+  }
 
   private def read(hash: Long): Array[Byte] = {
     if (last == null || last.hash != hash)
@@ -120,32 +163,49 @@ final private[streamjoin] class VersionTable private[state] (
     row.pointTo(content, Base + at + HeadBytes + keyBytes(content, at), rowBytes(content, at))
 }
 
-/** An entry is the length of its key, the length of its row, the key and the row. */
+/**
+ * An entry is the length of its key, that of its row, the key and the row. Of a deletion the length
+ * of the row is below zero, all bits turned, and behind the row is until when it is remembered.
+ */
 private[state] object VersionTable {
   private val Base = Platform.BYTE_ARRAY_OFFSET.toLong
   private val HeadBytes = 8
+  private val UntilBytes = 8
 
   def hash(key: UnsafeRow): Long =
     XXH64.hashUnsafeBytes(key.getBaseObject, key.getBaseOffset, key.getSizeInBytes, 42L)
 
   private def keyBytes(content: Array[Byte], at: Int): Int = Platform.getInt(content, Base + at)
-  private def rowBytes(content: Array[Byte], at: Int): Int = Platform.getInt(content, Base + at + 4)
+
+  private def rowLength(content: Array[Byte], at: Int): Int = Platform.getInt(content, Base + at + 4)
+  private def isDeletion(content: Array[Byte], at: Int): Boolean = rowLength(content, at) < 0
+  private def rowBytes(content: Array[Byte], at: Int): Int = {
+    val length = rowLength(content, at)
+    if (length < 0) ~length else length
+  }
+
+  private def rowEnd(content: Array[Byte], at: Int): Int =
+    at + HeadBytes + keyBytes(content, at) + rowBytes(content, at)
 
   private def end(content: Array[Byte], at: Int): Int =
-    at + HeadBytes + keyBytes(content, at) + rowBytes(content, at)
+    rowEnd(content, at) + (if (isDeletion(content, at)) UntilBytes else 0)
+
+  private def remembered(content: Array[Byte], at: Int): Long =
+    Platform.getLong(content, Base + rowEnd(content, at))
 
   private def compareKeys(one: Array[Byte], other: Array[Byte]): Int = {
     def key(entry: Array[Byte]) = entry.slice(HeadBytes, HeadBytes + keyBytes(entry, 0))
     ByteArray.compareBinary(key(one), key(other))
   }
 
-  private def entryOf(key: UnsafeRow, row: UnsafeRow): Array[Byte] = {
+  private def entryOf(key: UnsafeRow, row: UnsafeRow, until: Option[Long]): Array[Byte] = {
     val (keySize, rowSize) = (key.getSizeInBytes, row.getSizeInBytes)
-    val entry = new Array[Byte](HeadBytes + keySize + rowSize)
+    val entry = new Array[Byte](HeadBytes + keySize + rowSize + until.fold(0)(_ => UntilBytes))
     Platform.putInt(entry, Base, keySize)
-    Platform.putInt(entry, Base + 4, rowSize)
+    Platform.putInt(entry, Base + 4, if (until.isDefined) ~rowSize else rowSize)
     key.writeToMemory(entry, Base + HeadBytes)
     row.writeToMemory(entry, Base + HeadBytes + keySize)
+    until.foreach(Platform.putLong(entry, Base + HeadBytes + keySize + rowSize, _))
     entry
   }
 

@@ -59,24 +59,36 @@ final private[streamjoin] case class InputState(
 final private[streamjoin] case class PartitionState(millis: Long, since: Option[Long])
 
 /**
- * When inputs, and their partitions, had their last row in this run, in milliseconds on the clock
- * of the query's trigger. How long they were silent before the run is not known.
+ * When inputs, and their partitions, had their last row, in milliseconds on the clock of the
+ * query's trigger.
+ *
+ * A query that goes on from run to run knows nothing of the time in which it does not run: others
+ * may have been silent only because it did not listen. In one whose runs take what there is and
+ * end, as of `availableNow`, silence is counted over the runs.
  *
  * @param begun
  *   the beginning of the run
+ * @param acrossRuns
+ *   time before the run counts
  * @param last
- *   by key and, of a partition, its name
+ *   by key and, of a partition, its name; before the first row, when the query began
  */
 final private[streamjoin] case class LastHeard(
-    begun: Long,
+    begun: Long = 0L,
+    acrossRuns: Boolean = false,
     last: Map[(Int, Option[String]), Long] = Map.empty
 ) {
 
   /** If it was at least so long ago. */
-  def before(key: Int, partition: Option[String], time: Long, timeout: Long): Option[Long] =
-    Some(last.getOrElse((key, partition), begun)).filter(time - _ >= timeout)
+  def before(key: Int, partition: Option[String], time: Long, timeout: Long): Option[Long] = {
+    val heard = last.getOrElse((key, partition), begun)
+    Some(if (acrossRuns) heard else math.max(heard, begun)).filter(time - _ >= timeout)
+  }
 
-  /** A batch that is done again has its old time, from before the run. */
   def now(keys: Iterable[(Int, Option[String])], time: Long): LastHeard =
-    copy(last = last ++ keys.map(_ -> math.max(time, begun)))
+    copy(last = last ++ keys.map(_ -> time))
+
+  /** At the beginning of a run; inputs of which nothing is known yet are heard of from now on. */
+  def beginning(keys: Iterable[Int], time: Long, acrossRuns: Boolean): LastHeard =
+    LastHeard(time, acrossRuns, keys.map(key => (key, Option.empty[String]) -> time).toMap ++ last)
 }

@@ -83,12 +83,18 @@ private[streamjoin] object WatermarkKeys {
  *   as in [[QueryWatermarks]]
  * @param inputs
  *   by place in `columns`: of which there is more to say
+ * @param heard
+ *   by place in `columns`, and of a partition by its name: when its last row came
+ * @param waiting
+ *   as in [[QueryWatermarks]]
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
     millis: IndexedSeq[Option[Long]],
     ordered: Map[Int, Long] = Map.empty,
-    inputs: Map[Int, InputState] = Map.empty
+    inputs: Map[Int, InputState] = Map.empty,
+    heard: Map[(Int, Option[String]), Long] = Map.empty,
+    waiting: Map[Int, Long] = Map.empty
 ) {
 
   /**
@@ -108,7 +114,10 @@ final private[streamjoin] case class KeyedWatermarks(
         now,
         before.map(_.flatMap(millis)),
         ordered,
-        (for ((Some(at), key) <- before.zipWithIndex; input <- inputs.get(at)) yield key -> input).toMap
+        (for ((Some(at), key) <- before.zipWithIndex; input <- inputs.get(at)) yield key -> input).toMap,
+        (for ((Some(at), key) <- before.zipWithIndex; ((`at`, part), time) <- heard)
+          yield (key, part) -> time).toMap,
+        waiting
       )
     )
   }
@@ -138,17 +147,31 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
           input.partitions.toSeq.sortBy(_._1).foreach { case (name, partition) =>
             val state = partitions.putObject(name).put("watermarkMs", partition.millis)
             partition.since.foreach(value => state.put("idleSinceMs", value))
+            entry.heard.get((at, Some(name))).foreach(time => state.put("heardMs", time))
           }
         }
       }
+      entry.heard.get((at, None)).foreach(time => key.put("heardMs", time))
     }
-    if (entry.ordered.nonEmpty) {
-      val orders = root.putArray("orders")
-      entry.ordered.toSeq.sorted.foreach { case (ordinal, time) =>
-        orders.addObject().put("operator", ordinal).put("timeMicros", time)
+    putTimes(root, "orders", entry.ordered)
+    putTimes(root, "waiting", entry.waiting)
+  }
+
+  /** By operator, in microseconds. */
+  private def putTimes(root: ObjectNode, name: String, times: Map[Int, Long]): Unit =
+    if (times.nonEmpty) {
+      val array = root.putArray(name)
+      times.toSeq.sorted.foreach { case (ordinal, time) =>
+        array.addObject().put("operator", ordinal).put("timeMicros", time)
       }
     }
-  }
+
+  private def times(root: JsonNode, name: String): Map[Int, Long] = root
+    .path(name)
+    .elements()
+    .asScala
+    .map(entry => number(entry.path("operator")).toInt -> number(entry.path("timeMicros")))
+    .toMap
 
   override protected def fromJson(root: JsonNode): KeyedWatermarks = {
     val keys = root.path("keys").elements().asScala.toIndexedSeq
@@ -161,16 +184,20 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
       }
       InputState(optional(key, "idleSinceMs"), optional(key, "carriedMs"), partitions.toMap)
     }
+    val heard = keys.zipWithIndex.flatMap { case (key, at) =>
+      val partitions = key.path("partitions").properties().asScala.toSeq.map { entry =>
+        Option(entry.getKey) -> entry.getValue
+      }
+      for ((name, of) <- (None -> key) +: partitions; time <- optional(of, "heardMs"))
+        yield (at, name) -> time
+    }
     KeyedWatermarks(
       keys.map(key => WatermarkColumn(key.path("column").asText, Option(key.get("source")).map(_.asText))),
       keys.map(optional(_, "watermarkMs")),
-      root
-        .path("orders")
-        .elements()
-        .asScala
-        .map(order => number(order.path("operator")).toInt -> number(order.path("timeMicros")))
-        .toMap,
-      inputs.zipWithIndex.collect { case (input, at) if !input.isEmpty => at -> input }.toMap
+      times(root, "orders"),
+      inputs.zipWithIndex.collect { case (input, at) if !input.isEmpty => at -> input }.toMap,
+      heard.toMap,
+      times(root, "waiting")
     )
   }
 

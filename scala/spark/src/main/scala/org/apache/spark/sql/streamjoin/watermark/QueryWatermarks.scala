@@ -26,14 +26,18 @@ import streamjoin.core.Watermark
  * @param inputs
  *   by key: of which there is more to say
  * @param heard
- *   when they had their last rows in this run. Not in the checkpoint.
+ *   when those had their last rows that may be idle
+ * @param waiting
+ *   by the ordinal of an operator that emits its rows in the order of a time, and has emitted none:
+ *   the lowest time that it keeps, in microseconds
  */
 final private[streamjoin] case class QueryWatermarks(
     keys: WatermarkKeys,
     millis: IndexedSeq[Option[Long]],
     ordered: Map[Int, Long] = Map.empty,
     inputs: Map[Int, InputState] = Map.empty,
-    heard: LastHeard = LastHeard(0L)
+    heard: LastHeard = LastHeard(),
+    waiting: Map[Int, Long] = Map.empty
 ) {
 
   /** For eviction, in microseconds. */
@@ -65,7 +69,8 @@ final private[streamjoin] case class QueryWatermarks(
       .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
       .toMap
 
-  def entry: KeyedWatermarks = KeyedWatermarks(keys.columns, millis, ordered, inputs)
+  def entry: KeyedWatermarks =
+    KeyedWatermarks(keys.columns, millis, ordered, inputs, heard.last, waiting)
 
   /** At least `floor` for every key, but where Spark does not wait for all partitions as we do. */
   def atLeast(floor: Long): QueryWatermarks = copy(millis = millis.zip(keys.partitioned).map {
@@ -81,7 +86,10 @@ final private[streamjoin] case class QueryWatermarks(
   }
 
   /** At the beginning of a run. */
-  def begun(time: Long): QueryWatermarks = copy(heard = LastHeard(time))
+  def begun(time: Long, acrossRuns: Boolean): QueryWatermarks =
+    copy(heard = heard.beginning(mayBeIdle, time, acrossRuns))
+
+  private def mayBeIdle: Seq[Int] = keys.origins.indices.filter(keys.idleAfterMs(_).isDefined)
 
   /** The same event times, and rows are evicted by others. */
   def evictsOtherThan(other: QueryWatermarks): Boolean = forEviction != other.forEviction
@@ -164,7 +172,7 @@ final private[streamjoin] case class QueryWatermarks(
         (millis(key) ++ reached).maxOption
       },
       inputs = inputs ++ spoken,
-      heard = heard.now(spoke.map(_ -> None) ++ parts, time)
+      heard = heard.now((spoke.map(_ -> None) ++ parts).filter(of => mayBeIdle.contains(of._1)), time)
     )
   }
 }
@@ -180,7 +188,9 @@ private[streamjoin] object QueryWatermarks {
       entry.ordered,
       entry.inputs.map { case (key, input) =>
         key -> (if (keys.partitioned(key)) input else input.copy(partitions = Map.empty))
-      }
+      },
+      LastHeard(last = entry.heard),
+      entry.waiting
     )
 
   private def stats(mark: EventTimeWatermarkExec): EventTimeStats = mark.child match {

@@ -144,26 +144,42 @@ class VersionTableSuite extends StateTest {
     assert(error.getCondition == "STREAMJOIN_STATE_FORMAT" && error.getMessage.contains("no segment"))
   }
 
-  test("rows of the state between two times, which stay, in memory or not") {
-    for (budget <- Seq(Long.MaxValue, 1L)) withProvider(partition = (budget % 7).toInt) { provider =>
-      val rows = TestRows.simple
-      def numbers(state: JoinState, from: Long, to: Long) = {
-        val found = mutable.ArrayBuffer.empty[Long]
-        state.between(Side.Right, from, to)(row => found += TestRows.number(row))
-        found.sorted.toSeq
+  test("a deletion is there for as long as it is remembered, and leaves nothing then") {
+    withProvider() { provider =>
+      // Of two keys with one hash one stays.
+      val hash: UnsafeRow => Long = key => VersionTable.hash(key) % 3
+      def next(version: Int)(use: VersionTable => Unit) = {
+        val (state, table) = opened(withoutScan(provider.getStore(version.toLong, None)), hash = hash)
+        use(table)
+        state.commit()
+        (table.size, table.deletedKeys, state.deletedKeys)
       }
-      val first = on(provider.getStore(0, None), rows, budget = budget)
-      (1L to 50L).foreach(n => first.append(Side.Right, rows(TestRows.simple(n, key = n % 3, time = n))))
-      assert(numbers(first, 10, 20) == (10L to 20L))
+      val (first, table) = opened(provider.getStore(0, None), hash = hash)
+      (1 to 10).foreach(k => table.put(key(k), row(k.toLong, 10)))
+      (1 to 6).foreach(k => table.delete(key(k), row(-k.toLong, 3), until = 20, span = 5))
+      assert(table.get(key(1), from = 20) == row(-1, 3) && table.get(key(1), from = 21) == null)
+      assert(table.get(key(1)) == null && table.get(key(7)) == row(7, 10))
       first.commit()
-      val second = on(provider.getStore(1, None), rows, budget = budget)
-      second.append(Side.Right, rows(TestRows.simple(99, key = 1, time = 15)))
-      assert(evict(second, Side.Right, unmatched = true, 12) == (1L to 11L))
-      assert(numbers(second, 10, 20) == (12L to 20L) :+ 99L)
-      assert(numbers(second, Long.MinValue, Long.MaxValue) == (12L to 50L) :+ 99L)
-      assert(numbers(second, 51, 60).isEmpty && numbers(second, 20, 10).isEmpty)
-      assert(second.rows(Side.Right) == 40)
-      second.commit()
+      val counts = next(1) { table =>
+        assert(table.size == 4 && table.deletedKeys == 6 && table.get(key(6), from = 3) == row(-6, 3))
+        // One comes back, one is deleted anew, others go in a chunk of their own.
+        table.put(key(1), row(100, 1))
+        table.delete(key(2), row(-200, 1), until = 40, span = 5)
+        table.delete(key(9), row(-9, 1), until = 24, span = 5)
+        table.forget(20)
+      }
+      assert(counts == ((4, 6, 6)))
+      val later = next(2) { table =>
+        table.forget(25)
+        assert(table.get(key(2), from = 25) == row(-200, 1) && table.get(key(1)) == row(100, 1))
+        assert((3 to 6).forall(k => table.get(key(k), from = 0) == null))
+      }
+      assert(later == ((4, 1, 1)))
+      val (last, all) = opened(withoutScan(provider.getStore(3, None)), hash = hash)
+      all.forget(41)
+      Seq(1, 7, 8, 10).foreach(k => all.remove(key(k)))
+      last.commit()
+      reading(provider, 4)(store => assert(kinds(store) == onlyHeader))
     }
   }
 }

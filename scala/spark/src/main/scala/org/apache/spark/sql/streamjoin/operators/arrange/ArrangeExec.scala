@@ -81,7 +81,7 @@ final private[streamjoin] case class ArrangeExec(
       ArrangementRef(root, meta),
       number,
       batchTime,
-      conf.getConf(StreamJoinConf.DeletedKeysMaxAge),
+      conf.getConf(StreamJoinConf.ArrangementDeletedKeysMaxAge),
       writesBase(number, hadoopConf.value.value),
       rows,
       change,

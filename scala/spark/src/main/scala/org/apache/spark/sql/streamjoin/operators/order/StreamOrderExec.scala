@@ -114,7 +114,12 @@ final private[streamjoin] case class StreamOrderExec(
   private def due: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.evictionValues))
 
   /** The parts of time by which the rows of this batch are sorted. */
-  def ranges: TimeRanges = TimeRanges(emitted, due, numPartitions)
+  def ranges: TimeRanges = {
+    val from = if (emitted != Watermark.Undefined) emitted else binding.fold(emitted)(_.waitingFrom(ordinal))
+    TimeRanges(from, due, numPartitions)
+  }
+
+  override def waitingFrom: Option[Long] = if (due == Watermark.Undefined) lowestKept(0) else None
 
   // Execution.
 

@@ -69,7 +69,8 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         found.isLeftOuter,
         leftKeys.zip(rightKeys).map { case (l, r) => form(EqualTo(l, r)) }.mkString(", "),
         found.condition.fold("true")(form(_))
-      )
+      ),
+      found.ordered
     )
   }
 

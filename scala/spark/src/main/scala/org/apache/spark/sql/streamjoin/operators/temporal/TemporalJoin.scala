@@ -16,6 +16,8 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  *   columns of the left input. One that was made for the join is not in its output.
  * @param times
  *   the event-time columns by watermark key
+ * @param ordered
+ *   the rows of a batch come in the order of the left time
  */
 final private[streamjoin] case class TemporalJoin(
     left: LogicalPlan,
@@ -26,7 +28,8 @@ final private[streamjoin] case class TemporalJoin(
     ties: Seq[Attribute],
     condition: Option[Expression],
     override val times: Seq[Attribute],
-    plan: TemporalPlan
+    plan: TemporalPlan,
+    ordered: Boolean
 ) extends BinaryNode
     with RowtimeNode {
 

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.operators.temporal
 
+import java.util.concurrent.TimeUnit
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -17,7 +19,7 @@ import streamjoin.core.{Side, Watermark}
  *
  * {{{
  *   facts ---- hash(key) --+                                  +-- what waits, by time
- *                          +-- task: what is due, key by key -+-- the version of each key
+ *                          +-- task: what is due, by its key -+-- the version of each key
  *   versions - hash(key) --+     |                            +   (one state store per task)
  *                                |
  *                                +-- range of time -- sort --> in order (put above by the strategy)
@@ -25,9 +27,11 @@ import streamjoin.core.{Side, Watermark}
  *
  * A fact waits until no version that it could meet is still to come: until both watermarks have
  * passed its time, and where it looks ahead that of the versions so much more. Then it meets the
- * version of its key that was valid by then, or by another rule the closest ([[VersionsOfKey]]).
- * State gets bounded by the same watermarks: a version that none of the facts to come can meet
- * leaves, but for the newest of each live key where a version is valid until the next.
+ * version of its key that was valid by then, or by another rule the closest. State gets bounded by
+ * the same watermarks: a version that none of the facts to come can meet leaves, but for the newest
+ * of each live key where a version is valid until the next.
+ *
+ * What is late follows from what has been emitted, as [[streamjoin.core.TemporalJoin]] has it.
  *
  * @param times
  *   the event-time column of each input
@@ -86,8 +90,15 @@ final private[streamjoin] case class TemporalJoinExec(
   private def emitted: Long = limitsFrom(_.emittedValues).head
 
   /** The parts of time by which the rows of this batch are sorted. */
-  def ranges: TimeRanges =
-    TimeRanges(plan.rule.output(emitted), limitsFrom(_.evictionValues).head, numPartitions)
+  def ranges: TimeRanges = {
+    val from = if (emitted != Watermark.Undefined) emitted else binding.fold(emitted)(_.waitingFrom(ordinal))
+    TimeRanges(from, due, numPartitions, plan.rule.history)
+  }
+
+  /** Facts before this time come out in this batch. */
+  private def due: Long = limitsFrom(_.evictionValues).head
+
+  override def waitingFrom: Option[Long] = if (due == Watermark.Undefined) lowestKept(0) else None
 
   // Execution.
 
@@ -106,19 +117,22 @@ final private[streamjoin] case class TemporalJoinExec(
 
   private def taskSpec: TemporalSpec = {
     val limits = evictionLimits(binding.get.evictionValues)
-    def inputSpec(side: Side, keys: Seq[Attribute], back: Long): InputSpec = {
+    def inputSpec(side: Side, keys: Seq[Attribute], lateBelow: Long): InputSpec = {
       val rows = input(side)
-      // Rows of an input that was idle are late by its own watermark, and by the times that have
-      // been emitted meanwhile.
-      val judged = Watermark.postponed(math.max(late(side.index), emitted), back)
       val kept =
         BigInt(plan.rule.behind).min(plan.rule.history + plan.rule.tolerance.getOrElse(0L)) + plan.rule.ahead
-      InputSpec(rows.output, keys, times(side.index), judged, BucketWidth.of(BucketWidth.delay(rows) + kept))
+      InputSpec(
+        rows.output,
+        keys,
+        times(side.index),
+        lateBelow,
+        BucketWidth.of(BucketWidth.delay(rows) + kept)
+      )
     }
     TemporalSpec(
       Seq(
-        inputSpec(Side.Left, leftKeys, plan.rule.history),
-        inputSpec(Side.Right, rightKeys, 0)
+        inputSpec(Side.Left, leftKeys, plan.rule.output(emitted)),
+        inputSpec(Side.Right, rightKeys, plan.rule.needed(emitted))
       ),
       operation,
       ties,
@@ -128,6 +142,8 @@ final private[streamjoin] case class TemporalJoinExec(
       plan.rule,
       limits.head,
       limits(1),
+      Watermark.postponed(emitted, -plan.rule.ahead),
+      TimeUnit.MILLISECONDS.toMicros(conf.getConf(StreamJoinConf.TemporalDeletedKeysMaxAge)),
       conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
       conf.getConf(StreamJoinConf.IndexMemory),
       conf.getConf(StreamJoinConf.ExecutorIndexMemory),
@@ -141,6 +157,7 @@ final private[streamjoin] case class TemporalJoinExec(
     late = longMetric("numRowsDroppedByWatermark"),
     lateBySide = Side.both.map(side => side -> longMetric(JoinMetric.lateRows(side))).toMap,
     ignored = longMetric(TemporalMetric.IgnoredVersions),
+    past = longMetric(TemporalMetric.PastVersions),
     kept = longMetric("numUpdatedStateRows"),
     evicted = longMetric("numRemovedStateRows")
   )
@@ -148,6 +165,7 @@ final private[streamjoin] case class TemporalJoinExec(
   /** That of a key in the table is a row of the right input. */
   override protected def countRows(state: JoinState): Unit = {
     longMetric(TemporalMetric.Keys) += state.keys
+    longMetric(TemporalMetric.DeletedKeys) += state.deletedKeys
     longMetric(JoinMetric.PayloadBytes) += state.size.payload
     Side.both.foreach { side =>
       val rows = state.rows(side) + (if (side == Side.Right) state.keys else 0L)
@@ -194,10 +212,14 @@ private[streamjoin] object TemporalJoinExec {
 /** The figures of a temporal join in the progress of its query, beside those of its state. */
 private[temporal] object TemporalMetric {
   val IgnoredVersions = "ignoredVersions"
+  val PastVersions = "pastVersions"
   val Keys = "keysWithVersion"
+  val DeletedKeys = "deletedKeys"
 
   val all: Seq[(String, String)] = JoinMetric.all ++ Seq(
     IgnoredVersions -> "versions without a key or a time",
-    Keys -> "keys that have a version"
+    PastVersions -> "versions for rows to come that came when rows of their time had been emitted",
+    Keys -> "keys that have a version",
+    DeletedKeys -> "deleted keys that are remembered"
   )
 }

@@ -28,7 +28,7 @@ private[streamjoin] object TemporalKind extends OperatorKind {
         planLater(join.left),
         planLater(join.right)
       )
-      Some(RowtimeSort(exec, exec.times.head, exec.ranges))
+      Some(if (join.ordered) RowtimeSort(exec, exec.times.head, exec.ranges) else exec)
     case _ => None
   }
 }

@@ -1,8 +1,9 @@
 package org.apache.spark.sql.streamjoin.operators.temporal
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.operators.{LateRows, StateSpec}
+import org.apache.spark.sql.streamjoin.operators.{LateRows, Operation, StateSpec}
 import org.apache.spark.sql.streamjoin.state.RowLayout
 
 import streamjoin.core.{AsOf, Side}
@@ -13,7 +14,8 @@ import streamjoin.core.{AsOf, Side}
  * @param keys
  *   columns of it
  * @param late
- *   a row with a lower time is late, in microseconds
+ *   a row with a lower time is late, in microseconds, but for a version that is the newest of its
+ *   key where such a one is met until the next
  * @param bucketWidth
  *   of the rows that are kept, in microseconds
  */
@@ -58,6 +60,10 @@ final private[temporal] case class InputSpec(
  * @param needed
  *   rows of the right input with a lower time are not met in the batches after this one, but for
  *   the newest of each key, in microseconds
+ * @param looked
+ *   facts that may have met a version with a lower time have been emitted, in microseconds
+ * @param remembers
+ *   for how long deletions are remembered, in microseconds
  */
 final private[temporal] case class TemporalSpec(
     inputs: Seq[InputSpec],
@@ -69,6 +75,8 @@ final private[temporal] case class TemporalSpec(
     rule: AsOf,
     due: Long,
     needed: Long,
+    looked: Long,
+    remembers: Long,
     maxAccumulatedRecords: Long,
     indexMemory: Long,
     executorIndexMemory: Option[Long],
@@ -76,6 +84,18 @@ final private[temporal] case class TemporalSpec(
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Seq(inputs.head.layoutWithoutKeys, inputs(1).layout)
   override def bucketWidths: Seq[Long] = inputs.map(_.bucketWidth)
+
+  /** Which of two versions of one key and one time comes later. */
+  def laterOfOneTime: Ordering[InternalRow] = {
+    val right = inputs(1)
+    val (before, after) = ties.span(column => !operation.exists(_.exprId == column.exprId))
+    val deletesFirst: Ordering[InternalRow] = operation.map(new Operations(_, right)) match {
+      case Some(operations) =>
+        Ordering.by(row => operations.of(row.asInstanceOf[UnsafeRow]) != Operation.Delete)
+      case None => (_, _) => 0
+    }
+    SortedRows.by(right, before).orElse(deletesFirst).orElse(SortedRows.by(right, after.drop(1)))
+  }
 }
 
 /** What a task counts. */
@@ -85,6 +105,7 @@ final private[temporal] case class TaskMetrics(
     late: SQLMetric,
     lateBySide: Map[Side, SQLMetric],
     ignored: SQLMetric,
+    past: SQLMetric,
     kept: SQLMetric,
     evicted: SQLMetric
 )

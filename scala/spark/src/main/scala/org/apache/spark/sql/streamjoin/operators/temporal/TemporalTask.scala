@@ -2,19 +2,17 @@ package org.apache.spark.sql.streamjoin.operators.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.operators._
-import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout, VersionTable}
-import org.apache.spark.unsafe.types.UTF8String
-import org.apache.spark.util.collection.BitSet
+import org.apache.spark.sql.streamjoin.state.JoinState
 
-import streamjoin.core.{AsOf, Side, Watermark}
+import streamjoin.core.Side
 
 /**
  * The work of one task in one batch, in phases: (1) the left rows come in, and those that are due,
- * with those that waited until now, are put in order; (2) the right rows come in, and those that a
- * due row may meet, or that no later one will, are put in order; (3) the two are merged, key by
- * key.
+ * with those that waited until now, are put in order; (2) the right rows come in; (3) each due row
+ * is looked up among the versions that are kept by time, where some of these may be for it
+ * ([[TimedVersions]]); (4) where a version is valid until the next, those that leave are put in
+ * order and merged with the rows that have found nothing yet, key by key ([[KeyedVersions]]).
  *
  * What a row meets follows from the rows of its key alone, whenever they came: a row is due once
  * all rows that it may meet are there, and none of these leaves before.
@@ -31,18 +29,23 @@ final private[temporal] class TemporalTask(
   private val (left, right) = (spec.inputs.head, spec.inputs(1))
   private val condition = spec.condition.map(Predicate.create(_, left.output ++ right.output))
   private val operations = spec.operation.map(new Operations(_, right))
-  private val table: Option[VersionTable] =
-    Option.when(spec.rule.keepsNewest)(state.versionTable(right.keys.size, right.output.size))
   private val accumulated =
-    new Accumulated(partition, Side.both.map(state.rows).sum + state.keys, spec.maxAccumulatedRecords)
+    new Accumulated(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
 
-  private val facts = new KeyedRows(left, KeyedRows.by(left, Nil))
-  private val factKeys = new FactKeys(left, right)
-  private val versions = new KeyedRows(right, laterOfOneTime)
+  private val keyed = Option.when(spec.rule.keepsNewest)(new KeyedVersions(spec, state, isDelete))
 
-  override def output: Iterator[InternalRow] = takeInFacts ++ merged
+  /** Versions that are kept by time after the batch may be for facts that are due in it. */
+  private val looksUp = keyed.isEmpty || spec.rule.history > 0
 
-  override def finish(): Unit = ()
+  /** Due facts, until the versions are there. */
+  private val facts = SortedRows.byTime(left)
+
+  override def output: Iterator[InternalRow] = takeInFacts ++ lookedUp ++ merged
+
+  override def finish(): Unit = keyed match {
+    case Some(versions) => versions.finish()
+    case None => evict(_ => ())
+  }
 
   // Facts.
 
@@ -78,8 +81,7 @@ final private[temporal] class TemporalTask(
   private def due(row: UnsafeRow): InternalRow =
     if (!hasKey(left, row)) padded(row)
     else {
-      facts.add(row)
-      factKeys.add(row)
+      if (looksUp) facts.add(row) else keyed.get.addFact(row)
       null
     }
 
@@ -101,62 +103,77 @@ final private[temporal] class TemporalTask(
 
   private def takeInVersions(): Unit = {
     rightRows.foreach(row => takeInVersion(row.asInstanceOf[UnsafeRow]))
-    val expired = state.expired(Side.Right, Array(spec.needed), unmatched = true)
-    while (expired.next()) offer(expired.row)
+    keyed.foreach(versions => evict(versions.add))
+  }
+
+  /** Versions leave the rows that are kept by time. */
+  private def evict(use: UnsafeRow => Unit): Unit = {
+    val expired = state.expired(Side.Right, Array(spec.needed), unmatched = keyed.isDefined)
+    while (expired.next()) use(expired.row)
     metrics.evicted += expired.evicted
-    factKeys.reach(spec.rule).foreach { case (from, to) => state.between(Side.Right, from, to)(offerNeeded) }
   }
 
   private def isDelete(row: UnsafeRow): Boolean = operations.exists(_.of(row) == Operation.Delete)
 
-  private def laterOfOneTime: Ordering[InternalRow] = {
-    val (before, after) = spec.ties.span(column => !spec.operation.exists(_.exprId == column.exprId))
-    val deletesFirst: Ordering[InternalRow] = Ordering.by(row => !isDelete(row.asInstanceOf[UnsafeRow]))
-    KeyedRows.by(right, before).orElse(deletesFirst).orElse(KeyedRows.by(right, after.drop(1)))
-  }
-
   private def takeInVersion(row: UnsafeRow): Unit =
     if (operations.exists(_.of(row) == Operation.Before)) ()
-    else if (row.isNullAt(right.field)) metrics.ignored += 1
+    else if (row.isNullAt(right.field) || !hasKey(right, row)) metrics.ignored += 1
     else {
       val time = row.getLong(right.field)
-      if (time < right.late) drop(Side.Right, row)
-      else if (!hasKey(right, row)) metrics.ignored += 1
-      else if (time < spec.needed) offer(row)
-      else keep(Side.Right, row)
+      val isTaken = if (time < right.late) takeInPast(row) else { takeInTimed(row, time); true }
+      if (isTaken && time < spec.looked) metrics.past += 1
     }
 
-  /** A version that leaves the rows that are kept by time. */
-  private def offer(row: UnsafeRow): Unit = if (table.isDefined) versions.add(row) else offerNeeded(row)
+  private def takeInTimed(row: UnsafeRow, time: Long): Unit = keyed match {
+    case Some(versions) if time < spec.needed => versions.add(row)
+    // It leaves when the batch ends.
+    case None if time < spec.needed => state.append(Side.Right, row)
+    case _ => keep(Side.Right, row)
+  }
 
-  private def offerNeeded(row: UnsafeRow): Unit = if (factKeys.mayHave(row)) versions.add(row)
+  /** No row to come needs it, if it is not the newest of its key. */
+  private def takeInPast(row: UnsafeRow): Boolean = {
+    val among = keyed.fold[KeyedVersions.Place](KeyedVersions.Past)(_.place(row))
+    among match {
+      case KeyedVersions.Newest => keyed.foreach(_.add(row))
+      case KeyedVersions.Past => drop(Side.Right, row)
+      case KeyedVersions.Replaced =>
+    }
+    among == KeyedVersions.Newest
+  }
 
   // Both.
 
-  private def merged: Iterator[InternalRow] = new Rows {
-    private lazy val (sorted, known) = {
+  /** What is found among the versions that are kept by time; what is not may be found by key. */
+  private def lookedUp: Iterator[InternalRow] = new Rows {
+    private lazy val sorted = {
       takeInVersions()
-      (facts.sorted, new VersionsOfKey(spec, versions.sorted, isDelete, table.orNull))
+      facts.sorted
     }
+    private lazy val timed = new TimedVersions(spec, state)
 
     override protected def advance(): InternalRow = {
       var out: InternalRow = null
       while (out == null && sorted.hasNext) {
         val fact = sorted.next()
-        out = resultOf(fact, known.met(fact))
+        val found = timed.met(fact)
+        if (found == null && keyed.isDefined) keyed.get.addFact(fact) else out = resultOf(fact, found)
       }
-      if (out == null) known.finish()
       out
     }
   }
+
+  private def merged: Iterator[InternalRow] =
+    keyed.fold[Iterator[InternalRow]](Iterator.empty)(_.merged(resultOf))
 
   private val joined = new JoinedRow
   private val toOutput =
     UnsafeProjection.create(spec.output, left.output ++ right.output.map(_.withNullability(true)))
   private val nothing = new GenericInternalRow(right.output.size)
 
+  /** @param version the one that is valid for the fact, or null */
   private def resultOf(fact: UnsafeRow, version: UnsafeRow): InternalRow =
-    if (version != null && condition.forall(_.eval(joined(fact, version)))) {
+    if (version != null && !isDelete(version) && condition.forall(_.eval(joined(fact, version)))) {
       metrics.joined += 1
       toOutput(joined(fact, version))
     } else padded(fact)
@@ -168,60 +185,4 @@ final private[temporal] class TemporalTask(
       metrics.padded += 1
       toOutput(joined(row, nothing))
     }
-}
-
-/** What the rows of the right input are. */
-final private class Operations(column: Attribute, input: InputSpec) {
-  private val field = input.output.indexWhere(_.exprId == column.exprId)
-
-  def of(row: UnsafeRow): Operation = {
-    def unknown(seen: String) = StreamJoinErrors.runtime(
-      "STREAMJOIN_OPERATION",
-      "arrangement" -> s"the versions in ${column.name}",
-      "operation" -> seen,
-      "known" -> Operation.spellings.flatMap(_._2).mkString(", ")
-    )
-    if (row.isNullAt(field)) throw unknown("null")
-    val name = row.getUTF8String(field)
-    var operation = seen.get(name)
-    if (operation == null) {
-      operation = Operation.of(name.toString).getOrElse(throw unknown(s"\"$name\""))
-      seen.put(name.copy(), operation)
-    }
-    operation
-  }
-
-  /** By how it is spelled. */
-  private val seen = new java.util.HashMap[UTF8String, Operation]
-}
-
-/** The keys and times of the facts that are due, as far as they tell which versions matter. */
-final private class FactKeys(facts: InputSpec, versions: InputSpec) {
-  import FactKeys.Bits
-
-  private val (ofFacts, ofVersions) = (facts.layout, versions.layout)
-  private val hashes = new BitSet(Bits)
-  private var (first, last) = (Long.MaxValue, Long.MinValue)
-
-  def add(row: UnsafeRow): Unit = {
-    hashes.set(bit(ofFacts, row))
-    val time = row.getLong(facts.field)
-    first = math.min(first, time)
-    last = math.max(last, time)
-  }
-
-  /** A version may have the key of a fact. */
-  def mayHave(version: UnsafeRow): Boolean = hashes.get(bit(ofVersions, version))
-
-  private def bit(layout: RowLayout, row: UnsafeRow): Int =
-    layout.hash(row.getBaseObject, row.getBaseOffset) & (Bits - 1)
-
-  /** Between which times versions may be met. */
-  def reach(rule: AsOf): Option[(Long, Long)] = Option.when(first <= last) {
-    (Watermark.postponed(first, rule.behind), Watermark.postponed(last, -rule.ahead))
-  }
-}
-
-private object FactKeys {
-  private val Bits = 1 << 20
 }

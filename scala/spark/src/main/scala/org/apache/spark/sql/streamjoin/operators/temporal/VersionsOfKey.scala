@@ -1,33 +1,31 @@
 package org.apache.spark.sql.streamjoin.operators.temporal
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.state.VersionTable
 
-import streamjoin.core.{AsOf, Side}
+import streamjoin.core.Side
 
 /**
- * The versions that facts may meet, key by key, those of a key in the order of their times. Facts
- * ask for them in the same order. Of each key two or three rows are in memory, and the one that it
- * had before all of them is looked up once.
+ * The versions that leave the rows that are kept by time, key by key, those of a key in the order
+ * of their times; facts ask for them in the same order. Of each key two rows are in memory, and the
+ * one that it had before all of them is looked up once.
  *
- * Of the rows of a key that no later fact needs, the last becomes that of the key in the table, or
- * takes it away.
+ * Of the versions of a key the last becomes the one by which the key is known.
  *
  * @param rows
  *   by key and time; of those of one key and time the last counts
- * @param table
- *   of the newest rows; null where the rule looks back no further than its tolerance
+ * @param newest
+ *   the version that a key has before these, from a fact; or null
+ * @param keep
+ *   the last version of a key
  */
 final private[temporal] class VersionsOfKey(
     spec: TemporalSpec,
     rows: Iterator[UnsafeRow],
-    isDelete: UnsafeRow => Boolean,
-    table: VersionTable
+    newest: UnsafeRow => UnsafeRow,
+    keep: UnsafeRow => Unit
 ) {
   private val right = spec.inputs(1)
   private val keyOrder = new KeyOrder(spec.inputs.head, right)
-  private val keyOf = UnsafeProjection.create(right.keys, right.output)
-  private val factKeyOf = UnsafeProjection.create(spec.inputs.head.keys, spec.inputs.head.output)
 
   /** A row of the key at hand, of the input with that number. */
   private var key: UnsafeRow = _
@@ -38,36 +36,24 @@ final private[temporal] class VersionsOfKey(
   step()
 
   /** Around the fact at hand. */
-  private var before, head, second: UnsafeRow = _
+  private var before, head: UnsafeRow = _
 
-  /** The last one read of the key that is not needed any more. */
-  private var newest: UnsafeRow = _
+  /** The last one read of the key. */
+  private var last: UnsafeRow = _
 
   private def step(): Unit = ahead = if (rows.hasNext) rows.next() else null
 
   private def time(row: UnsafeRow): Long = row.getLong(right.field)
 
-  /** What a fact meets, or null; it is valid until the next call. */
+  /** The version that is valid for a fact, or null; it is valid until the next call. */
   def met(fact: UnsafeRow): UnsafeRow = {
     if (key == null || !keyOrder.isSame(key, keyOfInput, fact, Side.Left.index)) moveTo(fact)
     val at = fact.getLong(spec.inputs.head.field)
-    while (head != null && time(head) < at) {
+    while (head != null && spec.rule.allows(at, time(head))) {
       before = head
-      head = second
-      second = read()
+      head = read()
     }
-    val exact = if (head != null && time(head) == at) head else null
-    val closest =
-      if (exact != null && spec.rule.allowsExact) exact
-      else nearest(at, if (exact == null) head else second)
-    if (closest == null || !spec.rule.allows(at, time(closest)) || isDelete(closest)) null else closest
-  }
-
-  private def nearest(at: Long, after: UnsafeRow): UnsafeRow = spec.rule.direction match {
-    case AsOf.Backward => before
-    case AsOf.Forward => after
-    case AsOf.Nearest =>
-      if (before == null || after != null && time(after) - at < at - time(before)) after else before
+    before
   }
 
   private def moveTo(fact: UnsafeRow): Unit = {
@@ -77,14 +63,9 @@ final private[temporal] class VersionsOfKey(
       leave()
     }
     begin(fact, Side.Left.index)
-    before = newestOf(fact)
+    val known = newest(fact)
+    before = if (known == null) null else known.copy()
     head = read()
-    second = read()
-  }
-
-  private def newestOf(fact: UnsafeRow): UnsafeRow = {
-    val known = if (table == null) null else table.get(factKeyOf(fact))
-    if (known == null) null else known.copy()
   }
 
   private def begin(row: UnsafeRow, ofInput: Int): Unit = {
@@ -94,25 +75,24 @@ final private[temporal] class VersionsOfKey(
 
   /** The last of the next rows of the key that have one time. */
   private def read(): UnsafeRow = {
-    var last: UnsafeRow = null
+    var found: UnsafeRow = null
     while (
       ahead != null && keyOrder.isSame(ahead, Side.Right.index, key, keyOfInput) &&
-      (last == null || time(last) == time(ahead))
+      (found == null || time(found) == time(ahead))
     ) {
-      last = ahead.copy()
+      found = ahead.copy()
       step()
     }
-    if (last != null && time(last) < spec.needed) newest = last
-    last
+    if (found != null) last = found
+    found
   }
 
   /** The key is done with. */
   private def leave(): Unit = if (key != null) {
     while (read() != null) {}
-    if (table != null && newest != null)
-      if (isDelete(newest)) table.remove(keyOf(newest)) else table.put(keyOf(newest), newest)
+    if (last != null) keep(last)
     key = null
-    newest = null
+    last = null
   }
 
   /** No fact comes any more. */

@@ -44,6 +44,8 @@ class VersionsOfKeySuite extends AnyFunSuite {
       rule,
       due = Long.MaxValue,
       needed = Long.MinValue,
+      looked = Long.MinValue,
+      remembers = 0,
       Long.MaxValue,
       Long.MaxValue,
       None,
@@ -65,28 +67,31 @@ class VersionsOfKeySuite extends AnyFunSuite {
     }
   }
 
-  test("each fact meets the closest version of its own key") {
+  test("each fact meets the version of its own key that is valid at its time; the last ones stay") {
     val random = new Random(5)
     val keys = colliding.flatten ++ Seq(-1L, -2L)
-    val rules = Seq(
-      AsOf(tolerance = Some(100)),
-      AsOf(AsOf.Backward, allowsExact = false, Some(4)),
-      AsOf(AsOf.Forward, tolerance = Some(4)),
-      AsOf(AsOf.Nearest, allowsExact = false, Some(6))
-    )
-    for (rule <- rules) {
+    for (exact <- Seq(true, false)) {
+      val rule = AsOf(allowsExact = exact)
       def rows(count: Int) = Seq.fill(count)(row(keys(random.nextInt(keys.size)), random.nextInt(60).toLong))
       val (facts, versions) = (sorted(rows(80)), sorted(rows(60)))
-      val merged = new VersionsOfKey(spec(rule), versions.iterator, _ => false, table = null)
+      val before = keys.take(3).map(key => key -> row(key, -5)).toMap
+      val kept = mutable.ArrayBuffer.empty[(Long, Long)]
+      val merged = new VersionsOfKey(
+        spec(rule),
+        versions.iterator,
+        fact => before.get(fact.getLong(0)).orNull,
+        last => kept += last.getLong(0) -> last.getLong(1)
+      )
       facts.foreach { fact =>
         val (key, at) = (fact.getLong(0), fact.getLong(1))
-        val times =
-          versions.filter(v => v.getLong(0) == key && rule.allows(at, v.getLong(1))).map(_.getLong(1))
-        val expected = times.minByOption(time => (math.abs(time - at), time))
+        val times = (versions ++ before.values).filter(_.getLong(0) == key).map(_.getLong(1))
         val met = Option(merged.met(fact))
-        assert(met.map(_.getLong(1)) == expected && met.forall(_.getLong(0) == key), s"$rule: $key at $at")
+        assert(met.map(_.getLong(1)) == times.filter(rule.allows(at, _)).maxOption, s"$rule: $key at $at")
+        assert(met.forall(_.getLong(0) == key))
       }
       merged.finish()
+      assert(kept.toSet == versions.groupMapReduce(_.getLong(0))(_.getLong(1))(math.max).toSet)
+      assert(kept.map(_._1).distinct.size == kept.size)
     }
   }
 }

@@ -1,0 +1,131 @@
+package org.apache.spark.sql.streamjoin.state
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/**
+ * The rows of a buffer that are closest in time to a row of their key, one look-up after the other;
+ * the buffer does not change meanwhile.
+ *
+ * A look-up begins with the segments nearest to its time and ends where none that is left can have
+ * a closer row. In a segment the key's index says which rows there are; those of a key with many
+ * rows are in the order of their times there, and a search by halving finds the closest. So a
+ * look-up costs what is near its time, not what the buffer holds.
+ *
+ * @param asking
+ *   of the rows that are asked for
+ * @param later
+ *   which of two rows of one key and one time comes later: of these the last counts
+ */
+final private[streamjoin] class ClosestRows(
+    buffer: Buffer,
+    asking: RowLayout,
+    later: Ordering[InternalRow],
+    joinIndex: JoinIndex,
+    store: SegmentStore
+) {
+  private val memory = joinIndex.memory
+  private val byLowest = buffer.segments.filter(_.live > 0).toArray.sortBy(_.lowest(0))
+  private val lowest = byLowest.map(_.lowest(0))
+
+  /** Of a segment and those before it. */
+  private val highestSoFar = byLowest.map(_.highest(0)).scanLeft(Long.MinValue)(math.max(_, _)).tail
+  private val byHighest = byLowest.sortBy(_.highest(0))
+  private val highest = byHighest.map(_.highest(0))
+
+  /** Of a segment and those after it. */
+  private val lowestFromHere = byHighest.map(_.lowest(0)).scanRight(Long.MaxValue)(math.min(_, _)).init
+
+  private var (best, candidate) = (new UnsafeRow(buffer.layout.fields), new UnsafeRow(buffer.layout.fields))
+  private var isFound = false
+
+  /** The times that a row must have to be closer than the best one, or as close. */
+  private var (from, to) = (0L, 0L)
+
+  private def begin(from: Long, to: Long): Unit = {
+    this.from = from
+    this.to = to
+    isFound = false
+  }
+
+  private def result: UnsafeRow = if (isFound) best else null
+
+  /** The last row of the key between two times, or null; it is valid until the next call. */
+  def last(row: UnsafeRow, from: Long, to: Long): UnsafeRow = {
+    begin(from, to)
+    val hash = asking.hash(row.getBaseObject, row.getBaseOffset)
+    var at = ClosestRows.firstAbove(lowest, to) - 1
+    while (at >= 0 && highestSoFar(at) >= this.from) {
+      if (byLowest(at).highest(0) >= this.from) look(byLowest(at), row, hash, forLast = true)
+      at -= 1
+    }
+    result
+  }
+
+  /** The first row of the key between two times, or null; it is valid until the next call. */
+  def first(row: UnsafeRow, from: Long, to: Long): UnsafeRow = {
+    begin(from, to)
+    val hash = asking.hash(row.getBaseObject, row.getBaseOffset)
+    var at = if (from == Long.MinValue) 0 else ClosestRows.firstAbove(highest, from - 1)
+    while (at < byHighest.length && lowestFromHere(at) <= this.to) {
+      if (byHighest(at).lowest(0) <= this.to) look(byHighest(at), row, hash, forLast = false)
+      at += 1
+    }
+    result
+  }
+
+  private def look(segment: Segment, row: UnsafeRow, hash: Int, forLast: Boolean): Unit =
+    if (segment.isLoaded || segment.keys.mayHave(hash)) {
+      buffer.load(segment, store)
+      probe(segment, row, hash, forLast)
+      if (memory.exceeded) joinIndex.shrink(store, _ eq segment)
+    }
+
+  private def probe(segment: Segment, row: UnsafeRow, hash: Int, forLast: Boolean): Unit = {
+    val index = segment.keys.index
+    if (index.mayHave(hash)) {
+      val slot = index.slot(hash)
+      var low = index.from(segment, slot, from)
+      var high = index.until(segment, slot, to)
+      // From the end at which the closest are.
+      while (low < high) {
+        val at = if (forLast) high - 1 else low
+        if (forLast) high = at else low = at + 1
+        if (index.mayBe(at, hash) && offer(segment, index.place(at), row, forLast))
+          if (forLast) low = math.max(low, index.from(segment, slot, from))
+          else high = math.min(high, index.until(segment, slot, to))
+      }
+    }
+  }
+
+  /** The row there is closer than the best one so far. */
+  private def offer(segment: Segment, place: Int, row: UnsafeRow, forLast: Boolean): Boolean = {
+    val time = segment.expiryTime(place, 0)
+    val isClose =
+      time >= from && time <= to && !segment.isGone(place) && segment.hasKey(place, asking, row)
+    if (isClose) segment.point(candidate, place)
+    val isBetter =
+      isClose && (!isFound || time != (if (forLast) from else to) || later.gt(candidate, best))
+    if (isBetter) {
+      val other = best
+      best = candidate
+      candidate = other
+      isFound = true
+      if (forLast) from = time else to = time
+    }
+    isBetter
+  }
+}
+
+private object ClosestRows {
+
+  /** Where the numbers, which ascend, begin to be above one. */
+  private def firstAbove(numbers: Array[Long], number: Long): Int = {
+    var (from, to) = (0, numbers.length)
+    while (from < to) {
+      val middle = (from + to) >>> 1
+      if (numbers(middle) > number) to = middle else from = middle + 1
+    }
+    from
+  }
+}

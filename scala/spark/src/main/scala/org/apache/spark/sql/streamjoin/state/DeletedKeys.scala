@@ -1,0 +1,107 @@
+package org.apache.spark.sql.streamjoin.state
+
+import java.nio.ByteBuffer
+
+import scala.collection.mutable
+
+/**
+ * Until when the deletions of a [[VersionTable]] are remembered, so that those that are due are
+ * found without a look at every key.
+ *
+ * The hashes of deleted keys are kept in chunks, one after the other, each with the first and the
+ * last time at which one of them is due; a chunk leaves as a whole. A key may have come back since,
+ * or have been deleted again: what is said of it in the table counts.
+ */
+final private[state] class DeletedKeys(segments: SegmentStore) {
+  import DeletedKeys._
+
+  private var chunks: Seq[Chunk] = segments.readDeletions(Directory).fold(Seq.empty[Chunk])(directory)
+  private val added = mutable.ArrayBuffer.empty[Long]
+  private var (from, until) = (Long.MaxValue, Long.MinValue)
+  private var span = 0L
+  private var changed = false
+
+  /**
+   * @param hash
+   *   of a deleted key
+   * @param until
+   *   it is remembered so long
+   * @param span
+   *   so much longer it may take up its place
+   */
+  def add(hash: Long, until: Long, span: Long): Unit = {
+    added += hash
+    from = math.min(from, until)
+    this.until = math.max(this.until, until)
+    this.span = span
+  }
+
+  /** Shows the hashes of keys whose deletions may be due, that is, were remembered until a time. */
+  def take(time: Long)(show: Long => Unit): Unit = {
+    val (due, rest) = chunks.partition(_.until < time)
+    due.foreach { chunk =>
+      read(chunk).foreach(show)
+      segments.removeDeletions(chunk.number)
+    }
+    changed ||= due.nonEmpty
+    chunks = rest
+  }
+
+  /** Before the store is committed. */
+  def write(): Unit = {
+    if (added.nonEmpty) append()
+    if (changed)
+      if (chunks.isEmpty) segments.removeDeletions(Directory)
+      else
+        segments.writeDeletions(Directory, bytes(chunks.flatMap(c => Seq(c.number, c.from, c.until, c.size))))
+  }
+
+  private def append(): Unit = {
+    val last = chunks.lastOption.filter { chunk =>
+      chunk.size + added.size <= MostHashes && math.max(until, chunk.until) - math.min(
+        from,
+        chunk.from
+      ) <= span
+    }
+    val before = last.fold(Seq.empty[Long])(read)
+    val number = last.fold(chunks.lastOption.fold(Directory)(_.number) + 1)(_.number)
+    val all = (before ++ added).sorted
+    segments.writeDeletions(number, bytes(all))
+    val made = Chunk(
+      number,
+      (from +: last.map(_.from).toSeq).min,
+      (until +: last.map(_.until).toSeq).max,
+      all.size.toLong
+    )
+    chunks = chunks.filterNot(_.number == number) :+ made
+    changed = true
+  }
+
+  private def read(chunk: Chunk): Seq[Long] = {
+    def missing = segments.fail(s"no deletions ${chunk.number}")
+    longs(segments.readDeletions(chunk.number).getOrElse(missing))
+  }
+}
+
+private object DeletedKeys {
+
+  /** The number of the value that says which chunks there are; theirs are higher. */
+  private val Directory = 0L
+  private val MostHashes = 8192
+
+  final private case class Chunk(number: Long, from: Long, until: Long, size: Long)
+
+  private def directory(content: Array[Byte]): Seq[Chunk] =
+    longs(content).grouped(4).map(of => Chunk(of.head, of(1), of(2), of(3))).toSeq
+
+  private def bytes(numbers: Seq[Long]): Array[Byte] = {
+    val content = ByteBuffer.allocate(8 * numbers.size)
+    numbers.foreach(content.putLong)
+    content.array
+  }
+
+  private def longs(content: Array[Byte]): Seq[Long] = {
+    val numbers = ByteBuffer.wrap(content).asLongBuffer
+    Seq.fill(numbers.remaining)(numbers.get())
+  }
+}
