@@ -110,6 +110,17 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     assert(interval.line.contains(3), interval.getMessage)
   }
 
+  test("columns named as the words of an as-of join") {
+    views
+    val text = "SELECT o.asof, match_condition, o.within - 1 AS w, over FROM " +
+      "(SELECT id, t, v AS asof, v AS within FROM o) o ASOF JOIN " +
+      "(SELECT id, t, v AS match_condition, v AS over FROM d) d MATCH_CONDITION (o.t >= d.t) WITHIN 5m " +
+      "ON o.id = d.id WHERE o.asof + 1 > match_condition AND (asof) > 0 AND within BETWEEN 1 AND 5"
+    val frame = spark.sql(text)
+    assert(frame.columns.toSeq == Seq("asof", "match_condition", "w", "over"))
+    assert(frame.queryExecution.analyzed.toString.contains("AsOfMatch"), frame.queryExecution.analyzed)
+  }
+
   test("marks with IMPOSE_ORDER and WATERMARK") {
     val lag = "INTERVAL 10 SECONDS"
     for (
