@@ -34,7 +34,9 @@ class TwoActionsSuite extends AnyFunSuite with JoinTest {
 
   test("one action never reads the state again, a second one once a batch, and a persisted frame never") {
     val pairs = Seq("1 3", "2 4")
-    assert(outcome(rowsOf) match { case (rows, reads, batches) => rows == pairs && reads == 0 && batches > 1 })
+    assert(outcome(rowsOf) match {
+      case (rows, reads, batches) => rows == pairs && reads == 0 && batches > 1
+    })
     val (rows, reads, batches) = outcome { batch =>
       val first = rowsOf(batch)
       assert(rowsOf(batch) == first)
