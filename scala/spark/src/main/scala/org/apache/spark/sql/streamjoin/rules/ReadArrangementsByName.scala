@@ -115,8 +115,8 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
   }
 
   /**
-   * A folder that cannot be reached has no arrangement, and Spark says that there is no table of the
-   * name.
+   * A folder that cannot be reached has no arrangement, and Spark says that there is no table of
+   * the name.
    */
   private def isArrangement(name: String): Boolean =
     try ArrangementOptions.open(ArrangementOptions.root(name)).exists

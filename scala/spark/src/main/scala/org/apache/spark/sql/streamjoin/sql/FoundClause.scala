@@ -78,8 +78,8 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
     ._1
 
   /**
-   * A clause comes after an input or after a condition. In the place of an operand its first word is
-   * a column: `o.within - 5`, `WHERE within BETWEEN 1 AND 5`.
+   * A clause comes after an input or after a condition. In the place of an operand its first word
+   * is a column: `o.within - 5`, `WHERE within BETWEEN 1 AND 5`.
    */
   private def isAfterOperand(at: Int): Boolean = at > 0 && {
     val before = tokens(at - 1).getText
