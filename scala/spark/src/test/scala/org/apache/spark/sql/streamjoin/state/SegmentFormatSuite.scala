@@ -250,8 +250,8 @@ class SegmentFormatSuite extends StateTest {
   }
 
   test("a value of a kind that is not known is refused") {
-    prepared()(refusedWhenOpened(_, "a value of kind 7") { store =>
-      put(store, At(7, 0, 0, 0), get(store, LeftRows))
+    prepared()(refusedWhenOpened(_, "a value of kind 99") { store =>
+      put(store, At(99, 0, 0, 0), get(store, LeftRows))
     })
   }
 
