@@ -47,12 +47,12 @@ private[streamjoin] object ArrangedJoins {
    * recorded. Each of them takes this step when it is planned, for nothing else of ours runs before
    * the first batch does.
    */
-  def beginRun(session: SparkSession): Unit = PlannedBatch.current(session).map(_.execution).foreach {
-    execution =>
+  def beginRun(session: SparkSession): Unit =
+    PlannedBatch.current(session).map(_.execution).foreach { execution =>
       if (execution.isFirstBatch) {
         val checkpoint = new Path(execution.checkpointLocation).getParent
         new ArrangedJoinLog(session, checkpoint)
           .verifyOrRecord(in(execution.logical), execution.currentBatchId > 0)
       }
-  }
+    }
 }

@@ -1,8 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
-import java.util.UUID
-
 import java.nio.file.{Files, Path => NioPath}
+import java.util.UUID
 
 import scala.util.Random
 

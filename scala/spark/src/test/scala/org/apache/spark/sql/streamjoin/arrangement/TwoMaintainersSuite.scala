@@ -190,10 +190,12 @@ final private class Turns(chance: Random, switches: Double) {
     try {
       step()
       body()
-    } catch { case error: Throwable => synchronized { failure = Some(error) } } finally synchronized {
-      alive -= Thread.currentThread
-      release()
-    }
+    } catch { case error: Throwable => synchronized { failure = Some(error) } }
+    finally
+      synchronized {
+        alive -= Thread.currentThread
+        release()
+      }
 
   private def schedule(threads: Seq[Thread]): Unit = {
     var last: Option[Thread] = None

@@ -57,7 +57,13 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     UnsafeProjection.create(columns, spec.rows ++ spec.change)
   }
   private val changesFile =
-    new BlockFileWriter(root, s"${ArrangementFolder.Changes}/${spec.version}", partition, spec.run, hadoopConf)
+    new BlockFileWriter(
+      root,
+      s"${ArrangementFolder.Changes}/${spec.version}",
+      partition,
+      spec.run,
+      hadoopConf
+    )
   private val baseFile =
     new BlockFileWriter(root, s"${ArrangementFolder.Bases}/${spec.version}", partition, spec.run, hadoopConf)
   private val keptRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))

@@ -77,7 +77,9 @@ final private[arrange] class DeletedKeys(
   private val meta = {
     // By position: the columns of users may have any name.
     val types = columns.map(of.schema(_).dataType) :+ LongType
-    val schema = StructType(types.zipWithIndex.map { case (dataType, at) => StructField(at.toString, dataType) })
+    val schema = StructType(types.zipWithIndex.map { case (dataType, at) =>
+      StructField(at.toString, dataType)
+    })
     val key = of.keyOrdinals(0).map(at => columns.indexOf(at).toString)
     of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key))
   }

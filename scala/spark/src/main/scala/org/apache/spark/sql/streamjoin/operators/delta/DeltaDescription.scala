@@ -18,7 +18,8 @@ private[streamjoin] object DeltaDescription {
     val form = new NormalForm(join.inputs.zipWithIndex.map { case (input, number) =>
       (number + 1).toString -> input.output
     }: _*)
-    def all(conditions: Seq[Expression]) = conditions.reduceOption[Expression](And(_, _)).fold("true")(form(_))
+    def all(conditions: Seq[Expression]) =
+      conditions.reduceOption[Expression](And(_, _)).fold("true")(form(_))
     // In an inner join it does not matter where a condition is written.
     val (conditions, filters) =
       if (join.outer.isEmpty) (join.ofPairs, Nil)
