@@ -4,13 +4,7 @@ import java.util.{Collections, UUID, WeakHashMap}
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.runtime.{
-  MicroBatchExecution,
-  MicroBatchExecutionContext,
-  StreamExecution
-}
+import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, MicroBatchExecutionContext}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
@@ -84,7 +78,7 @@ private[streamjoin] object RunVersions {
 
   /** Those of the run for which this thread makes its sources, or of one stream alone. */
   def of(arrangement: ArrangementRef, folder: ArrangementFolder): RunVersions =
-    running.fold(new RunVersions(arrangement, folder)) { query =>
+    RunningQuery.current.fold(new RunVersions(arrangement, folder)) { query =>
       val ofRun = runs.computeIfAbsent(query, _ => mutable.Map.empty)
       ofRun.getOrElseUpdate(
         (arrangement.root, arrangement.meta.id),
@@ -92,24 +86,9 @@ private[streamjoin] object RunVersions {
       )
     }
 
-  /** The query of this thread. */
-  private def running: Option[MicroBatchExecution] =
-    for {
-      session <- SparkSession.getActiveSession
-      id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
-      query <- session
-        .asInstanceOf[ClassicSession]
-        .sharedState
-        .activeStreamingQueries
-        .get(UUID.fromString(id)) match {
-        case micro: MicroBatchExecution => Some(micro)
-        case _ => None
-      }
-    } yield query
-
   /** Where a stream of the query of this thread begins its next batch. */
   def startOf(stream: ArrangementStream): Snapshot =
-    running
+    RunningQuery.current
       .flatMap(query => Option(query.getLatestExecutionContext()))
       .collect { case batch: MicroBatchExecutionContext => batch.startOffsets.get(stream) }
       .flatten
