@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException, SparkRuntimeException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from shop import ORDERS, Shop, Values, refused, rows_of
@@ -410,6 +410,20 @@ def test_a_damaged_arrangement(shop: Shop) -> None:
         file.unlink(missing_ok=True)
     (folder / "meta.json").write_text("{}")
     refused("STREAMJOIN_ARRANGEMENT_UNREADABLE", lambda: sj.arrangement("orders"), "meta.json")
+
+
+def test_an_error_of_reading_is_a_runtime_error_of_sparks(shop: Shop) -> None:
+    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
+    shop.arrange("orders", ORDERS, [["id"]], op="op")
+    folder = shop.folder / "arrangements" / "orders"
+    (folder / "versions" / ".0.crc").unlink(missing_ok=True)
+    (folder / "versions" / "0").write_text("{}")
+    with pytest.raises(SparkRuntimeException) as error:
+        shop.spark.read.format("streamjoin").load(str(folder)).collect()
+    assert error.value.getCondition() == "STREAMJOIN_ARRANGEMENT_UNREADABLE"
+    assert error.value.getSqlState() == "XX001"
+    parameters = error.value.getMessageParameters()
+    assert parameters is not None and parameters["file"].endswith("versions/0")
 
 
 def test_a_checkpoint_that_was_put_back_to_an_earlier_state(shop: Shop, tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ from pyspark.sql import SparkSession
 import streamjoin as sj
 
 PROGRAM = """
+import os
 import time
 import warnings
 
 warnings.simplefilter("ignore")  # of settings that only a server can take
 import streamjoin as sj
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
@@ -34,7 +35,7 @@ def stream(name):
 def refused(call):
     try:
         call()
-    except (AnalysisException, sj.StreamJoinError) as error:
+    except (AnalysisException, SparkRuntimeException, sj.StreamJoinError) as error:
         print(error.getCondition())
 
 
@@ -103,6 +104,12 @@ writer = found.writeStream.format("memory").queryName("found").trigger(available
 writer.option("checkpointLocation", FOLDER + "/found").start().awaitTermination()
 print(sorted((row.id, row.ordered.hour) for row in spark.table("found").collect()))
 refused(lambda: sj.join(table, sj.table("orders", spark=spark)))
+a, b = (spark.readStream.table("orders").alias(name) for name in "ab")
+refused(lambda: a.join(b, "id").columns)
+with open(FOLDER + "/arrangements/orders/versions/2", "w") as manifest:
+    manifest.write("{}")
+os.remove(FOLDER + "/arrangements/orders/versions/.2.crc")
+refused(lambda: spark.read.format("streamjoin").load(FOLDER + "/arrangements/orders").collect())
 """
 
 
@@ -138,6 +145,8 @@ def test_sql_bounds_late_rows_and_arrangements(python: Run, spark: SparkSession,
         "[(1, 1), (2, 1)]",
         "[(0, 10), (1, 15), (2, 9)]",
         "STREAMJOIN_SPARK_CONNECT",
+        "STREAMJOIN_DELTA",
+        "STREAMJOIN_ARRANGEMENT_UNREADABLE",
     ]
 
 

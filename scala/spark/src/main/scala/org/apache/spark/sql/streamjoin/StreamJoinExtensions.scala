@@ -5,6 +5,7 @@ import org.apache.spark.sql.streamjoin.rules.{
   AnswerBounds,
   CheckArrangedJoins,
   CheckCheckpoint,
+  CheckFramesOfArrangements,
   JoinArrangements,
   JoinByDeclaredKeys,
   PlanFirstBatch,
@@ -48,7 +49,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(ReadImposeOrder(_))
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
     // SQL: arrangements by their names, and their joins.
-    extensions.injectHintResolutionRule(ReadArrangementsByName(_))
+    extensions.injectHintResolutionRule(_ => CheckFramesOfArrangements)
+    extensions.injectResolutionRule(ReadArrangementsByName(_))
     extensions.injectResolutionRule(_ => JoinByDeclaredKeys)
     extensions.injectResolutionRule(_ => JoinArrangements)
     extensions.injectPostHocResolutionRule(_ => CheckArrangedJoins)

@@ -228,4 +228,33 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
       assert(asked("seg = 'A' AND id = customer_id") == Seq("Ada cup"))
     }
   }
+
+  test("in another time zone, a time from text is that time there") {
+    val zone = "spark.sql.session.timeZone"
+    val people = maintainer("id INT, since TIMESTAMP, op STRING", Seq(Seq("id")), op = Some("op"))
+    def query(checkpoint: String, time: String) = new Reader(checkpoint)(
+      DeltaJoins.of(
+        spark,
+        Seq("a" -> people.root, "b" -> people.root),
+        s"a.id = b.id AND a.since > TIMESTAMP '$time'",
+        Seq("a.id AS x"),
+        Set.empty,
+        Map.empty
+      )
+    )
+    during(people) {
+      people.feed(Row(1, JoinTest.at("10:00"), "c"))
+      val checkpoint = newFolder()
+      def settled(time: String) = {
+        val reader = query(checkpoint, time)
+        during(reader)(reader.settle())
+      }
+      settled("2024-06-01 02:00:00")
+      withConf(zone -> "America/New_York") {
+        settled("2024-06-01 02:00:00")
+        changed(settled("2024-06-01 03:00:00"))
+      }
+      settled("2024-06-01 02:00:00")
+    }
+  }
 }

@@ -88,6 +88,42 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     goesOn(old)
   }
 
+  private val Zone = "spark.sql.session.timeZone"
+
+  private def since(literal: String) = picked(condition = s"$Hourly AND greatest(o.t, d.t) > $literal")
+
+  test("in another time zone, a time from text is that time there") {
+    val texts = Seq("TIMESTAMP '2024-06-01 02:00:00'", "'2024-06-01 02:00:00'", "DATE '2024-06-01'")
+    // An instant is the same everywhere.
+    for (literal <- texts :+ "TIMESTAMP '2024-06-01 02:00:00Z'") {
+      val old = begun(since(literal))
+      withConf(Zone -> "America/New_York")(running(old)(_.settle()))
+      withConf(Zone -> "Asia/Kolkata")(running(old)(_.settle()))
+      goesOn(old)
+    }
+  }
+
+  test("in another time zone, another time is refused") {
+    val old = begun(since("TIMESTAMP '2024-06-01 02:00:00'"))
+    val others = Seq("TIMESTAMP '2024-06-01 02:00:01'", "TIMESTAMP '2024-06-01 03:00:00'")
+    for (literal <- others; zone <- Seq("America/New_York", "Europe/Berlin", "UTC"))
+      withConf(Zone -> zone) {
+        assert(refused(old, since(literal)).getMessageParameters.get("what") == "condition")
+      }
+    withConf(Zone -> "America/New_York") {
+      assert(refused(old, picked()).getMessageParameters.get("what") == "condition")
+    }
+    goesOn(old)
+  }
+
+  test("a time that a zone leaves out, or has twice, starts again") {
+    val times = Seq("2024-03-31 02:30:00" -> "Europe/Berlin", "2023-10-29 02:30:00" -> "Europe/Berlin")
+    for ((time, zone) <- times; (before, after) <- Seq("UTC" -> zone, zone -> "UTC")) {
+      val old = withConf(Zone -> before)(begun(since(s"TIMESTAMP '$time'")))
+      withConf(Zone -> after)(goesOn(old))
+    }
+  }
+
   private val chained: Streams => DataFrame = streams => {
     val upper = streams.raw("e").withWatermark("t", "0 seconds").as("e")
     val lower = hourly("inner")(streams).selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.v AS b").as("f")

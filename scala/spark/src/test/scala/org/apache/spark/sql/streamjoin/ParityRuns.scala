@@ -269,5 +269,24 @@ private[streamjoin] object ParityRuns {
     inner("in update mode, stopped in the middle").update.restarted()()
   )
 
-  val cases: Seq[ParityCase] = sinks ++ triggers ++ settings ++ restarts
+  /** What is read in the session's zone is another instant in the next run. */
+  private val zones = {
+    val zone = "spark.sql.session.timeZone"
+    Seq(
+      "greatest(o.t, d.t) > TIMESTAMP '2024-06-01 10:10:00'",
+      "greatest(o.t, d.t) > '2024-06-01 10:10:00'",
+      "greatest(o.t, d.t) > DATE '2024-06-01'",
+      "greatest(o.t, d.t) BETWEEN '2024-06-01 06:00:00' AND '2024-06-01 10:20:00'",
+      "greatest(o.t, d.t) > TIMESTAMP '2024-06-01 04:00:00' AND greatest(o.t, d.t) < TIMESTAMP '2024-06-01 10:20:00Z'"
+    ).map { condition =>
+      sql(s"another time zone after, $condition", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND $condition")
+        .restarted(zone -> "UTC")(zone -> "America/New_York")
+        .copy(mayBeEmpty = true)
+    } :+ sql(
+      "another time zone after, in a left join",
+      s"SELECT o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND o.t > TIMESTAMP '2024-06-01 06:10:00' WHERE o.t IS NOT NULL"
+    ).whole.restarted(zone -> "Europe/Berlin")(zone -> "America/New_York")
+  }
+
+  val cases: Seq[ParityCase] = sinks ++ triggers ++ settings ++ restarts ++ zones
 }

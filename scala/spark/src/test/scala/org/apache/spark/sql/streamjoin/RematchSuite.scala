@@ -74,6 +74,28 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("a scalar subquery over the stream") {
+    val people = customers
+    val least = "customer_id > (SELECT min(id) FROM range(3))"
+    val below = new Stream(orders => named(people.root)(orders.where(least)))
+    val above = new Stream(orders =>
+      timed(orders)
+        .join(table(people.root, rematch), expr("id = customer_id"), "left_outer")
+        .where(least)
+        .select("name", "item")
+    )
+    during(people) {
+      loaded(people)
+      during(below, above) {
+        val both = Seq(below, above)
+        both.foreach(_.add(order(1, 1, "Computer"), order(2, 0, "Mouse"), order(3, 3, "Keyboard")))
+        both.foreach(query => assert(query.next == Seq("- Keyboard", "John Computer")))
+        people.feed(Row(3, "Ann", "insert"))
+        both.foreach(query => assert(query.next == Seq("Ann Keyboard")))
+      }
+    }
+  }
+
   test("a window waits for the rows that may come again") {
     val people = customers
     val counts = new Stream(orders =>
@@ -342,6 +364,10 @@ class RematchSuite extends AnyFunSuite with TableTest {
       assert(
         refused("STREAMJOIN_TABLE")(start(timed(_).join(late, least, "left_outer"))).contains("subquery")
       )
+      for (filter <- Seq("name > (SELECT min(id) FROM range(3))", "id IN (SELECT id FROM range(3))")) {
+        def filtered = start(timed(_).join(late.where(filter), on, "left_outer"))
+        assert(refused("STREAMJOIN_TABLE")(filtered).contains("below the table"), filter)
+      }
       for (duration <- Seq("soon", "-1 second", "1 month"))
         refused("STREAMJOIN_DURATION")(
           start(timed(_).join(table(people.root, Map("rematch" -> duration)), on, "left_outer"))

@@ -44,6 +44,22 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("a right join that a filter makes an inner one") {
+    val people = customers
+    val query = new Stream({ orders =>
+      orders.createOrReplaceTempView("orders_of_right")
+      table(people.root).createOrReplaceTempView("people_of_right")
+      spark.sql(
+        "SELECT p.name, o.item FROM people_of_right p RIGHT JOIN orders_of_right o ON p.id = o.customer_id WHERE p.name = 'John'"
+      )
+    })
+    during(people) {
+      loaded(people)
+      during(query)(assert(query.add(items: _*).all == Seq("John Computer", "John Mouse")))
+      during(query)(assert(query.add(items.head).next == Seq("John Computer", "John Computer", "John Mouse")))
+    }
+  }
+
   test("a row sees the table as it is in its batch, and what changes later changes nothing") {
     val people = customers
     val query = new Stream(joined(people.root, "left_outer"))
@@ -358,7 +374,8 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
       assert(refused("STREAMJOIN_TABLE")(join("right_outer")).contains("stream LEFT JOIN table"))
       assert(refused("STREAMJOIN_TABLE")(join("full_outer")).contains("stream LEFT JOIN table"))
       assert(refused("STREAMJOIN_TABLE")(join("left_semi")).contains("WHERE table.key IS NULL"))
-      refused("STREAMJOIN_TABLE")(start(orders => table(people.root).join(orders, expr("customer_id = id"))))
+      def first = start(orders => table(people.root).join(orders, expr("customer_id = id")))
+      assert(refused("STREAMJOIN_TABLE")(first).contains("Write the stream first"))
       refused("STREAMJOIN_TABLE")(
         start(orders => table(people.root).join(orders, expr("customer_id = id"), "left_outer"))
       )

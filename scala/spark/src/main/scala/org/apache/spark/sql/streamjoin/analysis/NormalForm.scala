@@ -1,7 +1,9 @@
 package org.apache.spark.sql.streamjoin.analysis
 
 import java.time.temporal.ChronoUnit.MICROS
-import java.time.{Duration, Instant, LocalDate}
+import java.time.{Duration, Instant, LocalDate, ZoneId}
+
+import scala.util.matching.Regex
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.time.BatchTime
@@ -106,6 +108,31 @@ private[streamjoin] object NormalForm {
     case (bytes: Array[Byte], _) => bytes.map(byte => f"$byte%02x").mkString("0x", "", "")
     case (value, IntegerType | BooleanType) => value.toString
     case (value, dataType) => s"$value ${dataType.catalogString}"
+  }
+
+  /**
+   * Two forms say the same of sessions in two time zones. Which literals were text without a zone
+   * is not known once it is read: then the instant is another in another zone, and otherwise the
+   * same.
+   *
+   * @param zone
+   *   of the session that `one` is from
+   */
+  def areEqual(one: String, zone: ZoneId, other: String, otherZone: ZoneId): Boolean =
+    one == other || zone != otherZone && {
+      val (some, others) = (Timestamp.findAllMatchIn(one).toSeq, Timestamp.findAllMatchIn(other).toSeq)
+      Timestamp.split(one).toSeq == Timestamp.split(other).toSeq && some.size == others.size &&
+      some.zip(others).forall { case (a, b) => isSameTime(instant(a), zone, instant(b), otherZone) }
+    }
+
+  private val Timestamp = """timestamp ([+-]?\d+-\d\d-\d\dT[\d:.]+Z)""".r
+
+  private def instant(found: Regex.Match): Instant = Instant.parse(found.group(1))
+
+  private def isSameTime(one: Instant, zone: ZoneId, other: Instant, otherZone: ZoneId): Boolean = {
+    // As `DateTimeUtils.stringToTimestamp`. A time that a zone leaves out is a later one there.
+    def moved(from: Instant, of: ZoneId, to: ZoneId) = from.atZone(of).toLocalDateTime.atZone(to).toInstant
+    one == other || moved(one, zone, otherZone) == other || moved(other, otherZone, zone) == one
   }
 
   private def quoted(text: String): String = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

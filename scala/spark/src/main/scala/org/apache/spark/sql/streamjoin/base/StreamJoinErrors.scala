@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
-import org.apache.spark.SparkThrowable
+import org.apache.spark.SparkRuntimeException
 import org.apache.spark.sql.AnalysisException
 
 /**
@@ -59,12 +59,16 @@ private[streamjoin] object StreamJoinErrors {
     new StreamJoinRuntimeException(conditions(name), parameters.toMap)
 }
 
-/** A task of a join that cannot go on; what was committed before stays as it is. */
+/**
+ * A task of a join that cannot go on; what was committed before stays as it is. For whoever catches
+ * it, it is Spark's, as which PySpark has it too. Spark's own takes the names of Spark's conditions
+ * alone, so what it says of itself is said here.
+ */
 final class StreamJoinRuntimeException private[streamjoin] (
     condition: StreamJoinErrors.Condition,
     parameters: Map[String, String]
-) extends RuntimeException(condition.message(parameters))
-    with SparkThrowable {
+) extends SparkRuntimeException("INTERNAL_ERROR", Map("message" -> condition.name)) {
+  override def getMessage: String = condition.message(parameters)
   override def getCondition: String = condition.name
   override def getSqlState: String = condition.sqlState
   override def getMessageParameters: JMap[String, String] = parameters.asJava

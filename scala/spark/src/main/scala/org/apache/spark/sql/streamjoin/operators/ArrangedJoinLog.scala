@@ -18,6 +18,9 @@ import org.apache.spark.sql.streamjoin.base.JsonLog
  */
 final private[streamjoin] case class ArrangedJoin(kind: String, properties: Map[String, String])
 
+/** @param zone of the session that began it */
+final private[streamjoin] case class RecordedJoin(join: ArrangedJoin, zone: Option[String])
+
 private[streamjoin] object ArrangedJoin {
   val Delta = "delta_join"
   val LookUp = "look_up"
@@ -32,23 +35,25 @@ private[streamjoin] object ArrangedJoin {
  *   the checkpoint's folder
  */
 final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoint: Path)
-    extends JsonLog[ArrangedJoin](session, checkpoint, ArrangedJoinLog.Directory) {
+    extends JsonLog[RecordedJoin](session, checkpoint, ArrangedJoinLog.Directory) {
   import ArrangedJoinLog._
 
   override protected def version: Int = 1
 
-  override protected def toJson(entry: ArrangedJoin, root: ObjectNode): Unit = {
-    root.put(KindKey, entry.kind)
-    entry.properties.toSeq.sorted.foreach { case (name, value) => root.put(name, value) }
+  override protected def toJson(entry: RecordedJoin, root: ObjectNode): Unit = {
+    root.put(KindKey, entry.join.kind)
+    entry.zone.foreach(root.put(SessionZone.Key, _))
+    entry.join.properties.toSeq.sorted.foreach { case (name, value) => root.put(name, value) }
   }
 
-  override protected def fromJson(root: JsonNode): ArrangedJoin = {
+  override protected def fromJson(root: JsonNode): RecordedJoin = {
     val texts =
       root.properties().asScala.filter(_.getKey != "version").map(e => e.getKey -> e.getValue.asText).toMap
-    ArrangedJoin(texts.getOrElse(KindKey, throw unreadable(s"it has no $KindKey")), texts - KindKey)
+    val kind = texts.getOrElse(KindKey, throw unreadable(s"it has no $KindKey"))
+    RecordedJoin(ArrangedJoin(kind, texts -- Seq(KindKey, SessionZone.Key)), texts.get(SessionZone.Key))
   }
 
-  private def recorded: Seq[ArrangedJoin] =
+  private def recorded: Seq[RecordedJoin] =
     Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
 
   /**
@@ -59,12 +64,12 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
    */
   def verify(joins: Seq[ArrangedJoin]): Unit = verify(joins, recorded)
 
-  private def verify(joins: Seq[ArrangedJoin], before: Seq[ArrangedJoin]): Unit = if (before.nonEmpty) {
+  private def verify(joins: Seq[ArrangedJoin], before: Seq[RecordedJoin]): Unit = if (before.nonEmpty) {
     for {
-      (was, is) <- before.zip(joins)
+      (RecordedJoin(was, zone), is) <- before.zip(joins)
       (name, text) <- (is.properties + (KindKey -> is.kind)).toSeq.sorted
       old = (was.properties + (KindKey -> was.kind)).getOrElse(name, "nothing")
-      if old != text
+      if !SessionZone.isSame(old, zone, text)
     } throw OperatorLog.changed(checkpoint, name, old, text)
     if (before.size != joins.size)
       throw OperatorLog.changed(checkpoint, Number, before.size.toString, joins.size.toString)
@@ -77,12 +82,12 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
    *   a batch has been committed; before that, what was recorded does not count
    */
   def verifyOrRecord(joins: Seq[ArrangedJoin], isBegun: Boolean): Unit = {
-    val before = recorded
+    val (before, now) = (recorded, joins.map(RecordedJoin(_, Some(SessionZone.current))))
     if (isBegun && before.nonEmpty) verify(joins, before)
-    else if (before != joins) {
+    else if (before != now) {
       // The first one last: without it there are none.
       before.indices.reverse.foreach(number => fileManager.delete(batchIdToPath(number.toLong)))
-      joins.zipWithIndex.reverse.foreach { case (join, number) => add(number.toLong, join) }
+      now.zipWithIndex.reverse.foreach { case (join, number) => add(number.toLong, join) }
     }
   }
 }

@@ -25,6 +25,7 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
 
   override protected def toJson(entry: OperatorRecord, root: ObjectNode): Unit = {
     root.put(KindKey, entry.kind).put(PartitionsKey, entry.partitions)
+    entry.zone.foreach(root.put(SessionZone.Key, _))
     entry.properties.toSeq.sorted.foreach { case (name, value) => root.put(name, value) }
   }
 
@@ -37,7 +38,8 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
         .get(PartitionsKey)
         .flatMap(_.toIntOption)
         .getOrElse(throw unreadable(s"it has no $PartitionsKey")),
-      texts -- Seq(KindKey, PartitionsKey)
+      texts -- Seq(KindKey, PartitionsKey, SessionZone.Key),
+      texts.get(SessionZone.Key)
     )
   }
 
@@ -49,7 +51,7 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
 
   /** Before the first batch of a run. */
   def verifyOrRecord(node: StatefulNode, partitions: Int): Unit = {
-    val record = OperatorRecord(node.kind, partitions, node.description.all)
+    val record = OperatorRecord(node.kind, partitions, node.description.all, Some(SessionZone.current))
     if (!add(node.ordinal.toLong, record)) verify(node, _.all)
   }
 
@@ -58,7 +60,7 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
       val before = recorded.properties + (KindKey -> recorded.kind)
       (Seq(KindKey -> node.kind) ++ properties(node.description).toSeq.sorted).foreach { case (name, is) =>
         val was = before.getOrElse(name, "nothing")
-        if (was != is) throw changed(checkpoint, name, was, is)
+        if (!SessionZone.isSame(was, recorded.zone, is)) throw changed(checkpoint, name, was, is)
       }
     }
 }
@@ -68,11 +70,14 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
  *
  * @param partitions
  *   with how many it has begun; the number stays, for the rows stay in the store of their partition
+ * @param zone
+ *   of the session that began it
  */
 final private[streamjoin] case class OperatorRecord(
     kind: String,
     partitions: Int,
-    properties: Map[String, String]
+    properties: Map[String, String],
+    zone: Option[String]
 )
 
 private[streamjoin] object OperatorLog {

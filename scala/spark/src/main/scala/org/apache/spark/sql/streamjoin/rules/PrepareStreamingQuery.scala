@@ -60,6 +60,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
   /** A stream and the tables that it looks up. */
   private def checkTables(plan: LogicalPlan): Unit = plan match {
     case write: WriteToStreamStatement if TableJoin.areIn(write.inputQuery) =>
+      TableJoin.checkWritten(write.inputQuery)
       TableJoin.check(OptimizedQuery.of(visible(write.inputQuery), session))
     case _ =>
   }

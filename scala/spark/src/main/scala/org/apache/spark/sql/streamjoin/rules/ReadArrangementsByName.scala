@@ -3,16 +3,16 @@ package org.apache.spark.sql.streamjoin.rules
 import java.util.Locale
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.Path
-
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.analysis.{
   AnalysisContext,
   RelationTimeTravel,
   UnresolvedFunction,
   UnresolvedRelation
 }
-import org.apache.spark.sql.catalyst.expressions.{CurrentTimestamp, Expression}
+import org.apache.spark.sql.catalyst.expressions.{CurrentTimestampLike, Expression}
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -29,13 +29,19 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
  * Arrangements by their names, where there is no table or view of the name: `STREAM orders` is what
  * changes in one; `orders` are its rows, which a stream looks up, and `orders FOR SYSTEM_TIME AS OF
  * NOW()` says so.
+ *
+ * The rule runs after Spark's, whose `ResolveRelations` has found its own tables and views by then:
+ * what is still a name is none of them. So a query of these costs nothing here.
  */
-final private[streamjoin] case class ReadArrangementsByName(session: SparkSession) extends Rule[LogicalPlan] {
+final private[streamjoin] case class ReadArrangementsByName(session: SparkSession)
+    extends Rule[LogicalPlan]
+    with Logging {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (SQLConf.get.getConf(StreamJoinConf.Arrangements).isEmpty) plan
     else {
       val read = plan.resolveOperatorsUp {
-        case travel @ RelationTimeTravel(relation @ Named(name), time, version) =>
+        // Spark looks for it once it knows the time.
+        case travel @ RelationTimeTravel(relation @ Named(name), time, version) if !isSparks(name) =>
           if (!time.exists(isNow) || version.isDefined) throw onlyNow(name)
           table(name, relation.options).copied(travel)
         case relation @ Named(name) =>
@@ -88,7 +94,7 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
 
   private def isNow(time: Expression): Boolean = time match {
     case UnresolvedFunction(Seq(name), Seq(), _, _, _, _, _) => Now.contains(name.toLowerCase(Locale.ROOT))
-    case _: CurrentTimestamp => true
+    case _: CurrentTimestampLike => true
     case _ => false
   }
 
@@ -101,11 +107,6 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
     "advice" -> "Write FOR SYSTEM_TIME AS OF NOW(), or read a version: spark.read.format('streamjoin').option('version', 3)."
   )
 
-  /** Spark's own tables and views come first, in whichever catalog is the current one. */
-  private def isArrangement(name: String): Boolean =
-    !isSparks(name) &&
-      rootOf(name).exists(ArrangementOptions.open(_).exists)
-
   /** In a view, names are those of the catalog and the database in which it was made. */
   private def isSparks(name: String): Boolean = {
     val made = AnalysisContext.get.catalogAndNamespace
@@ -113,8 +114,17 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
     made.nonEmpty && session.catalog.tableExists((made :+ name).map(quoteIdentifier).mkString("."))
   }
 
-  /** None for what cannot be the name of a folder. */
-  private def rootOf(name: String): Option[Path] =
-    try Some(ArrangementOptions.root(name))
-    catch { case _: IllegalArgumentException => None }
+  /**
+   * A folder that cannot be reached has no arrangement, and Spark says that there is no table of the
+   * name.
+   */
+  private def isArrangement(name: String): Boolean =
+    try ArrangementOptions.open(ArrangementOptions.root(name)).exists
+    catch {
+      // What cannot be the name of a folder.
+      case _: IllegalArgumentException => false
+      case NonFatal(error) =>
+        logWarning(s"Whether $name is an arrangement cannot be told: ${error.getMessage}", error)
+        false
+    }
 }

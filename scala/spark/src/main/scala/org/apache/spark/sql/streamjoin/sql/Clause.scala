@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.sql
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 
 import streamjoin.core.JoinWindow
@@ -35,7 +35,7 @@ final private[sql] case class AsOfTime(column: Seq[String], where: String) exten
 }
 
 /** Of the input that it follows the closest row counts; the condition compares the times. */
-final private[sql] case class MatchCondition(condition: String, where: String) extends Clause {
+final private[sql] case class MatchCondition(condition: Expression, where: String) extends Clause {
   override def name: String = "ASOF JOIN"
 }
 

@@ -3,7 +3,6 @@ package org.apache.spark.sql.streamjoin.sql
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.{AsOfJoins, TemporalColumns}
@@ -56,7 +55,7 @@ private[sql] object ClosestRows {
       clause: MatchCondition,
       within: Option[Within]
   ): LogicalPlan = {
-    val condition = CatalystSqlParser.parseExpression(clause.condition).transform {
+    val condition = clause.condition.transform {
       case name: UnresolvedAttribute => column(name.nameParts, join, clause)
     }
     val tolerance = within.map { limits =>

@@ -1,9 +1,11 @@
 package org.apache.spark.sql.streamjoin.sql
 
-import org.antlr.v4.runtime.{CommonToken, Token}
+import org.antlr.v4.runtime.{CommonToken, CommonTokenStream, Token}
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.parser.SqlBaseParser
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.parser.{AbstractSqlParser, ParseException, SqlBaseParser}
+import org.apache.spark.sql.execution.SparkSqlAstBuilder
 
 import streamjoin.core.JoinWindow
 
@@ -53,7 +55,7 @@ final private[sql] class FoundClause(
 private[sql] object FoundClause {
 
   /** A channel that no token of Spark's is on. */
-  private val Hidden = 9
+  private[sql] val Hidden = 9
 
   private val Words = """(?i)\b(WITHIN|OVER|SYSTEM_TIME|MATCH_CONDITION)\b""".r
 
@@ -65,8 +67,24 @@ private[sql] object FoundClause {
 
 final private class ClauseFinder(tokens: Tokens, text: SqlText) {
 
-  def all: Seq[FoundClause] = tokens.indices.flatMap { at =>
-    within(at).orElse(over(at)).orElse(asOf(at)).orElse(matchCondition(at))
+  /** What is in a clause is no clause: `MATCH_CONDITION (a.t >= b.within - INTERVAL 1 HOUR)`. */
+  def all: Seq[FoundClause] = tokens.indices
+    .foldLeft((Seq.empty[FoundClause], 0)) { case ((before, end), at) =>
+      Option
+        .when(at >= end && isAfterOperand(at))(at)
+        .flatMap(at => within(at).orElse(over(at)).orElse(asOf(at)).orElse(matchCondition(at)))
+        .fold((before, end))(clause => (before :+ clause, at + clause.tokens.size))
+    }
+    ._1
+
+  /**
+   * A clause comes after an input or after a condition. In the place of an operand its first word is
+   * a column: `o.within - 5`, `WHERE within BETWEEN 1 AND 5`.
+   */
+  private def isAfterOperand(at: Int): Boolean = at > 0 && {
+    val before = tokens(at - 1).getText
+    val isQualified = at > 1 && tokens.isType(at - 2, SqlBaseParser.DOT)
+    ClauseFinder.endsOperand(before.last) && (isQualified || !ClauseFinder.BeforeOperand(tokens.word(at - 1)))
   }
 
   private def error(name: String, from: Int, until: Int, parameters: (String, String)*) =
@@ -217,9 +235,47 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
             Position.OfJoin,
             at,
             closing + 1,
-            Right(MatchCondition(text.between(tokens(at + 2), tokens(closing - 1)), _)),
+            condition(at + 1, closing).map(compared => MatchCondition(compared, _)),
             Some(tokens(asof))
           )
         }
     }
+
+  /** What stands in parentheses. An error of Spark's parser is at its place in the whole text. */
+  private def condition(open: Int, closing: Int): Either[AnalysisException, Expression] =
+    try Right(new FragmentParser(tokens(open), tokens(closing)).parseExpression(text.parsed))
+    catch { case error: ParseException => Left(error) }
+}
+
+private object ClauseFinder {
+
+  /** Of a name, a literal, a parameter or parentheses. */
+  def endsOperand(character: Char): Boolean =
+    Character.isLetterOrDigit(character) || "_`'\")]?".contains(character)
+
+  /** Words that an operand follows. */
+  val BeforeOperand: Set[String] = Set("SELECT", "EXTEND", "SET", "DISTINCT", "ALL", "ANY", "SOME") ++
+    Set("FROM", "ON", "WHERE", "HAVING", "QUALIFY", "BY", "LIMIT", "OFFSET", "VALUES") ++
+    Set("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "DIV") ++
+    Set("CASE", "WHEN", "THEN", "ELSE")
+}
+
+/** Reads one part of a text, at its place: all other tokens are hidden from Spark's parser. */
+final private class FragmentParser(first: Token, last: Token) extends AbstractSqlParser {
+  override val astBuilder: SparkSqlAstBuilder = new SparkSqlAstBuilder
+
+  override protected def parse[T](command: String)(toResult: SqlBaseParser => T): T =
+    super.parse(command) { parser =>
+      val tokens = Tokens.of(parser.getTokenStream.asInstanceOf[CommonTokenStream])
+      tokens.indices.map(tokens(_)).foreach {
+        case token: CommonToken if token.getType != Token.EOF && !isInside(token) =>
+          token.setChannel(FoundClause.Hidden)
+        case _ =>
+      }
+      parser.reset()
+      toResult(parser)
+    }
+
+  private def isInside(token: Token): Boolean =
+    token.getStartIndex >= first.getStartIndex && token.getStopIndex <= last.getStopIndex
 }

@@ -36,12 +36,6 @@ final private[sql] class SqlText(val parsed: String, mapper: PositionMapper) {
     ).summary
   }
 
-  /** The text from one token to another. */
-  def between(first: Token, last: Token): String = {
-    def at(character: Int) = parsed.offsetByCodePoints(0, character)
-    parsed.substring(at(first.getStartIndex), at(last.getStopIndex + 1))
-  }
-
   /** For what Spark says of places: in the text as it is written. */
   def origin(current: Origin): Origin =
     if (mapper.substitutions.isEmpty) current

@@ -95,6 +95,32 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     assert(error.getCondition == "STREAMJOIN_CLAUSE_DURATION" && at == "WITHIN 5 parsecs")
   }
 
+  test("an error inside MATCH_CONDITION is at its place in the statement") {
+    views
+    def error(condition: String) = intercept[AnalysisException](
+      spark.sql(s"SELECT o.v\n  FROM o ASOF JOIN d\n  MATCH_CONDITION ($condition) ON o.id = d.id")
+    )
+    val open = error("o.t >= ")
+    assert(open.getCondition == "PARSE_SYNTAX_ERROR")
+    assert(open.line.contains(3) && open.startPosition.contains(26), open.getMessage)
+    assert(open.getMessage.contains("FROM o ASOF JOIN d"), open.getMessage)
+    val twice = error("o.t >= >= d.t")
+    assert(twice.line.contains(3) && twice.startPosition.contains(26), twice.getMessage)
+    val interval = error("o.t >= d.t - INTERVAL 1 FORTNIGHT")
+    assert(interval.line.contains(3), interval.getMessage)
+  }
+
+  test("columns named as the words of an as-of join") {
+    views
+    val text = "SELECT o.asof, match_condition, o.within - 1 AS w, over FROM " +
+      "(SELECT id, t, v AS asof, v AS within FROM o) o ASOF JOIN " +
+      "(SELECT id, t, v AS match_condition, v AS over FROM d) d MATCH_CONDITION (o.t >= d.t) WITHIN 5m " +
+      "ON o.id = d.id WHERE o.asof + 1 > match_condition AND (asof) > 0 AND within BETWEEN 1 AND 5"
+    val frame = spark.sql(text)
+    assert(frame.columns.toSeq == Seq("asof", "match_condition", "w", "over"))
+    assert(frame.queryExecution.analyzed.toString.contains("AsOfMatch"), frame.queryExecution.analyzed)
+  }
+
   test("marks with IMPOSE_ORDER and WATERMARK") {
     val lag = "INTERVAL 10 SECONDS"
     for (
@@ -124,6 +150,9 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     views
     val error = intercept[ParseException](spark.sql("SELECT o.v FROM o JOIN d WITHIN 5s ON o.id = )"))
     assert(error.getMessage.contains("line 1, pos 45"), error.getMessage)
+    val named = "SELECT v AS within FROM o JOIN d WITHIN 5s ON o.id = d.id WHERE within + 5 = )"
+    val column = intercept[ParseException](spark.sql(named))
+    assert(column.startPosition.contains(named.indexOf(")")), column.getMessage)
     val unknown = intercept[AnalysisException](spark.sql("SELECT o.x FROM o JOIN d WITHIN 5s ON o.id = d.id"))
     assert(unknown.getCondition.startsWith("UNRESOLVED_COLUMN"))
     assert(unknown.getQueryContext.head.fragment == "o.x")

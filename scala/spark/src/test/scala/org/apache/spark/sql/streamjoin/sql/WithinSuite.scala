@@ -67,6 +67,27 @@ class WithinSuite extends AnyFunSuite with SqlTest {
     assert(rows(query) == both)
   }
 
+  private val named = "(SELECT id, t, v AS within, v AS over FROM o) o JOIN d"
+
+  for (
+    query <- Seq(
+      s"SELECT o.within, d.v FROM $named WITHIN 5s ON o.id = d.id",
+      s"SELECT within, d.v FROM $named WITHIN 5s ON o.id = d.id WHERE within IN (1, within + 5)",
+      s"SELECT o.within - 0, d.v FROM $named WITHIN 5s ON o.id = d.id",
+      s"SELECT within + 0, d.v FROM $named WITHIN 5s ON o.id = d.id WHERE o.within - 5 < 0",
+      s"SELECT within, d.v FROM $named WITHIN 5s ON o.id = d.id WHERE within BETWEEN 1 AND 5",
+      s"SELECT within, d.v FROM $named ON o.id = d.id AND within - 5 < d.v WITHIN 5s WHERE within + 1 > within - 1",
+      s"SELECT within, d.v FROM $named WITHIN BETWEEN -5s AND 5s ON o.id = d.id AND o.within BETWEEN 1 AND 5",
+      s"SELECT CASE WHEN within BETWEEN 1 AND 5 THEN within END, d.v FROM $named WITHIN 5s ON o.id = d.id WHERE NOT within BETWEEN -1 AND 0",
+      s"SELECT within, d.v FROM $named WITHIN 5s ON CASE WHEN o.id = d.id THEN true END AND o.id = d.id",
+      s"SELECT within, d.v FROM $named ON o.id = d.id AND CASE WHEN within + 1 > 0 THEN true END WITHIN 5s",
+      s"SELECT over, d.v FROM $named WITHIN 5s USING (id) WHERE over + 1 > 0",
+      s"WITH p AS (SELECT o.within, d.v FROM $named WITHIN 5s USING (id)) SELECT within + 0, v FROM p WHERE within - 1 < 5"
+    )
+  ) test(s"a column named as a clause: $query") {
+    assert(rows(query) == both)
+  }
+
   test("every type of join") {
     def of(how: String, columns: String = "o.v, d.v") =
       rows(s"SELECT $columns FROM o $how JOIN d WITHIN 5s ON o.id = d.id")

@@ -80,10 +80,11 @@ private[streamjoin] object TableJoin {
           s"rematch= is for rows that came out without a match, and ${join.joinType.sql} lets none out",
           "Write a left join, or leave rematch= out."
         )
-      if (join.condition.exists(SubqueryExpression.hasSubquery))
+      val tableSide = if (join.left.isStreaming) join.right else join.left
+      if (join.condition.exists(SubqueryExpression.hasSubquery) || tableSide.exists(hasSubquery))
         throw refused(
           table,
-          "rematch= looks up again the keys that have changed, and a subquery of the condition may change without them",
+          "rematch= looks up again the keys that have changed, and a subquery of the condition or below the table may change without them",
           "Give the value of the subquery as a literal, or leave rematch= out."
         )
       val time = EventTime.of(stream.output) match {
@@ -100,6 +101,9 @@ private[streamjoin] object TableJoin {
       TableRematch(join.left, join.right, join.joinType, join.condition, time, micros(length))
     }
 
+  private def hasSubquery(operator: LogicalPlan): Boolean =
+    operator.expressions.exists(SubqueryExpression.hasSubquery)
+
   /** One side is a stream, and an arrangement on the other is to be looked up. */
   def isMine(join: Join): Boolean =
     join.left.isStreaming != join.right.isStreaming && {
@@ -109,6 +113,19 @@ private[streamjoin] object TableJoin {
         case _ => false
       }
     }
+
+  /** As it is written: the optimizer makes inner joins of outer ones. */
+  def checkWritten(query: LogicalPlan): Unit = query.foreach {
+    case join: Join if isMine(join) && join.joinType == Inner && !join.left.isStreaming =>
+      tableIn(join).foreach { table =>
+        throw refused(
+          table,
+          "it is on the left of an inner join",
+          "Write the stream first: stream JOIN table."
+        )
+      }
+    case _ =>
+  }
 
   /**
    * Before a query starts.
@@ -144,13 +161,8 @@ private[streamjoin] object TableJoin {
 
   private def check(joinType: JoinType, streamIsLeft: Boolean, table: TableOptions): Unit =
     (joinType, streamIsLeft) match {
-      case (Inner | LeftOuter, true) | (RightOuter, false) =>
-      case (Inner, false) =>
-        throw refused(
-          table,
-          "it is on the left of an inner join",
-          "Write the stream first: stream JOIN table."
-        )
+      // A filter above `table RIGHT JOIN stream` makes an inner join of it.
+      case (Inner | LeftOuter, true) | (Inner | RightOuter, false) =>
       case (LeftOuter, false) | (RightOuter, true) =>
         throw refused(
           table,
