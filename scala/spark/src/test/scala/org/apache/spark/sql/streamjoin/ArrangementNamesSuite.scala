@@ -86,11 +86,16 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
       )
       for ((name, join) <- joins) {
         val said = refused("STREAMJOIN_DELTA")(join())
-        assert(said.contains("write sj.delta_join") && said.contains("sj.table") && !said.contains("GROUP BY"), name)
+        assert(
+          said.contains("write sj.delta_join") && said.contains("sj.table") && !said.contains("GROUP BY"),
+          name
+        )
       }
       val counted = "SELECT count(*) FROM STREAM people a JOIN STREAM people b ON a.id = b.id"
       assert(refused("STREAMJOIN_DELTA")(spark.sql(counted)).contains("GROUP BY"))
-      assert(spark.sql("SELECT name FROM people ORDER BY id").collect().toSeq == Seq(Row("John"), Row("Frank")))
+      assert(
+        spark.sql("SELECT name FROM people ORDER BY id").collect().toSeq == Seq(Row("John"), Row("Frank"))
+      )
     }
   }
 }

@@ -279,7 +279,10 @@ private[streamjoin] object ParityRuns {
       "greatest(o.t, d.t) BETWEEN '2024-06-01 06:00:00' AND '2024-06-01 10:20:00'",
       "greatest(o.t, d.t) > TIMESTAMP '2024-06-01 04:00:00' AND greatest(o.t, d.t) < TIMESTAMP '2024-06-01 10:20:00Z'"
     ).map { condition =>
-      sql(s"another time zone after, $condition", s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND $condition")
+      sql(
+        s"another time zone after, $condition",
+        s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND $condition"
+      )
         .restarted(zone -> "UTC")(zone -> "America/New_York")
         .copy(mayBeEmpty = true)
     } :+ sql(

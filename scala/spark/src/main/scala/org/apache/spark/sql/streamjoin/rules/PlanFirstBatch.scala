@@ -1,7 +1,5 @@
 package org.apache.spark.sql.streamjoin.rules
 
-import org.apache.hadoop.fs.Path
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -25,7 +23,8 @@ final private[streamjoin] case class PlanFirstBatch(session: SparkSession) exten
     plan match {
       case write: WriteToStream if FirstBatch.isFor(write.inputQuery) =>
         val streams = session.streams
-        if (!streams.listListeners().exists(_.isInstanceOf[FirstBatch])) streams.addListener(new FirstBatch)
+        if (!streams.listListeners().exists(_.isInstanceOf[FirstBatch]))
+          streams.addListener(new FirstBatch(session.asInstanceOf[ClassicSession]))
       case _ =>
     }
     plan
@@ -39,10 +38,9 @@ final private[streamjoin] case class PlanFirstBatch(session: SparkSession) exten
  * done in the thread of the query, which says that it starts before it looks into its checkpoint
  * (`StreamExecution.runStream`).
  */
-final private class FirstBatch extends StreamingQueryListener {
+final private class FirstBatch(session: ClassicSession) extends StreamingQueryListener {
 
-  override def onQueryStarted(event: QueryStartedEvent): Unit = {
-    val session = SparkSession.active.asInstanceOf[ClassicSession]
+  override def onQueryStarted(event: QueryStartedEvent): Unit =
     session.sharedState.activeStreamingQueries.get(event.id) match {
       // A run of one batch alone would have none for its rows.
       case query: MicroBatchExecution
@@ -51,45 +49,33 @@ final private class FirstBatch extends StreamingQueryListener {
         plan(query)
       case _ =>
     }
-  }
 
   override def onQueryProgress(event: QueryProgressEvent): Unit = ()
 
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
 
   /** A batch that was planned and not committed runs again anyway. */
-  private def plan(query: MicroBatchExecution): Unit = {
-    def folder(name: String) = new Path(query.resolvedCheckpointRoot, name).toString
-    val offsets = new OffsetSeqLog(query.sparkSession, folder("offsets"))
-    val commits = new CommitLog(query.sparkSession, folder("commits"))
+  private def plan(query: MicroBatchExecution): Unit =
     for {
-      (batch, last) <- offsets.getLatest()
-      (committed, commit) <- commits.getLatest() if committed == batch
+      (batch, last) <- query.offsetLog.getLatest()
+      (committed, commit) <- query.commitLog.getLatest() if committed == batch
       next <- following(last, commit.nextBatchWatermarkMs, query.triggerClock.getTimeMillis())
-    } offsets.add(batch + 1, next): Unit
-  }
+    } query.offsetLog.add(batch + 1, next): Unit
 
   /** The same offsets, with the time and the watermark that Spark would give the next batch. */
   private def following(last: OffsetSeqBase, watermarkMs: Long, timeMs: Long): Option[OffsetSeqBase] =
-    last match {
-      case offsets: OffsetSeq =>
-        offsets.metadataOpt.map { of =>
-          val watermark = math.max(of.batchWatermarkMs, watermarkMs)
-          offsets.copy(metadataOpt =
-            Some(
-              of.copy(batchWatermarkMs = watermark, batchTimestampMs = math.max(of.batchTimestampMs, timeMs))
-            )
+    last.metadataOpt.flatMap { before =>
+      val watermark = math.max(before.batchWatermarkMs, watermarkMs)
+      val time = math.max(before.batchTimestampMs, timeMs)
+      (last, before) match {
+        case (offsets: OffsetSeq, of: OffsetSeqMetadata) =>
+          Some(
+            offsets.copy(metadataOpt = Some(of.copy(batchWatermarkMs = watermark, batchTimestampMs = time)))
           )
-        }
-      case offsets: OffsetMap =>
-        val of = offsets.metadata
-        val watermark = math.max(of.batchWatermarkMs, watermarkMs)
-        Some(
-          offsets.copy(metadata =
-            of.copy(batchWatermarkMs = watermark, batchTimestampMs = math.max(of.batchTimestampMs, timeMs))
-          )
-        )
-      case _ => None
+        case (offsets: OffsetMap, of: OffsetSeqMetadataV2) =>
+          Some(offsets.copy(metadata = of.copy(batchWatermarkMs = watermark, batchTimestampMs = time)))
+        case _ => None
+      }
     }
 }
 

@@ -55,8 +55,8 @@ private[sql] object ClosestRows {
       clause: MatchCondition,
       within: Option[Within]
   ): LogicalPlan = {
-    val condition = clause.condition.transform {
-      case name: UnresolvedAttribute => column(name.nameParts, join, clause)
+    val condition = clause.condition.transform { case name: UnresolvedAttribute =>
+      column(name.nameParts, join, clause)
     }
     val tolerance = within.map { limits =>
       if (limits.least != -limits.greatest)
