@@ -128,7 +128,8 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       .foreach(fs.delete(_, false))
 
   /**
-   * Removes the files of attempts at versions that their manifests do not name. A file of a run that
+   * Removes the files of attempts at versions that their manifests do not name. A file of a run
+   * that
    * goes on elsewhere is not to be removed: a manifest that names it may come yet, where a file
    * system does not create a file in one step. So a run removes its own files, and what others had
    * left when it began only once it has written another version since: a driver that is gone writes

@@ -9,7 +9,8 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
  * Which versions of an arrangement the batches of a run see, one a batch, however many streams of
- * the query read it: a join of an arrangement with itself would else show rows that never were there
+ * the query read it: a join of an arrangement with itself would else show rows that never were
+ * there
  * together.
  *
  * {{{
@@ -19,7 +20,8 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  * }}}
  *
  * Spark asks each stream once for each batch (`MicroBatchExecution.constructNextBatch`). The first
- * one looks for the newest version, and the others get the same; one that asks again begins the next
+ * one looks for the newest version, and the others get the same; one that asks again begins the
+ * next
  * batch.
  */
 final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder: ArrangementFolder) {

@@ -16,9 +16,10 @@ import org.apache.spark.sql.streamjoin.operators.table.{LookUpDescription, Table
 import org.apache.spark.sql.streamjoin.operators.{ArrangedJoin, ArrangedJoinLog, PlannedBatch}
 import org.apache.spark.sql.streamjoin.plans.TableRematch
 
-/** The joins with arrangements of a query, as it is written: what the optimizer makes of them may
-  * depend on anything.
-  */
+/**
+ * The joins with arrangements of a query, as it is written: what the optimizer makes of them may
+ * depend on anything.
+ */
 private[streamjoin] object ArrangedJoins {
 
   /** In the order of the plan. */

@@ -55,7 +55,8 @@ final private[streamjoin] case class ArrangeExec(
 
   /**
    * The rows of a key one after the other, the last one last: by time, then by order, a deletion
-   * before what is there at the same time. Where rows of one time differ, what they say decides, not their order.
+   * before what is there at the same time. Where rows of one time differ, what they say decides,
+   * not their order.
    */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(meta.input match {
     case InputKind.Changelog =>
