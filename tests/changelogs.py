@@ -36,7 +36,9 @@ class Changelogs:
 
         def at(i: int) -> int:
             late = chance.random() < 0.2
-            return (chance.randrange(number + 1) if late else number) * 100_000 + (number * 20 + i if late else 90_000 + i)
+            return (chance.randrange(number + 1) if late else number) * 100_000 + (
+                number * 20 + i if late else 90_000 + i
+            )
 
         return [
             {

@@ -104,7 +104,9 @@ def test_an_older_change_in_a_later_batch_does_not_count(shop: Shop) -> None:
     schema = f"before {row}, after {row}, op STRING, ts_ms BIGINT, lsn BIGINT"
     ada, eve, bob = {"id": 1, "name": "Ada"}, {"id": 2, "name": "Eve"}, {"id": 3, "name": "Bob"}
     # The insert and the delete of a transaction; a tombstone has nothing but its place in the log.
-    shop.feed("names", {"op": "c", "after": ada, "ts_ms": 1, "lsn": 1}, {"op": "d", "before": ada, "ts_ms": 1, "lsn": 2})
+    shop.feed(
+        "names", {"op": "c", "after": ada, "ts_ms": 1, "lsn": 1}, {"op": "d", "before": ada, "ts_ms": 1, "lsn": 2}
+    )
     shop.feed("names", {"lsn": 3}, {"op": "c", "after": eve, "ts_ms": 5, "lsn": 4})
     shop.feed("names", {"op": "u", "before": eve, "after": eve | {"name": "Ida"}, "ts_ms": 4, "lsn": 3})
     shop.feed("names", {"op": "c", "after": ada, "ts_ms": 1, "lsn": 1})

@@ -103,7 +103,7 @@ class Runs:
         needed = {"meta.json"}.union(*(paths for version, paths in files.items() if version >= kept))
         there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
         assert needed <= there, f"{name}: {needed - there} are missing"
-        named = {"meta.json", "caught_up.json"}.union(*files.values())
+        named = {"meta.json", "caught_up.json", "maintainer.json"}.union(*files.values())
         return {path for path in there - named if not path.startswith("readers/") and not path.endswith(".crc")}
 
 

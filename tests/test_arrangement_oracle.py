@@ -1,9 +1,10 @@
 """Random changelogs, kept as arrangements and joined by a delta join and by DuckDB: the same after every step.
 
 A story has two to four inputs. In each step some of them get a few changes: rows are inserted, updated and deleted by
-their primary key, some keys more than once, some never seen; some changes come late, in a later file than newer ones of
-their key, or of its deletion; a maintaining query may be stopped and started again. DuckDB applies the same changes to plain tables, and joins
-them anew; the delta join only says what has changed, and what it has said adds up to DuckDB's rows.
+their primary key, some keys more than once, some never seen. Some changes come late, in a later file than newer ones of
+their key, or of its deletion, and a maintaining query may be stopped and started again. DuckDB applies the same changes
+to plain tables, and joins them anew; the delta join only says what has changed, and what it has said adds up to
+DuckDB's rows.
 
 ``STREAMJOIN_SEEDS`` is the number of stories, ``STREAMJOIN_FIRST_SEED`` the first of them.
 """

@@ -379,3 +379,43 @@ def test_what_cannot_be_joined(shop: Shop) -> None:
     refused("STREAMJOIN_DELTA", join("c.customer = o.customer", "count(*)"))
     refused("UNRESOLVED_COLUMN.WITH_SUGGESTION", join("c.customer = o.client"))
     refused("PARSE_SYNTAX_ERROR", join("c.customer = = o.customer"))
+
+
+def test_a_checkpoint_stays_with_its_join(shop: Shop) -> None:
+    play(shop, ROUNDS[0])
+    changes: Counter[tuple[Any, ...]] = Counter()
+
+    def run(df: DataFrame) -> None:
+        shop.run(df, "joined", lambda batch, _: adds_up(changes, batch))
+
+    run(joined())
+    assert sorted(changes) == answer()
+    shop.feed("orders", {"id": 11, "customer": 2, "op": "delete"})
+    shop.arrange("orders", ORDERS, [["id"], ["customer"]], op="op")
+    inputs = {"c": "customers", "o": "orders", "l": "lines"}
+    for on, select in (
+        (CONDITION.replace("BUILDING", "MACHINERY"), JOINED),
+        (CONDITION, [*JOINED, "o.day"]),
+        (CONDITION, [*JOINED[:-1], "l.cents AS price"]),
+    ):
+        other = sj.delta_join(inputs, on, select)
+        refused("STREAMJOIN_CHECKPOINT_CHANGED", partial(run, other), "new checkpoint location")
+    two = {"c": "customers", "o": "orders"}
+    both = ["c.customer", "o.id"]
+    plain = sj.delta_join(two, "c.customer = o.customer", both)
+    shop.run(plain, "two", lambda batch, _: adds_up(Counter(), batch))
+    left = sj.delta_join(two, "c.customer = o.customer", both, how="left")
+    refused("STREAMJOIN_CHECKPOINT_CHANGED", lambda: shop.run(left, "two", lambda batch, _: None), "join_type")
+    # The same join by other names, its conditions in another order.
+    renamed = {"who": "customers", "what": "orders", "part": "lines"}
+    names = {"c.": "who.", "o.": "what.", "l.": "part."}
+
+    def said(text: str) -> str:
+        words = [
+            next((new + word[2:] for old, new in names.items() if word.startswith(old)), word) for word in text.split()
+        ]
+        return " ".join(words)
+
+    on = " AND ".join(reversed(said(CONDITION).split(" AND ")))
+    run(sj.delta_join(renamed, on, [said(column) for column in JOINED]))
+    assert sorted(changes) == answer()

@@ -62,7 +62,7 @@ class Arrangement:
 
     @property
     def bytes(self) -> int:
-        """How many bytes its files of rows and changes have."""
+        """How many bytes the files of its newest version have: the newest base, and the changes after it."""
         return int(self._now().bytes)
 
     @property

@@ -18,11 +18,13 @@ def idle_after(df: DataFrame, after: str | timedelta) -> DataFrame:
 
     The driver decides this with the clock of the query's trigger: an input is idle in a batch if the batches of the
     last ``after`` had no row of it that reached its ``withWatermark``. The time in which a query does not run does not
-    count. The decision is in the checkpoint, so a batch that is done again sees the same one.
+    count, but where its runs end by themselves (``availableNow``): there silence is counted over the runs. The decision
+    is in the checkpoint, so a batch that is done again sees the same one.
 
     When the input speaks again, its rows are late or not by the watermark that it had left, and not by the one that
     the others have reached in the meantime. A row that is not late may still find that its partners have left: it is
-    then joined with what is there, and padded with nulls in an outer join.
+    then joined with what is there, and padded with nulls in an outer join. In a temporal or as-of join a row is late by
+    what has come out: versions of such an input count for the rows after them.
 
     Args:
         df: A streaming DataFrame with a watermark, before any join or aggregation. Of a union, each input is idle by

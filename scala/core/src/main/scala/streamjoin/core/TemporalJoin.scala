@@ -44,8 +44,8 @@ final case class Versions[A](
  * that is known for sure. Rows come out in the order of their times, but for those that come behind
  * what has been emitted by no more than the rule's history: these come out at once.
  *
- * What is late follows from what has been emitted, not from the watermark of the row's own input. All
- * rows before [[settled]] have come out; let `needed` be [[AsOf.needed]] of it.
+ * What is late follows from what has been emitted, not from the watermark of the row's own input.
+ * All rows before [[settled]] have come out; let `needed` be [[AsOf.needed]] of it.
  *
  *   - A row of the left input is late below [[outputWatermark]].
  *   - A version at or after `needed` is not late: some row to come may meet it.
@@ -56,8 +56,9 @@ final case class Versions[A](
  *   - A deletion that is the newest of its key counts as that for as long as it is remembered; an
  *     older version that comes later does not bring the key back.
  *
- * So nothing is dropped that a row to come should meet. What is dropped is counted, but for a version
- * with the time of the one that is there and before it in the order: no row should ever have met it.
+ * So nothing is dropped that a row to come should meet. What is dropped is counted, but for a
+ * version with the time of the one that is there and before it in the order: no row should ever
+ * have met it.
  *
  * @param isLeftOuter
  *   a row that meets nothing comes out alone

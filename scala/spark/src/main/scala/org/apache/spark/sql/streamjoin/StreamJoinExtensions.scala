@@ -73,8 +73,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // start(): Spark's checker has seen the query; a checkpoint that another join began.
     extensions.injectPostHocResolutionRule(_ => RestoreJoins)
     extensions.injectPostHocResolutionRule(CheckCheckpoint(_))
-    // start(): rows that wait for a table meet it as it is by now. Behind all that may refuse the
-    // query.
+    // start(): rows that wait for a table meet it as it is by now.
     extensions.injectPostHocResolutionRule(PlanFirstBatch(_))
     // start(): an arrangement begins, or goes on.
     extensions.injectPostHocResolutionRule(StartArrangement(_))

@@ -97,7 +97,11 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
       orders.feed(Row(3, 1, "c"))
       val others = Seq("x" -> customers, "y" -> orders)
       val spelled = "'A' = X.SEG AND (y.customer = x.id)"
-      assert(run(checkpoint, others, spelled, Seq("y.id", "x.seg"), session = spark.newSession()) == Map("3 A" -> 1))
+      assert(
+        run(checkpoint, others, spelled, Seq("y.id", "x.seg"), session = spark.newSession()) == Map(
+          "3 A" -> 1
+        )
+      )
       // A checkpoint from before.
       Files.list(log(checkpoint)).forEach(file => Files.delete(file))
       Files.delete(log(checkpoint))
@@ -175,7 +179,11 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
       no(sql(first.replace("AND seg = 'A'", "")))
       no(sql(first, others.root))
       no(sql(first, options = Map("asOf" -> "previous")))
-      no(sql(s"SELECT first.*, again.name FROM ($first) AS first LEFT JOIN people AS again ON again.id = length(item)"))
+      no(
+        sql(
+          s"SELECT first.*, again.name FROM ($first) AS first LEFT JOIN people AS again ON again.id = length(item)"
+        )
+      )
       // The same look-up, whatever is selected and filtered beside it.
       val same = Seq(
         "SELECT seg, name, item FROM orders AS o LEFT JOIN people AS p ON 'A' = p.SEG AND p.id = o.customer_id",

@@ -45,18 +45,44 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     during(it) {
       val names = Seq.fill(80)(random.alphanumeric.take(30000).mkString)
       it.feed(names.zipWithIndex.map { case (name, id) => Row(id, name, "i") }: _*)
-      // Of a task that ended after the batch, and of one and of a driver that died before.
-      plant(it, "changes/0/1-of-a-task-that-nobody-waited-for")
+      it.stop()
       plant(it, "versions/.0.of-another-driver.tmp")
-      plant(it, "changes/1/0-of-a-task-that-was-killed")
-      plant(it, "bases/1/0-of-a-task-that-was-killed")
       plant(it, "versions/.1.of-a-driver-that-was-killed.tmp")
+      it.start()
+      val run = arrangement.ArrangementFolder.tag(it.running.runId)
+      // Of a task that ended after the batch, and of one and of a driver that died before.
+      plant(it, s"changes/0/1-$run-of-a-task-that-nobody-waited-for")
+      plant(it, s"changes/1/0-$run-of-a-task-that-was-killed")
+      plant(it, s"bases/1/0-$run-of-a-task-that-was-killed")
       assert(orphans(it).size == 5)
       it.feed(Row(0, "x", "u"))
       assert(it.folder.manifest(1).baseFiles.nonEmpty, "no base was written")
       assert(orphans(it).isEmpty)
       forgetIndexes()
       assert(rowsOf(it.root, Some(0)).size == 80 && rowsOf(it.root).count(_ == "0 x") == 1)
+    }
+  }
+
+  test("what a run before has left is removed by the version after; what another run writes is not") {
+    val it = orders()
+    during(it) {
+      it.feed(Row(1, 1, "i"))
+      it.stop()
+      plant(it, "changes/0/1-abcdef01-of-a-task-that-nobody-waited-for")
+      plant(it, "changes/1/0-abcdef01-of-a-driver-that-was-killed")
+      plant(it, "changes/1/0-of-an-older-build")
+      it.start()
+      it.feed(Row(2, 1, "i"))
+      assert(
+        orphans(it).toSet ==
+          Set("changes/1/0-abcdef01-of-a-driver-that-was-killed", "changes/1/0-of-an-older-build")
+      )
+      plant(it, "changes/1/0-abcdef02-of-another-run")
+      plant(it, "changes/2/0-abcdef02-of-another-run")
+      it.feed(Row(3, 1, "i"))
+      it.feed(Row(4, 1, "i"))
+      val others = Set("changes/1/0-abcdef02-of-another-run", "changes/2/0-abcdef02-of-another-run")
+      assert(orphans(it).toSet == others)
     }
   }
 

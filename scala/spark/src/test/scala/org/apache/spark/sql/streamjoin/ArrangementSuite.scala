@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
-import java.nio.file.Path
+import java.nio.file.{Files, Path}
 
 import scala.util.Random
 
@@ -50,6 +50,12 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
         else assert(numbers(names.root, "versions") == (0 to 6))
         assert(numbers(names.root, "changes").forall(_ >= numbers(names.root, "versions").head))
         refused("STREAMJOIN_NO_VERSION")(rowsOf(names.root, Some(7)))
+        // The base that the newest version goes back to, and what changed since.
+        val base = newest.bases.maxBy(_.manifest)
+        val live = names.folder.manifest(base.manifest).baseFiles ++
+          (base.manifest to newest.version).flatMap(names.folder.manifest(_).changes)
+        val lengths = live.map(file => Files.size(Path.of(names.root, file.path)))
+        assert(arrangement.ArrangementState.of(names.folder).bytes == lengths.sum)
       }
     }
   }

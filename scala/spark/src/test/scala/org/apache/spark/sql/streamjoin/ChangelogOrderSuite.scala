@@ -141,7 +141,8 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
         it.feed(Row(1, 11, 110L, "insert"))
         val before = (rowsOf(it.root), count(it, ArrangeTask.OlderChanges))
         it.stop()
-        // As if the batch had ended before its version was there, and the query had stood for a while.
+        // As if the batch had ended before its version was there, and the query had stood for a
+        // while.
         ArrangementTest.forgetCommit(it.checkpoint)
         java.nio.file.Files.delete(java.nio.file.Path.of(it.root, "versions", "1"))
         java.nio.file.Files.deleteIfExists(java.nio.file.Path.of(it.root, "versions", ".1.crc"))

@@ -174,7 +174,8 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
       during(self) {
         self.settle()
         self.stop()
-        // As an older build may have written them, which asked each stream for itself: a joined what
+        // As an older build may have written them, which asked each stream for itself: a joined
+        // what
         // is new of it, and b did not.
         (1 to 2).foreach(_ => it.feed(moves.next(): _*))
         val offsets = java.nio.file.Path.of(self.checkpoint, "offsets")

@@ -5,6 +5,7 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.execution.streaming.OneTimeTrigger
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
@@ -284,12 +285,15 @@ class RematchSuite extends AnyFunSuite with TableTest {
     val people = customers
     val (checkpoint, rows) = (newFolder(), mutable.ArrayBuffer.empty[String])
     val input = MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark)
-    def run(joined: DataFrame => DataFrame = named(people.root)): Seq[String] = {
+    def run(
+        joined: DataFrame => DataFrame = named(people.root),
+        trigger: Trigger = Trigger.AvailableNow()
+    ): Seq[String] = {
       rows.clear()
       val query = joined(input.toDF()).writeStream
         .foreachBatch((batch: DataFrame, _: Long) => rows ++= batch.collect().map(JoinTest.text): Unit)
         .option("checkpointLocation", checkpoint)
-        .trigger(Trigger.AvailableNow())
+        .trigger(trigger)
         .start()
       query.awaitTermination()
       rows.toSeq.sorted
@@ -309,6 +313,12 @@ class RematchSuite extends AnyFunSuite with TableTest {
         )
       }
       assert(run() == Seq("Eve Lamp"))
+      // A run of one batch has it for the rows of the stream.
+      input.addData(order(2, 5, "Chair"))
+      people.feed(Row(5, "Zoe", "insert"))
+      assert(run(trigger = OneTimeTrigger) == Seq("Zoe Chair"))
+      input.addData(order(3, 5, "Desk"))
+      assert(run(trigger = OneTimeTrigger) == Seq("Zoe Desk"))
     }
   }
 

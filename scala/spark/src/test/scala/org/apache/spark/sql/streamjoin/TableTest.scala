@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin
 import scala.collection.mutable
 
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
@@ -15,7 +15,8 @@ trait TableTest extends ArrangementTest { self: org.scalatest.funsuite.AnyFunSui
   protected val Orders = "order_id INT, customer_id INT, item STRING"
 
   /** A stream, and the query that joins it. */
-  protected class Stream(joined: DataFrame => DataFrame) extends Job(newFolder()) {
+  protected class Stream(joined: DataFrame => DataFrame, val trigger: Trigger = Trigger.ProcessingTime(0))
+      extends Job(newFolder()) {
     private val schema = StructType.fromDDL(Orders)
     private val input = MemoryStream[Row](Encoders.row(schema), spark)
     private var read = 0
@@ -30,6 +31,7 @@ trait TableTest extends ArrangementTest { self: org.scalatest.funsuite.AnyFunSui
         }: Unit
       }
       .option("checkpointLocation", checkpoint)
+      .trigger(trigger)
       .start()
 
     def add(values: Row*): this.type = {

@@ -8,12 +8,9 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.execution.SortExec
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StreamingQueryException
-import org.apache.spark.sql.streamjoin.operators.temporal.TemporalJoinExec
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
-import org.apache.spark.util.ManualClock
 
 /** Facts meet the versions that were valid at their times. */
 class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
@@ -215,28 +212,6 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("late rows of both sides are dropped, counted and kept") {
-    withConf("spark.streamjoin.lateRows" -> "keep") {
-      running(job(values(temporal()))) { job =>
-        job.feed(o("a", "09:58", 1), d("a", "09:58", 2), end("10:00").head, end("10:00")(1))
-        job.feed(end("10:00"): _*)
-        // Of the key of the last one there is no newer version: rows to come meet it.
-        val out = job.feed(o("a", "09:59", 5), d("a", "09:57", 6), o("a", "10:00", 7), d("b", "09:57", 8))
-        assert(out.isEmpty && job.operator.numRowsDroppedByWatermark == 2)
-        assert(job.metric("pastVersions") == 1 && job.metric("keysWithVersion") == 2)
-        assert(job.metric("leftLateRows") == 1 && job.metric("rightLateRows") == 1)
-        val kept = PythonApi
-          .lateRows(spark, job.streaming, streaming = false)
-          .withColumn("late", expr("from_json(row, 'id STRING, t TIMESTAMP, v INT')"))
-          .select("join", "side", "input", "column", "watermark", "late.t", "late.v")
-        assert(
-          kept.collect().map(text(_: Row)).sorted.toSeq ==
-            Seq("1 left o t 10:00 09:59 5", "1 right d t 10:00 09:57 6")
-        )
-      }
-    }
-  }
-
   test("operations in every spelling; images before an update are skipped") {
     val names = Seq("c", "r", " U ", "d", "insert", "Delete", "update_preimage", "update_postimage", "i")
     val spelled = names.zipWithIndex.map { case (name, at) => s"WHEN $at THEN '$name'" }.mkString(" ")
@@ -295,110 +270,6 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     for (order <- Seq("odd", "nothing")) {
       val error = intercept[AnalysisException](placed(order)(newStreams()))
       assert(error.getCondition == "STREAMJOIN_COLUMN" && error.getMessage.contains(order))
-    }
-  }
-
-  test("versions of an idle input are carried on by the stream") {
-    val clock = new ManualClock(1000000000000L)
-    val made = job { streams =>
-      val idle = StreamInputs.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
-      values { streams =>
-        TemporalJoins.temporal(
-          streams.marked("o").join(versions(idle), expr("o.id = d.id"), "left_outer"),
-          Seq("id"),
-          "t",
-          Some("op"),
-          "t"
-        )
-      }(streams)
-    }
-    made.clock = clock
-    running(made) { job =>
-      assert(job.feed(d("a", "10:00", 1), o("a", "10:30", 2)).isEmpty)
-      assert(job.feed(o("b", "11:00", 3)).isEmpty)
-      clock.advance(30000)
-      assert(job.settle() == Seq("2 1"))
-      // It speaks again: only what has been replaced for all rows to come is late.
-      assert(job.feed(d("b", "10:58", 4), d("c", "10:01", 7), d("a", "09:59", 8)).isEmpty)
-      assert(job.operator.numRowsDroppedByWatermark == 1 && job.metric("pastVersions") == 2)
-      job.restart()
-      assert(
-        job.feed(d("b", "11:00", 5), o("b", "11:00", 9), o("a", "11:01", 10), o("c", "11:02", 11)).isEmpty
-      )
-      clock.advance(60000)
-      assert(job.feed(o("c", "12:00", 6)) == Seq("10 1", "11 7", "3 5", "9 5"))
-      // A row of the stream is late below what has come out.
-      assert(job.feed(o("b", "11:59", 12), o("b", "12:00", 13)).isEmpty)
-      assert(job.operator.numRowsDroppedByWatermark == 1)
-    }
-  }
-
-  test("a stream that was idle: its rows are late below what has come out, and no others are") {
-    val clock = new ManualClock(1000000000000L)
-    val made = job(values { streams =>
-      val idle =
-        StreamInputs.idleAfter(streams.raw("o").withWatermark("t", "0 seconds"), "30 seconds").as("o")
-      TemporalJoins.temporal(
-        idle.join(versions(streams.marked("d")), expr("o.id = d.id"), "left_outer"),
-        Seq("id"),
-        "t",
-        Some("op"),
-        "t"
-      )
-    })
-    made.clock = clock
-    running(made) { job =>
-      assert(job.feed(d("a", "10:00", 1), o("a", "10:30", 2)).isEmpty)
-      assert(job.feed(d("a", "11:00", 3)).isEmpty)
-      clock.advance(30000)
-      assert(job.settle() == Seq("2 1"))
-      assert(job.feed(d("b", "11:00", 4)).isEmpty)
-      assert(job.feed(o("a", "10:59", 5), o("a", "11:00", 6)).isEmpty)
-      assert(job.operator.numRowsDroppedByWatermark == 1)
-      job.feed(end("12:00"): _*)
-      assert(job.feed(end("12:00"): _*).isEmpty && job.seen.flatMap(_.rows).count(_ == "6 3") == 1)
-    }
-  }
-
-  test("runs of availableNow: the stream does not wait for versions that do not come") {
-    val made = job(values { streams =>
-      val idle = StreamInputs.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
-      TemporalJoins.temporal(
-        streams.marked("o").join(versions(idle), expr("o.id = d.id"), "left_outer"),
-        Seq("id"),
-        "t",
-        Some("op"),
-        "t"
-      )
-    })
-    val clock = new ManualClock(1000000000000L)
-    made.clock = clock
-    assert(made.runOnce(d("a", "2024-01-01T00:00", 1), o("a", "10:00", 2)).isEmpty)
-    clock.advance(86400000)
-    assert(made.runOnce(o("a", "2024-06-02T10:00", 3)) == Seq("2 1"))
-    clock.advance(86400000)
-    assert(made.runOnce(o("b", "2024-06-03T10:00", 4)) == Seq("3 1"))
-    // It speaks again, and what it says counts.
-    clock.advance(86400000)
-    assert(made.runOnce(o("b", "2024-06-04T10:00", 5), d("b", "2024-02-01T00:00", 6)).isEmpty)
-    clock.advance(86400000)
-    assert(made.runOnce(o("z", "2024-06-05T10:00", 7)) == Seq("4 6", "5 6"))
-  }
-
-  test("a table that is loaded in pieces: rows meet the newest of their key, whenever it came") {
-    val times =
-      Seq("2024-05-02T00:00", "2021-01-01T00:00", "2023-07-01T00:00", "2019-03-04T00:00", "2022-12-31T00:00")
-    for (how <- Seq("left_outer", "inner")) running(job(values(temporal(how)))) { job =>
-      job.feed(o("none", "10:00", 0))
-      times.zipWithIndex.foreach { case (since, at) =>
-        job.feed(o("none", s"10:0$at", 0), d(s"k$at", since, at), d("k0", "2019-01-01T00:00", -9))
-      }
-      job.restart()
-      job.feed((0 until 5).map(at => o(s"k$at", "10:30", 10 + at)): _*)
-      job.feed(end("11:00"): _*)
-      job.feed(end("11:01"): _*)
-      val met = job.seen.flatMap(_.rows).filterNot(row => row.startsWith("0 ") || row.contains("999")).sorted
-      assert(met.toSeq == (0 until 5).map(at => s"${10 + at} $at"), how)
     }
   }
 
@@ -481,67 +352,6 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         }
         assert(SparkTest.errorClass(error).contains("STREAMJOIN_MAX_ACCUMULATED_RECORDS"))
       }
-    }
-  }
-
-  private def sorts(job: Job): Seq[Int] = job.plan.collect { case sort: SortExec =>
-    sort.child.outputPartitioning.numPartitions
-  }
-
-  test("what has waited for the first watermark is sorted by all tasks, also where the batch is done again") {
-    running(job(values(temporal()))) { job =>
-      val facts = (0 until 60).map(minute => o("a", f"10:$minute%02d", minute))
-      job.feed(facts :+ d("a", "10:30", 1) :+ d("b", "12:00", 2): _*)
-      assert(job.seen.last.rows.size == 59 && sorts(job) == Seq(2))
-      job.redoLast()
-      assert(job.seen.last == job.seen.init.last && sorts(job) == Seq(2))
-      assert(job.seen.last.rows.map(_.takeWhile(_ != ' ').toInt) == (0 until 59))
-    }
-  }
-
-  test("where no order is asked for there is no shuffle above the join, and the rows are the same") {
-    def unordered(streams: Streams): DataFrame = TemporalJoins.temporal(
-      streams.marked("o").join(versions(streams.marked("d")), expr("o.id = d.id"), "left_outer"),
-      Seq("id"),
-      "t",
-      Some("op"),
-      "t",
-      ordered = false
-    )
-    def closest(streams: Streams): DataFrame = TemporalJoins.asof(
-      streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), "left_outer"),
-      "t",
-      "t",
-      "backward",
-      allowsExact = true,
-      None,
-      ordered = false
-    )
-    for (query <- Seq[Streams => DataFrame](unordered, closest)) running(job(values(query))) { job =>
-      job.feed(
-        (0 until 20).map(at => o(s"k${at % 5}", f"10:$at%02d", at)) ++ (0 until 5).map(at =>
-          d(s"k$at", "10:07", at)
-        ): _*
-      )
-      job.feed(end("11:00"): _*)
-      val expected = (0 until 20).map(at => s"$at ${if (at < 7) "-" else at % 5}")
-      assert(job.seen.flatMap(_.rows).toSet == expected.toSet && sorts(job).isEmpty)
-    }
-  }
-
-  test("with an order, columns of the versions that nobody reads are not kept") {
-    def log(order: Option[String])(streams: Streams): DataFrame = {
-      val log =
-        versions(streams.marked("d")).selectExpr("*", "v + 0 AS place", "repeat(id, 9) AS wide").as("d")
-      val joined = streams.marked("o").join(log, expr("o.id = d.id"), "left_outer")
-      TemporalJoins
-        .temporal(joined, Seq("id"), "t", Some("op"), "t", order = order)
-        .selectExpr("o.v", "d.place")
-    }
-    for ((order, isKept) <- Seq(Some("place") -> false, None -> true)) running(job(log(order))) { job =>
-      job.feed(d("a", "10:00", 1), o("a", "10:00", 2))
-      val right = job.plan.collectFirst { case join: TemporalJoinExec => join.right.output.map(_.name) }.get
-      assert(right.contains("wide") == isKept, right)
     }
   }
 

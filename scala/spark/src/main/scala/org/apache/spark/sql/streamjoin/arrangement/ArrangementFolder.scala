@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
 import java.io.FileNotFoundException
+import java.util.UUID
 
 import scala.util.Try
 
@@ -18,12 +19,12 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  *   <root>/meta.json                     what it is, written once
  *   <root>/caught_up.json                how far its query is: see [[CaughtUp]]
  *   <root>/versions/<v>                  a manifest for each version, written once
- *   <root>/changes/<v>/<task>-<uuid>     what changed
- *   <root>/bases/<v>/<task>-<uuid>       all rows of version v - 1
+ *   <root>/changes/<v>/<task>-<run>-<uuid>   what changed
+ *   <root>/bases/<v>/<task>-<run>-<uuid>     all rows of version v - 1
  *   <root>/readers/<reader>/<version>    an empty file, whose name is the lease
  * }}}
  *
- * A file that no manifest names has no meaning; the next version removes it.
+ * A file that no manifest names has no meaning; one of the next versions removes it.
  */
 final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Configuration) {
   import ArrangementFolder._
@@ -103,23 +104,57 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       folder <- Seq(Changes, Bases, Manifest.Directory)
     } fs.delete(new Path(new Path(root, folder), old.toString), true)
 
-  /** Removes the files of attempts at versions that their manifests do not name. */
-  def removeOrphans(manifests: Seq[Manifest]): Unit = {
+  /** What tasks have written for a version. */
+  def filesOf(version: Long): Seq[Path] =
+    Seq(Changes, Bases).flatMap(folder => list(new Path(new Path(root, folder), version.toString)))
+
+  /** Writes a file in place of the one of its name. */
+  private[arrangement] def replace(name: String, bytes: Array[Byte]): Unit = {
+    val out = files.createAtomic(new Path(root, name), overwriteIfPossible = true)
+    try {
+      out.write(bytes)
+      out.close()
+    } catch {
+      case error: Throwable =>
+        out.cancel()
+        throw error
+    }
+  }
+
+  /** What a run that was killed while it wrote such files has left. */
+  def removeUnfinished(names: String*): Unit =
+    list(root)
+      .filter(file => names.exists(name => file.getName.startsWith(s".$name.")))
+      .foreach(fs.delete(_, false))
+
+  /**
+   * Removes the files of attempts at versions that their manifests do not name. A file of a run
+   * that
+   * goes on elsewhere is not to be removed: a manifest that names it may come yet, where a file
+   * system does not create a file in one step. So a run removes its own files, and what others had
+   * left when it began only once it has written another version since: a driver that is gone writes
+   * no manifest.
+   *
+   * @param isGone
+   *   by version and name, whether a file will never be named
+   */
+  def removeOrphans(manifests: Seq[Manifest])(isGone: (Long, String) => Boolean): Unit = {
     val data = for {
       manifest <- manifests
       named = (manifest.changes ++ manifest.baseFiles).map(file => new Path(root, file.path).getName).toSet
       // All attempts write a base, or none does.
       folder <- Changes +: manifest.bases.find(_.manifest == manifest.version).map(_ => Bases).toSeq
       file <- list(new Path(new Path(root, folder), manifest.version.toString))
-      if !named(file.getName)
+      if !named(file.getName) && isGone(manifest.version, file.getName)
     } yield file
-    // Of one that was killed while it wrote a manifest.
-    val unfinished = list(versions).filter(_.getName match {
-      case Unfinished(version) => manifests.exists(_.version >= version.toLong)
-      case _ => false
-    })
-    (data ++ unfinished).foreach(fs.delete(_, false))
+    data.foreach(fs.delete(_, false))
   }
+
+  /** Manifests that were not finished, up to a version. */
+  def unfinishedManifests(upTo: Long): Seq[Path] = list(versions).filter(_.getName match {
+    case Unfinished(version) => version.toLong <= upTo
+    case _ => false
+  })
 
   private def list(folder: Path): Seq[Path] =
     try fs.listStatus(folder).toSeq.map(_.getPath)
@@ -146,6 +181,11 @@ private[streamjoin] object ArrangementFolder {
   val Readers = "readers"
 
   private val mapper = new ObjectMapper()
+
+  /** Of a run, in the names of the files that its tasks write. */
+  def tag(run: UUID): String = run.toString.take(8)
+
+  def isOf(name: String, tag: String): Boolean = name.matches(s"\\d+-$tag-.*")
 
   /** As Spark's managers of checkpoint files and ours name a file that is being written. */
   private val Unfinished = """\.(\d{1,18})\..*\.tmp""".r

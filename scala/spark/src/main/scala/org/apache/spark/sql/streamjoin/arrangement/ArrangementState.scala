@@ -32,7 +32,7 @@ final private[streamjoin] case class Reader(
  * @param rows
  *   of the newest version, copies counted
  * @param bytes
- *   of the files with rows and changes
+ *   of the files that the newest version needs: the newest base, and the changes after it
  * @param queryId
  *   of the query that maintains it, once it has written a version
  * @param readers
@@ -64,29 +64,23 @@ private[streamjoin] object ArrangementState {
       meta,
       newest.map(manifest => (manifest.since, manifest.version)),
       newest.fold(0L)(_.counts.getOrElse(Manifest.Rows, 0L)),
-      Seq(ArrangementFolder.Changes, ArrangementFolder.Bases)
-        .map(name => bytes(folder, new Path(folder.root, name)))
-        .sum,
+      // As they were counted when they were written: no folder is listed for them.
+      newest.fold(0L)(of => Seq(Manifest.BaseBytes, Manifest.ChangeBytes).flatMap(of.counts.get).sum),
       newest.map(_.queryId),
       readers.sortBy(reader => (reader.version, reader.name))
     )
   }
 
   /** The arrangements in a folder, by their names. */
-  def in(parent: ArrangementFolder): Seq[Path] =
-    children(parent, parent.root)
+  def in(parent: ArrangementFolder): Seq[Path] = {
+    val children =
+      try parent.fs.listStatus(parent.root).toSeq
+      catch { case _: FileNotFoundException => Nil }
+    children
       .filter(child =>
         child.isDirectory && parent.fs.exists(new Path(child.getPath, ArrangementFolder.MetaFile))
       )
       .map(_.getPath)
       .sortBy(_.getName)
-
-  private def bytes(folder: ArrangementFolder, path: Path): Long = children(folder, path).map { child =>
-    if (child.isDirectory) bytes(folder, child.getPath) else child.getLen
-  }.sum
-
-  /** The maintaining query may remove a folder while we look. */
-  private def children(folder: ArrangementFolder, path: Path) =
-    try folder.fs.listStatus(path).toSeq
-    catch { case _: FileNotFoundException => Nil }
+  }
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
-import java.util.UUID
+import java.util.{ConcurrentModificationException, UUID}
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -67,11 +67,16 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
   // Which attempt of a task counts is decided by its message.
   override def useCommitCoordinator: Boolean = false
 
-  override def createStreamingWriterFactory(info: PhysicalWriteInfo): StreamingDataWriterFactory =
+  /** Before the tasks of a batch. */
+  override def createStreamingWriterFactory(info: PhysicalWriteInfo): StreamingDataWriterFactory = {
+    val runId = RunningQuery.of(session, queryId).fold(UUID.randomUUID())(_.runId)
+    run.claim(ArrangementOptions.open(root), Claim(queryId, runId))
     OutputWriterFactory
+  }
 
   override def commit(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {
     val folder = ArrangementOptions.open(root)
+    run.checkClaim(folder, epoch)
     // Where it is there, the batch ran before and is done again.
     val present = folder.manifestOf(epoch)
     val before =
@@ -79,21 +84,29 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       else if (present.isDefined) folder.manifestOf(epoch - 1)
       else Some(folder.manifest(epoch - 1))
     (present ++ before).foreach(ArrangementWrite.checkOwner(root, _, queryId))
+    before.foreach(run.checkUnchanged(folder, _))
     val batch = BatchOffsets.of(session, queryId, epoch)
     present.foreach(ArrangementWrite.checkBatch(root, _, batch))
     val manifest = present.getOrElse {
       val outputs = messages.toSeq.collect { case message: OutputMessage => message.outputs }.flatten
-      val next = following(folder, epoch, before, outputs).copy(batch = batch)
-      new VersionLog(session, root).add(epoch, next)
+      val next = following(folder, epoch, before, outputs).copy(batch = batch, run = run.run)
+      try new VersionLog(session, root).add(epoch, next)
+      catch {
+        case NonFatal(error) =>
+          // Another run may be why; what Spark says does not tell which.
+          run.checkClaim(folder, epoch)
+          if (!error.isInstanceOf[ConcurrentModificationException]) throw error
+      }
       // As it is there: of two that write at once each may take itself for the first, where a file
       // system does not create a file in one step, and only the files of one will count.
       val written = folder.manifest(epoch)
       ArrangementWrite.checkOwner(root, written, queryId)
       ArrangementWrite.checkBatch(root, written, batch)
-      if (written.changes != next.changes || written.timeMs != next.timeMs)
-        throw ArrangementWrite.owned(root, written)
+      run.checkWritten(folder, written)
       written
     }
+    // Once more, before anything is removed.
+    run.checkClaim(folder, epoch)
     run.commit(manifest)
     clean(folder, manifest, before)
   }
@@ -148,8 +161,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
    */
   private def clean(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit =
     try {
-      // Once more for the version before: a task that nobody waited for may have ended since.
-      folder.removeOrphans((before ++ Some(manifest)).toSeq)
+      run.removeOrphans(folder, manifest, before)
       manifest.bases.headOption
         .filter(_.version <= manifest.since)
         // The manifest of the base's own version stays: that version can be read.

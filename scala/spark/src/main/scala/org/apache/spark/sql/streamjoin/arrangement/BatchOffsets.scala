@@ -9,8 +9,6 @@ import org.apache.commons.io.IOUtils
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 
 /**
  * Which batch of a query has written a version, as the query's checkpoint has it: the number alone
@@ -31,20 +29,15 @@ private[streamjoin] object BatchOffsets {
    * Of a batch that runs. It is logged before it begins (`OffsetSeqLog`: the format, what holds for
    * the batch, a line a source), and read as it is there when it runs again.
    */
-  def of(session: SparkSession, query: UUID, batch: Long): Option[BatchOffsets] = {
-    val running: StreamExecution =
-      session.asInstanceOf[ClassicSession].sharedState.activeStreamingQueries.get(query)
-    running match {
-      case micro: MicroBatchExecution =>
-        val file = new Path(micro.resolvedCheckpointRoot, s"offsets/$batch")
-        try {
-          val in = file.getFileSystem(session.sessionState.newHadoopConf()).open(file)
-          val lines =
-            try IOUtils.toString(in, UTF_8).split("\n").toSeq
-            finally in.close()
-          Some(BatchOffsets(mapper.readTree(lines(1)).path("batchTimestampMs").asLong, lines.drop(2)))
-        } catch { case _: FileNotFoundException => None }
-      case _ => None
+  def of(session: SparkSession, query: UUID, batch: Long): Option[BatchOffsets] =
+    RunningQuery.of(session, query).flatMap { micro =>
+      val file = new Path(micro.resolvedCheckpointRoot, s"offsets/$batch")
+      try {
+        val in = file.getFileSystem(session.sessionState.newHadoopConf()).open(file)
+        val lines =
+          try IOUtils.toString(in, UTF_8).split("\n").toSeq
+          finally in.close()
+        Some(BatchOffsets(mapper.readTree(lines(1)).path("batchTimestampMs").asLong, lines.drop(2)))
+      } catch { case _: FileNotFoundException => None }
     }
-  }
 }

@@ -75,14 +75,17 @@ final private[streamjoin] class BlockBuilder {
  *
  * @param folder
  *   relative to the arrangement's
+ * @param run
+ *   of the query
  */
 final private[streamjoin] class BlockFileWriter(
     root: Path,
     folder: String,
     task: Int,
+    run: UUID,
     hadoopConf: Configuration
 ) {
-  private val relative = s"$folder/$task-${UUID.randomUUID()}"
+  private val relative = s"$folder/$task-${ArrangementFolder.tag(run)}-${UUID.randomUUID()}"
   private val path = new Path(root, relative)
   private lazy val out = path.getFileSystem(hadoopConf).create(path, false)
   private var offset = 0L

@@ -8,9 +8,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.{ChecksumException, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.read.streaming.{ReadLimit, SupportsAdmissionControl}
-import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
@@ -22,7 +20,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 final private[streamjoin] case class CaughtUp(version: Long, isSo: Boolean)
 
 private[streamjoin] object CaughtUp {
-  private val File = "caught_up.json"
+  val File = "caught_up.json"
   private val mapper = new ObjectMapper()
 
   /** The newest version has all that the sources had when it was made, or later. */
@@ -48,41 +46,22 @@ private[streamjoin] object CaughtUp {
         )
     }
 
-  /** What a run that was killed while it wrote has left. */
-  def removeUnfinished(folder: ArrangementFolder): Unit =
-    folder.fs.listStatus(folder.root).map(_.getPath).filter(_.getName.startsWith(s".$File.")).foreach {
-      folder.fs.delete(_, false)
-    }
-
   def write(folder: ArrangementFolder, said: CaughtUp): Unit = {
     val node = mapper.createObjectNode().put("version", ArrangementMeta.Format)
     node.put("number", said.version).put("caught_up", said.isSo)
-    val out = folder.files.createAtomic(new Path(folder.root, File), overwriteIfPossible = true)
-    try {
-      out.write(mapper.writeValueAsBytes(node))
-      out.close()
-    } catch {
-      case error: Throwable =>
-        out.cancel()
-        throw error
-    }
+    folder.replace(File, mapper.writeValueAsBytes(node))
   }
 
   /** The batch that a query is at has all that its sources had when it was planned. */
-  def tookAll(session: SparkSession, query: UUID): Boolean = {
-    val running: StreamExecution =
-      session.asInstanceOf[ClassicSession].sharedState.activeStreamingQueries.get(query)
-    running match {
-      case micro: MicroBatchExecution =>
-        val batch = micro.getLatestExecutionContext()
-        batch.endOffsets.forall {
-          case (changes: ArrangementStream, end) => changes.isLatest(end)
-          case (source: SupportsAdmissionControl, end) =>
-            source.getDefaultReadLimit == ReadLimit.allAvailable() ||
-            batch.latestOffsets.get(source).exists(_.json == end.json)
-          case _ => true
-        }
-      case _ => false
+  def tookAll(session: SparkSession, query: UUID): Boolean =
+    RunningQuery.of(session, query).exists { micro =>
+      val batch = micro.getLatestExecutionContext()
+      batch.endOffsets.forall {
+        case (changes: ArrangementStream, end) => changes.isLatest(end)
+        case (source: SupportsAdmissionControl, end) =>
+          source.getDefaultReadLimit == ReadLimit.allAvailable() ||
+          batch.latestOffsets.get(source).exists(_.json == end.json)
+        case _ => true
+      }
     }
-  }
 }

@@ -36,7 +36,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
 
   private val slots = new ConcurrentHashMap[SlotKey, Slot]
   private val blockMemory = new BlockMemory(new IndexMemory(Long.MaxValue, executor))
-  private def memory = blockMemory.memory
+  private def memory: IndexMemory = blockMemory.memory
 
   private val manifests = new ManifestCache
 
@@ -284,16 +284,22 @@ private[streamjoin] object IndexRegistry {
    * That of this process.
    *
    * @param limit
-   *   `spark.streamjoin.executorIndexMemory`; the first query that is run sets it
+   *   `spark.streamjoin.executorIndexMemory` of the query that asks: all share the indexes, and the
+   *   limit is that of the one that asked last
    */
-  def apply(limit: Option[Long]): IndexRegistry = ofProcess.getOrElse {
-    synchronized {
-      ofProcess.getOrElse {
-        val made = new IndexRegistry(ExecutorMemory.limit(limit))
-        ofProcess = Some(made)
-        made
+  def apply(limit: Option[Long]): IndexRegistry = {
+    val wanted = ExecutorMemory.limit(limit)
+    val registry = ofProcess.getOrElse {
+      synchronized {
+        ofProcess.getOrElse {
+          val made = new IndexRegistry(wanted)
+          ofProcess = Some(made)
+          made
+        }
       }
     }
+    registry.memory.limitTo(wanted.limit)
+    registry
   }
 
   /** What is missing may have gone because it is too old: then the error says so. */

@@ -1,8 +1,14 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
+import java.util.UUID
+
 import scala.util.control.NonFatal
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /** A run of the query that maintains an arrangement, in its driver. */
 final private[streamjoin] class MaintainingRun extends Logging {
@@ -12,23 +18,87 @@ final private[streamjoin] class MaintainingRun extends Logging {
   private var hasCommitted = false
   private var hasSaid = false
 
+  private var claim: Option[Claim] = None
+
+  /** Files that runs before this one may have left, in the folders of its first versions. */
+  private var left = Set.empty[String]
+  private var leftManifests = Seq.empty[Path]
+
   /** The newest version that this run has written, or found when it did a batch again. */
   @volatile private var newest: Option[Manifest] = None
   def written: Option[Manifest] = newest
 
   /** What the run before said of the sources may be long out of date. */
   def begin(folder: ArrangementFolder): Unit = {
-    CaughtUp.removeUnfinished(folder)
+    folder.removeUnfinished(CaughtUp.File, Claim.File)
     val version = folder.newest
     begun = Some(version)
     if (version >= 0) CaughtUp.write(folder, CaughtUp(version, isSo = false))
   }
+
+  /**
+   * Before the first task of the run writes: a run that began before this one ends with its next
+   * version.
+   */
+  def claim(folder: ArrangementFolder, wanted: Claim): Unit = if (claim.isEmpty) {
+    val version = folder.newest
+    if (version >= 0) ArrangementWrite.checkOwner(folder.root, folder.manifest(version), wanted.query)
+    left = (version - 1 to version + 1).flatMap(folder.filesOf).map(_.getName).toSet
+    leftManifests = folder.unfinishedManifests(version + 1)
+    Claim.write(folder, wanted)
+    claim = Some(wanted)
+  }
+
+  def run: Option[UUID] = claim.map(_.run)
+
+  /** @throws org.apache.spark.sql.AnalysisException where a run has begun after this one */
+  def checkClaim(folder: ArrangementFolder, version: Long): Unit =
+    for (own <- claim; other <- Claim.read(folder) if other != own)
+      throw takenOver(folder, version, other.query, other.run.toString)
+
+  /** A manifest as it is there is to be the one that this run has written. */
+  def checkWritten(folder: ArrangementFolder, manifest: Manifest): Unit =
+    if (manifest.run != run) throw takenOver(folder, manifest)
+
+  /** So is the one that it has found or written as its last. */
+  def checkUnchanged(folder: ArrangementFolder, manifest: Manifest): Unit =
+    if (newest.exists(known => known.version == manifest.version && known != manifest))
+      throw takenOver(folder, manifest)
+
+  private def takenOver(folder: ArrangementFolder, manifest: Manifest): AnalysisException =
+    takenOver(folder, manifest.version, manifest.queryId, manifest.run.fold("unknown")(_.toString))
+
+  private def takenOver(
+      folder: ArrangementFolder,
+      version: Long,
+      query: UUID,
+      run: String
+  ): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_ARRANGEMENT_TAKEN_OVER",
+      "arrangement" -> folder.root.toString,
+      "version" -> version.toString,
+      "query" -> query.toString,
+      "run" -> run
+    )
 
   def commit(manifest: Manifest): Unit = {
     newest = Some(manifest)
     hasCommitted = true
     // A version that was there before has been taken back.
     hasSaid = manifest.tookAll && begun.exists(_ < manifest.version)
+  }
+
+  /** Removes what attempts have left that do not count. */
+  def removeOrphans(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit = {
+    val tag = run.map(ArrangementFolder.tag)
+    // Once more for the version before: a task that nobody waited for may have ended since.
+    folder.removeOrphans((before ++ Some(manifest)).toSeq) { (version, name) =>
+      tag.exists(ArrangementFolder.isOf(name, _)) || version < manifest.version && left(name)
+    }
+    // A driver that would still finish one cannot.
+    leftManifests.foreach(folder.fs.delete(_, false))
+    leftManifests = Nil
   }
 
   /**

@@ -70,6 +70,8 @@ final private[streamjoin] case class BaseRef(version: Long, manifest: Long)
  *   the batch took all that its sources had
  * @param batch
  *   which batch of the query has written it; none where it was written before that was noted
+ * @param run
+ *   of the query, likewise
  */
 final private[streamjoin] case class Manifest(
     version: Long,
@@ -81,7 +83,8 @@ final private[streamjoin] case class Manifest(
     baseFiles: Seq[BlockFile],
     counts: Map[String, Long],
     tookAll: Boolean = false,
-    batch: Option[BatchOffsets] = None
+    batch: Option[BatchOffsets] = None,
+    run: Option[UUID] = None
 ) {
 
   /** How many rows came or went. */
@@ -128,6 +131,7 @@ private[streamjoin] object Manifest {
     val counts = root.putObject("counts")
     manifest.counts.toSeq.sorted.foreach { case (name, count) => counts.put(name, count) }
     if (manifest.tookAll) root.put("took_all", true): Unit
+    manifest.run.foreach(run => root.put("run", run.toString))
     manifest.batch.foreach { batch =>
       val node = root.putObject("batch").put("time", batch.timeMs)
       val offsets = node.putArray("offsets")
@@ -163,7 +167,8 @@ private[streamjoin] object Manifest {
     root.path("took_all").asBoolean(false),
     Option(root.get("batch")).map { batch =>
       BatchOffsets(batch.get("time").asLong, batch.get("offsets").elements().asScala.map(_.asText).toSeq)
-    }
+    },
+    Option(root.get("run")).map(run => UUID.fromString(run.asText))
   )
 
   private def files(list: JsonNode): Seq[BlockFile] = list

@@ -4,18 +4,13 @@ import java.util.{Collections, UUID, WeakHashMap}
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.runtime.{
-  MicroBatchExecution,
-  MicroBatchExecutionContext,
-  StreamExecution
-}
+import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, MicroBatchExecutionContext}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
  * Which versions of an arrangement the batches of a run see, one a batch, however many streams of
- * the query read it: a join of an arrangement with itself would else show rows that never were there
+ * the query read it: a join of an arrangement with itself would else show rows that never were
+ * there
  * together.
  *
  * {{{
@@ -25,7 +20,8 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  * }}}
  *
  * Spark asks each stream once for each batch (`MicroBatchExecution.constructNextBatch`). The first
- * one looks for the newest version, and the others get the same; one that asks again begins the next
+ * one looks for the newest version, and the others get the same; one that asks again begins the
+ * next
  * batch.
  */
 final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder: ArrangementFolder) {
@@ -84,7 +80,7 @@ private[streamjoin] object RunVersions {
 
   /** Those of the run for which this thread makes its sources, or of one stream alone. */
   def of(arrangement: ArrangementRef, folder: ArrangementFolder): RunVersions =
-    running.fold(new RunVersions(arrangement, folder)) { query =>
+    RunningQuery.current.fold(new RunVersions(arrangement, folder)) { query =>
       val ofRun = runs.computeIfAbsent(query, _ => mutable.Map.empty)
       ofRun.getOrElseUpdate(
         (arrangement.root, arrangement.meta.id),
@@ -92,24 +88,9 @@ private[streamjoin] object RunVersions {
       )
     }
 
-  /** The query of this thread. */
-  private def running: Option[MicroBatchExecution] =
-    for {
-      session <- SparkSession.getActiveSession
-      id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
-      query <- session
-        .asInstanceOf[ClassicSession]
-        .sharedState
-        .activeStreamingQueries
-        .get(UUID.fromString(id)) match {
-        case micro: MicroBatchExecution => Some(micro)
-        case _ => None
-      }
-    } yield query
-
   /** Where a stream of the query of this thread begins its next batch. */
   def startOf(stream: ArrangementStream): Snapshot =
-    running
+    RunningQuery.current
       .flatMap(query => Option(query.getLatestExecutionContext()))
       .collect { case batch: MicroBatchExecutionContext => batch.startOffsets.get(stream) }
       .flatten

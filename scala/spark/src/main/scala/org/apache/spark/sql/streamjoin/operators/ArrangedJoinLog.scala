@@ -10,7 +10,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.streamjoin.base.JsonLog
 
 /**
- * What a join with arrangements is, as text: it must not change while a checkpoint is in use. Such a
+ * What a join with arrangements is, as text: it must not change while a checkpoint is in use. Such
+ * a
  * join keeps nothing, but what has come out of it may go later, and goes as the same rows.
  *
  * @param kind
@@ -28,7 +29,8 @@ private[streamjoin] object ArrangedJoin {
 
 /**
  * `<checkpoint>/arranged-joins/<n>`: the joins with arrangements of a query, in the order of its
- * plan, each written before the first batch. A checkpoint from before there was this log gets one in
+ * plan, each written before the first batch. A checkpoint from before there was this log gets one
+ * in
  * its next run.
  *
  * @param checkpoint

@@ -29,8 +29,10 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import streamjoin.core.Side
 
 /**
- * `<checkpoint>/late-rows`: the rows that were dropped as late, and of an arrangement the updates and
- * deletes of keys that it does not know and the changes that came too late, one file of JSON lines for each batch, join or arrangement,
+ * `<checkpoint>/late-rows`: the rows that were dropped as late, and of an arrangement the updates
+ * and
+ * deletes of keys that it does not know and the changes that came too late, one file of JSON lines
+ * for each batch, join or arrangement,
  * and task that had some. A batch that is done again writes the same rows over the same file, so
  * that each is there once.
  */
@@ -40,7 +42,8 @@ private[streamjoin] object LateRows {
 
   /**
    * One row of a file. The row that was late is JSON in itself, for every input has a schema of its
-   * own. One of an arrangement has a batch, the arrangement as its input, and the row; one that came
+   * own. One of an arrangement has a batch, the arrangement as its input, and the row; one that
+   * came
    * too late also the column with its time.
    */
   val Schema: StructType = new StructType()
@@ -182,7 +185,9 @@ final private[streamjoin] class LateRowsWriter(
     write(line.put("row", json(Side.Left, row)))
   }
 
-  /** A change of an arrangement that is older than what its key has, by the column with the time. */
+  /**
+   * A change of an arrangement that is older than what its key has, by the column with the time.
+   */
   def addOlder(row: InternalRow): Unit = {
     val input = spec.inputs(Side.Left)
     val line = mapper.createObjectNode().put("batch", spec.batch).put("input", input.name)

@@ -112,8 +112,8 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   def earliestToCome(next: => WatermarkValues, late: => WatermarkValues): Option[Long] = None
 
   /**
-   * Of an operator that emits its rows in the order of a time, after a batch: the lowest time that it
-   * keeps, in microseconds, as long as it has emitted nothing.
+   * Of an operator that emits its rows in the order of a time, after a batch: the lowest time that
+   * it keeps, in microseconds, as long as it has emitted nothing.
    */
   def waitingFrom: Option[Long] = None
 

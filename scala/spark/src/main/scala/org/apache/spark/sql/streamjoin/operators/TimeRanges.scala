@@ -8,8 +8,8 @@ import org.apache.spark.sql.types.{DataType, IntegerType}
 import streamjoin.core.Watermark
 
 /**
- * The time that a batch lets go of, in parts, one for each task that sorts it. They are known on the
- * driver, so nothing has to be sampled.
+ * The time that a batch lets go of, in parts, one for each task that sorts it. They are known on
+ * the driver, so nothing has to be sampled.
  *
  * @param ends
  *   a part has the times before its end, in microseconds, and not before the end of the part before
@@ -38,8 +38,8 @@ private[operators] object TimeRanges {
 
   /**
    * @param from
-   *   the watermark of the order in the batch before, in microseconds; where there was none yet, the
-   *   lowest time of the rows that wait
+   *   the watermark of the order in the batch before, in microseconds; where there was none yet,
+   *   the lowest time of the rows that wait
    * @param to
    *   its watermark in this batch
    * @param history

@@ -16,9 +16,10 @@ import org.apache.spark.sql.streamjoin.operators.table.{LookUpDescription, Table
 import org.apache.spark.sql.streamjoin.operators.{ArrangedJoin, ArrangedJoinLog, PlannedBatch}
 import org.apache.spark.sql.streamjoin.plans.TableRematch
 
-/** The joins with arrangements of a query, as it is written: what the optimizer makes of them may
-  * depend on anything.
-  */
+/**
+ * The joins with arrangements of a query, as it is written: what the optimizer makes of them may
+ * depend on anything.
+ */
 private[streamjoin] object ArrangedJoins {
 
   /** In the order of the plan. */
@@ -47,12 +48,12 @@ private[streamjoin] object ArrangedJoins {
    * recorded. Each of them takes this step when it is planned, for nothing else of ours runs before
    * the first batch does.
    */
-  def beginRun(session: SparkSession): Unit = PlannedBatch.current(session).map(_.execution).foreach {
-    execution =>
+  def beginRun(session: SparkSession): Unit =
+    PlannedBatch.current(session).map(_.execution).foreach { execution =>
       if (execution.isFirstBatch) {
         val checkpoint = new Path(execution.checkpointLocation).getParent
         new ArrangedJoinLog(session, checkpoint)
           .verifyOrRecord(in(execution.logical), execution.currentBatchId > 0)
       }
-  }
+    }
 }

@@ -1,74 +1,84 @@
 package org.apache.spark.sql.streamjoin.rules
 
-import java.util.UUID
-
-import org.apache.hadoop.fs.Path
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.OneTimeTrigger
 import org.apache.spark.sql.execution.streaming.checkpointing._
-import org.apache.spark.sql.execution.streaming.runtime.StreamMetadata
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.streaming.StreamingQueryListener
+import org.apache.spark.sql.streaming.StreamingQueryListener._
 import org.apache.spark.sql.streamjoin.plans.TableRematch
 
 /**
  * `start()` on a checkpoint with rows that wait for their match in a table: the run begins with a
  * batch, for the table may have changed while the query was stopped, and the stream may be silent.
- * Spark asks whether a batch without new rows is of use only of a plan that has run
- * (`MicroBatchExecution.constructNextBatch`), so one is put into the log of offsets, with those of
- * the batch before: as if the run before had planned it, and had ended.
+ * Here the session is asked to say when the query starts; see [[FirstBatch]].
  */
 final private[streamjoin] case class PlanFirstBatch(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
-      case write: WriteToStream if write.inputQuery.exists(_.isInstanceOf[TableRematch]) =>
-        val checkpoint = new Path(write.resolvedCheckpointLocation)
-        if (SQLConf.get.streamingNoDataMicroBatchesEnabled && !isRunning(checkpoint))
-          planFirstBatch(checkpoint)
+      case write: WriteToStream if FirstBatch.isFor(write.inputQuery) =>
+        val streams = session.streams
+        if (!streams.listListeners().exists(_.isInstanceOf[FirstBatch]))
+          streams.addListener(new FirstBatch(session.asInstanceOf[ClassicSession]))
       case _ =>
     }
     plan
   }
+}
 
-  /** It plans its batches itself; Spark stops it only later. */
-  private def isRunning(checkpoint: Path): Boolean = {
-    val classic = session.asInstanceOf[ClassicSession]
-    StreamMetadata
-      .read(new Path(checkpoint, "metadata"), classic.sessionState.newHadoopConf())
-      .exists(of => classic.sharedState.activeStreamingQueries.containsKey(UUID.fromString(of.id)))
-  }
+/**
+ * Spark asks whether a batch without new rows is of use only of a plan that has run
+ * (`MicroBatchExecution.constructNextBatch`). So the first batch of a run is put into the log of
+ * offsets, with those of the batch before: as if the run before had planned it, and had ended. It is
+ * done in the thread of the query, which says that it starts before it looks into its checkpoint
+ * (`StreamExecution.runStream`).
+ */
+final private class FirstBatch(session: ClassicSession) extends StreamingQueryListener {
+
+  override def onQueryStarted(event: QueryStartedEvent): Unit =
+    session.sharedState.activeStreamingQueries.get(event.id) match {
+      // A run of one batch alone would have none for its rows.
+      case query: MicroBatchExecution
+          if FirstBatch.isFor(query.analyzedPlan) && query.trigger != OneTimeTrigger &&
+            query.sparkSession.sessionState.conf.streamingNoDataMicroBatchesEnabled =>
+        plan(query)
+      case _ =>
+    }
+
+  override def onQueryProgress(event: QueryProgressEvent): Unit = ()
+
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
 
   /** A batch that was planned and not committed runs again anyway. */
-  private def planFirstBatch(checkpoint: Path): Unit = {
-    val offsets = new OffsetSeqLog(session, new Path(checkpoint, "offsets").toString)
-    val commits = new CommitLog(session, new Path(checkpoint, "commits").toString)
+  private def plan(query: MicroBatchExecution): Unit =
     for {
-      (batch, last) <- offsets.getLatest()
-      (committed, commit) <- commits.getLatest() if committed == batch
-      next <- following(last, commit.nextBatchWatermarkMs)
-    } offsets.add(batch + 1, next): Unit
-  }
+      (batch, last) <- query.offsetLog.getLatest()
+      (committed, commit) <- query.commitLog.getLatest() if committed == batch
+      next <- following(last, commit.nextBatchWatermarkMs, query.triggerClock.getTimeMillis())
+    } query.offsetLog.add(batch + 1, next): Unit
 
   /** The same offsets, with the time and the watermark that Spark would give the next batch. */
-  private def following(last: OffsetSeqBase, watermarkMs: Long): Option[OffsetSeqBase] = {
-    def time(before: Long) = math.max(before, System.currentTimeMillis())
-    last match {
-      case offsets: OffsetSeq =>
-        offsets.metadataOpt.map { of =>
-          val watermark = math.max(of.batchWatermarkMs, watermarkMs)
-          val next = of.copy(batchWatermarkMs = watermark, batchTimestampMs = time(of.batchTimestampMs))
-          offsets.copy(metadataOpt = Some(next))
-        }
-      case offsets: OffsetMap =>
-        val of = offsets.metadata
-        val watermark = math.max(of.batchWatermarkMs, watermarkMs)
-        val next = of.copy(batchWatermarkMs = watermark, batchTimestampMs = time(of.batchTimestampMs))
-        Some(offsets.copy(metadata = next))
-      case _ => None
+  private def following(last: OffsetSeqBase, watermarkMs: Long, timeMs: Long): Option[OffsetSeqBase] =
+    last.metadataOpt.flatMap { before =>
+      val watermark = math.max(before.batchWatermarkMs, watermarkMs)
+      val time = math.max(before.batchTimestampMs, timeMs)
+      (last, before) match {
+        case (offsets: OffsetSeq, of: OffsetSeqMetadata) =>
+          Some(
+            offsets.copy(metadataOpt = Some(of.copy(batchWatermarkMs = watermark, batchTimestampMs = time)))
+          )
+        case (offsets: OffsetMap, of: OffsetSeqMetadataV2) =>
+          Some(offsets.copy(metadata = of.copy(batchWatermarkMs = watermark, batchTimestampMs = time)))
+        case _ => None
+      }
     }
-  }
+}
+
+private object FirstBatch {
+  def isFor(query: LogicalPlan): Boolean = query.exists(_.isInstanceOf[TableRematch])
 }

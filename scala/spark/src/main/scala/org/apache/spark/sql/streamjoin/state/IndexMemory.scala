@@ -12,8 +12,9 @@ import scala.collection.mutable
  */
 final private[streamjoin] class IndexMemory(
     val budget: Long,
-    executor: ExecutorMemory.Limit = ExecutorMemory.unlimited
+    initial: ExecutorMemory.Limit = ExecutorMemory.unlimited
 ) {
+  @volatile private var executor = initial
   // Volatile, and changed under the lock: a task that is cancelled may still be at work when its
   // index is closed.
   @volatile private var bytes = 0L
@@ -60,6 +61,9 @@ final private[streamjoin] class IndexMemory(
   /** What the index may hold as things are. */
   def allowance: Long =
     if (executor.memory.used <= executor.limit) budget else math.min(budget, share)
+
+  /** From here on another limit holds for all indexes of the executor together. */
+  def limitTo(bytes: Long): Unit = executor = executor.copy(limit = bytes)
 
   private def share: Long = executor.limit / math.max(1, executor.memory.indexes)
 

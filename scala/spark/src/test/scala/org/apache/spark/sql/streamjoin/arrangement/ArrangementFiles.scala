@@ -113,7 +113,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
 
   private def write(folder: String, rows: Seq[(Item, Int)]): Seq[BlockFile] = {
     // Two tasks, each with blocks for all partitions.
-    val writers = Seq.tabulate(2)(new BlockFileWriter(root, folder, _, conf))
+    val writers = Seq.tabulate(2)(new BlockFileWriter(root, folder, _, UUID.randomUUID(), conf))
     for (index <- keys.indices) {
       val key = rowKey(index)
       rows.zipWithIndex.foreach { case ((item, copies), at) =>

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
 import java.nio.file.{Files, Path => NioPath}
+import java.util.UUID
 
 import scala.util.Random
 
@@ -62,7 +63,7 @@ class BlockFilesSuite extends AnyFunSuite {
 
   test("large rows: a block is closed, and followed by another of the same partition") {
     withFiles { files =>
-      val writer = new BlockFileWriter(files.root, "changes/0", 0, files.conf)
+      val writer = new BlockFileWriter(files.root, "changes/0", 0, UUID.randomUUID(), files.conf)
       val random = new Random(1)
       val names = Seq(10, BlockFiles.LargestBlock / 2, BlockFiles.LargestBlock + 5000, 10, 100).map { size =>
         random.alphanumeric.take(50).mkString.padTo(size, 'x')
@@ -86,10 +87,10 @@ class BlockFilesSuite extends AnyFunSuite {
   test("no rows, no file; a task that is given up leaves none") {
     withFiles { files =>
       def count = Option(files.folder.resolve("changes/0").toFile.listFiles).fold(0)(_.length)
-      val empty = new BlockFileWriter(files.root, "changes/0", 0, files.conf)
+      val empty = new BlockFileWriter(files.root, "changes/0", 0, UUID.randomUUID(), files.conf)
       assert(empty.commit().isEmpty && count == 0)
       empty.abort()
-      val large = new BlockFileWriter(files.root, "changes/0", 1, files.conf)
+      val large = new BlockFileWriter(files.root, "changes/0", 1, UUID.randomUUID(), files.conf)
       large.add(0, 0, Item.row(Item(None, "x" * (BlockFiles.LargestBlock + 1), 1)), 1)
       assert(count > 0)
       large.abort()

@@ -255,4 +255,17 @@ class ExecutorMemorySuite extends StateTest {
       }
     }
   }
+
+  test("the limit of an index that many queries share may become another") {
+    val executor = new ExecutorMemory
+    val memory = new IndexMemory(Long.MaxValue, ExecutorMemory.Limit(executor, 1000))
+    memory.add(100)
+    assert(!memory.exceeded)
+    memory.limitTo(50)
+    assert(memory.exceeded && memory.allowance == 50)
+    memory.limitTo(1000)
+    assert(!memory.exceeded)
+    memory.close()
+    assert(executor.used == 0)
+  }
 }

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.operators.arrange
 
+import java.util.UUID
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -27,18 +29,15 @@ import streamjoin.core.Side
  *                             index of version - 1                of each key
  * }}}
  *
- * @param version
- *   of the arrangement: the number of the batch; none where the plan is only explained
- * @param batchTime
- *   in milliseconds
+ * @param batch
+ *   none where the plan is only explained
  * @param lateRows
  *   the folder for older changes, and updates and deletes of unknown keys, where they are kept
  */
 final private[streamjoin] case class ArrangeExec(
     root: String,
     meta: ArrangementMeta,
-    version: Option[Long],
-    batchTime: Long,
+    batch: Option[ArrangeExec.Batch],
     lateRows: Option[String],
     output: Seq[Attribute],
     child: SparkPlan
@@ -56,7 +55,8 @@ final private[streamjoin] case class ArrangeExec(
 
   /**
    * The rows of a key one after the other, the last one last: by time, then by order, a deletion
-   * before what is there at the same time. Where rows of one time differ, what they say decides, not their order.
+   * before what is there at the same time. Where rows of one time differ, what they say decides,
+   * not their order.
    */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(meta.input match {
     case InputKind.Changelog =>
@@ -75,11 +75,13 @@ final private[streamjoin] case class ArrangeExec(
   override def logicalLink: Option[LogicalPlan] = None
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val number = version.getOrElse(throw new IllegalStateException("no batch"))
+    val ArrangeExec.Batch(number, run, batchTime) =
+      batch.getOrElse(throw new IllegalStateException("no batch"))
     val hadoopConf = HadoopConf.of(session)
     val spec = ArrangeSpec(
       ArrangementRef(root, meta),
       number,
+      run,
       batchTime,
       conf.getConf(StreamJoinConf.ArrangementDeletedKeysMaxAge),
       writesBase(number, hadoopConf.value.value),
@@ -128,13 +130,25 @@ private[streamjoin] object ArrangeExec {
   /** Fewer bytes of changes are not worth a base. */
   val SmallestBase: Long = 1L << 20
 
+  /**
+   * @param number
+   *   the version of the arrangement
+   * @param run
+   *   of the query
+   * @param timeMs
+   *   as it is in the offset log
+   */
+  final case class Batch(number: Long, run: UUID, timeMs: Long)
+
   def of(arrange: Arrange, session: SparkSession, child: SparkPlan): ArrangeExec = {
     val batch = PlannedBatch.current(session)
     ArrangeExec(
       arrange.root,
       arrange.meta,
-      batch.map(_.execution.currentBatchId),
-      batch.fold(0L)(_.execution.offsetSeqMetadata.batchTimestampMs),
+      batch.map { planned =>
+        val execution = planned.execution
+        Batch(execution.currentBatchId, execution.runId, execution.offsetSeqMetadata.batchTimestampMs)
+      },
       batch
         .filter(_ => arrange.meta.input == InputKind.Changelog)
         .flatMap(planned =>

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.operators.arrange
 
+import java.util.UUID
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -13,6 +15,8 @@ import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter, Oper
 /**
  * What the tasks of a batch need.
  *
+ * @param run
+ *   of the query
  * @param batchTime
  *   in milliseconds
  * @param deletedKeysMaxAge
@@ -27,6 +31,7 @@ import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter, Oper
 final private[streamjoin] case class ArrangeSpec(
     arrangement: ArrangementRef,
     version: Long,
+    run: UUID,
     batchTime: Long,
     deletedKeysMaxAge: Long,
     writesBase: Boolean,
@@ -52,9 +57,15 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     UnsafeProjection.create(columns, spec.rows ++ spec.change)
   }
   private val changesFile =
-    new BlockFileWriter(root, s"${ArrangementFolder.Changes}/${spec.version}", partition, hadoopConf)
+    new BlockFileWriter(
+      root,
+      s"${ArrangementFolder.Changes}/${spec.version}",
+      partition,
+      spec.run,
+      hadoopConf
+    )
   private val baseFile =
-    new BlockFileWriter(root, s"${ArrangementFolder.Bases}/${spec.version}", partition, hadoopConf)
+    new BlockFileWriter(root, s"${ArrangementFolder.Bases}/${spec.version}", partition, spec.run, hadoopConf)
   private val keptRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
   private val load = new LoadStats
 

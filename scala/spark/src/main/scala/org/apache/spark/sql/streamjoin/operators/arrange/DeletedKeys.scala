@@ -41,11 +41,13 @@ final private[arrange] class ChangeOrder(meta: ArrangementMeta) {
  * The keys of a partition that were deleted, with the time of the change that did it, so that an
  * older one which comes later does not bring a row back.
  *
- * They are rows of one more index of the arrangement, after those that can be asked for, in the same
+ * They are rows of one more index of the arrangement, after those that can be asked for, in the
+ * same
  * files: what makes rows exact in versions, bases and replays makes these so too. A folder without
  * it has no deletions.
  *
- * A deletion counts for `spark.streamjoin.arrangements.deletedKeysMaxAge` after its batch. The times
+ * A deletion counts for `spark.streamjoin.arrangements.deletedKeysMaxAge` after its batch. The
+ * times
  * of batches are in Spark's offset log, so a batch that is done again forgets the same. One that no
  * longer counts leaves with the next base, which walks over all rows as it is: no batch looks for
  * old ones.
@@ -77,7 +79,9 @@ final private[arrange] class DeletedKeys(
   private val meta = {
     // By position: the columns of users may have any name.
     val types = columns.map(of.schema(_).dataType) :+ LongType
-    val schema = StructType(types.zipWithIndex.map { case (dataType, at) => StructField(at.toString, dataType) })
+    val schema = StructType(types.zipWithIndex.map { case (dataType, at) =>
+      StructField(at.toString, dataType)
+    })
     val key = of.keyOrdinals(0).map(at => columns.indexOf(at).toString)
     of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key))
   }

@@ -4,11 +4,14 @@ import org.apache.spark.sql.catalyst.expressions.{And, Expression}
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
 import org.apache.spark.sql.streamjoin.operators.ArrangedJoin
 
-/** What has to stay as it is for changes of a delta join to be those of the rows that came before. */
+/**
+ * What has to stay as it is for changes of a delta join to be those of the rows that came before.
+ */
 private[streamjoin] object DeltaDescription {
 
   /**
-   * Inputs are named by their numbers, for the query may call them anything; which arrangements they
+   * Inputs are named by their numbers, for the query may call them anything; which arrangements
+   * they
    * are is in the offsets of their streams.
    *
    * @param join
@@ -18,7 +21,8 @@ private[streamjoin] object DeltaDescription {
     val form = new NormalForm(join.inputs.zipWithIndex.map { case (input, number) =>
       (number + 1).toString -> input.output
     }: _*)
-    def all(conditions: Seq[Expression]) = conditions.reduceOption[Expression](And(_, _)).fold("true")(form(_))
+    def all(conditions: Seq[Expression]) =
+      conditions.reduceOption[Expression](And(_, _)).fold("true")(form(_))
     // In an inner join it does not matter where a condition is written.
     val (conditions, filters) =
       if (join.outer.isEmpty) (join.ofPairs, Nil)

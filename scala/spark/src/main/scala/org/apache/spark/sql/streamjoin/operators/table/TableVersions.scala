@@ -80,7 +80,8 @@ private[table] object TableVersions extends Logging {
       val before = log.get(number - 1).fold(-1L)(_.version)
       val version = streamed(batch, id) match {
         case Some(version) =>
-          // Never back: a query from before there was one version a batch may have seen a later one.
+          // Never back: a query from before there was one version a batch may have seen a later
+          // one.
           val at = math.max(version, before)
           hold(folder, reader, at, before)
           at

@@ -42,7 +42,10 @@ final private[temporal] class KeyedVersions(
 
   def addFact(fact: UnsafeRow): Unit = facts.add(fact)
 
-  /** @param resultOf what a fact, with the version for it or null, comes out as; null if it does not */
+  /**
+   * @param resultOf
+   *   what a fact, with the version for it or null, comes out as; null if it does not
+   */
   def merged(resultOf: (UnsafeRow, UnsafeRow) => InternalRow): Iterator[InternalRow] = new Rows {
     private lazy val sorted = facts.sorted
     private lazy val known = new VersionsOfKey(spec, versions.sorted, newest, keep)

@@ -1,0 +1,27 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.util.UUID
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
+
+/** A query that runs in this driver. */
+private[arrangement] object RunningQuery {
+  def of(session: SparkSession, id: UUID): Option[MicroBatchExecution] = {
+    val running: StreamExecution =
+      session.asInstanceOf[ClassicSession].sharedState.activeStreamingQueries.get(id)
+    running match {
+      case micro: MicroBatchExecution => Some(micro)
+      case _ => None
+    }
+  }
+
+  /** That of this thread. */
+  def current: Option[MicroBatchExecution] =
+    for {
+      session <- SparkSession.getActiveSession
+      id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
+      query <- of(session, UUID.fromString(id))
+    } yield query
+}
