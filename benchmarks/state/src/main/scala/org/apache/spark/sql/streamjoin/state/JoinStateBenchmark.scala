@@ -91,7 +91,7 @@ class JoinStateBenchmark {
   @Benchmark
   def rebuild(): Long = {
     val again = open(None)
-    again.committedIndex.buffer(Side.Left).segments.map(_.index.refs.length.toLong).sum
+    again.committedIndex.buffer(Side.Left).segments.map(_.keys.index.refs.length.toLong).sum
   }
 }
 
