@@ -3,14 +3,7 @@ package org.apache.spark.sql.streamjoin.rules
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.{
-  CurrentBatchTimestamp,
-  CurrentDate,
-  CurrentTimestamp,
-  LocalTimestamp
-}
-import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, Filter, Join, LogicalPlan}
-import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.operators.delta.{DeltaDescription, DeltaJoin}
 import org.apache.spark.sql.streamjoin.operators.table.{LookUpDescription, TableJoin}
 import org.apache.spark.sql.streamjoin.operators.{ArrangedJoin, ArrangedJoinLog, PlannedBatch}
@@ -24,7 +17,7 @@ private[streamjoin] object ArrangedJoins {
 
   /** In the order of the plan. */
   def in(analyzed: LogicalPlan): Seq[ArrangedJoin] = {
-    val query = atBatchTime(analyzed)
+    val query = OptimizedQuery.atBatchTime(analyzed)
     val filters = query.collect { case Filter(condition, join: Join) => join -> condition }
     query.collect {
       case join: DeltaJoin => Some(DeltaDescription.of(join))
@@ -32,15 +25,6 @@ private[streamjoin] object ArrangedJoins {
         LookUpDescription.of(join, filters.collectFirst { case (of, condition) if of eq join => condition })
       case rematch: TableRematch => LookUpDescription.of(rematch.join, None)
     }.flatten
-  }
-
-  /** As in MicroBatchExecution.runBatch. */
-  private def atBatchTime(query: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
-    query.transformAllExpressionsWithPruning(_.containsPattern(CURRENT_LIKE)) {
-      case now: CurrentTimestamp => CurrentBatchTimestamp(0L, now.dataType, Some("UTC"))
-      case now: LocalTimestamp => CurrentBatchTimestamp(0L, now.dataType, now.timeZoneId)
-      case today: CurrentDate => CurrentBatchTimestamp(0L, today.dataType, today.timeZoneId)
-    }
   }
 
   /**

@@ -24,19 +24,20 @@ private[streamjoin] object OptimizedQuery {
 
   /** @throws org.apache.spark.sql.AnalysisException for the lowest operator that is refused */
   def of(query: LogicalPlan, session: SparkSession): LogicalPlan = {
-    // As in MicroBatchExecution.runBatch, so that the optimizer leaves the time of the batch alone.
-    val copy = AnalysisHelper.allowInvokingTransformsInAnalyzer {
-      query.clone().transformAllExpressionsWithPruning(_.containsPattern(CURRENT_LIKE)) {
-        case now: CurrentTimestamp => CurrentBatchTimestamp(0L, now.dataType, Some("UTC"))
-        case now: LocalTimestamp => CurrentBatchTimestamp(0L, now.dataType, now.timeZoneId)
-        case today: CurrentDate => CurrentBatchTimestamp(0L, today.dataType, today.timeZoneId)
-      }
-    }
-    val optimized = session.asInstanceOf[ClassicSession].sessionState.optimizer.execute(copy)
+    val optimized = session.asInstanceOf[ClassicSession].sessionState.optimizer.execute(atBatchTime(query))
     optimized.foreachUp {
       case refused: Refused => throw refused.refusal
       case _ =>
     }
     optimized
+  }
+
+  /** As in MicroBatchExecution.runBatch: now is the time of a batch, whichever it is. */
+  def atBatchTime(query: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
+    query.clone().transformAllExpressionsWithPruning(_.containsPattern(CURRENT_LIKE)) {
+      case now: CurrentTimestamp => CurrentBatchTimestamp(0L, now.dataType, Some("UTC"))
+      case now: LocalTimestamp => CurrentBatchTimestamp(0L, now.dataType, now.timeZoneId)
+      case today: CurrentDate => CurrentBatchTimestamp(0L, today.dataType, today.timeZoneId)
+    }
   }
 }

@@ -34,8 +34,8 @@ final private[streamjoin] case class PlanFirstBatch(session: SparkSession) exten
 /**
  * Spark asks whether a batch without new rows is of use only of a plan that has run
  * (`MicroBatchExecution.constructNextBatch`). So the first batch of a run is put into the log of
- * offsets, with those of the batch before: as if the run before had planned it, and had ended. It is
- * done in the thread of the query, which says that it starts before it looks into its checkpoint
+ * offsets, with those of the batch before: as if the run before had planned it, and had ended. This
+ * is done in the thread of the query, which says that it starts before it looks into its checkpoint
  * (`StreamExecution.runStream`).
  */
 final private class FirstBatch(session: ClassicSession) extends StreamingQueryListener {
