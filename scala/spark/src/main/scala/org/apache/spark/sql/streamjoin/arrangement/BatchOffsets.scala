@@ -9,6 +9,7 @@ import org.apache.commons.io.IOUtils
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.streamjoin.base.RunningQuery
 
 /**
  * Which batch of a query has written a version, as the query's checkpoint has it: the number alone

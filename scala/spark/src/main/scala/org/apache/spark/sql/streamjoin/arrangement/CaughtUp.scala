@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.{ChecksumException, Path}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.read.streaming.{ReadLimit, SupportsAdmissionControl}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 
 /**
  * `caught_up.json`: whether the query that maintains an arrangement has come to the end of its

@@ -5,7 +5,7 @@ import java.util.{Collections, UUID, WeakHashMap}
 import scala.collection.mutable
 
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, MicroBatchExecutionContext}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 
 /**
  * Which versions of an arrangement the batches of a run see, one a batch, however many streams of

@@ -1,15 +1,12 @@
 package org.apache.spark.sql.streamjoin.operators
 
-import java.util.UUID
-
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.{
   IncrementalExecution,
   MicroBatchExecution,
-  MicroBatchExecutionContext,
-  StreamExecution
+  MicroBatchExecutionContext
 }
+import org.apache.spark.sql.streamjoin.base.RunningQuery
 
 /** The batch of a streaming query that is being planned. */
 final private[streamjoin] case class PlannedBatch(
@@ -27,15 +24,10 @@ private[streamjoin] object PlannedBatch {
    */
   def current(session: SparkSession): Option[PlannedBatch] =
     for {
-      id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
-      classic = session.asInstanceOf[ClassicSession]
-      query <- classic.sharedState.activeStreamingQueries.get(UUID.fromString(id)) match {
-        case micro: MicroBatchExecution => Some(micro)
-        case _ => None
-      }
+      query <- RunningQuery.current(session)
       context <- query.getLatestExecutionContext() match {
         case batch: MicroBatchExecutionContext
-            if batch.executionPlan != null && (batch.executionPlan.sparkSession eq classic) =>
+            if batch.executionPlan != null && (batch.executionPlan.sparkSession eq session) =>
           Some(batch)
         case _ => None
       }

@@ -4,12 +4,12 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.OneTimeTrigger
 import org.apache.spark.sql.execution.streaming.checkpointing._
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
+import org.apache.spark.sql.streamjoin.base.RunningQuery
 import org.apache.spark.sql.streamjoin.plans.TableRematch
 
 /**
@@ -24,7 +24,7 @@ final private[streamjoin] case class PlanFirstBatch(session: SparkSession) exten
       case write: WriteToStream if FirstBatch.isFor(write.inputQuery) =>
         val streams = session.streams
         if (!streams.listListeners().exists(_.isInstanceOf[FirstBatch]))
-          streams.addListener(new FirstBatch(session.asInstanceOf[ClassicSession]))
+          streams.addListener(new FirstBatch(session))
       case _ =>
     }
     plan
@@ -38,17 +38,15 @@ final private[streamjoin] case class PlanFirstBatch(session: SparkSession) exten
  * is done in the thread of the query, which says that it starts before it looks into its checkpoint
  * (`StreamExecution.runStream`).
  */
-final private class FirstBatch(session: ClassicSession) extends StreamingQueryListener {
+final private class FirstBatch(session: SparkSession) extends StreamingQueryListener {
 
   override def onQueryStarted(event: QueryStartedEvent): Unit =
-    session.sharedState.activeStreamingQueries.get(event.id) match {
+    RunningQuery
+      .of(session, event.id)
       // A run of one batch alone would have none for its rows.
-      case query: MicroBatchExecution
-          if FirstBatch.isFor(query.analyzedPlan) && query.trigger != OneTimeTrigger &&
-            query.sparkSession.sessionState.conf.streamingNoDataMicroBatchesEnabled =>
-        plan(query)
-      case _ =>
-    }
+      .filter(query => FirstBatch.isFor(query.analyzedPlan) && query.trigger != OneTimeTrigger)
+      .filter(_.sparkSession.sessionState.conf.streamingNoDataMicroBatchesEnabled)
+      .foreach(plan)
 
   override def onQueryProgress(event: QueryProgressEvent): Unit = ()
 

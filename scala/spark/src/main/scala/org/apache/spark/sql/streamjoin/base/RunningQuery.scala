@@ -1,4 +1,4 @@
-package org.apache.spark.sql.streamjoin.arrangement
+package org.apache.spark.sql.streamjoin.base
 
 import java.util.UUID
 
@@ -7,7 +7,7 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 
 /** A query that runs in this driver. */
-private[arrangement] object RunningQuery {
+private[streamjoin] object RunningQuery {
   def of(session: SparkSession, id: UUID): Option[MicroBatchExecution] = {
     val running: StreamExecution =
       session.asInstanceOf[ClassicSession].sharedState.activeStreamingQueries.get(id)
@@ -18,10 +18,9 @@ private[arrangement] object RunningQuery {
   }
 
   /** That of this thread. */
-  def current: Option[MicroBatchExecution] =
-    for {
-      session <- SparkSession.getActiveSession
-      id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
-      query <- of(session, UUID.fromString(id))
-    } yield query
+  def current: Option[MicroBatchExecution] = SparkSession.getActiveSession.flatMap(current)
+
+  def current(session: SparkSession): Option[MicroBatchExecution] =
+    Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
+      .flatMap(id => of(session, UUID.fromString(id)))
 }
