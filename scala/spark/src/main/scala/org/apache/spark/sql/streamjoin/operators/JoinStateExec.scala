@@ -89,7 +89,10 @@ private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
       guest,
       ExecutorMemory.limit(spec.executorIndexMemory)
     )
-    TaskContext.get().addTaskCompletionListener[Unit](_ => state.close())
+    TaskContext.get().addTaskCompletionListener[Unit] { task =>
+      if (task.isFailed() || task.isInterrupted()) state.close()
+      else state.leaveOff().foreach(IndexCache.put(storeId(partition), _))
+    }
     longMetric(StateMetric.LoadTimeMs) += millisSince(begun)
 
     val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))

@@ -89,7 +89,8 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
     }
   }
 
-  private def clear(): Unit = {
+  /** Forgets the rows. */
+  def clear(): Unit = {
     pages.foreach(memory.giveBack)
     pages.clear()
     ends.clear()

@@ -44,8 +44,34 @@ final private[streamjoin] class Buffer(
   /** There were too many rows in this batch to wait for one another. */
   private var inSeveralGoes = false
 
+  /** By bucket and number, segments that the version has that the batch began with, and that left. */
+  private val goneSinceBase = mutable.ArrayBuffer.empty[(Long, Long)]
+
   /** Rows with an expiry time below these have left. */
   private[state] var evictedBelow: Array[Long] = Array.fill(layout.expiring.length)(Long.MinValue)
+
+  // A batch begins.
+
+  /** The rows are those of the version that the next batch begins with. */
+  private[state] def begin(): Unit = {
+    goneSinceBase.clear()
+    segments.foreach { segment =>
+      segment.isOfBase = isDurable
+      segment.hasChanged = false
+    }
+  }
+
+  /**
+   * Drops what the version does not have that the last batch began with, finished or not. Returns
+   * what it has in place of that, by bucket and number: it has to be read.
+   */
+  private[state] def rewind(below: Array[Long]): Seq[(Long, Long)] = {
+    arrivals.clear()
+    segments.filter(segment => !segment.isOfBase || segment.hasChanged).toSeq.foreach(takeOut)
+    endBatch()
+    evicted(below)
+    goneSinceBase.toSeq
+  }
 
   // What is there.
 
@@ -105,6 +131,11 @@ final private[streamjoin] class Buffer(
 
   private[state] def drop(segment: Segment, store: SegmentStore): Unit = {
     store.remove(side, segment)
+    takeOut(segment)
+  }
+
+  private def takeOut(segment: Segment): Unit = {
+    if (segment.isOfBase) goneSinceBase += (segment.bucket -> segment.number)
     if (segment.isFresh) freshSegments -= segment
     segment.discard()
     val bucket = buckets.get(segment.bucket)
@@ -180,6 +211,10 @@ final private[streamjoin] class Buffer(
       }
       segment.isFresh = false
     }
+    endBatch()
+  }
+
+  private def endBatch(): Unit = {
     freshSegments.clear()
     inSeveralGoes = false
     batchLevel.clear()
@@ -327,8 +362,6 @@ final private[streamjoin] class Buffer(
   }
 
   // A version is read.
-
-  private[state] def restore(below: Array[Long]): Unit = evictedBelow = below
 
   private[state] def add(segment: Segment): Unit =
     buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).add(segment)

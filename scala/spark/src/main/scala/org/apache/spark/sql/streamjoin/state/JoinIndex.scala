@@ -22,6 +22,16 @@ final private[streamjoin] class JoinIndex(
   /** The commit that it equals; none while a batch is at work on it. */
   private[state] var token: UUID = _
 
+  /** The commit that the last batch began with, finished or not; it can go back to that one. */
+  private[state] var base: UUID = _
+
+  /** A batch begins, with what there is. */
+  private[state] def begin(version: Option[UUID]): Unit = {
+    base = version.orNull
+    token = null
+    buffers.foreach(_.begin())
+  }
+
   def buffer(side: Side): Buffer = buffers(side.index)
   def all: Seq[Buffer] = buffers
 
@@ -32,7 +42,11 @@ final private[streamjoin] class JoinIndex(
 
   private[state] def endBatch(): Unit = memories.foreach(_.endBatch())
 
-  override private[state] def close(): Unit = memories.foreach(_.close())
+  override private[state] def close(): Unit = {
+    token = null
+    base = null
+    memories.foreach(_.close())
+  }
 
   /**
    * Unloads segments until the budget is met: of both sides, those first that have the least time

@@ -13,9 +13,11 @@ import streamjoin.core.Side
  * What one task of a join keeps, both inputs, durable in one state store.
  *
  * The header in the store carries a token, new with every commit, and so does the index: it is used
- * as it is only where its token is that of the version that the task was given. Any retry, restart
- * or move makes the two differ, and the index is then read from the store. The version's number
- * would not do: two attempts of one batch have the same.
+ * as it is only where its token is that of the version that the task was given. Where that version
+ * is the one that the index' last batch began with, as for a second action in a `foreachBatch`, the
+ * index goes back: what the batch changed is read again. Any other retry, restart or move, and the
+ * whole index is read from the store. The version's number would not do: two attempts of one batch
+ * have the same.
  *
  * Nothing is durable before [[commit]]; what is not committed is given up by [[abort]].
  *
@@ -53,15 +55,18 @@ final private[streamjoin] class JoinState(
   /** The index was as the store, and did not have to be read. */
   val reused: Boolean = cached.exists(index => header.exists(_.token == index.token))
 
+  /** The index was one batch ahead, and went back. */
+  val rewound: Boolean = !reused && cached.exists(index => header.exists(_.token == index.base))
+
   private var held: JoinIndex =
     if (reused) cached.get
+    else if (rewound) JoinState.rewind(cached.get, segments, header, guest)
     else {
       cached.foreach(_.close())
       JoinState.read(segments, header, layouts, bucketWidths, budget, guest, executor)
     }
-  // From here on it equals no commit until the next one, and would not be used again if this one
-  // came to nothing.
-  index.token = null
+  // From here on it equals no commit until the next one.
+  index.begin(header.map(_.token))
 
   private def index: JoinIndex = {
     assert(held != null, "an index that has been handed over is no longer looked at")
@@ -178,6 +183,13 @@ final private[streamjoin] class JoinState(
     store.abort()
   }
 
+  /**
+   * The index, unless it has been handed over, of a batch that was left off: nobody wants more of
+   * its rows. Another run of the batch can go on with it. For a task that failed there is
+   * [[close]].
+   */
+  def leaveOff(): Option[JoinIndex] = Option(held).map(_ => handOver())
+
   /** The index is dropped, unless it has been handed over. */
   def close(): Unit = if (held != null) held.close()
 
@@ -268,13 +280,45 @@ private[streamjoin] object JoinState {
       new Buffer(side.index, layouts(side.index), width, heldBy, isDurable = !isGuest)
     }
     val index = new JoinIndex(buffers, memory, guestMemory)
+    fill(index, segments, header, guest, hasBase = false)
+    index.token = header.map(_.token).orNull
+    index
+  }
+
+  /**
+   * Takes an index back to the version that its last batch began with. It costs as much as the
+   * batch touched, whatever there is besides; of a side that another task keeps, all is read again.
+   */
+  private def rewind(
+      index: JoinIndex,
+      segments: SegmentStore,
+      header: Option[SegmentFormat.VersionHeader],
+      guest: Option[Guest]
+  ): JoinIndex = {
+    fill(index, segments, header, guest, hasBase = true)
+    index
+  }
+
+  /**
+   * Reads what a version has, and an index lacks.
+   *
+   * @param hasBase
+   *   it has what the last batch has not changed; otherwise nothing
+   */
+  private def fill(
+      index: JoinIndex,
+      segments: SegmentStore,
+      header: Option[SegmentFormat.VersionHeader],
+      guest: Option[Guest],
+      hasBase: Boolean
+  ): Unit =
     try {
-      fill(index, buffers.filter(_.isDurable), segments, header)
+      fill(index, index.all.filter(_.isDurable), segments, header, hasBase)
       if (header.isDefined) guest.foreach { from =>
-        val looked = buffers(from.side.index)
+        val looked = index.buffer(from.side)
         from.open { store =>
           val kept = new SegmentStore(store)
-          fill(index, Seq(looked), kept, kept.readHeader())
+          fill(index, Seq(looked), kept, kept.readHeader(), hasBase = false)
         }
         looked.segments.foreach(_.forgetStore())
       }
@@ -283,27 +327,28 @@ private[streamjoin] object JoinState {
         index.close()
         throw failed
     }
-    index.token = header.map(_.token).orNull
-    index
-  }
 
-  /** Reads what a version of a store has of some sides. */
   private def fill(
       index: JoinIndex,
       buffers: Seq[Buffer],
       segments: SegmentStore,
-      header: Option[SegmentFormat.VersionHeader]
+      header: Option[SegmentFormat.VersionHeader],
+      hasBase: Boolean
   ): Unit = {
     val bySide = buffers.map(buffer => buffer.side -> buffer).toMap
-    header.foreach { version =>
-      buffers.foreach(buffer => buffer.restore(version.sides(buffer.side).evictedBelow.toArray))
-    }
+    val lacking = for {
+      version <- header.toSeq
+      buffer <- buffers
+      (bucket, number) <- buffer.rewind(version.sides(buffer.side).evictedBelow.toArray)
+    } yield (buffer.side, bucket, number)
     val loaded = new JoinIndex.Loaded(index.memory, segments)
-    segments.readAll((side, bucket) => bySide.get(side).map(_.newSegment(bucket))) { (side, segment, load) =>
+    def make(side: Int, bucket: Long): Option[Segment] = bySide.get(side).map(_.newSegment(bucket))
+    def take(side: Int, segment: Segment, load: () => Unit): Unit = {
       bySide(side).add(segment)
       if (bySide(side).isDurable) loaded.offer(bySide(side), segment, load) else load()
       checkGuests(index, segments.store)
     }
+    if (hasBase) segments.readSome(lacking)(make)(take) else segments.readAll(make)(take)
     loaded.shrink()
     buffers.foreach(buffer => complete(buffer, header.map(_.sides(buffer.side)), segments))
   }

@@ -64,6 +64,12 @@ final private[streamjoin] class Segment(
   /** Flags have changed since the store was told. */
   private[state] var flagsChanged: Boolean = false
 
+  /** The version that the batch began with has it, under its number. */
+  private[state] var isOfBase: Boolean = false
+
+  /** In this batch rows have left or have been flagged: it may not be as that version has it. */
+  private[state] var hasChanged: Boolean = false
+
   /** Its rows came in the current batch. */
   private[state] var isFresh: Boolean = false
 
@@ -201,6 +207,7 @@ final private[streamjoin] class Segment(
     flag(place, bit)
     if (flagsApart != null) SegmentFormat.setFlags(flagsApart, rowAt(place), bit)
     flagsChanged = true
+    hasChanged = true
   }
 
   def flagMatched(place: Int): Unit = if (!isMatched(place)) flagForStore(place, Matched)
@@ -220,6 +227,7 @@ final private[streamjoin] class Segment(
    */
   def expire(place: Int): Unit = {
     flag(place, Gone)
+    hasChanged = true
     leave(place)
   }
 
@@ -251,6 +259,7 @@ final private[streamjoin] class Segment(
 
   /** A row that was removed and has expired since counts as expired, as it does when it is read. */
   private[state] def settleRemoved(): Unit = {
+    hasChanged = true
     removedCount = 0
     foreachPlace { (_, place) =>
       if (isGone(place) && !(evictedBelow != null && isExpired(place, evictedBelow))) removedCount += 1
@@ -367,6 +376,7 @@ final private[streamjoin] class Segment(
   /** Row by row. */
   private def look(rows: Array[Byte]): Unit = {
     reset(rows)
+    hasChanged = true // where the limits have moved since the version
     var place = first
     while (place < end) {
       val length = Platform.getInt(image, offset(place))

@@ -165,34 +165,54 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
    */
   def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment, () => Unit) => Unit): Unit =
     readable {
-      def read(side: Int, bucket: Long, number: Long, value: => Array[Byte]): Unit = {
-        if (!Side.both.exists(_.index == side)) throw new Unreadable(s"a segment of side $side")
-        make(side, bucket).foreach { segment =>
-          segment.number = number
-          segment.isStored = true
-          val rows = value
-          val flags = get(keyOf(FlagsKind, side, bucket, number))
-          segment.flagsInStore = flags.isDefined
-          val count = check(side, segment, rows, flags.orNull)
-          if (segment.describe(rows, flags.orNull)) segment.forget()
-          else segment.load(rows, flags.orNull)
-          counted(segment, count)
-          take(side, segment, () => if (!segment.isLoaded) segment.load(rows, flags.orNull))
-          if (!segment.isLoaded) segment.keepKeys(rows)
-        }
-      }
       get(keyOf(CatalogueKind, 0, 0, 0)).map(SegmentFormat.readPage).map(ByteBuffer.wrap) match {
         case Some(content) =>
-          while (content.hasRemaining) {
-            val (side, bucket, number) = (content.getInt(), content.getLong(), content.getLong())
-            def missing = throw new Unreadable(s"no segment $number of bucket $bucket, side $side")
-            read(side, bucket, number, get(keyOf(SegmentKind, side, bucket, number)).getOrElse(missing))
-          }
-        case None => scan(read(_, _, _, _))
+          while (content.hasRemaining)
+            readOne((content.getInt(), content.getLong(), content.getLong()), make, take)
+        case None => scan(readValue(_, _, make, take))
       }
     }
 
-  private def scan(read: (Int, Long, Long, => Array[Byte]) => Unit): Unit = {
+  /** Reads some segments, as [[readAll]] does. */
+  def readSome(
+      places: Seq[Place]
+  )(make: (Int, Long) => Option[Segment])(take: (Int, Segment, () => Unit) => Unit): Unit =
+    readable(places.foreach(readOne(_, make, take)))
+
+  private def readOne(
+      place: Place,
+      make: (Int, Long) => Option[Segment],
+      take: (Int, Segment, () => Unit) => Unit
+  ): Unit = {
+    val (side, bucket, number) = place
+    def missing = throw new Unreadable(s"no segment $number of bucket $bucket, side $side")
+    readValue(place, get(keyOf(SegmentKind, side, bucket, number)).getOrElse(missing), make, take)
+  }
+
+  private def readValue(
+      place: Place,
+      value: => Array[Byte],
+      make: (Int, Long) => Option[Segment],
+      take: (Int, Segment, () => Unit) => Unit
+  ): Unit = {
+    val (side, bucket, number) = place
+    if (!Side.both.exists(_.index == side)) throw new Unreadable(s"a segment of side $side")
+    make(side, bucket).foreach { segment =>
+      segment.number = number
+      segment.isStored = true
+      val rows = value
+      val flags = get(keyOf(FlagsKind, side, bucket, number))
+      segment.flagsInStore = flags.isDefined
+      val count = check(side, segment, rows, flags.orNull)
+      if (segment.describe(rows, flags.orNull)) segment.forget()
+      else segment.load(rows, flags.orNull)
+      counted(segment, count)
+      take(side, segment, () => if (!segment.isLoaded) segment.load(rows, flags.orNull))
+      if (!segment.isLoaded) segment.keepKeys(rows)
+    }
+  }
+
+  private def scan(read: (Place, => Array[Byte]) => Unit): Unit = {
     val all = store.iterator()
     try
       all.foreach { pair =>
@@ -200,9 +220,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
           case HeaderKind | FlagsKind | VersionsKind | VersionCountKind | DeletionsKind =>
           case SegmentKind =>
             read(
-              pair.key.getInt(1),
-              pair.key.getLong(2),
-              pair.key.getLong(3),
+              (pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3)),
               SegmentFormat.copyOf(pair.value)
             )
           case other => throw new Unreadable(s"a value of kind $other")
@@ -235,6 +253,9 @@ private[streamjoin] object SegmentStore {
   val ValueSchema: StructType = new StructType().add("value", BinaryType, nullable = false)
 
   private val KeyBytes = 8 + 4 * 8
+
+  /** Where a segment is: its side, its bucket and its number. */
+  type Place = (Int, Long, Long)
 
   private val HeaderKind = 0
   private val SegmentKind = 1

@@ -12,8 +12,9 @@ import streamjoin.core.Side
 
 /**
  * Whatever differs between two attempts at a task, they leave the same in the store: the order in
- * which the rows come, how much memory there is, whether the index is at hand. So it does not
- * matter whose files are read later, and whose index the next batch went on with.
+ * which the rows come, how much memory there is, whether the index is at hand, or goes back to
+ * where the batch began. So it does not matter whose files are read later, and whose index the next
+ * batch went on with.
  */
 class AttemptsSuite extends StateTest {
 
@@ -76,7 +77,7 @@ class AttemptsSuite extends StateTest {
         // Then others from the same version; whose index is at hand next is left to chance.
         for (_ <- 1 to 2) {
           val shuffled = batch.copy(rows = batch.rows.transform((_, rows) => random.shuffle(rows)))
-          val again = attempt(shuffled, budget(), None)
+          val again = attempt(shuffled, budget(), if (version > 0 && oneIn(2)) cached else None, isFirst = false)
           assert(again.map(_.copy(rows = Nil)) == first.map(_.copy(rows = Nil)))
           assert(again == first)
         }
@@ -101,10 +102,16 @@ class AttemptsSuite extends StateTest {
       TestRow(number, key(), Seq(time(), time()), rowsOfMany.fold(wide())(_ => 250000))
     }
 
-    private def attempt(batch: Batch, budget: Long, from: Option[JoinIndex]): Seq[Stored] = {
+    private def attempt(
+        batch: Batch,
+        budget: Long,
+        from: Option[JoinIndex],
+        isFirst: Boolean = true
+    ): Seq[Stored] = {
       val store = provider.getStore(version, None)
       val state = new JoinState(store, layouts, widths, budget, from)
-      assert(state.reused == from.isDefined)
+      assert(state.reused == (isFirst && from.isDefined))
+      assert(state.rewound == (!isFirst && from.isDefined))
       Side.both.foreach { side =>
         batch.rows(side).foreach(row => state.append(side, shapes(side)(row)))
         val matches = state.matches(side, reaches(side))
@@ -161,7 +168,8 @@ class AttemptsSuite extends StateTest {
       batch(1, Seq(60, 61), 0, cached)
       batch(2, Seq(62, 63), 0, cached, meets = true)
       val first = batch(3, Seq(64, 65), 20, cached)
-      assert(batch(3, Seq(65, 64), 20, None) == first)
+      assert(batch(3, Seq(65, 64), 20, cached) == first, "where the index goes back")
+      assert(batch(3, Seq(65, 64), 20, None) == first, "where it is read")
     }
   }
 

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.state
 
-import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStoreProvider}
+import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStore, StateStoreProvider}
 import org.apache.spark.sql.types._
 
 import streamjoin.core.Side
@@ -175,7 +175,7 @@ class JoinStateSuite extends StateTest {
 
       // The batch is done again from the older version, as after a failure before the commit log.
       val older = provider.getStore(1, None)
-      val again = on(older, rows, cached = Some(third.committedIndex))
+      val again = on(older, rows)
       assert(!again.reused)
       assert(numbers(again, older) == Seq(1))
       again.append(Side.Left, rows(simple(4, 1, 4)))
@@ -184,9 +184,53 @@ class JoinStateSuite extends StateTest {
       // Two attempts of one batch have the same version, and not the same index.
       val newer = provider.getStore(2, None)
       val next = on(newer, rows, cached = Some(third.committedIndex))
-      assert(!next.reused)
+      assert(!next.reused && !next.rewound)
       assert(numbers(next, newer) == Seq(1, 4))
       next.abort()
+    }
+  }
+
+  for (store <- Seq(defaultStore, rocksDb)) test(s"an index goes back by the batch that it is ahead, $store") {
+    withProvider(store) { provider =>
+      // By tens: of the first nothing is left, of the second a half, one of the third is removed, and
+      // a row comes beside the last.
+      val first = on(provider.getStore(0, None), rows)
+      (1L to 30L).foreach(number => first.append(Side.Left, rows(simple(number, number, number))))
+      first.commit()
+
+      def batch(index: JoinIndex, isAhead: Boolean)(end: (JoinState, StateStore) => JoinIndex): JoinIndex = {
+        val last = index.buffer(Side.Left).segments.find(_.lowest(0) == 30).get
+        val opened = provider.getStore(1, None)
+        val state = on(opened, rows, cached = Some(index))
+        assert(state.reused == !isAhead)
+        assert(state.rewound == isAhead)
+        assert(numbers(state, opened) == (1L to 30L))
+        assert(index.buffer(Side.Left).segments.exists(_ eq last), "what the batch left alone is not read")
+        assert(evict(state, Side.Left, unmatched = true, 15) == (1L to 14L))
+        state.append(Side.Left, rows(simple(98, 98, 31)))
+        state.append(Side.Right, rows(simple(99, 25, 25)))
+        val matches = state.matches(Side.Right, anyTime)
+        assert(matches.next())
+        matches.removeOther()
+        end(state, opened)
+      }
+      val commit = (state: JoinState, _: StateStore) => {
+        state.commit()
+        state.handOver()
+      }
+      val leaveOff = (state: JoinState, opened: StateStore) => {
+        opened.abort()
+        state.leaveOff().get
+      }
+      val once = batch(first.handOver(), isAhead = false)(commit)
+      val twice = batch(once, isAhead = true)(commit)
+      val leftOff = batch(twice, isAhead = true)(leaveOff)
+      val last = batch(leftOff, isAhead = true)(commit)
+      val next = provider.getStore(2, None)
+      val state = on(next, rows, cached = Some(last))
+      assert(state.reused)
+      assert(numbers(state, next) == ((15L to 30L).filter(_ != 25) :+ 98L :+ 99L))
+      state.abort()
     }
   }
 

@@ -102,6 +102,9 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
 
   /** The version that the cached index equals, until somebody works on it. */
   private var cachedIs: Option[Long] = None
+
+  /** The version that the last batch on it began with. */
+  private var cachedBegan: Option[Long] = None
   private var model: JoinStateModel = _
   private var number = 0L
 
@@ -109,6 +112,7 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
 
   private def run(): Unit = {
     if (!isAnywhere) now += random.nextInt(15) * scale
+    if (oneIn(4)) leaveOff()
     val store = provider.getStore(version, None)
     val state = open(store)
     Side.both.foreach { side =>
@@ -129,6 +133,33 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
     }
   }
 
+  /** A run of the batch that stops somewhere, as where somebody wants its first rows only. */
+  private def leaveOff(): Unit = withClue("left off: ") {
+    val store = provider.getStore(version, None)
+    val state = open(store)
+    Side.both.foreach { side =>
+      append(state, side): Unit
+      if (oneIn(2)) {
+        val matches = state.matches(side, reaches(side))
+        for (_ <- 1 to random.nextInt(40) if matches.next()) random.nextInt(5) match {
+          case 0 => matches.flagOwn()
+          case 1 => matches.flagOther()
+          case 2 => matches.removeOwn()
+          case 3 => matches.removeOther()
+          case _ =>
+        }
+      }
+    }
+    Side.both.filter(_ => oneIn(2)).foreach { side =>
+      val expired = state.expired(side, model.limits(side).map(limit).toArray, unmatched = oneIn(2))
+      for (_ <- 1 to random.nextInt(10)) expired.next()
+    }
+    store.abort()
+    cached = state.leaveOff()
+    cachedIs = None
+    cachedBegan = Some(version)
+  }
+
   private def open(store: StateStore): JoinState = {
     val offered = if (oneIn(3)) None else cached
     val widths = if (version == 0) bucketWidths else Seq(3L, 5L) // from the header by then
@@ -136,7 +167,11 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
     model = committed(version)
     withClue(s"version $version, an index at hand: ${offered.isDefined}: ") {
       assert(state.reused == (offered.isDefined && cachedIs.contains(version)))
-      if (state.reused) cachedIs = None
+      assert(state.rewound == (offered.isDefined && !state.reused && version > 0 && cachedBegan.contains(version)))
+      if (offered.isDefined) {
+        cachedIs = None
+        cachedBegan = None
+      }
       compareRows(state, store)
       compare(state)
       assert(test.kinds(store).getOrElse(1, 0) == state.size.segments)
@@ -216,6 +251,7 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
 
   private def commit(state: JoinState): Unit = {
     state.commit()
+    cachedBegan = Some(version)
     version += 1
     committed(version) = model
     cached = Some(state.committedIndex)
