@@ -57,23 +57,17 @@ final private[state] class DeletedKeys(segments: SegmentStore) {
   }
 
   private def append(): Unit = {
-    val last = chunks.lastOption.filter { chunk =>
-      chunk.size + added.size <= MostHashes && math.max(until, chunk.until) - math.min(
-        from,
-        chunk.from
-      ) <= span
+    val joined = chunks.lastOption.filter { chunk =>
+      chunk.size + added.size <= MostHashes && math.max(until, chunk.until) - math.min(from, chunk.from) <= span
     }
-    val before = last.fold(Seq.empty[Long])(read)
-    val number = last.fold(chunks.lastOption.fold(Directory)(_.number) + 1)(_.number)
-    val all = (before ++ added).sorted
-    segments.writeDeletions(number, bytes(all))
-    val made = Chunk(
-      number,
-      (from +: last.map(_.from).toSeq).min,
-      (until +: last.map(_.until).toSeq).max,
-      all.size.toLong
-    )
-    chunks = chunks.filterNot(_.number == number) :+ made
+    val first = chunks.lastOption.fold(Directory)(_.number) + (if (joined.isEmpty) 1 else 0)
+    val (begins, ends) = ((from +: joined.map(_.from).toSeq).min, (until +: joined.map(_.until).toSeq).max)
+    val all = (joined.fold(Seq.empty[Long])(read) ++ added).sorted
+    val made = all.grouped(LargestChunk).zipWithIndex.map { case (hashes, at) =>
+      segments.writeDeletions(first + at, bytes(hashes))
+      Chunk(first + at, begins, ends, hashes.size.toLong)
+    }
+    chunks = chunks.filterNot(joined.contains) ++ made
     changed = true
   }
 
@@ -88,6 +82,9 @@ private object DeletedKeys {
   /** The number of the value that says which chunks there are; theirs are higher. */
   private val Directory = 0L
   private val MostHashes = 8192
+
+  /** Of what a batch adds at once: a store reads and writes a value as a whole. */
+  private val LargestChunk = 65536
 
   final private case class Chunk(number: Long, from: Long, until: Long, size: Long)
 

@@ -49,6 +49,7 @@ private[streamjoin] object IndexCache {
     Option(indexes.remove(store.storeId)).flatMap {
       case Held(`store`, index: T) => Some(index)
       case Held(`store`, other) =>
+        other.close()
         throw new IllegalStateException(s"the index of $store is a ${other.getClass.getName}")
       case ofAnotherRun =>
         ofAnotherRun.index.close()

@@ -182,4 +182,25 @@ class VersionTableSuite extends StateTest {
       reading(provider, 4)(store => assert(kinds(store) == onlyHeader))
     }
   }
+
+  test("many deletions at once are in values that a store can take") {
+    withProvider() { provider =>
+      val (first, table) = opened(provider.getStore(0, None))
+      val deleted = 70000
+      (1 to deleted).foreach(k => table.delete(key(k), row(0, 0), until = 20, span = 5))
+      first.commit()
+      reading(provider, 1) { store =>
+        val all = store.iterator()
+        val largest =
+          try all.filter(_.key.getInt(0) == 7).map(_.value.getSizeInBytes).max
+          finally all.close()
+        assert(largest < (1 << 20))
+      }
+      val (second, again) = opened(provider.getStore(1, None))
+      assert(again.deletedKeys == deleted)
+      again.forget(21)
+      second.commit()
+      reading(provider, 2)(store => assert(kinds(store) == onlyHeader))
+    }
+  }
 }
