@@ -152,7 +152,7 @@ private[streamjoin] object Arrangements {
         val (was, is) = (quoted("before"), quoted("after"))
         val names = after.dataType.asInstanceOf[StructType].names.toSeq
         val resolver = SQLConf.get.resolver
-        val isDelete = lower(trim(quoted(op))).isin(Operation.names(Operation.Delete): _*)
+        val isDelete = lower(trim(quoted(op), Operation.Trimmed)).isin(Operation.names(Operation.Delete): _*)
         val isMoved = key
           .flatMap(column => names.find(resolver(_, column)))
           .map(name => !(was.getField(name) <=> is.getField(name)))

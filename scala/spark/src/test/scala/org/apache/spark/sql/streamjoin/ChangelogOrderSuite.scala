@@ -206,6 +206,33 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
     )
   }
 
+  test("a deletion without a time is remembered by its order=") {
+    val it = maintainer(
+      "id INT, at LONG, lsn LONG, op STRING",
+      Seq(Seq("id")),
+      op = Some("op"),
+      time = Some("at"),
+      order = Some("lsn")
+    )
+    during(it) {
+      it.feed(Row(1, null, 4L, "c"))
+      it.feed(Row(1, null, 5L, "d"))
+      it.feed(Row(1, null, 3L, "u"))
+      assert(rowsOf(it.root).isEmpty)
+      it.feed(Row(1, null, 6L, "u"))
+      assert(rowsOf(it.root) == Seq("1 - 6"))
+    }
+  }
+
+  test("white space around an operation makes no difference") {
+    val it = prices()
+    during(it) {
+      // Of one time, the delete comes first.
+      it.feed(Row(1, 10, 100L, " insert"), Row(1, 11, 100L, "delete\n"))
+      assert(rowsOf(it.root) == Seq("1 10 100"))
+    }
+  }
+
   test("Debezium: tombstones are skipped, and an update that moves the key removes the old row") {
     val fields = "STRUCT<id: INT, name: STRING>"
     val it = maintainer(

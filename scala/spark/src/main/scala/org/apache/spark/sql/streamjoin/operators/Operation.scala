@@ -29,4 +29,7 @@ private[streamjoin] object Operation {
   private val byName = spellings.flatMap { case (operation, names) => names.map(_ -> operation) }.toMap
 
   def of(name: String): Option[Operation] = byName.get(name.trim.toLowerCase(Locale.ROOT))
+
+  /** The characters that `String.trim` removes, for expressions that compare names likewise. */
+  val Trimmed: String = (0 to ' '.toInt).map(_.toChar).mkString
 }

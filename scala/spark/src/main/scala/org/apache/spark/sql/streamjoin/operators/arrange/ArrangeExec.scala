@@ -162,6 +162,6 @@ private[streamjoin] object ArrangeExec {
   /** What goes comes first. */
   private def rank(operation: Attribute): Expression = {
     val going = Seq(Operation.Before, Operation.Delete).flatMap(Operation.names)
-    Not(In(Lower(StringTrim(operation)), going.map(Literal(_))))
+    Not(In(Lower(StringTrim(operation, Literal(Operation.Trimmed))), going.map(Literal(_))))
   }
 }

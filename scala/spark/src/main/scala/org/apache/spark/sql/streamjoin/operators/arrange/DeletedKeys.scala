@@ -119,8 +119,8 @@ final private[arrange] class DeletedKeys(
       changes.add(index, partition, probe.row(i), -probe.copies(i))
       gone += probe.row(i).copy()
     }
-    // Nothing is older than a null.
-    if (isDeleted && !row.isNullAt(order.ordinals.head)) changes.add(index, partition, toRow(row), 1)
+    // Nothing is older than nulls alone.
+    if (isDeleted && !order.ordinals.forall(row.isNullAt(_))) changes.add(index, partition, toRow(row), 1)
   }
 
   /** All of the version before. Those that no longer count leave with this one. */
