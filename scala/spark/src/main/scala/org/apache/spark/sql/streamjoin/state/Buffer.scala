@@ -44,7 +44,9 @@ final private[streamjoin] class Buffer(
   /** There were too many rows in this batch to wait for one another. */
   private var inSeveralGoes = false
 
-  /** By bucket and number, segments that the version has that the batch began with, and that left. */
+  /**
+   * By bucket and number, segments that the version has that the batch began with, and that left.
+   */
   private val goneSinceBase = mutable.ArrayBuffer.empty[(Long, Long)]
 
   /** Rows with an expiry time below these have left. */
@@ -379,9 +381,7 @@ private[streamjoin] object Buffer {
   /** Segments of a bucket that may follow one another before they are merged. */
   private val MostAlike = 3
 
-  /**
-   * Buckets of a level that are smaller than [[SmallBytes]], and how many are made of them.
-   */
+  /** Buckets of a level that are smaller than [[SmallBytes]], and how many are made of them. */
   private[state] val MostSmall = 256
   private val FewWide = MostSmall / 4
   private val SmallBytes = 64L << 10
