@@ -13,8 +13,8 @@ import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, St
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * Hadoop's settings for tasks, broadcast again only when they change: a session may get a new token
- * from batch to batch, as it does for Spark's own sources.
+ * Hadoop's settings for tasks, broadcast again only when they change: a session may get a new
+ * token, which Spark's own sources also pick up from batch to batch.
  */
 private[streamjoin] object HadoopConf {
 

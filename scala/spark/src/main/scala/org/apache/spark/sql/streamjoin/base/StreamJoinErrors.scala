@@ -57,7 +57,7 @@ private[streamjoin] object StreamJoinErrors {
 }
 
 /**
- * A task of a join cannot go on; what was committed before stays as it is. It is a
+ * Thrown when a task of a join cannot go on; what was committed before stays as it is. It is a
  * [[SparkRuntimeException]], so that callers, including PySpark, can catch it as one. That class
  * accepts Spark's conditions only, so its getters are overridden.
  */

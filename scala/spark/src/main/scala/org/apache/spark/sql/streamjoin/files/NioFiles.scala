@@ -139,7 +139,7 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
       Files.createDirectory(folder)
       permit(folder, FsPermission.getDirDefault)
     } catch {
-      // Created by another thread or process just now, or a file.
+      // Another writer has just created it, or it is a file.
       case _: NioFileAlreadyExists => if (!Files.isDirectory(folder)) throw alreadyExists(folder)
     }
   }

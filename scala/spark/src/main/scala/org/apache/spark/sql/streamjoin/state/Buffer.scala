@@ -102,7 +102,7 @@ final private[streamjoin] class Buffer(
         .filter(segment => segment.live > 0 && segment.lowest(0) <= to && segment.highest(0) >= from)
         .toArray
 
-  // Rows come.
+  // Adding rows.
 
   /** Buffers a copy of the row. It is not found before [[arrive]]. */
   private[state] def append(row: UnsafeRow): Unit = {
@@ -128,7 +128,7 @@ final private[streamjoin] class Buffer(
     freshSegments += segment
   }
 
-  // Rows leave.
+  // Removing rows.
 
   private[state] def drop(segment: Segment, store: SegmentStore): Unit = {
     store.remove(side, segment)

@@ -28,7 +28,7 @@ private[streamjoin] object ExecutorMemory {
   val ofProcess = new ExecutorMemory
 
   /**
-   * The part of the heap that Spark's own memory leaves by default: `1 - spark.memory.fraction`.
+   * The share of the heap that Spark's own memory leaves: by default `1 - spark.memory.fraction`.
    */
   private val ShareOfHeap = 0.4
 

@@ -30,7 +30,7 @@ import org.apache.spark.unsafe.Platform
  * is given the array without a copy. The offsets below count from the beginning of the value.
  *
  * The flags of a row share four bytes with its number in the segment. The summary describes the
- * rows as they were written; if none has left since, it is all that is needed to open the segment.
+ * rows as they were written; if no row is gone, it is all that is needed to open the segment.
  * Format 2 has neither, and its checksum does not cover the format. Format 3 has buckets of one
  * width only.
  */

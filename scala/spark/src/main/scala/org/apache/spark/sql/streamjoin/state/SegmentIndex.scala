@@ -80,7 +80,7 @@ final private[state] class SegmentIndex(
 
 private[state] object SegmentIndex {
 
-  /** Most rows of a slot that are scanned one by one. */
+  /** Slots with at most this many rows are scanned one by one. */
   val Crowded = 16
 
   /**

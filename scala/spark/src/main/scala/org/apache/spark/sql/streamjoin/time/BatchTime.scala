@@ -24,7 +24,7 @@ final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: O
     with Unevaluable {
   override def nullable: Boolean = false
 
-  /** The same in all runs, as a checkpoint belongs to a condition. */
+  /** The same in all runs: a checkpoint accepts only the condition that it was made with. */
   override def prettyName: String = "current_batch_timestamp"
 
   private def at(millis: Long): Literal = dataType match {

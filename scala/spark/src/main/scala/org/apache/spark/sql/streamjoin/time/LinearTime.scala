@@ -58,7 +58,7 @@ private[streamjoin] object LinearTime {
 
   type Result = Either[Problem, LinearTime]
 
-  /** Bounds on differences of timestamps are below ten years. */
+  /** Differences of timestamps are bounded by less than ten years. */
   private val LongestDifference = 3653 * MICROS_PER_DAY
 
   private[time] val Zero = LinearTime(Nil, Nil, 0L, 0L, 0L)
