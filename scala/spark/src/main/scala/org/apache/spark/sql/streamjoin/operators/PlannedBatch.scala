@@ -19,8 +19,8 @@ final private[streamjoin] case class PlannedBatch(
 private[streamjoin] object PlannedBatch {
 
   /**
-   * That of this thread, or none where a plan is only being explained; also where that is done in
-   * `foreachBatch`, by another session than that of the batch.
+   * The batch that this thread plans. None if a plan is only explained, even if `foreachBatch` does
+   * so, in another session than that of the batch.
    */
   def current(session: SparkSession): Option[PlannedBatch] =
     for {
