@@ -19,8 +19,8 @@ final private[streamjoin] case class PlannedBatch(
 private[streamjoin] object PlannedBatch {
 
   /**
-   * The batch that this thread plans. None if a plan is only explained, even if `foreachBatch` does
-   * so, in another session than that of the batch.
+   * The batch that this thread plans; none if a plan is only explained. This includes a plan that
+   * `foreachBatch` explains, in another session than the batch.
    */
   def current(session: SparkSession): Option[PlannedBatch] =
     for {

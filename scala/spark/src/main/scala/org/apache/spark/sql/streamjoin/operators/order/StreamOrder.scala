@@ -22,7 +22,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  * there).
  *
  * @param times
- *   event-time columns by watermark key, first that of the order
+ *   event-time columns by watermark key; the order goes by the first
  */
 final private[streamjoin] case class StreamOrder(
     child: LogicalPlan,
