@@ -134,9 +134,9 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
 
   /**
    * Removes the files of attempts that the manifests of their versions do not name. Files of a run
-   * that is still alive elsewhere must stay: where a file system does not create files atomically,
-   * a manifest may still name them. So a run removes only its own files at first. Those that it
-   * found when it began follow once it has written another version: a driver that is gone writes no
+   * that is still alive elsewhere must stay: if the file system does not create files atomically, a
+   * manifest may still name them. So a run removes only its own files at first. Those that it found
+   * when it began follow once it has written another version: a driver that is gone writes no
    * manifest.
    *
    * @param isGone

@@ -115,7 +115,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
       val other = new UnsafeRow(fields)
       var entry = heads(headOf(hash)) - 1
       while (entry >= 0 && rest != 0) {
-        // Missing copies of a row are kept in one entry, so that counting entries counts such rows.
+        // All missing copies of a row share one entry, so `negative` counts rows.
         if (hashes(entry) == hash && to(entry) == Live && (copies(entry) < 0 || rest < 0)) {
           point(other, entry)
           // Copies that would overflow an entry stay in another one.

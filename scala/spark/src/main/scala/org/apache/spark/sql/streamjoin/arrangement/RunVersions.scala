@@ -18,7 +18,7 @@ import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
  *   stream b:  gets 7      gets 9      gets 9     although 10 was written between a and b
  * }}}
  *
- * Spark asks each stream once for each batch (`MicroBatchExecution.constructNextBatch`). The first
+ * Spark asks each stream once per batch (`MicroBatchExecution.constructNextBatch`). The first
  * stream looks up the newest version, and the others get the same; a stream that asks again begins
  * the next batch.
  */

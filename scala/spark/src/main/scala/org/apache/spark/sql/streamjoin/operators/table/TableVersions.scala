@@ -80,8 +80,7 @@ private[table] object TableVersions extends Logging {
       val before = log.get(number - 1).fold(-1L)(_.version)
       val version = streamed(batch, id) match {
         case Some(version) =>
-          // Never go back: before batches had a single version, the query may have seen a later
-          // one.
+          // Never go back: before batches had one version, the query may have seen a later one.
           val at = math.max(version, before)
           hold(folder, reader, at, before)
           at

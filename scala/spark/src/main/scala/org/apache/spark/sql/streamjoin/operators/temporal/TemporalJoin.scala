@@ -17,8 +17,8 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  * the rule looks ahead, until the right one has passed the end of that reach. By then every on-time
  * version that it could join has arrived, and none of them is evicted before the row is emitted. A
  * version that arrives behind the watermark never changes an emitted row: rows that are not yet
- * emitted may join it, or it is dropped. A row that comes at most the rule's history behind the
- * emitted ones is emitted at once.
+ * emitted may join it, or it is dropped. A row that arrives behind the emitted ones, by no more
+ * than the rule's history, is emitted at once.
  *
  * @param leftKeys
  *   columns of the left input; those computed for the join are not in its output

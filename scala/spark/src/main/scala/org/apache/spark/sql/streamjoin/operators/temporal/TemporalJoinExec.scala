@@ -25,7 +25,7 @@ import streamjoin.core.{Side, Watermark}
  *                                +-- range of time -- sort --> in order (added by the strategy)
  * }}}
  *
- * Both watermarks bound the state: a version is evicted once no fact to come can join it. If a
+ * Both watermarks bound the state: a version is evicted once no later fact can join it. If a
  * version is valid until the next, the newest of each live key stays.
  *
  * Lateness follows from what has been emitted, see [[streamjoin.core.TemporalJoin]].
