@@ -15,9 +15,7 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
   /** Name of the kind in checkpoints: `interval_join`. */
   def kind: String
 
-  /**
-   * Position among our operators of the query, from the inputs up; its state has the same number.
-   */
+  /** Number among our operators of the query, from the inputs up; also that of its state. */
   def ordinal: Int
 
   /** The output watermark of an emitted column, if the column has one. */
