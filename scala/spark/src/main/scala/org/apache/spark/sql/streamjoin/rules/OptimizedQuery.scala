@@ -32,9 +32,7 @@ private[streamjoin] object OptimizedQuery {
     optimized
   }
 
-  /**
-   * Replaces the current time with the time of some batch, as MicroBatchExecution.runBatch does.
-   */
+  /** Replaces the current time with that of some batch, as MicroBatchExecution.runBatch does. */
   def atBatchTime(query: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
     query.clone().transformAllExpressionsWithPruning(_.containsPattern(CURRENT_LIKE)) {
       case now: CurrentTimestamp => CurrentBatchTimestamp(0L, now.dataType, Some("UTC"))

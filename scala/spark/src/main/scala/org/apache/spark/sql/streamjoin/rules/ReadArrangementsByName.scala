@@ -26,7 +26,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
- * Replaces the name of an arrangement, unless a table or view has that name: `STREAM orders` is the
+ * Resolves the name of an arrangement, unless a table or view has that name: `STREAM orders` is the
  * stream of its changes; `orders` are its rows, which a stream looks up, and `orders FOR
  * SYSTEM_TIME AS OF NOW()` says so. Spark calls the rule while a query is analyzed, after
  * `ResolveRelations` has found Spark's own tables and views; so queries of those cost nothing here.
