@@ -27,7 +27,7 @@ final private[sql] case class Over(window: JoinWindow, where: String) extends Cl
   override def name: String = "OVER"
 }
 
-/** The input before it has versions; those valid at a time of the other input match. */
+/** The input before it has versions; the one valid at a time of the other input matches. */
 final private[sql] case class AsOfTime(column: Seq[String], where: String) extends Clause {
   override def name: String = "FOR SYSTEM_TIME AS OF"
 }

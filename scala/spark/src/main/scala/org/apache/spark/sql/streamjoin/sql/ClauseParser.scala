@@ -65,7 +65,7 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
     locations.toSeq.sortBy(_.start)
   }
 
-  // Spark calls the function twice, in its fast mode of parsing and in the slow one.
+  // Spark may call the function twice: in its fast mode of parsing, and then in the slow one.
   override protected def parse[T](command: String)(toResult: SqlBaseParser => T): T =
     super.parse(command) { parser =>
       val stream = parser.getTokenStream.asInstanceOf[CommonTokenStream]
