@@ -12,8 +12,8 @@ import org.apache.spark.sql.streamjoin.operators.table.TableJoin
 /**
  * Adds a condition to a SQL join without one, of a stream with an arrangement or of the changes of
  * two arrangements: equality of the columns of the arrangement's first key. Spark calls the rule
- * while a query is analyzed, because the rest of the query may relate the two: `FROM a, b WHERE a.x
- * = b.y` keeps its meaning, and only a join that would be rejected gets the condition. Joins of
+ * while a query is analyzed, because the rest of the query may relate the two: only a join that
+ * would be rejected gets the condition, and `FROM a, b WHERE a.x = b.y` keeps its meaning. Joins of
  * DataFrames stay as they are, because their conditions may follow later.
  */
 private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {

@@ -27,8 +27,8 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
  * Resolves the name of an arrangement, unless a table or view has that name: `STREAM orders` is the
- * stream of its changes; `orders` are its rows, which a stream looks up, and `orders FOR
- * SYSTEM_TIME AS OF NOW()` says so. Spark calls the rule while a query is analyzed, after
+ * stream of its changes, `orders` are its rows, which a stream looks up (also written
+ * `orders FOR SYSTEM_TIME AS OF NOW()`). Spark calls the rule while a query is analyzed, after
  * `ResolveRelations` has found Spark's own tables and views; so queries of those cost nothing here.
  */
 final private[streamjoin] case class ReadArrangementsByName(session: SparkSession)

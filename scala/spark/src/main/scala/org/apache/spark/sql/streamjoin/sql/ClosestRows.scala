@@ -11,8 +11,8 @@ import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import streamjoin.core.Side
 
 /**
- * Builds the joins of `b FOR SYSTEM_TIME AS OF a.t` and `a ASOF JOIN b MATCH_CONDITION (a.t >=
- * b.t)`; `WITHIN` sets the tolerance.
+ * Joins for `b FOR SYSTEM_TIME AS OF a.t` and `a ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`;
+ * `WITHIN` sets the tolerance.
  */
 private[sql] object ClosestRows {
 
