@@ -170,6 +170,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     running(job(query)) { job =>
       job.feed(o("x", "10:00", 11), o("y", "10:00", 21), o("x", "10:10", 12))
       assert(job.feed(o("x", "10:20", 13), o("y", "10:30", 23)) == Seq("11 12 13"))
+      // Watermarks of 12:00 evict rows of a before 11:00.
       val later = Seq(o("q", "12:00", 1), o("q", "12:00", 2), o("q", "12:00", 3))
       assert(job.feed(later: _*) == Seq("1 2 3", "21 - 23"))
     }

@@ -40,7 +40,9 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
   private val story: Seq[Seq[(String, Row)]] = Seq(
     Seq(o("a", "10:00", 1), o("b", "10:10", 2), d("a", "10:20", 3)),
     Seq(o("c", "10:30", 4), d("b", "10:40", 5)),
+    // W(d) = 12:30 evicts orders before 11:30.
     Seq(o("e", "12:00", 6), d("e", "12:30", 7)),
+    // W(d) = 15:00 evicts orders before 14:00.
     Seq(o("z", "15:00", 8), d("y", "15:00", 9))
   )
   private val expected = Seq("1 3", "2 5", "4 -", "6 7")

@@ -34,6 +34,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     old.start()
     try {
       assert(old.feed(d("a", "10:30", 4)) == Seq("1 4"))
+      // W(d) = 15:00 evicts orders before 14:00.
       assert(old.feed(o("x", "15:00", 5), d("x", "15:00", 6)) == Seq("2 -", "5 6"))
     } finally old.stop(): Unit
   }

@@ -56,9 +56,12 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
   private val story = Seq(
     Seq(o("a", "10:00", 1), o("b", "10:10", 2), d("a", "10:20", 3)),
     Seq(o("c", "10:30", 4), d("b", "10:40", 5)),
+    // W(d) = 12:30 evicts orders before 11:30.
     Seq(o("e", "12:00", 6), d("e", "12:30", 7)),
+    // W(d) = 15:00 evicts orders before 14:00.
     Seq(o("z", "15:00", 8), d("y", "15:00", 9)),
     Seq(o("z", "15:00", 10), d("y", "15:00", 11)),
+    // W(d) = 18:00 evicts orders before 17:00.
     Seq(o("x", "18:00", 12), d("x", "18:00", 13))
   )
 
