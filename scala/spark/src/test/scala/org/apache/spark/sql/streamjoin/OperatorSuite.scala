@@ -259,7 +259,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     })(job => assert(job.feed(o("a", "10:00", 1), d("a", "10:10", 2)) == Seq("a 1 2")))
   }
 
-  for (before <- Seq("true", "false")) test(s"one stream feeds two joins, watermarks before filters: $before") {
+  for (before <- Seq("true", "false")) test(s"a stream feeds two joins, watermarks before filters: $before") {
     withConf("spark.streamjoin.watermarkBeforeFilter" -> before) {
       running(job { streams =>
         // The same rows and watermarks in both, so that Spark could reuse their exchange.
