@@ -26,7 +26,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       assert(rowsOf(it.root) == Seq("1 10 100", "2 5 100"))
       assert(count(it, ArrangeTask.OlderChanges) == 1)
       it.feed(Row(1, 8, 80L, "delete"), Row(1, 11, 110L, "update"), Row(2, 5, null, "update"))
-      assert(rowsOf(it.root) == Seq("1 11 110", "2 5 100"), "an older delete is ignored too; a null is lowest")
+      assert(rowsOf(it.root) == Seq("1 11 110", "2 5 100"), "an older delete is ignored, a null is lowest")
       assert(count(it, ArrangeTask.OlderChanges) == 3)
       it.feed(Row(1, 12, 110L, "update"))
       assert(rowsOf(it.root) == Seq("1 12 110", "2 5 100"), "at the same time, the later batch wins")

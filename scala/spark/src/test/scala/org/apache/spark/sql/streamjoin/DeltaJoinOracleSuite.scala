@@ -299,7 +299,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
             }
           case 13 => say("forget"); forgetIndexes()
           case 14 =>
-            // Nobody may have seen what is lost.
+            // Readers are stopped while the version is missing.
             say(s"lose ${table.name}")
             readers.foreach { reader => check(reader); reader.stop() }
             table.loseVersion()

@@ -337,7 +337,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     clock.advance(1000000)
     made.runOnce()
     assert(made.seen.count(_.id == last) == 2 && keys(made, last).map(_.toString) == before)
-    // Its own time decides what follows from it, that of the run what comes after.
+    // The batch's own time decides what follows from it, the time of the run what comes later.
     assert(keys(made, last + 1).forall(!_.has("idleSinceMs")))
     assert(keys(made, made.seen.last.id).exists(_.has("idleSinceMs")))
   }

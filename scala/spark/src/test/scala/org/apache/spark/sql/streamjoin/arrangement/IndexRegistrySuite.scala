@@ -171,7 +171,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       FailingReads.failAt(-1)
       val random = new Random(6)
       grow(files, random, 6, most = 30)
-      // One index that is there and goes on, and one that is new.
+      // One index that exists and advances, and one that is new.
       for (begun <- Seq(true, false); call <- 0 until 40) {
         val indexes = registry(limit)
         if (begun) files.rows(indexes, 2)

@@ -39,7 +39,7 @@ class CarriedWatermarksSuite extends AnyFunSuite {
     assert(carried(d)(columns(Marked(o), Shifted(10L, Marked(d)))) == known + (d -> 90L))
   }
 
-  test("an idle branch follows the other branches of its union, an idle union what it is joined with") {
+  test("an idle branch follows its union's other branches, an idle union the side it is joined with") {
     val union = Smallest(Seq(Marked(d), Marked(e)))
     assert(carried(d)(columns(Marked(o), union)) == known + (d -> 80L))
     assert(carried(d, e)(columns(Marked(o), union)) == known + (d -> 100L) + (e -> 100L))
