@@ -5,10 +5,12 @@ import org.scalatest.funsuite.AnyFunSuite
 /**
  * A query that plain Spark runs must run with the extension too, and give the same rows, unless its
  * join is refused by name. A refused query must run with `spark.streamjoin.unbounded=spark`.
+ *
  * Spark has one watermark per query, these joins have one per column. So no input row is later than
  * the delay of its own column: the extension would drop it, while Spark keeps it as long as another
  * stream is slow. Unmatched rows may come out in another batch, so they are compared over the whole
  * run, whose last files are past all bounds.
+ *
  * Where Spark's own join differs from SQL, the extension follows SQL, and no query here tests it:
  *   - Spark joins null keys with each other unless the optimizer has put a filter on them (full
  *     outer joins, keys that are functions such as `concat`);

@@ -32,6 +32,7 @@ final case class BatchSeen(
  * The join of a trace as a streaming query over two streams in memory. Its rows lie so far behind
  * that they never move a watermark. Punctuation rows do, which a filter after `withWatermark`
  * removes.
+ *
  * @param delay
  *   seconds that the watermark stays behind the newest time
  * @param keyed
