@@ -64,8 +64,8 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
         )
       ) { job =>
         job.feed(o("a", "10:00", 1), d(if (how == "left_anti") "x" else "a", "10:30", 2))
-        job.feed(o("end", "20:00"), d("end", "20:00"))
-        job.feed(o("end", "21:00"), d("end", "21:00"))
+        job.feed(o("end", "20:00"), d("end", "20:00")) // watermarks 20:00
+        job.feed(o("end", "21:00"), d("end", "21:00")) // watermarks 21:00
         val out = job.seen.flatMap(_.rows).filter(_.startsWith("10:"))
         assert(out.toSeq == Seq("10:00 1"), how)
       }
@@ -111,6 +111,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     val daily = hourly("inner", "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 24 HOURS")
     running(job(daily.andThen(counted("d.t")))) { job =>
       job.feed(o("a", "10:00"), d("a", "10:05"))
+      // watermarks 10:40: the window of deliveries from 10:00 to 10:10 is complete
       assert(job.feed(o("b", "10:40"), d("b", "10:40")) == Seq("10:00 1"))
     }
   }
@@ -160,6 +161,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
     running(job(query)) { job =>
       job.feed(o("a", "10:00"), d("a", "10:05"))
+      // watermarks 12:00: orders before 11:00 are evicted, so the window of 10:00 is complete
       assert(job.feed(o("b", "12:00"), d("b", "12:00")) == Seq("10:00 1"))
     }
   }

@@ -249,6 +249,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
           ON o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR""")
     }) { job =>
       assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2), o("b", "10:00", 3)) == Seq("1 2"))
+      // watermark of d.t 11:30: order 3 of 10:00 cannot match any more
       assert(job.feed(d("x", "11:30", 4)) == Seq("3 -"))
       assert(job.joins.size == 1)
     }

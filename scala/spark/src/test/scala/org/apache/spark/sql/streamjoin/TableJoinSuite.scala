@@ -222,6 +222,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     during(people) {
       loaded(people)
       during(counts, pairs) {
+        // watermark 25 s: the window from 0 s to 10 s is complete
         Seq(counts, pairs).foreach(_.add(items :+ Row(25, 2, "Screen"): _*))
         assert(counts.all == Seq("John 2"))
         assert(pairs.all == Seq("Frank Screen", "John Computer", "John Mouse"))

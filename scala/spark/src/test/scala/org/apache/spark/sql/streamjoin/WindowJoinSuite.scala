@@ -187,8 +187,10 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
       PythonApi.ordered(both, "t")
     }) { job =>
       assert(job.feed(o("a", "10:20"), d("b", "10:05"), o("c", "10:10")) == Nil)
+      // watermark 10:40 - 10 min = 10:30: the three rows before it come out
       assert(job.feed(o("e", "10:40"), d("f", "10:40")).size == 3)
       assert(rowtimes(job.seen.flatMap(_.rows).map(_.drop(2)).toSeq) == Seq("10:05", "10:10", "10:20"))
+      // Below the watermark of 10:30 a row is late; a null time is not.
       assert(job.feed(o("late", "10:01"), o("h", null)) == Seq("h - 0"))
       val dropped = job.streaming.recentProgress
         .groupBy(_.batchId)
