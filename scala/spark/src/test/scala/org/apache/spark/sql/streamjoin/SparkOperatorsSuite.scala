@@ -331,7 +331,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("deduplication below a join") {
+  test("rows that are deduplicated below a join are joined once") {
     running(job { streams =>
       val once = streams.raw("o").withWatermark("t", "0 seconds").dropDuplicates("id", "t").as("o")
       once.join(streams.marked("d"), expr(Hourly), "left_outer").selectExpr("o.v", "d.v")

@@ -339,7 +339,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  test("a full outer join on USING columns") {
+  test("a full outer join with USING coalesces the columns of both sides") {
     running(
       job(streams =>
         streams
