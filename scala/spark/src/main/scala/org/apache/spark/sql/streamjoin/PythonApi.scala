@@ -7,8 +7,13 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, Project}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.analysis.WindowJoin
-import org.apache.spark.sql.streamjoin.rules.{BoundsOfQuery, LateRowsOfQuery, RecognizeJoins}
+import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
+import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
+import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
+import org.apache.spark.sql.streamjoin.joins.order.WindowJoin
+import org.apache.spark.sql.streamjoin.joins.temporal.TemporalJoins
+import org.apache.spark.sql.streamjoin.rules.batch.RecognizeJoins
 import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}

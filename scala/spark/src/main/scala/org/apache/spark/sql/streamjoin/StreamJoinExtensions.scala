@@ -1,36 +1,9 @@
 package org.apache.spark.sql.streamjoin
 
-import org.apache.spark.sql.streamjoin.operators.arrange.StartArrangement
-import org.apache.spark.sql.streamjoin.rules.{
-  AnswerBounds,
-  CheckArrangedJoins,
-  CheckCheckpoint,
-  CheckFramesOfArrangements,
-  JoinArrangements,
-  JoinByDeclaredKeys,
-  PlanFirstBatch,
-  PrepareStreamingQuery,
-  PushFilters,
-  ReadArrangements,
-  ReadArrangementsByName,
-  ReadAsOfJoins,
-  ReadBounds,
-  ReadChanges,
-  ReadLateRows,
-  ReadTablesUncached,
-  RecognizeJoins,
-  RematchTables,
-  RestoreJoins,
-  StreamJoinStrategy,
-  UseLocalFiles
-}
-import org.apache.spark.sql.streamjoin.sql.{
-  AttachClauses,
-  ReadImposeOrder,
-  ResolveClauses,
-  ResolveImposeOrder,
-  StreamJoinParser
-}
+import org.apache.spark.sql.streamjoin.rules.batch.{PushFilters, RecognizeJoins, StreamJoinStrategy}
+import org.apache.spark.sql.streamjoin.rules.query._
+import org.apache.spark.sql.streamjoin.rules.start._
+import org.apache.spark.sql.streamjoin.sql.StreamJoinParser
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**

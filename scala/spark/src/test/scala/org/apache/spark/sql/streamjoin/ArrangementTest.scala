@@ -10,7 +10,11 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.arrangement._
+import org.apache.spark.sql.streamjoin.arrangement.index.IndexRegistry
+import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, Reader}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Snapshot}
+import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 

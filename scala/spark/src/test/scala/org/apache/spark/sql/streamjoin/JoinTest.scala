@@ -22,9 +22,10 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress, Trigger}
-import org.apache.spark.sql.streamjoin.operators.interval.{IntervalJoin, IntervalJoinExec}
-import org.apache.spark.sql.streamjoin.operators.temporal.TemporalJoinExec
-import org.apache.spark.sql.streamjoin.rules.{OptimizedQuery, PrepareStreamingQuery}
+import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
+import org.apache.spark.sql.streamjoin.joins.interval.{IntervalJoin, IntervalJoinExec}
+import org.apache.spark.sql.streamjoin.joins.temporal.TemporalJoinExec
+import org.apache.spark.sql.streamjoin.rules.start.PrepareStreamingQuery
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Dataset, Encoders, Row}
 import org.apache.spark.util.{Clock, SystemClock}

@@ -12,8 +12,8 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 }
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
-import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoinExec
-import org.apache.spark.sql.streamjoin.operators.temporal.TemporalJoinExec
+import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoinExec
+import org.apache.spark.sql.streamjoin.joins.temporal.{TemporalJoinExec, TemporalJoins}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 

@@ -3,7 +3,8 @@ package org.apache.spark.sql.streamjoin.analysis
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, Expression, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan, Project, Window}
 import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
-import org.apache.spark.sql.streamjoin.plans.{AsOfMatch, TableRematch}
+import org.apache.spark.sql.streamjoin.joins.table.TableRematch
+import org.apache.spark.sql.streamjoin.joins.temporal.AsOfMatch
 import org.apache.spark.sql.types.MetadataBuilder
 
 /**

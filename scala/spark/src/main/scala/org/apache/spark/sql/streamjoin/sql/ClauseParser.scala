@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.parser.{
 }
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkSqlAstBuilder
+import org.apache.spark.sql.streamjoin.plans.InputWithClauses
 
 /**
  * Parses one text that may have our clauses. [[StreamJoinParser]] uses it for a text that the other

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.parser.{AbstractSqlParser, ParseException, 
 import org.apache.spark.sql.execution.SparkSqlAstBuilder
 
 import streamjoin.core.JoinWindow
+import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, MatchCondition, Over, Within}
 
 /** Where a clause may stand. */
 sealed private[sql] trait Position

@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.plans.logical.Join
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.streamjoin.plans.RowtimeOrder
+import org.apache.spark.sql.streamjoin.joins.order.RowtimeOrder
 import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
 
 /** `OVER (RANGE ...)` after an input of a join. */

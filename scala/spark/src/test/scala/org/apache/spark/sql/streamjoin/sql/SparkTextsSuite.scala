@@ -11,6 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkSqlParser
+import org.apache.spark.sql.streamjoin.plans.InputWithClauses
 
 /** What Spark parses, the extension parses alike; what fails in Spark, fails alike. */
 class SparkTextsSuite extends AnyFunSuite {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.JoinTest
-import org.apache.spark.sql.streamjoin.operators.BatchBinding
+import org.apache.spark.sql.streamjoin.exec.BatchBinding
 import org.apache.spark.sql.types._
 
 import streamjoin.core.Side

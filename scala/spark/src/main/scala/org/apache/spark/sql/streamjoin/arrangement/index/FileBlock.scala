@@ -1,0 +1,132 @@
+package org.apache.spark.sql.streamjoin.arrangement.index
+
+import java.util.LinkedHashSet
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFiles, BlockRef}
+import org.apache.spark.sql.streamjoin.state.IndexMemory
+
+/**
+ * A block of a file, in memory while there is room.
+ *
+ * @param version
+ *   version that wrote the file
+ */
+final private[streamjoin] class FileBlock(
+    root: Path,
+    val version: Long,
+    file: String,
+    ref: BlockRef,
+    hadoopConf: Configuration,
+    memory: BlockMemory
+) extends LoadedBlock {
+  private var loaded: Array[Byte] = _
+  private var released = false
+
+  /** Whether it was used since the last check for unloading. */
+  private[arrangement] var isUsed = false
+
+  /** Whether its file may be gone: then it cannot be reread. */
+  @volatile private[arrangement] var isLast = false
+
+  def rawBytes: Int = ref.rawBytes
+
+  override def bytes: Array[Byte] = {
+    isUsed = true
+    val present = synchronized(loaded)
+    if (present != null) present
+    else {
+      val read =
+        try BlockFiles.read(root, file, ref, hadoopConf)
+        catch {
+          case error: Throwable =>
+            memory.countFailure(root)
+            throw error
+        }
+      val isFirst = synchronized {
+        val first = loaded == null && !released
+        if (first) loaded = read
+        first
+      }
+      // Outside the lock, because it may unload another block.
+      if (isFirst) memory.add(this)
+      read
+    }
+  }
+
+  /** Drops the bytes and returns how many there were. Tasks that hold them can still use them. */
+  private[arrangement] def unload(): Long = synchronized {
+    val bytes = if (loaded == null) 0L else loaded.length.toLong
+    loaded = null
+    bytes
+  }
+
+  /** No index refers to it any more. Tasks still holding an old index reread the block. */
+  private[arrangement] def release(): Long = synchronized {
+    released = true
+    unload()
+  }
+}
+
+/**
+ * The blocks in memory. Beyond the executor's limit, those unused for longest are unloaded, and
+ * reread when a probe needs them.
+ */
+final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
+
+  /** The next block to unload comes first. */
+  private val loaded = new LinkedHashSet[FileBlock]
+
+  /** Whether a block may have to be reread. */
+  @volatile var hasUnloaded = false
+
+  private val failed = new ConcurrentHashMap[Path, Int]
+
+  /** How often a block of an arrangement could not be read: other files may be gone as well. */
+  def failures(root: Path): Int = failed.getOrDefault(root, 0)
+
+  private[arrangement] def countFailure(root: Path): Unit = failed.merge(root, 1, (a, b) => a + b): Unit
+
+  private[arrangement] def add(block: FileBlock): Unit = {
+    synchronized(loaded.add(block))
+    memory.add(block.rawBytes.toLong)
+    while (memory.exceeded && unloadOne()) hasUnloaded = true
+  }
+
+  private def unloadOne(): Boolean = {
+    val chosen = synchronized {
+      // Each block gets a second chance.
+      var chances = 2 * loaded.size
+      while (chances > 0 && isNeeded(loaded.iterator.next())) {
+        val used = takeFirst()
+        used.isUsed = false
+        loaded.add(used)
+        chances -= 1
+      }
+      // The last block is in use.
+      if (loaded.size > 1 && !isNeeded(loaded.iterator.next())) Some(takeFirst()) else None
+    }
+    chosen.foreach(block => memory.add(-block.unload()))
+    chosen.isDefined
+  }
+
+  private def isNeeded(block: FileBlock) = block.isUsed || block.isLast
+
+  /** Whether blocks were unloaded, or cannot be: then indexes have to start from newer files. */
+  def isScarce: Boolean = hasUnloaded || memory.exceeded
+
+  private def takeFirst(): FileBlock = {
+    val first = loaded.iterator.next()
+    loaded.remove(first)
+    first
+  }
+
+  private[arrangement] def release(blocks: Iterable[FileBlock]): Unit =
+    blocks.foreach { block =>
+      synchronized(loaded.remove(block))
+      memory.add(-block.release())
+    }
+}

@@ -1,0 +1,363 @@
+package org.apache.spark.sql.streamjoin.arrangement.index
+
+import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
+import java.util.{Collections, IdentityHashMap, UUID}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, BlockFile, Manifest, RowKey}
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntimeException}
+import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
+
+/** An arrangement, as tasks know it. */
+final private[streamjoin] case class ArrangementRef(root: String, meta: ArrangementMeta)
+
+/** What it cost to bring an index to the requested version. */
+final private[streamjoin] class LoadStats {
+  var rows = 0L
+  var bytes = 0L
+  var nanos = 0L
+
+  /** Whether the index was built from a base, not advanced from an older version. */
+  var rebuilt = false
+}
+
+/**
+ * The executor's indexes: one [[KeyIndex]] for each partition of each key of an arrangement, shared
+ * by all tasks of all queries of the application. The changes of each version advance it. An index
+ * that begins after the requested version is replaced and never changed, because other tasks may
+ * hold it.
+ *
+ * A file holds blocks, each of one partition of one key. An index loads its blocks in two levels:
+ * the newest base that is not after the oldest version it serves, then the changes of each version.
+ *
+ * {{{
+ *            files of the arrangement             memory of an executor
+ *
+ *            versions/5 to 7: manifests, name     recent manifests
+ *            files and their blocks ----------->         |
+ *                                                        v
+ *   level 1  bases/5/<file>                       KeyIndex of (key, partition), versions 4 to 7
+ *            all rows of version 4                  hash -> entry -> entry ..., 28 bytes each:
+ *   level 2  changes/5/<file>                       version added, version removed,
+ *            changes/6/<file>                       copies, block, position
+ *            changes/7/<file>                            |
+ *              |                                         v
+ *              +- block of (key, partition) ----> FileBlock: its rows, decompressed;
+ *                                                 unloaded and reread if memory is scarce
+ * }}}
+ */
+final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
+  import IndexRegistry._
+
+  private val slots = new ConcurrentHashMap[SlotKey, Slot]
+  private val blockMemory = new BlockMemory(new IndexMemory(Long.MaxValue, executor))
+  private def memory: IndexMemory = blockMemory.memory
+
+  private val manifests = new ManifestCache
+
+  /**
+   * The manifest of a version, read once.
+   *
+   * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
+   *   if it is missing, or the version is older than the arrangement keeps
+   */
+  def manifest(arrangement: ArrangementRef, version: Long, folder: ArrangementFolder): Manifest =
+    orRetained(arrangement, version - 1, folder)(manifests.get(arrangement, version, folder))
+
+  /**
+   * The index with all versions from `low` to `high`.
+   *
+   * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
+   *   if `low` is older than the arrangement keeps
+   */
+  def get(
+      arrangement: ArrangementRef,
+      index: Int,
+      partition: Int,
+      low: Long,
+      high: Long,
+      hadoopConf: Configuration,
+      stats: LoadStats
+  ): KeyIndex = {
+    sweeper: Unit
+    val key = SlotKey(arrangement.root, arrangement.meta.id, index, partition)
+    val root = new Path(arrangement.root)
+    val slot = slots.computeIfAbsent(key, _ => new Slot)
+    val found = slot.synchronized {
+      slot.usedAt = System.nanoTime()
+      if (slot.isDropped) None
+      else {
+        val failures = blockMemory.failures(root)
+        if (slot.failures != failures) {
+          slot.empty()
+          slot.failures = failures
+        }
+        val loader = new Loader(arrangement, root, index, partition, hadoopConf, stats)
+        Some(slot.index.filter(known => known.covers(low, high) && loader.canGoOn(known, high)).getOrElse {
+          val begun = System.nanoTime()
+          val loaded =
+            try loader.load(slot.index, low, high)
+            catch {
+              case error: Throwable =>
+                // It may hold only part of a version.
+                slot.empty()
+                throw error
+            }
+          slot.put(loaded)
+          stats.nanos += System.nanoTime() - begun
+          loaded
+        })
+      }
+    }
+    // The sweeper dropped the slot in the meantime.
+    found.getOrElse(get(arrangement, index, partition, low, high, hadoopConf, stats))
+  }
+
+  /** Created for each look-up; mostly the index already has the requested versions. */
+  private class Loader(
+      arrangement: ArrangementRef,
+      root: Path,
+      index: Int,
+      partition: Int,
+      hadoopConf: Configuration,
+      stats: LoadStats
+  ) {
+    private val meta = arrangement.meta
+    private lazy val folder = new ArrangementFolder(root, hadoopConf)
+    private def manifest(version: Long) = manifests.get(arrangement, version, folder)
+    private lazy val rowKey = RowKey.of(meta, index)
+
+    def load(present: Option[KeyIndex], low: Long, high: Long): KeyIndex =
+      orRetained(arrangement, low, folder) {
+        val target = manifest(high)
+        checkRetains(low, arrangement, target)
+        present
+          .filter(known => known.oldest <= low && canGoOn(known, high))
+          .map { known =>
+            advance(known, high)
+            keepOld(known, target)
+            compacted(known, math.min(low, target.since))
+          }
+          .getOrElse {
+            // An older manifest may name bases that have been removed.
+            val newest = manifest(math.max(high, folder.newest))
+            checkRetains(low, arrangement, newest)
+            build(low, math.max(high, present.fold(high)(_.newest)), newest)
+          }
+      }
+
+    /** Whether the files of blocks that may have to be reread still exist. */
+    def canGoOn(known: KeyIndex, high: Long): Boolean =
+      !blockMemory.isScarce || oldestBase(manifest(math.max(high, folder.newest))).forall(_ <= known.oldest)
+
+    private def oldestBase(target: Manifest): Option[Long] = target.bases.headOption.map(_.version)
+
+    /** Pins the blocks from files older than the oldest base, in an index that began before it. */
+    private def keepOld(known: KeyIndex, target: Manifest): Unit =
+      for (oldest <- oldestBase(target) if oldest > known.oldest)
+        known.usedBlocks.foreach {
+          case block: FileBlock => block.isLast = block.version < oldest
+          case _ =>
+        }
+
+    private def build(low: Long, high: Long, target: Manifest): KeyIndex = {
+      stats.rebuilt = true
+      val base = target.baseFor(low)
+      val built = new KeyIndex(meta.schema.length, rowKey, base.fold(0L)(_.version))
+      try {
+        base.foreach(base => add(built, base.version, base.manifest, manifest(base.manifest).baseFiles))
+        advance(built, high)
+        built
+      } catch {
+        case error: Throwable =>
+          release(built, _ => true)
+          throw error
+      }
+    }
+
+    private def advance(known: KeyIndex, high: Long): Unit =
+      (known.newest + 1 to high).foreach(version => add(known, version, version, manifest(version).changes))
+
+    private def add(known: KeyIndex, version: Long, writtenBy: Long, files: Seq[BlockFile]): Unit =
+      known.load(
+        version,
+        for {
+          file <- files.iterator
+          block <- file.blocks.iterator
+          if block.index == index && block.partition == partition
+        } yield {
+          stats.rows += block.rows
+          stats.bytes += block.bytes
+          (new FileBlock(root, writtenBy, file.path, block, hadoopConf, blockMemory), block.rawBytes)
+        }
+      )
+
+    /** Drops rows that no reader needs, once there are many. */
+    private def compacted(known: KeyIndex, since: Long): KeyIndex =
+      if (known.entryCount < SmallIndex || since <= known.oldest || known.goneShare(since) < 0.5) known
+      else known.from(since)
+  }
+
+  /** Holds one index. */
+  private class Slot {
+    var index: Option[KeyIndex] = None
+    var usedAt = 0L
+    var isDropped = false
+
+    /** Failed reads of the arrangement's files, when the index was begun. */
+    var failures = 0
+    private var counted = 0L
+
+    def put(loaded: KeyIndex): Unit = {
+      count(loaded.bytes)
+      val kept = Collections.newSetFromMap(new IdentityHashMap[LoadedBlock, java.lang.Boolean])
+      index.filter(_ ne loaded).foreach { old =>
+        loaded.usedBlocks.foreach(kept.add)
+        release(old, block => !kept.contains(block))
+      }
+      index = Some(loaded)
+    }
+
+    def empty(): Unit = {
+      count(0)
+      index.foreach(release(_, _ => true))
+      index = None
+    }
+
+    def drop(): Unit = {
+      empty()
+      isDropped = true
+    }
+
+    private def count(bytes: Long): Unit = {
+      memory.add(bytes - counted)
+      counted = bytes
+    }
+
+  }
+
+  private def release(old: KeyIndex, which: FileBlock => Boolean): Unit =
+    blockMemory.release(old.usedBlocks.collect { case block: FileBlock if which(block) => block })
+
+  /** Drops indexes that have not been used for a while; for a shorter while if memory is scarce. */
+  def sweep(
+      idleNanos: Long = TimeUnit.MINUTES.toNanos(10),
+      scarceNanos: Long = TimeUnit.SECONDS.toNanos(30)
+  ): Unit = {
+    val now = System.nanoTime()
+    slots.asScala.foreach { case (key, slot) =>
+      slot.synchronized {
+        val idle = now - slot.usedAt
+        if (idle >= idleNanos || memory.exceeded && idle >= scarceNanos) {
+          slot.drop()
+          slots.remove(key)
+        }
+      }
+    }
+  }
+
+  private lazy val sweeper = {
+    val executor = Executors.newSingleThreadScheduledExecutor { task =>
+      val thread = new Thread(task, "streamjoin-arrangement-sweeper")
+      thread.setDaemon(true)
+      thread
+    }
+    executor.scheduleWithFixedDelay(() => sweep(), 5, 5, TimeUnit.SECONDS)
+  }
+
+  /** The bytes of all indexes and blocks in memory. */
+  def bytes: Long = memory.used
+
+  /** The number of indexes in memory. */
+  def size: Int = slots.asScala.values.count(_.index.isDefined)
+
+  /** Empties the registry, as if the process had just begun. */
+  def clear(): Unit = {
+    manifests.clear()
+    slots.asScala.foreach { case (key, slot) =>
+      slot.synchronized {
+        slot.drop()
+        slots.remove(key)
+      }
+    }
+  }
+}
+
+private[streamjoin] object IndexRegistry {
+
+  /** An index with fewer entries is not worth compacting. */
+  private val SmallIndex = 10000
+
+  final private case class SlotKey(root: String, id: UUID, index: Int, partition: Int)
+
+  /** Whether this process has had an index of an arrangement. */
+  def isBegun: Boolean = ofProcess.isDefined
+
+  @volatile private var ofProcess: Option[IndexRegistry] = None
+
+  /**
+   * The registry of this process.
+   *
+   * @param limit
+   *   `spark.streamjoin.executorIndexMemory` of the calling query; all queries share the indexes,
+   *   and the last caller sets the limit
+   */
+  def apply(limit: Option[Long]): IndexRegistry = {
+    val wanted = ExecutorMemory.limit(limit)
+    val registry = ofProcess.getOrElse {
+      synchronized {
+        ofProcess.getOrElse {
+          val made = new IndexRegistry(wanted)
+          ofProcess = Some(made)
+          made
+        }
+      }
+    }
+    registry.memory.limitTo(wanted.limit)
+    registry
+  }
+
+  /** If a file is missing because its version is too old, the error says so. */
+  private[arrangement] def orRetained[T](
+      arrangement: ArrangementRef,
+      version: Long,
+      folder: ArrangementFolder
+  )(
+      body: => T
+  ): T =
+    try body
+    catch {
+      case error: StreamJoinRuntimeException if error.getCondition == "STREAMJOIN_ARRANGEMENT_UNREADABLE" =>
+        folder.manifestOf(folder.newest).foreach(checkRetains(version, arrangement, _))
+        throw error
+    }
+
+  private def checkRetains(version: Long, arrangement: ArrangementRef, newest: Manifest): Unit =
+    newest.checkRetains(version, arrangement.root, StreamJoinErrors.runtime(_, _: _*))
+
+  /** Recently read manifests. */
+  final private class ManifestCache {
+    private val Kept = 256
+
+    private val cache = new mutable.LinkedHashMap[(String, UUID, Long), Manifest]
+
+    def clear(): Unit = synchronized(cache.clear())
+
+    def get(arrangement: ArrangementRef, version: Long, folder: ArrangementFolder): Manifest = {
+      val key = (arrangement.root, arrangement.meta.id, version)
+      synchronized(cache.get(key)).getOrElse {
+        val read = folder.manifest(version)
+        synchronized {
+          cache.put(key, read)
+          while (cache.size > Kept) cache -= cache.head._1
+        }
+        read
+      }
+    }
+  }
+}

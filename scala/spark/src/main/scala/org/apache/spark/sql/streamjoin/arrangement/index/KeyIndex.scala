@@ -1,0 +1,300 @@
+package org.apache.spark.sql.streamjoin.arrangement.index
+
+import java.util.concurrent.locks.ReentrantReadWriteLock
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.streamjoin.arrangement.storage.{Block, RowKey}
+
+/** A block that an index refers to; its bytes may be dropped and reread. */
+private[streamjoin] trait LoadedBlock {
+  def bytes: Array[Byte]
+}
+
+/**
+ * One partition of one index: the rows that each key has in every version from `oldest` to
+ * `newest`. Tasks of many queries read it at the versions of their batches, while another task
+ * advances it. [[IndexRegistry]] has a picture.
+ *
+ * An entry has the version that added a row and the version that removed it. The bytes of the row
+ * are in a block; an entry only points to them, with 28 bytes.
+ *
+ * @param fields
+ *   number of columns of a row
+ * @param oldest
+ *   oldest version that can be read
+ */
+final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: Long) {
+  import KeyIndex._
+
+  private val lock = new ReentrantReadWriteLock
+
+  private var blocks = new Array[LoadedBlock](16)
+  private var blockCount = 0
+
+  // By entry number.
+  private var block = new Array[Int](InitialEntries)
+  private var position = new Array[Int](InitialEntries)
+  private var hashes = new Array[Int](InitialEntries)
+  private var copies = new Array[Int](InitialEntries)
+  private var from = new Array[Int](InitialEntries)
+  private var to = new Array[Int](InitialEntries)
+  private var next = new Array[Int](InitialEntries)
+  private var entries = 0
+
+  /** By [[headOf]] of the hash: number of the newest entry, plus one. */
+  private var heads = new Array[Int](InitialEntries * 2)
+
+  private var dead = 0L
+  private var negative = 0
+  @volatile private var newestVersion = oldest - 1
+
+  /** The newest version that can be read; less than the oldest before the first load. */
+  def newest: Long = newestVersion
+
+  def covers(low: Long, high: Long): Boolean = oldest <= low && high <= newest
+
+  /** Bytes in memory, without the blocks. */
+  def bytes: Long = block.length * EntryBytes + heads.length * 4L
+
+  /** Share of the entries that are in no version from `since` on. */
+  def goneShare(since: Long): Double = shared {
+    if (dead * 2 < entries) 0 // most of them have not been removed
+    else {
+      val at = versionAt(since)
+      var gone = 0
+      var entry = 0
+      while (entry < entries) {
+        if (to(entry) <= at) gone += 1
+        entry += 1
+      }
+      gone.toDouble / math.max(entries, 1)
+    }
+  }
+
+  /** Mixes the hash, because all hashes of a partition agree in the bits that decide it. */
+  private def headOf(hash: Int): Int = {
+    val mixed = hash * 0x9e3779b9
+    (mixed ^ (mixed >>> 15)) & (heads.length - 1)
+  }
+
+  def entryCount: Int = shared(entries)
+
+  def usedBlocks: Seq[LoadedBlock] = shared(blocks.take(blockCount).toSeq)
+
+  /**
+   * Advances the index to a version.
+   *
+   * @param changes
+   *   blocks with the changes of the version, each with its number of bytes
+   */
+  def load(version: Long, changes: Iterator[(LoadedBlock, Int)]): Unit = exclusively {
+    assert(version > newestVersion, s"version $version comes after $newestVersion")
+    val at = Math.toIntExact(version - oldest)
+    val row = new UnsafeRow(fields)
+    changes.foreach { case (loaded, size) =>
+      val number = addBlock(loaded)
+      val bytes = loaded.bytes
+      var offset = 0
+      while (offset < size) {
+        Block.point(row, bytes, offset)
+        change(number, offset, row, Block.copies(bytes, offset), at)
+        offset = Block.next(bytes, offset)
+      }
+    }
+    newestVersion = version
+  }
+
+  /** Adds copies of a row, or removes them if negative. Copies that cancel end their entries. */
+  private def change(number: Int, offset: Int, row: UnsafeRow, count: Int, at: Int): Unit = {
+    val hash = key.hash(row)
+    var rest = count
+    // Added copies can cancel others only if more were removed than there were.
+    if (count < 0 || negative > 0) {
+      val other = new UnsafeRow(fields)
+      var entry = heads(headOf(hash)) - 1
+      while (entry >= 0 && rest != 0) {
+        // All missing copies of a row share one entry, so `negative` counts rows.
+        if (hashes(entry) == hash && to(entry) == Live && (copies(entry) < 0 || rest < 0)) {
+          point(other, entry)
+          // Copies that would overflow an entry stay in another one.
+          if (other.equals(row) && (copies(entry).toLong + rest).isValidInt) rest = cancel(entry, rest, at)
+        }
+        entry = next(entry) - 1
+      }
+    }
+    if (rest != 0) append(number, offset, hash, rest, at)
+  }
+
+  /** Cancels copies against an entry, or merges them with it; returns the copies that are left. */
+  private def cancel(entry: Int, rest: Int, at: Int): Int = {
+    val sum = copies(entry) + rest
+    to(entry) = at
+    dead += 1
+    if (copies(entry) < 0) negative -= 1
+    if (sum == 0 || (sum < 0) == (rest < 0)) sum
+    else {
+      append(block(entry), position(entry), hashes(entry), sum, at)
+      0
+    }
+  }
+
+  private def append(number: Int, offset: Int, hash: Int, count: Int, at: Int): Unit = {
+    if (entries == block.length) grow()
+    val entry = entries
+    block(entry) = number
+    position(entry) = offset
+    hashes(entry) = hash
+    copies(entry) = count
+    from(entry) = at
+    to(entry) = Live
+    val head = headOf(hash)
+    next(entry) = heads(head)
+    heads(head) = entry + 1
+    entries += 1
+    if (count < 0) negative += 1
+  }
+
+  private def grow(): Unit = {
+    val size = Math.multiplyExact(entries, 2)
+    def larger(of: Array[Int]) = java.util.Arrays.copyOf(of, size)
+    block = larger(block)
+    position = larger(position)
+    hashes = larger(hashes)
+    copies = larger(copies)
+    from = larger(from)
+    to = larger(to)
+    next = larger(next)
+    heads = new Array[Int](2 * size)
+    var entry = 0
+    while (entry < entries) {
+      val head = headOf(hashes(entry))
+      next(entry) = heads(head)
+      heads(head) = entry + 1
+      entry += 1
+    }
+  }
+
+  private def point(row: UnsafeRow, entry: Int): Unit =
+    Block.point(row, blocks(block(entry)).bytes, position(entry))
+
+  /**
+   * Finds the rows of a key in a version.
+   *
+   * @param wanted
+   *   row with the key
+   * @param hash
+   *   hash of the key
+   * @param probe
+   *   probe of the calling task, which knows where the key is in `wanted`; receives the rows
+   */
+  def find(wanted: InternalRow, hash: Int, version: Long, probe: Probe): Unit = shared {
+    val at = versionAt(version)
+    val row = probe.row
+    probe.clear()
+    var entry = heads(headOf(hash)) - 1
+    while (entry >= 0) {
+      if (hashes(entry) == hash && from(entry) <= at && at < to(entry)) {
+        point(row, entry)
+        if (key.isSame(row, probe.wanted, wanted)) probe.add(row, copies(entry))
+      }
+      entry = next(entry) - 1
+    }
+  }
+
+  /**
+   * All rows of a version, with their number of copies. A row is valid until the next one is read.
+   */
+  def rowsOf(version: Long): Iterator[(UnsafeRow, Int)] = {
+    val (places, of) = shared {
+      val at = versionAt(version)
+      val found = new mutable.ArrayBuilder.ofInt
+      var entry = 0
+      while (entry < entries) {
+        if (from(entry) <= at && at < to(entry)) {
+          found += block(entry)
+          found += position(entry)
+          found += copies(entry)
+        }
+        entry += 1
+      }
+      // Blocks are added, never moved.
+      (found.result(), blocks)
+    }
+    val row = new UnsafeRow(fields)
+    Iterator.range(0, places.length, 3).map { i =>
+      Block.point(row, of(places(i)).bytes, places(i + 1))
+      (row, places(i + 2))
+    }
+  }
+
+  /** The number of distinct rows with negative copies in the newest version. */
+  def negativeRows: Int = shared(negative)
+
+  private def versionAt(version: Long): Int = {
+    assert(covers(version, version), s"version $version, of $oldest to $newest")
+    Math.toIntExact(version - oldest)
+  }
+
+  /** A copy that starts at a later version, without the rows removed by then. */
+  def from(version: Long): KeyIndex = shared {
+    val copy = new KeyIndex(fields, key, version)
+    copy.takeFrom(this, versionAt(version))
+    copy
+  }
+
+  private def takeFrom(other: KeyIndex, at: Int): Unit = exclusively {
+    val numbers = Array.fill(other.blockCount)(-1)
+    // From the oldest entry on, so that chains keep their order.
+    var entry = 0
+    while (entry < other.entries) {
+      if (other.to(entry) > at && other.from(entry) < other.to(entry)) {
+        val number = other.block(entry)
+        if (numbers(number) < 0) numbers(number) = addBlock(other.blocks(number))
+        append(
+          numbers(number),
+          other.position(entry),
+          other.hashes(entry),
+          other.copies(entry),
+          math.max(0, other.from(entry) - at)
+        )
+        if (other.to(entry) != Live) {
+          to(entries - 1) = other.to(entry) - at
+          dead += 1
+          if (copies(entries - 1) < 0) negative -= 1
+        }
+      }
+      entry += 1
+    }
+    newestVersion = other.newest
+  }
+
+  private def addBlock(loaded: LoadedBlock): Int = {
+    if (blockCount == blocks.length) blocks = java.util.Arrays.copyOf(blocks, 2 * blockCount)
+    blocks(blockCount) = loaded
+    blockCount += 1
+    blockCount - 1
+  }
+
+  private def exclusively[T](body: => T): T = {
+    lock.writeLock.lock()
+    try body
+    finally lock.writeLock.unlock()
+  }
+
+  private def shared[T](body: => T): T = {
+    lock.readLock.lock()
+    try body
+    finally lock.readLock.unlock()
+  }
+}
+
+private[streamjoin] object KeyIndex {
+  private val InitialEntries = 64
+  private val EntryBytes = 28L
+
+  /** Marks a row that has not been removed. */
+  private val Live = Int.MaxValue
+}

@@ -1,0 +1,79 @@
+package org.apache.spark.sql.streamjoin.arrangement.lookup
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{LeafExecNode, StreamSourceAwareSparkPlan}
+import org.apache.spark.sql.streamjoin.arrangement.index.{IndexRegistry, LocalRows}
+import org.apache.spark.sql.streamjoin.arrangement.source.ChangeReader
+import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
+
+/**
+ * Reads the changes of an arrangement by primary key, on the executors that hold its index.
+ *
+ * @param version
+ *   column with the version in which a change came
+ * @param tasks
+ *   number of tasks, if fewer than the partitions are enough
+ * @param condition
+ *   filter on the changes
+ * @param values
+ *   projection of the changes that pass the filter
+ */
+final private[streamjoin] case class ChangesExec(
+    input: ArrangedRows,
+    version: Attribute,
+    @transient stream: Option[SparkDataStream],
+    start: Snapshot,
+    end: Snapshot,
+    tasks: Option[Int],
+    condition: Option[Expression],
+    values: Seq[NamedExpression]
+) extends LeafExecNode
+    with StreamSourceAwareSparkPlan {
+
+  private def meta = input.arrangement.meta
+
+  /** The columns of a change, as in [[ChangesTable.schema]]. */
+  private def changed: Seq[Attribute] = input.columns :+ version :+ input.diff
+
+  override def output: Seq[Attribute] = values.map(_.toAttribute)
+  override def producedAttributes: AttributeSet = AttributeSet(changed ++ output)
+  override def getStream: Option[SparkDataStream] = stream
+
+  override def outputPartitioning: Partitioning =
+    tasks.fold[Partitioning](HashPartitioning(input.key(0), meta.partitions))(UnknownPartitioning)
+
+  override lazy val metrics: Map[String, SQLMetric] =
+    Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
+
+  override def logicalLink: Option[LogicalPlan] = None
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val arrangement = input.arrangement
+    val (from, to) = (start, end)
+    val memory = conf.getConf(StreamJoinConf.ExecutorIndexMemory)
+    val hadoopConf = HadoopConf.of(session)
+    val numOutputRows = longMetric("numOutputRows")
+    val handedOn = FilterProject(condition, values, changed)
+    val slices = tasks.getOrElse(meta.partitions)
+    val none: RDD[InternalRow] = sparkContext.parallelize(Seq.empty[InternalRow], slices)
+    LocalRows.place(none).mapPartitionsWithIndex { (slice, _) =>
+      val reader = new ChangeReader(arrangement, IndexRegistry(memory), hadoopConf.value.value)
+      val own = Iterator.range(slice, arrangement.meta.partitions, slices)
+      val changes = own.flatMap(reader.changes(_, from, to)).map { change =>
+        numOutputRows += 1
+        reader.withVersion(change)
+      }
+      handedOn.inTask(changes)
+    }
+  }
+
+  override def simpleString(maxFields: Int): String =
+    s"Changes of ${input.name}${FilterProject.where(condition)}"
+}

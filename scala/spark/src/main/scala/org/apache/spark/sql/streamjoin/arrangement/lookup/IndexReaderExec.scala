@@ -1,0 +1,208 @@
+package org.apache.spark.sql.streamjoin.arrangement.lookup
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.execution.PartitioningPreservingUnaryExecNode
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.streamjoin.arrangement.index._
+import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, RowKey, Snapshot}
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
+
+/**
+ * An arrangement as a query refers to it.
+ *
+ * @param name
+ *   name in the query
+ * @param columns
+ *   columns of its rows
+ * @param diff
+ *   column with the number of copies of a row
+ */
+final private[streamjoin] case class ArrangedRows(
+    name: String,
+    arrangement: ArrangementRef,
+    columns: Seq[Attribute],
+    diff: Attribute
+) {
+
+  /** The key columns of an index. */
+  def key(index: Int): Seq[Attribute] = arrangement.meta.keyOrdinals(index).map(columns)
+}
+
+/**
+ * The index and the snapshot at which an arrangement is looked up.
+ *
+ * @param key
+ *   columns of the child, one per key column of the index
+ * @param nullSafe
+ *   per key column, whether a null matches a null
+ * @param at
+ *   snapshot to look up
+ * @param low
+ *   oldest version of the arrangement that the batch looks up anywhere
+ * @param high
+ *   newest version of the arrangement that the batch looks up anywhere
+ * @param figures
+ *   metrics for the progress of the query; Spark copies an operator before it runs, and all copies
+ *   add to them
+ */
+final private[streamjoin] case class IndexAccess(
+    input: ArrangedRows,
+    index: Int,
+    key: Seq[Attribute],
+    nullSafe: Seq[Boolean],
+    at: Snapshot,
+    low: Long,
+    high: Long
+)(val figures: ReaderFigures) {
+  def meta: ArrangementMeta = input.arrangement.meta
+
+  /** The columns of a row that is found: it has no version. */
+  def found: Seq[Attribute] = input.diff +: input.columns
+
+  /** What the tasks need to look up by rows with these columns. */
+  private[streamjoin] def spec(rows: Seq[Attribute], executorIndexMemory: Option[Long]): LookUpSpec =
+    LookUpSpec(
+      input.arrangement,
+      index,
+      new RowKey(
+        key.map(_.dataType).toArray,
+        key.map(column => rows.indexWhere(_.exprId == column.exprId)).toArray
+      ),
+      nullSafe.indices.filterNot(nullSafe),
+      at,
+      low,
+      high,
+      executorIndexMemory
+    )
+
+  def words: String = s"${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}"
+}
+
+/**
+ * Looks up an arrangement for each row. Stateless: the index belongs to the executor, and all
+ * queries share it.
+ */
+private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExecNode {
+  def access: IndexAccess
+
+  /** Rows are shuffled to the index partition of their key; a single executor needs no shuffle. */
+  override def requiredChildDistribution: Seq[Distribution] =
+    if (IndexPlaces.areOne(sparkContext)) Seq(UnspecifiedDistribution)
+    else Seq(StatefulOpClusteredDistribution(access.key, access.meta.partitions))
+
+  override def producedAttributes: AttributeSet = AttributeSet(access.found) ++ outputSet
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "loadedRows" -> access.figures.loadedRows,
+    "loadTimeMs" -> access.figures.loadTimeMs
+  ) ++ ownMetrics
+
+  protected def ownMetrics: Map[String, SQLMetric] = Map.empty
+
+  /** Adaptive execution would double the time of a small batch. */
+  override def logicalLink: Option[LogicalPlan] = None
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val spec = access.spec(child.output, conf.getConf(StreamJoinConf.ExecutorIndexMemory))
+    val hadoopConf = HadoopConf.of(session)
+    val rows = longMetric("numOutputRows")
+    val figures = access.figures
+    val resultsOf = results
+    LocalRows.place(child.execute()).mapPartitions { input =>
+      val task = LookUpTask.begin(spec, hadoopConf.value.value, figures)
+      resultsOf(task, input).map { row =>
+        rows += 1
+        row
+      }
+    }
+  }
+
+  /** Turns the rows of a task into results. A row is valid until the next one is requested. */
+  protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow]
+}
+
+/**
+ * What the tasks of a look-up need.
+ *
+ * @param wanted
+ *   position of the key in a row of the child
+ * @param never
+ *   key columns that must not be null
+ */
+final private[streamjoin] case class LookUpSpec(
+    arrangement: ArrangementRef,
+    index: Int,
+    wanted: RowKey,
+    never: Seq[Int],
+    at: Snapshot,
+    low: Long,
+    high: Long,
+    executorIndexMemory: Option[Long]
+)
+
+final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configuration) {
+  private val primaryKey = RowKey.of(spec.arrangement.meta, 0)
+  private val probe = new Probe(spec.arrangement.meta.schema.length, spec.wanted)
+
+  val load = new LoadStats
+  private val registry = IndexRegistry(spec.executorIndexMemory)
+
+  def registryBytes: Long = registry.bytes
+
+  /** By partition; opened when a row first needs it. */
+  private val indexes = new Array[KeyIndex](spec.arrangement.meta.partitions)
+
+  private def indexFor(hash: Int): KeyIndex = {
+    val partition = Math.floorMod(hash, indexes.length)
+    if (indexes(partition) == null)
+      indexes(partition) =
+        registry.get(spec.arrangement, spec.index, partition, spec.low, spec.high, hadoopConf, load)
+    indexes(partition)
+  }
+
+  private val diff = new GenericInternalRow(1)
+  private val found = new JoinedRow
+  private val joined = new JoinedRow
+
+  /** The row may find a match, if not now then later. */
+  def hasKey(row: InternalRow): Boolean = !spec.never.exists(spec.wanted.isNull(row, _))
+
+  /** A row is valid until the next one is requested. */
+  def look(row: InternalRow): Iterator[InternalRow] =
+    if (!hasKey(row)) Iterator.empty
+    else if (spec.at.isEmpty) Iterator.empty
+    else {
+      val hash = spec.wanted.hash(row)
+      indexFor(hash).find(row, hash, spec.at.version, probe)
+      Iterator
+        .range(0, probe.size)
+        .filter(i => spec.at.slices.isEmpty || spec.at.has(primaryKey.hash(probe.row(i))))
+        .map { i =>
+          diff.setLong(0, probe.copies(i).toLong)
+          joined(row, found(diff, probe.row(i)))
+        }
+    }
+}
+
+private[streamjoin] object LookUpTask {
+
+  /** Its metrics are counted when the task ends. */
+  def begin(spec: LookUpSpec, hadoopConf: Configuration, figures: ReaderFigures): LookUpTask = {
+    val task = new LookUpTask(spec, hadoopConf)
+    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+      figures.loadedRows += task.load.rows
+      figures.loadTimeMs += task.load.nanos / 1000000
+      figures.indexBytes.add(task.registryBytes)
+    }
+    task
+  }
+}

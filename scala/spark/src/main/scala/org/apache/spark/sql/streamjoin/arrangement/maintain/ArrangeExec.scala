@@ -1,0 +1,167 @@
+package org.apache.spark.sql.streamjoin.arrangement.maintain
+
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, LocalRows}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind, Manifest}
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, Operation, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.exec.{LateRows, PlannedBatch}
+
+import streamjoin.core.Side
+
+/**
+ * Writes the changes of a batch, one task for each partition of the primary key.
+ *
+ * {{{
+ *   rows -- by the primary key -- task: what was there before? -> changes/<version>/<file> -> sink
+ *                                   |                             a block for each partition
+ *                             index of version - 1                of each key
+ * }}}
+ *
+ * @param batch
+ *   none in EXPLAIN
+ * @param lateRows
+ *   folder for older changes, and for updates and deletes of unknown keys, if they are kept
+ */
+final private[streamjoin] case class ArrangeExec(
+    root: String,
+    meta: ArrangementMeta,
+    batch: Option[ArrangeExec.Batch],
+    lateRows: Option[String],
+    output: Seq[Attribute],
+    child: SparkPlan
+) extends UnaryExecNode {
+
+  private def rows = child.output.take(meta.schema.length)
+  private def change = child.output.lift(meta.schema.length)
+  private def key = meta.keyOrdinals(0).map(rows)
+
+  /** The columns that order the changes of a key. */
+  private def times = (meta.time ++ meta.order).map(name => rows(meta.schema.fieldIndex(name))).toSeq
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    Seq(StatefulOpClusteredDistribution(key, meta.partitions))
+
+  /**
+   * Groups the rows of a key, the latest last: by time, then by order, a delete before other rows
+   * of the same time. If rows of one time differ, their values decide, not their order of arrival.
+   */
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(meta.input match {
+    case InputKind.Changelog =>
+      val others = rows.filter(column => RowOrdering.isOrderable(column.dataType))
+      (key ++ times ++ change.map(ArrangeExec.rank) ++ others).map(SortOrder(_, Ascending))
+    case _ => Nil
+  })
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(meta.partitions)
+
+  override lazy val metrics: Map[String, SQLMetric] =
+    Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of changes")) ++
+      ArrangeTask.Figures.map { case (name, text) => name -> SQLMetrics.createMetric(sparkContext, text) }
+
+  /** Adaptive execution would double the time of a small batch. */
+  override def logicalLink: Option[LogicalPlan] = None
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val ArrangeExec.Batch(number, run, batchTime) =
+      batch.getOrElse(throw new IllegalStateException("no batch"))
+    val hadoopConf = HadoopConf.of(session)
+    val spec = ArrangeSpec(
+      ArrangementRef(root, meta),
+      number,
+      run,
+      batchTime,
+      conf.getConf(StreamJoinConf.ArrangementDeletedKeysMaxAge),
+      writesBase(number, hadoopConf.value.value),
+      rows,
+      change,
+      conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      lateRows.map { folder =>
+        LateRows.Spec(
+          folder,
+          number,
+          None,
+          Map(Side.Left -> LateRows.Input(new Path(root).getName, times, child.output))
+        )
+      }
+    )
+    val figures = metrics
+    LocalRows.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
+      val task = new ArrangeTask(spec, partition, hadoopConf.value.value)
+      TaskContext.get().addTaskFailureListener((_, _) => task.abort())
+      val result = task.run(input)
+      task.figures.foreach { case (name, figure) => figures(name) += figure }
+      figures("numOutputRows") += task.changes
+      Iterator.single(result)
+    }
+  }
+
+  /**
+   * A base costs as much as all rows, and saves reading the changes since the last one, so it is
+   * written when these exceed half of it. The previous manifest decides, so a retry of the batch
+   * decides the same.
+   */
+  private def writesBase(number: Long, hadoopConf: Configuration): Boolean = number > 0 && {
+    val counts = new ArrangementFolder(new Path(root), hadoopConf).manifest(number - 1).counts
+    val (changes, base) =
+      (counts.getOrElse(Manifest.ChangeBytes, 0L), counts.getOrElse(Manifest.BaseBytes, 0L))
+    changes > math.max(base / 2, ArrangeExec.SmallestBase)
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): ArrangeExec = copy(child = newChild)
+
+  override def simpleString(maxFields: Int): String = s"Arrange $root by ${Arrange.words(meta)}"
+}
+
+private[streamjoin] object ArrangeExec {
+
+  /** With fewer bytes of changes, a base is not worth writing. */
+  val SmallestBase: Long = 1L << 20
+
+  /**
+   * @param number
+   *   version of the arrangement
+   * @param run
+   *   run id of the query
+   * @param timeMs
+   *   time of the batch in the offset log, in milliseconds since the epoch
+   */
+  final case class Batch(number: Long, run: UUID, timeMs: Long)
+
+  def of(arrange: Arrange, session: SparkSession, child: SparkPlan): ArrangeExec = {
+    val batch = PlannedBatch.current(session)
+    ArrangeExec(
+      arrange.root,
+      arrange.meta,
+      batch.map { planned =>
+        val execution = planned.execution
+        Batch(execution.currentBatchId, execution.runId, execution.offsetSeqMetadata.batchTimestampMs)
+      },
+      batch
+        .filter(_ => arrange.meta.input == InputKind.Changelog)
+        .flatMap(planned =>
+          LateRows.prepareForArrangement(planned.execution, HadoopConf.of(session).value.value)
+        ),
+      arrange.output,
+      child
+    )
+  }
+
+  /** Sorts removals first. */
+  private def rank(operation: Attribute): Expression = {
+    val going = Seq(Operation.Before, Operation.Delete).flatMap(Operation.names)
+    Not(In(Lower(StringTrim(operation, Literal(Operation.Trimmed))), going.map(Literal(_))))
+  }
+}

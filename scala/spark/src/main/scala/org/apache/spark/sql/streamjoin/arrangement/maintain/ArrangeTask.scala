@@ -1,0 +1,304 @@
+package org.apache.spark.sql.streamjoin.arrangement.maintain
+
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, KeyIndex, LoadStats, Probe}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BlockFileWriter, InputKind, Manifest, RowKey}
+import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
+
+/**
+ * What the tasks of a batch need.
+ *
+ * @param run
+ *   run id of the query
+ * @param batchTime
+ *   time of the batch, in milliseconds since the epoch
+ * @param deletedKeysMaxAge
+ *   how long the time of a deletion is remembered, in milliseconds
+ * @param rows
+ *   columns of the arrangement; they come first in the input
+ * @param change
+ *   operation or number of copies, the last column of the input
+ * @param lateRows
+ *   where older changes, and updates and deletes of unknown keys, are kept, if they are
+ */
+final private[streamjoin] case class ArrangeSpec(
+    arrangement: ArrangementRef,
+    version: Long,
+    run: UUID,
+    batchTime: Long,
+    deletedKeysMaxAge: Long,
+    writesBase: Boolean,
+    rows: Seq[Attribute],
+    change: Option[Attribute],
+    executorIndexMemory: Option[Long],
+    lateRows: Option[LateRows.Spec]
+)
+
+/** Turns the rows of one partition of a batch into changes of the arrangement, in a file. */
+final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, hadoopConf: Configuration) {
+  import ArrangeTask._
+
+  private val meta = spec.arrangement.meta
+  private val root = new Path(spec.arrangement.root)
+  private val registry = IndexRegistry(spec.executorIndexMemory)
+  private val keys = meta.keys.indices.map(RowKey.of(meta, _))
+
+  /** Normalizes -0.0 to 0.0, as GROUP BY does: updates may add one and remove the other. */
+  private lazy val toRow = {
+    val columns: Seq[Expression] =
+      if (meta.input == InputKind.Updates) spec.rows.map(NormalizeFloatingNumbers.normalize) else spec.rows
+    UnsafeProjection.create(columns, spec.rows ++ spec.change)
+  }
+  private val changesFile =
+    new BlockFileWriter(
+      root,
+      s"${ArrangementFolder.Changes}/${spec.version}",
+      partition,
+      spec.run,
+      hadoopConf
+    )
+  private val baseFile =
+    new BlockFileWriter(root, s"${ArrangementFolder.Bases}/${spec.version}", partition, spec.run, hadoopConf)
+  private val keptRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
+  private val load = new LoadStats
+
+  private var copies = 0L
+  private var changed = 0L
+  private var unknownUpdates = 0L
+  private var unknownDeletes = 0L
+  private var olderChanges = 0L
+  private var tombstones = 0L
+
+  def changes: Long = changed
+
+  def figures: Map[String, Long] = Map(
+    UnknownUpdates -> unknownUpdates,
+    UnknownDeletes -> unknownDeletes,
+    OlderChanges -> olderChanges,
+    Tombstones -> tombstones,
+    LoadedRows -> load.rows,
+    LoadMs -> load.nanos / 1000000
+  )
+
+  /** Processes the rows of the batch; returns the row for the sink. */
+  def run(input: Iterator[InternalRow]): InternalRow = {
+    meta.input match {
+      case InputKind.Appended => input.foreach(row => emit(toRow(row), 1))
+      case InputKind.Updates => input.foreach(update)
+      case InputKind.Changelog => upsert(input)
+    }
+    if (spec.writesBase) writeBase()
+    keptRows.foreach(_.commit())
+    val output = TaskOutput(
+      changesFile.commit(),
+      baseFile.commit(),
+      spec.writesBase,
+      Map(
+        Manifest.Rows -> copies,
+        Manifest.NegativeRows -> negativeRows,
+        UnknownUpdates -> unknownUpdates,
+        UnknownDeletes -> unknownDeletes,
+        OlderChanges -> olderChanges,
+        Tombstones -> tombstones
+      )
+    )
+    val row = new GenericInternalRow(1)
+    row.update(0, output.toBytes)
+    row
+  }
+
+  def abort(): Unit = {
+    changesFile.abort()
+    baseFile.abort()
+    keptRows.foreach(_.abort())
+  }
+
+  /** Adds or removes copies of a row: for each key, in the block of its partition. */
+  private def emit(row: UnsafeRow, count: Int): Unit = {
+    changed += 1
+    copies += count
+    keys.indices.foreach { i =>
+      changesFile.add(i, if (i == 0) partition else keys(i).partition(row, meta.partitions), row, count)
+    }
+  }
+
+  private def update(row: InternalRow): Unit = {
+    val at = meta.schema.length
+    if (row.isNullAt(at)) throw notCopies("null")
+    val count = row.getLong(at)
+    if (!count.isValidInt) throw notCopies(count.toString)
+    if (count != 0) emit(toRow(row), count.toInt)
+  }
+
+  private def notCopies(diff: String) = StreamJoinErrors.runtime(
+    "STREAMJOIN_DIFF",
+    "arrangement" -> spec.arrangement.root,
+    "diff" -> diff,
+    "least" -> Int.MinValue.toString,
+    "most" -> Int.MaxValue.toString
+  )
+
+  // A changelog.
+
+  /** The primary index at the previous version, if there is one. */
+  private lazy val before: Option[KeyIndex] = Option.when(spec.version > 0)(indexBefore(0))
+
+  private def indexBefore(index: Int, of: ArrangementRef = spec.arrangement): KeyIndex =
+    registry.get(of, index, partition, spec.version - 1, spec.version - 1, hadoopConf, load)
+
+  private val probe = new Probe(meta.schema.length, keys(0))
+
+  private val order = new ChangeOrder(meta)
+
+  /** Null in a tombstone: the operation and the row's columns, except time and order. */
+  private val saysNothing = (0 to meta.schema.length).diff(order.ordinals)
+
+  /** The deleted keys, if the changes of a key have a time or an order. */
+  private lazy val deleted = Option.when(meta.input == InputKind.Changelog && order.ordinals.nonEmpty) {
+    new DeletedKeys(
+      spec.arrangement,
+      order,
+      partition,
+      spec.batchTime,
+      spec.deletedKeysMaxAge,
+      (of, index) => Option.when(spec.version > 0)(indexBefore(index, of)),
+      spec.version,
+      changesFile
+    )
+  }
+
+  /** Whether a change is older than what its key had before the batch, or than the key's delete. */
+  private def isOlder(row: UnsafeRow): Boolean =
+    (0 until probe.size).exists(i => order.isOlder(row, probe.row(i), order.ordinals)) ||
+      deleted.exists(_.isOlder(row))
+
+  /** The last row of each key replaces what the key had before the batch. */
+  private def upsert(input: Iterator[InternalRow]): Unit = {
+    var found: UnsafeRow = null
+    var last: UnsafeRow = null
+    var operation: Operation = null
+    var isAsked = false
+    input.filterNot(isTombstone).foreach { next =>
+      val known = operationOf(next)
+      val row = toRow(next)
+      if (found == null || !keys(0).isSame(row, keys(0), found)) {
+        if (last != null) replace(last, operation)
+        // Once per key.
+        find(row)
+        found = row.copy()
+        last = null
+        isAsked = false
+      }
+      // The rows of a key are in time order, so only those of earlier batches can be newer.
+      if (isOlder(row)) {
+        if (known != Operation.Before) {
+          olderChanges += 1
+          keptRows.foreach(_.addOlder(next))
+        }
+      } else {
+        // Decided by the key's first row in the batch, other than a row before an update.
+        if (!isAsked && known != Operation.Before) {
+          isAsked = true
+          if (known != Operation.Insert && probe.size == 0) {
+            countUnknown(known)
+            keptRows.foreach(_.addUnknown(next))
+          }
+        }
+        last = row.copy()
+        operation = known
+      }
+    }
+    if (last != null) replace(last, operation)
+  }
+
+  private def operationOf(row: InternalRow): Operation = {
+    val at = meta.schema.length
+    if (row.isNullAt(at)) throw unknown("null")
+    val name = row.getUTF8String(at).toString
+    Operation.of(name).getOrElse(throw unknown(s"\"$name\""))
+  }
+
+  /**
+   * A tombstone: Debezium sends a message without a value after a delete, for Kafka's compaction.
+   * Time and order may be those of the message.
+   */
+  private def isTombstone(row: InternalRow): Boolean = {
+    val is = saysNothing.forall(row.isNullAt)
+    if (is) tombstones += 1
+    is
+  }
+
+  private def unknown(operation: String) = StreamJoinErrors.runtime(
+    "STREAMJOIN_OPERATION",
+    "arrangement" -> spec.arrangement.root,
+    "operation" -> operation,
+    "known" -> Operation.spellings.flatMap(_._2).mkString(", ")
+  )
+
+  private def countUnknown(operation: Operation): Unit =
+    if (operation == Operation.Delete) unknownDeletes += 1 else unknownUpdates += 1
+
+  /** Looks up what the key of a row had before the batch. */
+  private def find(row: UnsafeRow): Unit = {
+    before match {
+      case Some(index) => index.find(row, keys(0).hash(row), spec.version - 1, probe)
+      case None => probe.clear()
+    }
+    deleted.foreach(_.find(row))
+  }
+
+  /** Replaces the rows of the key that was looked up last. */
+  private def replace(row: UnsafeRow, operation: Operation): Unit = {
+    // The row before an update is removed; the update adds it again, unless it has another key.
+    val goes = operation == Operation.Delete || operation == Operation.Before
+    val stays = !goes && probe.size == 1 && probe.row(0).equals(row)
+    deleted.foreach(_.changed(row, goes))
+    if (!stays) {
+      (0 until probe.size).foreach(i => emit(probe.row(i), -probe.copies(i)))
+      if (!goes) emit(row, 1)
+    }
+  }
+
+  // The base of the previous version.
+
+  private def writeBase(): Unit = {
+    keys.indices.foreach { i =>
+      indexBefore(i).rowsOf(spec.version - 1).foreach { case (row, count) =>
+        baseFile.add(i, partition, row, count)
+      }
+    }
+    deleted.foreach(_.writeBase(baseFile))
+  }
+
+  /** At the previous version. */
+  private def negativeRows: Long =
+    if (meta.input == InputKind.Updates) before.fold(0L)(_.negativeRows.toLong) else 0L
+}
+
+private[streamjoin] object ArrangeTask {
+
+  val UnknownUpdates = "updatesOfUnknownKeys"
+  val UnknownDeletes = "deletesOfUnknownKeys"
+  val OlderChanges = "olderChanges"
+  val Tombstones = "tombstones"
+  val LoadedRows = "loadedRows"
+  val LoadMs = "loadTimeMs"
+
+  /** Names in the query progress, with their descriptions in Spark's UI. */
+  val Figures: Seq[(String, String)] = Seq(
+    UnknownUpdates -> "updates of unknown keys",
+    UnknownDeletes -> "deletes of unknown keys",
+    OlderChanges -> "changes that are older than the last one of their key",
+    Tombstones -> "tombstones that were skipped",
+    LoadedRows -> "rows loaded into the index",
+    LoadMs -> "time to load the index"
+  )
+}

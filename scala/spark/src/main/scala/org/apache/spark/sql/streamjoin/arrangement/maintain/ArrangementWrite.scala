@@ -1,0 +1,217 @@
+package org.apache.spark.sql.streamjoin.arrangement.maintain
+
+import java.util.{ConcurrentModificationException, UUID}
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, CaughtUp}
+import org.apache.spark.sql.streamjoin.arrangement.storage._
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.types.{BinaryType, StructType}
+import org.apache.spark.util.Utils
+
+/**
+ * What a task of a batch has written: the row that it passes to the sink.
+ *
+ * @param base
+ *   its part of the base of the previous version, if the batch writes one
+ * @param counts
+ *   changes to the counts of the arrangement
+ */
+final private[streamjoin] case class TaskOutput(
+    changes: Option[BlockFile],
+    base: Option[BlockFile],
+    wroteBase: Boolean,
+    counts: Map[String, Long]
+) {
+  def toBytes: Array[Byte] = Utils.serialize(this)
+}
+
+private[streamjoin] object TaskOutput {
+  val Schema: StructType = new StructType().add("output", BinaryType, nullable = false)
+  def fromBytes(bytes: Array[Byte]): TaskOutput =
+    Utils.deserialize(bytes, Utils.getContextOrSparkClassLoader)
+}
+
+/**
+ * The sink of a maintaining query: tasks have written files, and a manifest turns them into a
+ * version.
+ */
+private[streamjoin] class ArrangementWriteBuilder(
+    root: Path,
+    info: LogicalWriteInfo,
+    run: MaintainingRun
+) extends WriteBuilder {
+  if (info.schema != TaskOutput.Schema)
+    throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_SINK", "arrangement" -> root.toString)
+
+  override def build(): Write = new Write {
+    override def toStreaming: StreamingWrite =
+      new ArrangementWrite(root, UUID.fromString(info.queryId), run)
+    override def description: String = s"streamjoin $root"
+  }
+}
+
+final private class ArrangementWrite(root: Path, queryId: UUID, run: MaintainingRun)
+    extends StreamingWrite
+    with Logging {
+  private val session = SparkSession.active
+
+  // The commit message decides which attempt of a task counts.
+  override def useCommitCoordinator: Boolean = false
+
+  /** Called before the tasks of a batch. */
+  override def createStreamingWriterFactory(info: PhysicalWriteInfo): StreamingDataWriterFactory = {
+    val runId = RunningQuery.of(session, queryId).fold(UUID.randomUUID())(_.runId)
+    run.claim(ArrangementOptions.open(root), Claim(queryId, runId))
+    OutputWriterFactory
+  }
+
+  override def commit(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {
+    val folder = ArrangementOptions.open(root)
+    run.checkClaim(folder, epoch)
+    // If it exists, this is a retry of the batch.
+    val present = folder.manifestOf(epoch)
+    val before =
+      if (epoch == 0) None
+      else if (present.isDefined) folder.manifestOf(epoch - 1)
+      else Some(folder.manifest(epoch - 1))
+    (present ++ before).foreach(ArrangementWrite.checkOwner(root, _, queryId))
+    before.foreach(run.checkUnchanged(folder, _))
+    val batch = BatchOffsets.of(session, queryId, epoch)
+    present.foreach(ArrangementWrite.checkBatch(root, _, batch))
+    val manifest = present.getOrElse {
+      val outputs = messages.toSeq.collect { case message: OutputMessage => message.outputs }.flatten
+      val next = following(folder, epoch, before, outputs).copy(batch = batch, run = run.run)
+      try new VersionLog(session, root).add(epoch, next)
+      catch {
+        case NonFatal(error) =>
+          // Another run may be the cause; Spark's error does not tell.
+          run.checkClaim(folder, epoch)
+          if (!error.isInstanceOf[ConcurrentModificationException]) throw error
+      }
+      // Read it back: without atomic creation, each of two concurrent writers may believe that it
+      // was first, and only the files of one will count.
+      val written = folder.manifest(epoch)
+      ArrangementWrite.checkOwner(root, written, queryId)
+      ArrangementWrite.checkBatch(root, written, batch)
+      run.checkWritten(folder, written)
+      written
+    }
+    // Check again before removing anything.
+    run.checkClaim(folder, epoch)
+    run.commit(manifest)
+    clean(folder, manifest, before)
+  }
+
+  private def following(
+      folder: ArrangementFolder,
+      version: Long,
+      before: Option[Manifest],
+      outputs: Seq[TaskOutput]
+  ): Manifest = {
+    val conf = SQLConf.get
+    val now = System.currentTimeMillis()
+    val leases = new Leases(folder)
+    leases.expire(now - conf.getConf(StreamJoinConf.ArrangementLeaseAge))
+    val retained = version - conf.getConf(StreamJoinConf.ArrangementVersions)
+    val needed = (leases.all.map(_.version) :+ retained :+ (version - 1)).min
+    val since = math.max(before.fold(0L)(_.since), needed)
+
+    val wroteBase = outputs.exists(_.wroteBase)
+    val baseFiles = outputs.flatMap(_.base)
+    val bases =
+      before.fold(Seq.empty[BaseRef])(_.bases) ++ Option.when(wroteBase)(BaseRef(version - 1, version))
+    val changes = outputs.flatMap(_.changes)
+    val counts = mutable.Map.from(before.fold(Map.empty[String, Long])(_.counts))
+    outputs.foreach(_.counts.foreach { case (name, change) =>
+      counts(name) = counts.getOrElse(name, 0L) + change
+    })
+    // A gauge: each task reports its current value.
+    counts(Manifest.NegativeRows) = outputs.flatMap(_.counts.get(Manifest.NegativeRows)).sum
+    if (wroteBase) {
+      counts(Manifest.BaseBytes) = baseFiles.map(_.bytes).sum
+      counts(Manifest.ChangeBytes) = 0L
+    }
+    counts(Manifest.ChangeBytes) = counts.getOrElse(Manifest.ChangeBytes, 0L) + changes.map(_.bytes).sum
+    Manifest(
+      version,
+      queryId,
+      now,
+      since,
+      // Keeps the bases from the newest one that serves the oldest reader.
+      bases.drop(bases.lastIndexWhere(_.version <= since)),
+      changes,
+      baseFiles,
+      counts.toMap,
+      run.written.isDefined && CaughtUp.tookAll(session, queryId)
+    )
+  }
+
+  /**
+   * Removes files that no version since the oldest needs, and files of failed attempts. The version
+   * is committed whether this works or not.
+   */
+  private def clean(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit =
+    try {
+      run.removeOrphans(folder, manifest, before)
+      manifest.bases.headOption
+        .filter(_.version <= manifest.since)
+        // The manifest of the base's own version stays, because that version can be read.
+        .foreach(base => folder.removeBefore(base.version))
+    } catch { case NonFatal(error) => logWarning(s"Old files of $root could not be removed", error) }
+
+  /**
+   * Keeps the files: without a manifest they have no meaning, and one that names them may exist.
+   */
+  override def abort(epoch: Long, messages: Array[WriterCommitMessage]): Unit = ()
+}
+
+private[streamjoin] object ArrangementWrite {
+
+  /** Two queries cannot maintain one arrangement. */
+  def checkOwner(root: Path, manifest: Manifest, queryId: UUID): Unit =
+    if (manifest.queryId != queryId) throw owned(root, manifest)
+
+  private[arrangement] def owned(root: Path, manifest: Manifest) = StreamJoinErrors.analysis(
+    "STREAMJOIN_ARRANGEMENT_OWNED",
+    "arrangement" -> root.toString,
+    "version" -> manifest.version.toString,
+    "owner" -> manifest.queryId.toString
+  )
+
+  /** A version belongs to one batch: the one with its number and the same offsets. */
+  private[arrangement] def checkBatch(root: Path, manifest: Manifest, batch: Option[BatchOffsets]): Unit =
+    for (wrote <- manifest.batch; now <- batch if wrote != now) {
+      def inWords(of: BatchOffsets) = of.offsets.mkString(", ")
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGEMENT_RESTORED",
+        "arrangement" -> root.toString,
+        "version" -> manifest.version.toString,
+        "wrote" -> inWords(wrote),
+        "now" -> inWords(now)
+      )
+    }
+}
+
+final private case class OutputMessage(outputs: Seq[TaskOutput]) extends WriterCommitMessage
+
+private object OutputWriterFactory extends StreamingDataWriterFactory {
+  override def createWriter(partition: Int, task: Long, epoch: Long): DataWriter[InternalRow] =
+    new DataWriter[InternalRow] {
+      private val outputs = mutable.ArrayBuffer.empty[TaskOutput]
+      override def write(row: InternalRow): Unit = outputs += TaskOutput.fromBytes(row.getBinary(0))
+      override def commit(): WriterCommitMessage = OutputMessage(outputs.toSeq)
+      override def abort(): Unit = ()
+      override def close(): Unit = ()
+    }
+}

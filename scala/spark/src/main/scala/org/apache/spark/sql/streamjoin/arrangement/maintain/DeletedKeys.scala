@@ -1,0 +1,136 @@
+package org.apache.spark.sql.streamjoin.arrangement.maintain
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.TypeUtils
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, KeyIndex, Probe}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, BlockFileWriter, RowKey}
+import org.apache.spark.sql.types.{LongType, StructField, StructType}
+
+/**
+ * Orders the changes of a key by the columns `time` and `order`: a change that is older than the
+ * last one of its key is ignored. Nulls are lowest.
+ *
+ * @param ordinals
+ *   ordinals of these columns in the arrangement's rows
+ */
+final private[streamjoin] class ChangeOrder(meta: ArrangementMeta) {
+  val ordinals: Seq[Int] = (meta.time ++ meta.order).map(meta.schema.fieldIndex).toSeq
+  private val columns = ordinals.map { at =>
+    (at, meta.schema(at).dataType, TypeUtils.getInterpretedOrdering(meta.schema(at).dataType))
+  }
+
+  /** @param at ordinals of the columns in the other row */
+  def isOlder(row: InternalRow, other: InternalRow, at: Seq[Int]): Boolean =
+    columns.iterator
+      .zip(at.iterator)
+      .map { case ((ordinal, dataType, ordering), otherOrdinal) =>
+        (row.isNullAt(ordinal), other.isNullAt(otherOrdinal)) match {
+          case (true, true) => 0
+          case (true, false) => -1
+          case (false, true) => 1
+          case _ => ordering.compare(row.get(ordinal, dataType), other.get(otherOrdinal, dataType))
+        }
+      }
+      .find(_ != 0)
+      .exists(_ < 0)
+}
+
+/**
+ * The deleted keys of a partition, with the time of the delete, so that an older change that
+ * arrives later does not bring a row back.
+ *
+ * They are stored in the same files as the rows, as one more index after those that can be looked
+ * up. What makes rows exact in versions, bases and retries does the same for them. A folder without
+ * this index has no deletions.
+ *
+ * A deletion counts for `spark.streamjoin.arrangements.deletedKeysMaxAge` after its batch. The
+ * times of batches are in Spark's offset log, so a retry of a batch forgets the same deletions. An
+ * expired one leaves with the next base, which reads all rows anyway: no batch searches for them.
+ *
+ * @param batchTime
+ *   time of the batch, in milliseconds since the epoch
+ * @param maxAge
+ *   how long a deletion counts, in milliseconds
+ * @param indexBefore
+ *   an index at the previous version, if there is one
+ */
+final private[streamjoin] class DeletedKeys(
+    arrangement: ArrangementRef,
+    order: ChangeOrder,
+    partition: Int,
+    batchTime: Long,
+    maxAge: Long,
+    indexBefore: (ArrangementRef, Int) => Option[KeyIndex],
+    version: Long,
+    changes: BlockFileWriter
+) {
+  private val of = arrangement.meta
+
+  /** The columns of the arrangement that a deletion has; the time of the batch follows them. */
+  private val columns = (of.keyOrdinals(0) ++ order.ordinals).distinct
+  private val sinceOrdinal = columns.size
+  private val orderOrdinals = order.ordinals.map(columns.indexOf(_))
+
+  private val meta = {
+    // Named by position, because users' columns may have any name.
+    val types = columns.map(of.schema(_).dataType) :+ LongType
+    val schema = StructType(types.zipWithIndex.map { case (dataType, at) =>
+      StructField(at.toString, dataType)
+    })
+    val key = of.keyOrdinals(0).map(at => columns.indexOf(at).toString)
+    of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key))
+  }
+  private val index = of.keys.size
+  private lazy val before = indexBefore(arrangement.copy(meta = meta), index)
+
+  /** The key in the arrangement's rows, by which deletions are looked up. */
+  private val key = RowKey.of(of, 0)
+  private val probe = new Probe(meta.schema.length, key)
+  private val toRow = {
+    val fields = columns.map(at => BoundReference(at, of.schema(at).dataType, nullable = true))
+    UnsafeProjection.create(fields :+ Literal(batchTime))
+  }
+
+  /** Deletions of the previous version that this version removes. */
+  private val gone = mutable.HashSet.empty[UnsafeRow]
+
+  /** Looks up the key of a row of the arrangement. */
+  def find(row: UnsafeRow): Unit = before match {
+    case Some(found) => found.find(row, key.hash(row), version - 1, probe)
+    case None => probe.clear()
+  }
+
+  private def counts(deleted: UnsafeRow) = batchTime - deleted.getLong(sinceOrdinal) <= maxAge
+
+  /** Whether a change is older than the deletion of the key that was looked up last. */
+  def isOlder(row: UnsafeRow): Boolean =
+    (0 until probe.size).exists { i =>
+      counts(probe.row(i)) && order.isOlder(row, probe.row(i), orderOrdinals)
+    }
+
+  /**
+   * Records the last change of the key that was looked up last: its earlier deletion no longer
+   * counts.
+   */
+  def changed(row: UnsafeRow, isDeleted: Boolean): Unit = {
+    (0 until probe.size).foreach { i =>
+      changes.add(index, partition, probe.row(i), -probe.copies(i))
+      gone += probe.row(i).copy()
+    }
+    // Nothing is older than nulls alone.
+    if (isDeleted && !order.ordinals.forall(row.isNullAt(_))) changes.add(index, partition, toRow(row), 1)
+  }
+
+  /**
+   * Writes all deletions of the previous version to the base; expired ones leave with this version.
+   */
+  def writeBase(base: BlockFileWriter): Unit = before.foreach { found =>
+    found.rowsOf(version - 1).foreach { case (row, count) =>
+      base.add(index, partition, row, count)
+      if (!counts(row) && !gone(row)) changes.add(index, partition, row, -count)
+    }
+  }
+}

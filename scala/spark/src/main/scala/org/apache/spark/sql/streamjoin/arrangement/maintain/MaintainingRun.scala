@@ -1,0 +1,118 @@
+package org.apache.spark.sql.streamjoin.arrangement.maintain
+
+import java.util.UUID
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.streamjoin.arrangement.source.CaughtUp
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Claim, Manifest}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+
+/** A run of the query that maintains an arrangement, in its driver. */
+final private[streamjoin] class MaintainingRun extends Logging {
+
+  /** The newest version when it began, or -1. */
+  private var begun: Option[Long] = None
+  private var hasCommitted = false
+  private var hasSaid = false
+
+  private var claim: Option[Claim] = None
+
+  /** Files that earlier runs may have left, in the folders of this run's first versions. */
+  private var left = Set.empty[String]
+  private var leftManifests = Seq.empty[Path]
+
+  /** The newest version that this run has written, or found when it retried a batch. */
+  @volatile private var newest: Option[Manifest] = None
+  def written: Option[Manifest] = newest
+
+  /** Resets what the previous run said about the sources: it may be long out of date. */
+  def begin(folder: ArrangementFolder): Unit = {
+    folder.removeUnfinished(CaughtUp.File, Claim.File)
+    val version = folder.newest
+    begun = Some(version)
+    if (version >= 0) CaughtUp.write(folder, CaughtUp(version, isSo = false))
+  }
+
+  /**
+   * Called before the first task of the run writes. A run that began earlier fails at its next
+   * version.
+   */
+  def claim(folder: ArrangementFolder, wanted: Claim): Unit = if (claim.isEmpty) {
+    val version = folder.newest
+    if (version >= 0) ArrangementWrite.checkOwner(folder.root, folder.manifest(version), wanted.query)
+    left = (version - 1 to version + 1).flatMap(folder.filesOf).map(_.getName).toSet
+    leftManifests = folder.unfinishedManifests(version + 1)
+    Claim.write(folder, wanted)
+    claim = Some(wanted)
+  }
+
+  def run: Option[UUID] = claim.map(_.run)
+
+  /** @throws org.apache.spark.sql.AnalysisException if another run has begun after this one */
+  def checkClaim(folder: ArrangementFolder, version: Long): Unit =
+    for (own <- claim; other <- Claim.read(folder) if other != own)
+      throw takenOver(folder, version, other.query, other.run.toString)
+
+  /** The stored manifest must be the one that this run has written. */
+  def checkWritten(folder: ArrangementFolder, manifest: Manifest): Unit =
+    if (manifest.run != run) throw takenOver(folder, manifest)
+
+  /** The last manifest that this run has found or written must be unchanged. */
+  def checkUnchanged(folder: ArrangementFolder, manifest: Manifest): Unit =
+    if (newest.exists(known => known.version == manifest.version && known != manifest))
+      throw takenOver(folder, manifest)
+
+  private def takenOver(folder: ArrangementFolder, manifest: Manifest): AnalysisException =
+    takenOver(folder, manifest.version, manifest.queryId, manifest.run.fold("unknown")(_.toString))
+
+  private def takenOver(
+      folder: ArrangementFolder,
+      version: Long,
+      query: UUID,
+      run: String
+  ): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_ARRANGEMENT_TAKEN_OVER",
+      "arrangement" -> folder.root.toString,
+      "version" -> version.toString,
+      "query" -> query.toString,
+      "run" -> run
+    )
+
+  def commit(manifest: Manifest): Unit = {
+    newest = Some(manifest)
+    hasCommitted = true
+    // begin() has reset what it said about a version that already existed.
+    hasSaid = manifest.tookAll && begun.exists(_ < manifest.version)
+  }
+
+  /** Removes the files of failed attempts. */
+  def removeOrphans(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit = {
+    val tag = run.map(ArrangementFolder.tag)
+    // The previous version again: a task that nobody waited for may have finished since.
+    folder.removeOrphans((before ++ Some(manifest)).toSeq) { (version, name) =>
+      tag.exists(ArrangementFolder.isOf(name, _)) || version < manifest.version && left(name)
+    }
+    // A driver that is still writing one can then no longer finish it.
+    leftManifests.foreach(folder.fs.delete(_, false))
+    leftManifests = Nil
+  }
+
+  /**
+   * Called after a trigger. If it had no batch, the sources had no more data
+   * (`ProgressContext.finishNoExecutionTrigger`).
+   */
+  def endTrigger(folder: => ArrangementFolder): Unit =
+    if (hasCommitted) hasCommitted = false
+    else if (begun.isDefined && !hasSaid)
+      try {
+        val of = folder
+        CaughtUp.write(of, CaughtUp(newest.fold(of.newest)(_.version), isSo = true))
+        hasSaid = true
+      } catch { case NonFatal(error) => logWarning("It could not be noted that it has caught up", error) }
+}

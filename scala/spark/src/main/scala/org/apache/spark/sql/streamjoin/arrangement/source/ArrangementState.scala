@@ -1,0 +1,87 @@
+package org.apache.spark.sql.streamjoin.arrangement.source
+
+import java.io.FileNotFoundException
+import java.util.UUID
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, Leases, Manifest}
+
+/**
+ * A reader of an arrangement.
+ *
+ * @param name
+ *   folder of its source in the checkpoint
+ * @param version
+ *   version up to which it has read
+ * @param versionsBehind
+ *   number of newer versions
+ * @param sinceMs
+ *   when it reached that version, in milliseconds since the epoch
+ */
+final private[streamjoin] case class Reader(
+    name: String,
+    version: Long,
+    versionsBehind: Long,
+    sinceMs: Long
+)
+
+/**
+ * The current state of an arrangement.
+ *
+ * @param versions
+ *   the oldest readable version and the newest; none before the first
+ * @param rows
+ *   number of rows in the newest version, counting copies
+ * @param bytes
+ *   size of the files that the newest version needs: the newest base and the changes since
+ * @param queryId
+ *   the query that maintains it, once it has written a version
+ * @param readers
+ *   readers with a lease, the slowest first
+ */
+final private[streamjoin] case class ArrangementState(
+    root: Path,
+    meta: ArrangementMeta,
+    versions: Option[(Long, Long)],
+    rows: Long,
+    bytes: Long,
+    queryId: Option[UUID],
+    readers: Seq[Reader]
+)
+
+private[streamjoin] object ArrangementState {
+
+  /** @throws org.apache.spark.sql.AnalysisException if there is no arrangement */
+  def of(folder: ArrangementFolder): ArrangementState = {
+    val meta = folder.meta
+    val newest = Option(folder.newest).filter(_ >= 0).map(folder.manifest)
+    val last = newest.fold(-1L)(_.version)
+    val readers = new Leases(folder).all.map { lease =>
+      // A reader may already have read a version newer than the one seen above.
+      Reader(Leases.name(lease.reader), lease.version, math.max(0, last - lease.version), lease.sinceMs)
+    }
+    ArrangementState(
+      folder.root,
+      meta,
+      newest.map(manifest => (manifest.since, manifest.version)),
+      newest.fold(0L)(_.counts.getOrElse(Manifest.Rows, 0L)),
+      // As counted when they were written, so no folder is listed.
+      newest.fold(0L)(of => Seq(Manifest.BaseBytes, Manifest.ChangeBytes).flatMap(of.counts.get).sum),
+      newest.map(_.queryId),
+      readers.sortBy(reader => (reader.version, reader.name))
+    )
+  }
+
+  /** The arrangements in a folder, ordered by name. */
+  def in(parent: ArrangementFolder): Seq[Path] = {
+    val children =
+      try parent.fs.listStatus(parent.root).toSeq
+      catch { case _: FileNotFoundException => Nil }
+    children
+      .filter(child =>
+        child.isDirectory && parent.fs.exists(new Path(child.getPath, ArrangementFolder.MetaFile))
+      )
+      .map(_.getPath)
+      .sortBy(_.getName)
+  }
+}

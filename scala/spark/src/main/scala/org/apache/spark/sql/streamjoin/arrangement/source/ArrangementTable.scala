@@ -1,0 +1,199 @@
+package org.apache.spark.sql.streamjoin.arrangement.source
+
+import java.util.{EnumSet, Map => JMap, Set => JSet, UUID}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics
+import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
+import org.apache.spark.sql.sources.DataSourceRegister
+import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
+import org.apache.spark.sql.streamjoin.arrangement.maintain.{ArrangementWriteBuilder, MaintainingRun}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, InputKind}
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.types.{LongType, StructField, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
+/**
+ * `format("streamjoin")`: an arrangement by name or path. A batch query reads its rows at a
+ * version, a stream its changes.
+ */
+final class ArrangementProvider extends TableProvider with DataSourceRegister {
+  override def shortName(): String = "streamjoin"
+
+  override def supportsExternalMetadata: Boolean = true
+
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = {
+    val meta = ArrangementOptions(options).open().meta
+    if (TableOptions.isTable(options)) TableOptions.columns(meta) else meta.schema
+  }
+
+  override def getTable(schema: StructType, by: Array[Transform], properties: JMap[String, String]): Table =
+    new ArrangementTable(schema, ArrangementOptions(new CaseInsensitiveStringMap(properties)).checked)
+}
+
+/** The options of an arrangement. */
+final private[streamjoin] case class ArrangementOptions(options: CaseInsensitiveStringMap) {
+  import ArrangementOptions._
+
+  def text(name: String): Option[String] = Option(options.get(name)).map(_.trim).filter(_.nonEmpty)
+
+  def number(name: String, least: Long): Option[Long] = text(name).map { value =>
+    value.toLongOption.filter(_ >= least).getOrElse {
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_OPTION",
+        "option" -> name,
+        "value" -> value,
+        "wanted" -> s"a whole number from $least on, such as option(\"$name\", 10)"
+      )
+    }
+  }
+
+  lazy val root: Path = {
+    val path = text(PathOption).getOrElse(
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_OPTION",
+        "option" -> PathOption,
+        "value" -> "",
+        "wanted" -> "the name or the path of an arrangement: load(\"orders\")"
+      )
+    )
+    ArrangementOptions.root(path)
+  }
+
+  def source: Option[String] = text(Source)
+
+  /** Whether SQL reads it by name. */
+  def isByName: Boolean = options.getBoolean(ByName, false)
+
+  def version: Option[Long] = number(VersionOption, 0)
+  def maxVersions: Option[Long] = number(MaxVersions, 1)
+  def maxRows: Option[Long] = number(MaxRows, 1)
+
+  /** Checks all options, before a query starts. */
+  def checked: this.type = {
+    Seq(version, maxVersions, maxRows)
+    TableOptions(this): Unit
+    this
+  }
+
+  def open(): ArrangementFolder = ArrangementOptions.open(root)
+}
+
+private[streamjoin] object ArrangementOptions {
+  val PathOption = "path"
+  val VersionOption = "version"
+  val ByName = "streamjoin.byName"
+  val Source = "streamjoin.source"
+  val MaxVersions = "maxVersionsPerTrigger"
+  val MaxRows = "maxRowsPerTrigger"
+
+  /** The qualified path of an arrangement's folder. */
+  def root(nameOrPath: String): Path = {
+    val path = ArrangementFolder.path(nameOrPath, SQLConf.get.getConf(StreamJoinConf.Arrangements))
+    path.getFileSystem(SparkSession.active.sessionState.newHadoopConf()).makeQualified(path)
+  }
+
+  def open(root: Path): ArrangementFolder =
+    new ArrangementFolder(root, SparkSession.active.sessionState.newHadoopConf())
+}
+
+/** An arrangement as a source of its rows, and as the sink of `operators.arrange`. */
+private[streamjoin] class ArrangementTable(rows: StructType, val options: ArrangementOptions)
+    extends Table
+    with SupportsRead
+    with SupportsWrite
+    with ReportsSinkMetrics {
+
+  override def name: String = s"streamjoin ${options.root.getName}"
+
+  override def columns: Array[Column] = CatalogV2Util.structTypeToV2Columns(rows)
+
+  override def capabilities: JSet[TableCapability] = EnumSet.of(
+    TableCapability.BATCH_READ,
+    TableCapability.MICRO_BATCH_READ,
+    TableCapability.STREAMING_WRITE,
+    TableCapability.ACCEPT_ANY_SCHEMA
+  )
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => scan(false)
+
+  protected def scan(changes: Boolean): Scan = {
+    val meta = options.open().meta
+    if (types(rows) != types(meta.schema))
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_OPTION",
+        "option" -> "schema",
+        "value" -> rows.toDDL,
+        "wanted" -> s"the columns of the arrangement, ${meta.schema.toDDL}: leave schema(...) out"
+      )
+    new ArrangementScan(ArrangementRef(options.root.toString, meta), options, changes)
+  }
+
+  private def types(of: StructType): StructType =
+    StructType(of.map(field => StructField(field.name, field.dataType))).asNullable
+
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
+    val folder = options.open()
+    // In update mode, Spark sends the new row of a key without the old one.
+    val hasOneRowByKey = folder.exists && folder.meta.input == InputKind.Changelog
+    if (hasOneRowByKey)
+      new ArrangementWriteBuilder(options.root, info, run) with SupportsStreamingUpdateAsAppend
+    else new ArrangementWriteBuilder(options.root, info, run)
+  }
+
+  /** The run of the maintaining query; Spark creates one table for each run. */
+  private[streamjoin] val run = new MaintainingRun
+
+  /** Spark calls this at the end of each trigger, even of one that found nothing to do. */
+  override def metrics: JMap[String, String] = {
+    run.endTrigger(options.open())
+    run.written
+      .fold(Map.empty[String, String]) { manifest =>
+        Map("version" -> manifest.version, "since" -> manifest.since).map { case (name, value) =>
+          name -> value.toString
+        } ++ manifest.counts.map { case (name, count) => name -> count.toString }
+      }
+      .asJava
+  }
+
+  /** The table of its changes, for streams. */
+  def changes: ChangesTable = new ChangesTable(rows, options)
+}
+
+/**
+ * The changes of an arrangement: its rows, with the version in which they were added or removed.
+ */
+final private[streamjoin] class ChangesTable(rows: StructType, options: ArrangementOptions)
+    extends ArrangementTable(rows, options) {
+  override def columns: Array[Column] = CatalogV2Util.structTypeToV2Columns(ChangesTable.schema(rows))
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => scan(true)
+}
+
+private[streamjoin] object ChangesTable {
+
+  /** The version that added or removed a row. */
+  val Version = "_version"
+
+  /** How many copies were added, or removed if negative. */
+  val Diff = "_diff"
+
+  /** The changes of an arrangement as a stream, told apart from its other streams in a query. */
+  def stream(session: SparkSession, nameOrPath: String, options: Map[String, String]): DataFrame =
+    session.readStream
+      .format("streamjoin")
+      .options(options)
+      .option(ArrangementOptions.Source, UUID.randomUUID().toString)
+      .load(nameOrPath)
+
+  def schema(rows: StructType): StructType =
+    rows.add(Version, LongType, nullable = false).add(Diff, LongType, nullable = false)
+}

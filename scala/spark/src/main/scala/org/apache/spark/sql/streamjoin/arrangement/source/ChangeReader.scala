@@ -1,0 +1,111 @@
+package org.apache.spark.sql.streamjoin.arrangement.source
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeRow}
+import org.apache.spark.sql.connector.read._
+import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, LoadStats}
+import org.apache.spark.sql.streamjoin.arrangement.storage._
+
+/** The changes between two snapshots, in one partition of the primary index. */
+final private[streamjoin] case class ReadPartition(partition: Int, start: Snapshot, end: Snapshot)
+    extends InputPartition
+
+private[streamjoin] object ReadPartition {
+  def all(meta: ArrangementMeta, start: Snapshot, end: Snapshot): Array[InputPartition] =
+    if (end.isEmpty || start == end) Array.empty
+    else Array.tabulate(meta.partitions)(ReadPartition(_, start, end))
+}
+
+/** How a task reads an arrangement. */
+final private[streamjoin] case class ReadSpec(
+    arrangement: ArrangementRef,
+    changes: Boolean,
+    executorIndexMemory: Option[Long],
+    hadoopConf: Broadcast[SerializableConfiguration]
+) extends PartitionReaderFactory {
+
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
+    val ReadPartition(number, start, end) = partition.asInstanceOf[ReadPartition]
+    val reader = new ChangeReader(arrangement, IndexRegistry(executorIndexMemory), hadoopConf.value.value)
+    val rows =
+      if (changes) reader.changes(number, start, end).map(reader.withVersion)
+      else
+        reader.changes(number, start, end).flatMap(change => Iterator.fill(change.copies.toInt)(change.row))
+    new PartitionReader[InternalRow] {
+      private var current: InternalRow = _
+      override def next(): Boolean = {
+        val more = rows.hasNext
+        if (more) current = rows.next()
+        more
+      }
+      override def get(): InternalRow = current
+      override def close(): Unit = ()
+    }
+  }
+}
+
+/** A row with the version that added or removed it, and the number of copies. */
+final private[streamjoin] case class Change(row: UnsafeRow, version: Long, copies: Long)
+
+/** Reads the changes between two snapshots. */
+final private[streamjoin] class ChangeReader(
+    arrangement: ArrangementRef,
+    registry: IndexRegistry,
+    hadoopConf: Configuration
+) {
+  private val meta = arrangement.meta
+  private val root = new Path(arrangement.root)
+  private val folder = new ArrangementFolder(root, hadoopConf)
+  private val key = RowKey.of(meta, 0)
+
+  private val tail = new GenericInternalRow(2)
+  private val joined = new JoinedRow
+
+  /** A row with the columns of [[ChangesTable.schema]]. */
+  def withVersion(change: Change): InternalRow = {
+    tail.setLong(0, change.version)
+    tail.setLong(1, change.copies)
+    joined(change.row, tail)
+  }
+
+  /** A row is valid until the next one is read. */
+  def changes(partition: Int, start: Snapshot, end: Snapshot): Iterator[Change] =
+    if (end.isEmpty || start == end) Iterator.empty
+    else if (start.isEmpty || start.slices.isDefined) begun(partition, start, end)
+    else (start.version + 1 to end.version).iterator.flatMap(changesOf(partition, _))
+
+  private def changesOf(partition: Int, version: Long): Iterator[Change] =
+    for {
+      file <- registry.manifest(arrangement, version, folder).changes.iterator
+      block <- file.blocks.iterator
+      if block.index == 0 && block.partition == partition
+      bytes = IndexRegistry.orRetained(arrangement, version - 1, folder) {
+        BlockFiles.read(root, file.path, block, hadoopConf)
+      }
+      at <- positions(bytes)
+    } yield {
+      val row = new UnsafeRow(meta.schema.length)
+      Block.point(row, bytes, at)
+      Change(row, version, Block.copies(bytes, at).toLong)
+    }
+
+  private def positions(bytes: Array[Byte]): Iterator[Int] =
+    Iterator.iterate(0)(Block.next(bytes, _)).takeWhile(_ < bytes.length)
+
+  /** The rows of the version with which a reader begins, or their next slice. */
+  private def begun(partition: Int, start: Snapshot, end: Snapshot): Iterator[Change] = {
+    val version = end.version
+    val index = registry.get(arrangement, 0, partition, version, version, hadoopConf, new LoadStats)
+    index.rowsOf(version).collect {
+      case (row, copies) if {
+            val hash = key.hash(row); end.has(hash) && (start.isEmpty || !start.has(hash))
+          } =>
+        Change(row, version, copies.toLong)
+    }
+  }
+}

@@ -1,0 +1,96 @@
+package org.apache.spark.sql.streamjoin.arrangement.source
+
+import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementMeta
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.types.{MetadataBuilder, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * How an arrangement is looked up.
+ *
+ * @param options
+ *   options of the relation in the query
+ */
+final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
+  import TableOptions._
+
+  /** Whether to look up the version before the newest. */
+  val isPrevious: Boolean = options.text(AsOf).exists {
+    case Previous => true
+    case Current => false
+    case other => throw refused(AsOf, other, s"$Current or $Previous")
+  }
+
+  /** What the table must have before the query begins. */
+  val atLeast: Option[AtLeast] = options.text(AtLeastOption).map {
+    case CaughtUpValue => AtLeast.All
+    case number =>
+      number.toLongOption
+        .filter(_ >= 0)
+        .map(AtLeast.Version(_))
+        .getOrElse(
+          throw refused(AtLeastOption, number, s"a version, a whole number from 0 on, or \"$CaughtUpValue\"")
+        )
+  }
+
+  /** How long an unmatched row may still find a match, as written. */
+  val rematch: Option[String] = options.text(Rematch)
+}
+
+/** What a table must have before the first row is looked up. */
+sealed private[streamjoin] trait AtLeast
+
+private[streamjoin] object AtLeast {
+  final case class Version(number: Long) extends AtLeast
+
+  /** All data in the sources of the maintaining query. */
+  case object All extends AtLeast
+}
+
+private[streamjoin] object TableOptions {
+
+  /** Marks an arrangement as a table that a stream looks up, not as rows to read in each batch. */
+  val Table = "streamjoin.table"
+  val AsOf = "asOf"
+  private val AtLeastOption = "atLeast"
+  val Rematch = "rematch"
+
+  val Current = "current"
+  val Previous = "previous"
+  private val CaughtUpValue = "caught up"
+
+  def isTable(options: CaseInsensitiveStringMap): Boolean = options.getBoolean(Table, false)
+
+  private val OfStream = "streamjoin.ofStream"
+
+  /** Whether it is part of a streaming query. */
+  def isOfStream(options: CaseInsensitiveStringMap): Boolean = options.getBoolean(OfStream, false)
+
+  def ofStream(options: CaseInsensitiveStringMap): CaseInsensitiveStringMap = {
+    val more = new java.util.HashMap[String, String](options.asCaseSensitiveMap)
+    more.put(OfStream, "true")
+    new CaseInsensitiveStringMap(more)
+  }
+
+  /** Metadata of a key column: the names of all columns of the table's primary key. */
+  private val Key = "streamjoin.tableKey"
+
+  /** Metadata of a key column: its position in the primary key. */
+  private val KeyPlace = "streamjoin.tableKeyPlace"
+
+  /** The columns of a table, with metadata that marks its key, for joins without a condition. */
+  def columns(meta: ArrangementMeta): StructType = StructType(meta.schema.map { field =>
+    val place = meta.keys.head.indexOf(field.name)
+    if (place < 0) field
+    else
+      field.copy(metadata =
+        new MetadataBuilder()
+          .putStringArray(Key, meta.keys.head.toArray)
+          .putLong(KeyPlace, place.toLong)
+          .build()
+      )
+  })
+
+  private def refused(option: String, value: String, wanted: String) =
+    StreamJoinErrors.analysis("STREAMJOIN_OPTION", "option" -> option, "value" -> value, "wanted" -> wanted)
+}

@@ -1,0 +1,208 @@
+package org.apache.spark.sql.streamjoin.arrangement.storage
+
+import java.io.FileNotFoundException
+import java.util.UUID
+
+import scala.util.Try
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{ChecksumException, FileSystem, Path}
+
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+
+/**
+ * The files of an arrangement.
+ *
+ * {{{
+ *   <root>/meta.json                         its description, written once
+ *   <root>/maintainer.json                   the run that maintains it: see [[Claim]]
+ *   <root>/caught_up.json                    how far its query is: see [[CaughtUp]]
+ *   <root>/versions/<v>                      the manifest of version v, written once
+ *   <root>/changes/<v>/<task>-<run>-<uuid>   rows that version v added and removed
+ *   <root>/bases/<v>/<task>-<run>-<uuid>     all rows of version v - 1
+ *   <root>/readers/<reader>/<version>        an empty file, whose name is the lease
+ * }}}
+ *
+ * The law: version v has the rows of a base b <= v (or none), plus what versions b + 1 to v (or 0
+ * to v) changed. The manifests name the files of both. Tasks finish their files before the driver
+ * writes the manifest, which is created atomically and never changes: a reader finds all of a
+ * version or nothing. A missing or damaged file is an error, never fewer rows. A file that no
+ * manifest names has no meaning, and a later version removes it.
+ */
+final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Configuration) {
+  import ArrangementFolder._
+
+  lazy val fs: FileSystem = root.getFileSystem(hadoopConf)
+  lazy val files: CheckpointFileManager = CheckpointFileManager.create(root, hadoopConf)
+
+  private def metaFile = new Path(root, MetaFile)
+  private def versions = new Path(root, Manifest.Directory)
+
+  def exists: Boolean = fs.exists(metaFile)
+
+  /**
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if there is no arrangement, or it has another format
+   */
+  lazy val meta: ArrangementMeta = {
+    val json =
+      try readFully(metaFile)
+      catch {
+        case _: FileNotFoundException =>
+          throw StreamJoinErrors.analysis("STREAMJOIN_NO_ARRANGEMENT", "arrangement" -> root.toString)
+      }
+    ArrangementMeta.fromJson(json, metaFile.toString)
+  }
+
+  /** Writes the description of the arrangement, unless it already exists. */
+  def create(meta: ArrangementMeta): Unit = {
+    files.mkdirs(root)
+    val out = files.createAtomic(metaFile, overwriteIfPossible = false)
+    try {
+      out.write(meta.toJson)
+      out.close()
+    } catch {
+      case error: Throwable =>
+        out.cancel()
+        if (!exists) throw error
+    }
+  }
+
+  def hasVersion(version: Long): Boolean = fs.exists(new Path(versions, version.toString))
+
+  /** The versions that have a manifest, ascending. */
+  def versionNumbers: Seq[Long] = numbersIn(versions)
+
+  /** The newest version, or -1 before the first. */
+  def newest: Long = versionNumbers.lastOption.getOrElse(-1L)
+
+  /** @throws StreamJoinRuntimeException if it is missing or damaged */
+  def manifest(version: Long): Manifest = manifestOf(version).getOrElse {
+    throw unreadable(new Path(versions, version.toString), "it is not there")
+  }
+
+  def manifestOf(version: Long): Option[Manifest] = {
+    val path = new Path(versions, version.toString)
+    try {
+      val node = mapper.readTree(readFully(path))
+      val format = Option(node.get("version")).map(_.asInt)
+      if (!format.contains(ArrangementMeta.Format))
+        throw unreadable(path, s"it has format ${format.getOrElse("none")}")
+      Some(Manifest.fromJson(node))
+    } catch {
+      case _: FileNotFoundException => None
+      case damaged: com.fasterxml.jackson.core.JacksonException =>
+        throw unreadable(path, damaged.getOriginalMessage)
+      case _: NullPointerException => throw unreadable(path, "something is missing in it")
+      case wrong: IllegalArgumentException => throw unreadable(path, wrong.getMessage)
+      case _: ChecksumException => throw unreadable(path, "its checksum is wrong")
+    }
+  }
+
+  /** Removes the files of all versions before the given one. */
+  def removeBefore(version: Long): Unit =
+    // The manifest goes last: while it exists, the next attempt finds the rest.
+    for {
+      old <- versionNumbers.takeWhile(_ < version)
+      folder <- Seq(Changes, Bases, Manifest.Directory)
+    } fs.delete(new Path(new Path(root, folder), old.toString), true)
+
+  /** The files that tasks have written for a version. */
+  def filesOf(version: Long): Seq[Path] =
+    Seq(Changes, Bases).flatMap(folder => list(new Path(new Path(root, folder), version.toString)))
+
+  /** Writes a file, and replaces the one of the same name. */
+  private[arrangement] def replace(name: String, bytes: Array[Byte]): Unit = {
+    val out = files.createAtomic(new Path(root, name), overwriteIfPossible = true)
+    try {
+      out.write(bytes)
+      out.close()
+    } catch {
+      case error: Throwable =>
+        out.cancel()
+        throw error
+    }
+  }
+
+  /** Removes temporary files that a run left when it was killed while writing such files. */
+  def removeUnfinished(names: String*): Unit =
+    list(root)
+      .filter(file => names.exists(name => file.getName.startsWith(s".$name.")))
+      .foreach(fs.delete(_, false))
+
+  /**
+   * Removes the files of attempts that the manifests of their versions do not name. Files of a run
+   * that is still alive elsewhere must stay: if the file system does not create files atomically, a
+   * manifest may still name them. So a run removes only its own files at first. Those that it found
+   * when it began follow once it has written another version: a driver that is gone writes no
+   * manifest.
+   *
+   * @param isGone
+   *   by version and name, whether no manifest will ever name a file
+   */
+  def removeOrphans(manifests: Seq[Manifest])(isGone: (Long, String) => Boolean): Unit = {
+    val data = for {
+      manifest <- manifests
+      named = (manifest.changes ++ manifest.baseFiles).map(file => new Path(root, file.path).getName).toSet
+      // All attempts write a base, or none does.
+      folder <- Changes +: manifest.bases.find(_.manifest == manifest.version).map(_ => Bases).toSeq
+      file <- list(new Path(new Path(root, folder), manifest.version.toString))
+      if !named(file.getName) && isGone(manifest.version, file.getName)
+    } yield file
+    data.foreach(fs.delete(_, false))
+  }
+
+  /** Unfinished manifests, up to a version. */
+  def unfinishedManifests(upTo: Long): Seq[Path] = list(versions).filter(_.getName match {
+    case Unfinished(version) => version.toLong <= upTo
+    case _ => false
+  })
+
+  private def list(folder: Path): Seq[Path] =
+    try fs.listStatus(folder).toSeq.map(_.getPath)
+    catch { case _: FileNotFoundException => Nil }
+
+  private[arrangement] def readFully(path: Path): Array[Byte] = {
+    val in = fs.open(path)
+    try in.readAllBytes()
+    finally in.close()
+  }
+
+  private[arrangement] def numbersIn(folder: Path): Seq[Long] =
+    try fs.listStatus(folder).toSeq.flatMap(file => Try(file.getPath.getName.toLong).toOption).sorted
+    catch { case _: FileNotFoundException => Nil }
+
+  private def unreadable(path: Path, reason: String) =
+    StreamJoinErrors.runtime("STREAMJOIN_ARRANGEMENT_UNREADABLE", "file" -> path.toString, "reason" -> reason)
+}
+
+private[streamjoin] object ArrangementFolder {
+  val MetaFile = "meta.json"
+  val Changes = "changes"
+  val Bases = "bases"
+  val Readers = "readers"
+
+  private val mapper = new ObjectMapper()
+
+  /** Marks the files of a run's tasks, as part of their names. */
+  def tag(run: UUID): String = run.toString.take(8)
+
+  def isOf(name: String, tag: String): Boolean = name.matches(s"\\d+-$tag-.*")
+
+  /** A file that is being written, as named by Spark's checkpoint file managers and by ours. */
+  private val Unfinished = """\.(\d{1,18})\..*\.tmp""".r
+
+  /** The folder of an arrangement, from its name or a path. */
+  def path(nameOrPath: String, folder: Option[String]): Path =
+    if (nameOrPath.contains("/")) new Path(nameOrPath)
+    else
+      new Path(
+        folder.getOrElse(
+          throw StreamJoinErrors.analysis("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", "arrangement" -> nameOrPath)
+        ),
+        nameOrPath
+      )
+
+}

@@ -1,0 +1,200 @@
+package org.apache.spark.sql.streamjoin.arrangement.storage
+
+import java.util.UUID
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.streamjoin.base.JsonLog
+
+/**
+ * A block of rows in a file, of one partition of one index.
+ *
+ * @param offset
+ *   position in the file, in bytes
+ * @param bytes
+ *   compressed size in the file
+ * @param rawBytes
+ *   size in memory
+ */
+final private[streamjoin] case class BlockRef(
+    index: Int,
+    partition: Int,
+    offset: Long,
+    bytes: Int,
+    rawBytes: Int,
+    rows: Int,
+    checksum: Int
+)
+
+/**
+ * A file with the blocks of one task.
+ *
+ * @param path
+ *   relative to the folder of the arrangement
+ */
+final private[streamjoin] case class BlockFile(path: String, blocks: Seq[BlockRef]) {
+  def bytes: Long = blocks.map(_.bytes.toLong).sum
+}
+
+/**
+ * A base: all live rows of a version, in separate files.
+ *
+ * @param manifest
+ *   version whose manifest names the files; its batch wrote them, and they hold the rows of the
+ *   version before it
+ */
+final private[streamjoin] case class BaseRef(version: Long, manifest: Long)
+
+/**
+ * A version of an arrangement: what changed since the previous one. A manifest is written once and
+ * never changed, so a version always has the same rows.
+ *
+ * @param queryId
+ *   query that maintains the arrangement
+ * @param since
+ *   oldest version that can be read as of this one; the changes after it are kept
+ * @param bases
+ *   bases whose files exist, the newest last
+ * @param changes
+ *   files with the rows that this version added and removed
+ * @param baseFiles
+ *   files of the base of the previous version, if this batch wrote one
+ * @param counts
+ *   counts of the arrangement at this version, by name
+ * @param tookAll
+ *   whether the batch took all data that its sources had
+ * @param batch
+ *   batch of the query that wrote it; none if written before this was recorded
+ * @param run
+ *   run id of the query; none if written before this was recorded
+ */
+final private[streamjoin] case class Manifest(
+    version: Long,
+    queryId: UUID,
+    timeMs: Long,
+    since: Long,
+    bases: Seq[BaseRef],
+    changes: Seq[BlockFile],
+    baseFiles: Seq[BlockFile],
+    counts: Map[String, Long],
+    tookAll: Boolean = false,
+    batch: Option[BatchOffsets] = None,
+    run: Option[UUID] = None
+) {
+
+  /** How many rows were added or removed. */
+  def changedRows: Long =
+    changes.iterator.flatMap(_.blocks).filter(_.index == 0).map(_.rows.toLong).sum
+
+  /**
+   * Fails if a version can no longer be read.
+   *
+   * @param failure
+   *   creates the error from a condition and its parameters
+   */
+  def checkRetains(
+      version: Long,
+      arrangement: String,
+      failure: (String, Seq[(String, String)]) => Throwable
+  ): Unit =
+    if (version < since)
+      throw failure(
+        "STREAMJOIN_ARRANGEMENT_RETENTION",
+        Seq("arrangement" -> arrangement, "version" -> version.toString, "since" -> since.toString)
+      )
+
+  /** The newest base from which a version can be built. */
+  def baseFor(version: Long): Option[BaseRef] = bases.filter(_.version <= version).maxByOption(_.version)
+}
+
+private[streamjoin] object Manifest {
+  val Directory = "versions"
+
+  // Names of the counts.
+  val Rows = "rows"
+  val NegativeRows = "negativeRows"
+  val ChangeBytes = "changeBytes"
+  val BaseBytes = "baseBytes"
+
+  def toJson(manifest: Manifest, root: ObjectNode): Unit = {
+    root.put("number", manifest.version).put("query", manifest.queryId.toString)
+    root.put("time", manifest.timeMs).put("since", manifest.since)
+    val bases = root.putArray("bases")
+    manifest.bases.foreach(base => bases.addArray().add(base.version).add(base.manifest))
+    putFiles(root.putArray("changes"), manifest.changes)
+    putFiles(root.putArray("base_files"), manifest.baseFiles)
+    val counts = root.putObject("counts")
+    manifest.counts.toSeq.sorted.foreach { case (name, count) => counts.put(name, count) }
+    if (manifest.tookAll) root.put("took_all", true): Unit
+    manifest.run.foreach(run => root.put("run", run.toString))
+    manifest.batch.foreach { batch =>
+      val node = root.putObject("batch").put("time", batch.timeMs)
+      val offsets = node.putArray("offsets")
+      batch.offsets.foreach(offsets.add)
+    }
+  }
+
+  private def putFiles(list: ArrayNode, files: Seq[BlockFile]): Unit = files.foreach { file =>
+    val node = list.addObject().put("path", file.path)
+    val blocks = node.putArray("blocks")
+    file.blocks.foreach { block =>
+      blocks
+        .addArray()
+        .add(block.index)
+        .add(block.partition)
+        .add(block.offset)
+        .add(block.bytes)
+        .add(block.rawBytes)
+        .add(block.rows)
+        .add(block.checksum)
+    }
+  }
+
+  def fromJson(root: JsonNode): Manifest = Manifest(
+    root.get("number").asLong,
+    UUID.fromString(root.get("query").asText),
+    root.get("time").asLong,
+    root.get("since").asLong,
+    root.get("bases").elements().asScala.map(base => BaseRef(base.get(0).asLong, base.get(1).asLong)).toSeq,
+    files(root.get("changes")),
+    files(root.get("base_files")),
+    root.get("counts").properties().asScala.map(entry => entry.getKey -> entry.getValue.asLong).toMap,
+    root.path("took_all").asBoolean(false),
+    Option(root.get("batch")).map { batch =>
+      BatchOffsets(batch.get("time").asLong, batch.get("offsets").elements().asScala.map(_.asText).toSeq)
+    },
+    Option(root.get("run")).map(run => UUID.fromString(run.asText))
+  )
+
+  private def files(list: JsonNode): Seq[BlockFile] = list
+    .elements()
+    .asScala
+    .map { node =>
+      val blocks = node.get("blocks").elements().asScala.map { block =>
+        BlockRef(
+          block.get(0).asInt,
+          block.get(1).asInt,
+          block.get(2).asLong,
+          block.get(3).asInt,
+          block.get(4).asInt,
+          block.get(5).asInt,
+          block.get(6).asInt
+        )
+      }
+      BlockFile(node.get("path").asText, blocks.toIndexedSeq)
+    }
+    .toIndexedSeq
+}
+
+/** `<arrangement>/versions/<v>`: the manifests, written by the driver of the maintaining query. */
+final private[streamjoin] class VersionLog(session: SparkSession, root: Path)
+    extends JsonLog[Manifest](session, root, Manifest.Directory) {
+  override protected def version: Int = ArrangementMeta.Format
+  override protected def toJson(entry: Manifest, root: ObjectNode): Unit = Manifest.toJson(entry, root)
+  override protected def fromJson(root: JsonNode): Manifest = Manifest.fromJson(root)
+}

@@ -1,0 +1,342 @@
+package org.apache.spark.sql.streamjoin.exec
+
+import java.lang.ref.WeakReference
+import java.util.concurrent.CompletableFuture
+import java.util.{Collections, WeakHashMap}
+
+import scala.collection.mutable
+import scala.concurrent.duration.Duration
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.runtime.{
+  IncrementalExecution,
+  MicroBatchExecution,
+  MicroBatchExecutionContext,
+  MultipleWatermarkPolicy
+}
+import org.apache.spark.sql.execution.streaming.{
+  AvailableNowTrigger,
+  OneTimeTrigger,
+  StreamingQueryPlanTraverseHelper
+}
+import org.apache.spark.sql.internal.{SQLConf, SessionState}
+import org.apache.spark.sql.streamjoin.analysis.InputName
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.plans.StatefulNode
+import org.apache.spark.sql.streamjoin.watermark._
+import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
+
+import streamjoin.core.Watermark
+
+/**
+ * The batch that is being planned, as our operators see it. Only this file knows how state and
+ * watermarks reach an operator. Spark fills in both for its own operators only
+ * (`IncrementalExecution.StateOpIdRule`), but while it plans a batch, the thread's local properties
+ * name the query, and the query leads to the batch.
+ *
+ * @param batch
+ *   batch id
+ * @param late
+ *   watermarks of the batch before: a row below them is late. They lag one batch because an
+ *   upstream operator still emits rows down to them while it evicts in this batch.
+ * @param eviction
+ *   watermarks of this batch, by which it evicts once its rows are processed
+ * @param sparkLate
+ *   Spark's own watermark of the batch before, in milliseconds
+ * @param sparkEviction
+ *   Spark's own watermark of this batch, in milliseconds
+ * @param hadoopConf
+ *   configuration for the state stores, broadcast once per run
+ * @param partitions
+ *   number of partitions by operator ordinal, for the operators known in this run
+ */
+final private[streamjoin] class BatchBinding(
+    val batch: Long,
+    val late: QueryWatermarks,
+    val eviction: QueryWatermarks,
+    val sparkLate: Long,
+    val sparkEviction: Long,
+    val hadoopConf: Broadcast[SerializableConfiguration],
+    watermarkLog: KeyedWatermarkLog,
+    operatorLog: OperatorLog,
+    partitions: mutable.Map[Int, Int],
+    query: MicroBatchExecution,
+    execution: IncrementalExecution
+) extends Logging {
+  import BatchBinding._
+
+  lazy val lateValues: WatermarkValues = late.judging(sparkLate)
+
+  /** The watermarks by which the batch before evicted. What they released has been emitted. */
+  lazy val emittedValues: WatermarkValues = late.values(sparkLate)
+  lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
+
+  /**
+   * The number of partitions of an operator, each with its own state store. It stays that of the
+   * first batch, because rows stay in the store of their partition.
+   *
+   * @param first
+   *   the number for a first batch, given that of Spark's own operators
+   */
+  def partitions(ordinal: Int, first: Int => Int): Int = partitions.getOrElseUpdate(
+    ordinal,
+    operatorLog.partitions(ordinal).getOrElse(first(execution.numStateStores))
+  )
+
+  /** Locates the state of an operator. */
+  def stateInfo(ordinal: Int, partitions: Int): StatefulOperatorStateInfo = {
+    val operator = FirstOperatorId + ordinal
+    StatefulOperatorStateInfo(
+      execution.checkpointLocation,
+      execution.runId,
+      operator,
+      execution.currentBatchId,
+      partitions,
+      None,
+      execution.currentStateStoreCkptId.get(operator)
+    )
+  }
+
+  /**
+   * The watermarks of the batch for which Spark asks for an operator's output watermark
+   * (`PropagateWatermarkSimulator`). Spark asks once per batch: when the batch before has ended, to
+   * learn whether this one has to run. For the first batch of a run it asks during planning; if it
+   * already had a watermark then, it first asks for that of the batch before.
+   */
+  def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
+    if (hasEnded) next.values(sparkWatermarkMs)
+    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) emittedValues
+    else evictionValues
+
+  private val lateTaken = mutable.Set.empty[Int]
+
+  def lateRows: Path = LateRows.folder(new Path(execution.checkpointLocation).getParent)
+
+  /** User-facing names of the inputs. */
+  lazy val inputs: Map[Origin, InputName] = InputName.of(execution.analyzed)
+
+  /**
+   * The first step of an operator in a run: checks that the state in the checkpoint is its own or,
+   * if there is none yet, records the operator. The strategy takes this step when it plans an
+   * operator, because none of our other code runs before the first batch.
+   */
+  def beginRun(node: StatefulNode, partitions: Int): Unit =
+    if (execution.isFirstBatch) {
+      val set = SQLConf.get.numShufflePartitions
+      operatorLog.verifyOrRecord(node, partitions)
+      if (batch > 0 && partitions != set)
+        logInfo(
+          s"Operator ${node.ordinal + 1} (${node.kind}) goes on with the $partitions partitions of its checkpoint, " +
+            s"not with the $set of spark.sql.shuffle.partitions"
+        )
+    }
+
+  /**
+   * The last step of a batch, after it has run: computes the watermarks of the next batch and
+   * starts to write them while Spark writes its own logs. A restart then sees the same watermarks
+   * as an uninterrupted run. Spark tells an operator that a batch is over by asking for its
+   * progress, before it looks for the next batch. This step is taken then, once for all operators
+   * of the query.
+   */
+  def endBatch(): Unit = synchronized {
+    if (!hasEnded) {
+      val time = execution.offsetSeqMetadata.batchTimestampMs
+      val watermarks =
+        withOrders(eviction.after(execution.executedPlan, time).idleAt(time, received, sparkEviction))
+      ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, watermarks.entry)))
+    }
+  }
+
+  /** Adds what the rows in state say about the order of the operators above them. */
+  private def withOrders(watermarks: QueryWatermarks): QueryWatermarks = {
+    lazy val next = watermarks.values(sparkEviction)
+    lazy val judging = eviction.judging(sparkEviction)
+    val orders =
+      operators(execution).flatMap(exec => exec.earliestToCome(next, judging).map(exec.ordinal -> _))
+    val waiting = operators(execution).flatMap(exec => exec.waitingFrom.map(exec.ordinal -> _))
+    watermarks.ordered(orders.toMap).copy(waiting = waiting.toMap)
+  }
+
+  /** The lowest time in an operator's state before the batch, if it has emitted nothing yet. */
+  def waitingFrom(ordinal: Int): Long = eviction.waiting.getOrElse(ordinal, Watermark.Undefined)
+
+  @volatile private var ended: Option[Ended] = None
+
+  private def hasEnded: Boolean = ended.isDefined
+
+  private def end: Ended =
+    ended.getOrElse(throw new IllegalStateException(s"batch $batch has not ended: endBatch() comes first"))
+
+  /** The watermarks of the next batch, durable in the checkpoint. This one has to have ended. */
+  def next: QueryWatermarks = {
+    ThreadUtils.awaitResult(end.written, Duration.Inf)
+    end.watermarks
+  }
+
+  /**
+   * An input has become idle since the batch ended, and other inputs carry its watermark on. One
+   * more batch records this in the checkpoint, for the batch after it.
+   */
+  def hasNewlyIdle: Boolean = next.keys.idleAfterMs.exists(_.isDefined) && {
+    // The time that the next batch would have.
+    val time = query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
+    next.idleAt(time, received, sparkEviction).evictsOtherThan(next)
+  }
+
+  /** The watermarks that our operators receive, by ordinal. */
+  private def received: Seq[(Int, IndexedSeq[ColumnWatermark])] =
+    operators(execution).map(exec => exec.ordinal -> exec.watermarks)
+
+  /** The newest event times seen up to and including this batch, which has to have ended. */
+  lazy val newest: Map[Origin, Long] = end.watermarks.newest(execution.executedPlan)
+
+  /** The binding of the next batch in the same run. */
+  private def following(execution: IncrementalExecution): BatchBinding = {
+    if (batch % LateRows.PurgeInterval == 0) purge(batch, watermarkLog, lateRows, hadoopConf.value.value)
+    val (sparkLate, sparkEviction) = sparkWatermarks(execution)
+    new BatchBinding(
+      batch + 1,
+      eviction,
+      next,
+      sparkLate,
+      sparkEviction,
+      hadoopConf,
+      watermarkLog,
+      operatorLog,
+      partitions,
+      query,
+      execution
+    )
+  }
+}
+
+private[streamjoin] object BatchBinding {
+
+  /** The results of a batch that has ended. */
+  final private case class Ended(watermarks: QueryWatermarks, written: CompletableFuture[Void])
+
+  /** Spark numbers its own stateful operators from 0. */
+  val FirstOperatorId = 1000L
+
+  /**
+   * All operators of a batch share one binding, so that its next watermarks are written once. It
+   * lives as long as a plan that references it. A single thread plans a batch.
+   */
+  private val bindings =
+    Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
+
+  /**
+   * The first step of a batch, taken when the first of its operators is planned: binds the batch to
+   * the watermarks in the checkpoint, purges what no batch needs any more, and writes the
+   * watermarks of the very first batch. The other operators get the same binding. None if a plan is
+   * only explained.
+   */
+  def beginBatch(session: SparkSession): Option[BatchBinding] = PlannedBatch.current(session).map { batch =>
+    Option(bindings.get(batch.execution)).flatMap(known => Option(known.get)).getOrElse {
+      val made = bind(session, batch)
+      bindings.put(batch.execution, new WeakReference(made))
+      made
+    }
+  }
+
+  /** The time of the batch that this thread plans, from the offset log, in milliseconds. */
+  def currentTime(session: SparkSession): Option[Long] =
+    PlannedBatch.current(session).map(_.execution.offsetSeqMetadata.batchTimestampMs)
+
+  // Do not ask the current execution for its executed plan: that is being built and would recurse.
+  private def bind(session: SparkSession, batch: PlannedBatch): BatchBinding =
+    previous(batch.context)
+      .filter(_.batch == batch.execution.currentBatchId - 1)
+      .map(_.following(batch.execution))
+      .getOrElse(resumed(session, batch))
+
+  private def previous(
+      context: MicroBatchExecutionContext
+  ): Option[BatchBinding] =
+    for {
+      before <- context.previousContext
+      execution <- Option(before.executionPlan)
+      binding <- operators(execution).flatMap(_.binding).headOption
+    } yield binding
+
+  /** Our operators in a planned batch. */
+  private def operators(execution: IncrementalExecution): Seq[StatefulNodeExec] =
+    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.executedPlan) {
+      case node: StatefulNodeExec => node
+    }
+
+  /** Removes what no batch needs any more. */
+  private def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
+    log.purge(batch - SQLConf.get.minBatchesToRetain)
+    if (StreamJoinConf.keepsLateRows) LateRows.purge(lateRows, hadoopConf)
+  }
+
+  /** Binds the first batch of a run from the checkpoint. */
+  private def resumed(session: SparkSession, planned: PlannedBatch): BatchBinding = {
+    val execution = planned.execution
+    val checkpoint = new Path(execution.checkpointLocation).getParent
+    val keys = WatermarkKeys.of(planned.query.logicalPlan)
+    val log = new KeyedWatermarkLog(session, checkpoint)
+    val operatorLog = new OperatorLog(session, checkpoint)
+    val batch = execution.currentBatchId
+    // A batch that runs again recomputes what follows from it. A first batch that was never
+    // committed does not count.
+    log.purgeAfter(if (batch == 0) -1 else batch)
+    if (batch == 0) operatorLog.purgeAfter(-1)
+    val (sparkLate, sparkEviction) = sparkWatermarks(execution)
+
+    val late =
+      if (batch == 0) QueryWatermarks.none(keys)
+      else QueryWatermarks.read(keys, log.readOfLast(batch - 1, keys))
+    val eviction = log.read(batch, keys).map(QueryWatermarks.read(keys, _)).getOrElse {
+      val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
+      val watermarks = floor.fold(late)(late.atLeast)
+      log.add(batch, watermarks.entry)
+      watermarks
+    }
+    val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
+    val folder = LateRows.folder(checkpoint)
+    if (StreamJoinConf.keepsLateRows) LateRows.prepare(folder, hadoopConf)
+    // A run may be shorter than the purge interval.
+    purge(batch, log, folder, hadoopConf)
+    new BatchBinding(
+      batch,
+      late,
+      eviction.begun(planned.query.triggerClock.getTimeMillis(), acrossRuns = endsByItself(planned.query)),
+      sparkLate,
+      sparkEviction,
+      SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
+      log,
+      operatorLog,
+      mutable.Map.empty,
+      planned.query,
+      execution
+    )
+  }
+
+  /**
+   * Spark's committed watermark is a lower bound for every key under its `min` policy: each of the
+   * watermarks that it combines is one of ours.
+   */
+  private def resumesFromSpark: Boolean =
+    SQLConf.get.getConf(
+      SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY
+    ) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME
+
+  /** A run processes the available data and ends. */
+  private def endsByItself(query: MicroBatchExecution): Boolean = query.trigger match {
+    case AvailableNowTrigger | OneTimeTrigger => true
+    case _ => false
+  }
+
+  private def sparkWatermarks(execution: IncrementalExecution): (Long, Long) = (
+    execution.prevOffsetSeqMetadata.map(_.batchWatermarkMs).getOrElse(0L),
+    execution.offsetSeqMetadata.batchWatermarkMs
+  )
+}

@@ -1,0 +1,128 @@
+package org.apache.spark.sql.streamjoin.joins.delta
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
+import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.types.{DataType, LongType, MapType, VariantType}
+
+/** Builds the delta join of a condition, or says why there is none. */
+private[streamjoin] object DeltaJoinOf {
+
+  /**
+   * @param select
+   *   result columns, resolved
+   * @param conditions
+   *   join conditions, resolved
+   * @param named
+   *   name of each input in the query, with the changes of its arrangement
+   * @param outer
+   *   in an outer join of two inputs, the preserved ones
+   * @param filters
+   *   by input, resolved: filters on its rows
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if there is no such delta join
+   */
+  def apply(
+      select: Seq[NamedExpression],
+      conditions: Seq[Expression],
+      named: Seq[(String, StreamingRelationV2)],
+      outer: Set[Int],
+      filters: Seq[Seq[Expression]] = Nil
+  ): DeltaJoin = {
+    if (outer.nonEmpty && named.size > 2)
+      throw refused(
+        "an outer join of more than two inputs",
+        "Join two, arrange the result by sj.arrange(..., diff=\"_diff\"), and join that with the next."
+      )
+    (conditions ++ filters.flatten ++ select).find(!isPlain(_)).foreach { expression =>
+      throw refused(
+        s"${expression.sql} is not a plain expression",
+        "A random value, the current time, a subquery or a Python function belongs into a query above the join."
+      )
+    }
+    select.find(column => !canBeGrouped(column.dataType)).foreach { column =>
+      throw refused(
+        s"the column ${column.name} is ${column.dataType.sql}, by which changes cannot be put together",
+        "Select a part of it, or its text: to_json(...)."
+      )
+    }
+    val inputs = named.map { case (name, relation) =>
+      val table = relation.table.asInstanceOf[ChangesTable]
+      DeltaInput(
+        name,
+        ArrangementRef(table.options.root.toString, table.options.open().meta),
+        table.options.source.get,
+        relation.output
+      )
+    }
+    checkHidden(inputs, conditions ++ filters.flatten ++ select)
+    val times = inputs.flatMap(_.time)
+    val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
+    val time = Option.when(hasTime)(Greatest(times))
+    val reserved = DeltaJoin.Diff +: time.map(_ => DeltaJoin.Time).toSeq
+    select.map(_.name).find(name => reserved.exists(SQLConf.get.resolver(_, name))).foreach { name =>
+      throw refused(
+        s"a column of the result has the name $name",
+        "It is that of a column that comes with it."
+      )
+    }
+    // An unmatched row has nulls for the columns of the other input.
+    val padded = AttributeSet(outer.flatMap(input => inputs(1 - input).output))
+    val columns = select.map { column =>
+      val value = valueOf(column)
+      val output = column.toAttribute.newInstance()
+      (value, if (value.references.exists(padded.contains)) output.withNullability(true) else output)
+    }
+    val join = DeltaJoin(
+      inputs,
+      outer,
+      conditions,
+      inputs.indices.map(filters.lift(_).getOrElse(Nil)),
+      columns.map(_._1),
+      time,
+      columns.map(_._2) ++
+        time.map(latest => AttributeReference(DeltaJoin.Time, latest.dataType, latest.nullable)()) :+
+        AttributeReference(DeltaJoin.Diff, LongType, nullable = false)(),
+      named.map(_._2)
+    )
+    // Fails if an index is missing, before anything starts.
+    DeltaPath.all(join)
+    join
+  }
+
+  /** A row must pass the same conditions when it is removed as when it was added. */
+  private def isPlain(expression: Expression): Boolean =
+    expression.deterministic && !expression.containsPattern(CURRENT_LIKE) && !expression.exists {
+      case _: PlanExpression[_] | _: PythonUDF => true
+      case _ => false
+    }
+
+  private def canBeGrouped(dataType: DataType): Boolean = !dataType.existsRecursively {
+    case _: MapType | _: VariantType => true
+    case _ => false
+  }
+
+  /** The result has its own number of copies, and no version: it cannot use those of an input. */
+  private def checkHidden(inputs: Seq[DeltaInput], expressions: Seq[Expression]): Unit = {
+    val hidden = AttributeSet(inputs.flatMap(input => Seq(input.version, input.diff)))
+    expressions.find(_.references.exists(hidden.contains)).foreach { expression =>
+      throw refused(
+        s"${expression.sql} asks for the version or the copies of an input",
+        "Leave it out: the result has its own _diff."
+      )
+    }
+  }
+
+  private def valueOf(column: NamedExpression): Expression = column match {
+    case Alias(value, _) => value
+    case other => other
+  }
+
+  def refused(problem: String, advice: String): AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_DELTA", "problem" -> problem, "advice" -> advice)
+}

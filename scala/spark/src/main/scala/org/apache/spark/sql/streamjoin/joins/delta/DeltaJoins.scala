@@ -1,0 +1,177 @@
+package org.apache.spark.sql.streamjoin.joins.delta
+
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.functions.{col, expr}
+import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
+import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.joins.table.TableJoin
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+
+/** Joins of arrangements that keep no state. */
+private[streamjoin] object DeltaJoins {
+
+  /** All columns, or those of one input. */
+  private val Star = """\s*(?:(\w+)\s*\.\s*)?\*\s*""".r
+
+  /**
+   * The changes of a join.
+   *
+   * @param inputs
+   *   name of each input in the condition, and name or path of its arrangement
+   * @param on
+   *   join condition, in SQL
+   * @param outer
+   *   numbers of the inputs whose unmatched rows are in the result too, in a join of two
+   * @param select
+   *   columns of the result, in SQL; empty for all
+   * @param options
+   *   options of the inputs, such as the number of versions in a batch
+   */
+  def of(
+      session: SparkSession,
+      inputs: Seq[(String, String)],
+      on: String,
+      select: Seq[String],
+      outer: Set[Int],
+      options: Map[String, String]
+  ): DataFrame = {
+    if (inputs.size < 2)
+      throw DeltaJoinOf.refused(
+        "there are not two inputs",
+        "Give the arrangements by the names that the condition uses."
+      )
+    val streams = inputs.map { case (alias, nameOrPath) =>
+      ChangesTable.stream(session, nameOrPath, options).alias(alias)
+    }
+    val rows = streams.reduce(_ crossJoin _).where(on)
+    val columns = inputs.zip(streams).map { case ((alias, _), stream) =>
+      // Without the last two: the version and the number of copies are not columns of the rows.
+      alias -> stream.columns
+        .dropRight(2)
+        .toSeq
+        .map(name => col(s"${quoteIdentifier(alias)}.${quoteIdentifier(name)}"))
+    }
+    val selected = rows.select((if (select.isEmpty) Seq("*") else select).flatMap {
+      case Star(null) => columns.flatMap(_._2)
+      case Star(alias) if columns.exists(_._1 == alias) => columns.filter(_._1 == alias).flatMap(_._2)
+      case other => Seq(expr(other))
+    }: _*)
+    val classic = selected.asInstanceOf[ClassicDataset[Row]]
+    val join = of(classic.queryExecution.analyzed, inputs.map(_._1), outer)
+    ClassicDataset.ofRows(classic.sparkSession, join)
+  }
+
+  /**
+   * The changes of a join of two tables.
+   *
+   * @param joined
+   *   the join as a batch query
+   * @return
+   *   none unless both sides are tables
+   */
+  def ofTables(joined: DataFrame): Option[DataFrame] = {
+    val classic = joined.asInstanceOf[ClassicDataset[Row]]
+    val (select, join) = EliminateSubqueryAliases(classic.queryExecution.analyzed) match {
+      case Project(list, join: Join) => (list, Some(join))
+      case join: Join => (join.output, Some(join))
+      case _ => (Nil, None)
+    }
+    for {
+      found <- join
+      left <- TableSide.of(classic.sparkSession, found.left)
+      right <- TableSide.of(classic.sparkSession, found.right)
+    } yield ClassicDataset.ofRows(classic.sparkSession, ofTables(select, found, left, right))
+  }
+
+  private def ofTables(
+      select: Seq[NamedExpression],
+      join: Join,
+      left: TableSide,
+      right: TableSide
+  ): DeltaJoin = {
+    val outer = DeltaJoin.outer(join.joinType).getOrElse {
+      throw DeltaJoinOf.refused(
+        s"${join.joinType.sql} is no join of two tables",
+        "Write an inner, left, right or full join, and a filter in an outer query."
+      )
+    }
+    // In an unmatched row its columns are null, whatever they are computed from.
+    for ((side, other) <- Seq(left -> 1, right -> 0) if outer.contains(other))
+      side.computed.find(!_.child.isInstanceOf[Attribute]).foreach { column =>
+        throw DeltaJoinOf.refused(
+          s"the column ${column.name} is computed before an outer join",
+          "Compute it in an outer query, from the result of the join."
+        )
+      }
+    def inStreams(expression: Expression): Expression = left.inStream(right.inStream(expression))
+    DeltaJoinOf(
+      select.map {
+        case alias: Alias => Alias(inStreams(alias.child), alias.name)()
+        case column => Alias(inStreams(column), column.name)()
+      },
+      join.condition.toSeq.flatMap(PredicateParts.conjuncts).map(inStreams(_)),
+      Seq("left" -> left.stream, "right" -> right.stream),
+      outer,
+      Seq(left, right).map(side => side.filters.map(side.inStream))
+    )
+  }
+
+  private def of(analyzed: LogicalPlan, names: Seq[String], outer: Set[Int]): DeltaJoin =
+    analyzed match {
+      case Project(list, Filter(condition, join: Join)) =>
+        val relations = join.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
+        DeltaJoinOf(list, PredicateParts.conjuncts(condition), names.zip(relations), outer)
+      case other =>
+        throw DeltaJoinOf.refused(
+          s"it is not a plain condition and columns: ${other.nodeName}",
+          "Aggregate or window its result instead."
+        )
+    }
+}
+
+/**
+ * A table as a side of a join, and the stream of its changes.
+ *
+ * @param fields
+ *   columns of the side, in terms of the table's columns
+ * @param columns
+ *   the stream's column for each column of the table
+ */
+final private case class TableSide(
+    fields: Seq[NamedExpression],
+    filters: Seq[Expression],
+    columns: AttributeMap[Attribute],
+    stream: StreamingRelationV2
+) {
+  private val values = AttributeMap(computed.map(alias => alias.toAttribute -> alias.child))
+
+  def computed: Seq[Alias] = fields.collect { case alias: Alias => alias }
+
+  /** Rewrites an expression in terms of the stream. */
+  def inStream(expression: Expression): Expression = expression
+    .transform { case column: Attribute => values.getOrElse(column, column) }
+    .transform { case column: Attribute => columns.getOrElse(column, column) }
+}
+
+private object TableSide {
+  def of(session: SparkSession, side: LogicalPlan): Option[TableSide] = side match {
+    case PhysicalOperation(fields, filters, TableJoin.Arranged(table, columns)) =>
+      if (table.isPrevious || table.atLeast.isDefined || table.rematch.isDefined)
+        throw DeltaJoinOf.refused(
+          s"as_of, at_least and rematch of sj.table(${table.options.root.getName}) are for a stream that looks it up",
+          "Leave them out: the join of two tables has all their changes, each once."
+        )
+      val changes = ChangesTable.stream(session, table.options.root.toString, Map.empty)
+      changes.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed.collectFirst {
+        case stream: StreamingRelationV2 =>
+          TableSide(fields, filters, AttributeMap(columns.zip(stream.output)), stream)
+      }
+    case _ => None
+  }
+}

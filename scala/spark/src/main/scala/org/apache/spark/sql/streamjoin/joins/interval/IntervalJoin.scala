@@ -1,0 +1,115 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.streamjoin.analysis.RowConstraintsOf
+import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription, StatefulNode}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
+
+import streamjoin.core.{JoinType, Side}
+
+/**
+ * The interval join, recognised and bounded. [[JoinTask]] says why each pair comes exactly once.
+ *
+ * @param condition
+ *   join condition without the equalities
+ * @param times
+ *   event-time columns by watermark key; being expressions of the node, they are not pruned from
+ *   the inputs and are renamed along with them
+ */
+final private[streamjoin] case class IntervalJoin(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    condition: Option[Expression],
+    times: Seq[Attribute],
+    plan: JoinPlan
+) extends BinaryNode
+    with StatefulNode {
+
+  override def output: Seq[Attribute] = plan.output(left.output, right.output)
+
+  override def kind: String = IntervalJoin.Kind
+
+  override def ordinal: Int = plan.ordinal
+
+  override def typeName: String = plan.joinType.name
+
+  override def outputWatermark(column: Attribute): Option[ColumnWatermark] = {
+    val key = times.indexWhere(_.exprId == column.exprId)
+    if (key < 0) None else Some(plan.outputWatermark(key))
+  }
+
+  override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+
+  override def evictedBy: Seq[ColumnWatermark] =
+    plan.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).distinct.map(plan.watermarks)
+
+  override def received(column: Attribute): Option[(Int, ColumnWatermark)] = {
+    val key = times.indexWhere(_.exprId == column.exprId)
+    Option.when(key >= 0)(key -> plan.watermarks(key))
+  }
+
+  override def partitions: Option[FirstPartitions] = Some(plan.routing.partitions)
+
+  override def awaiting(lags: Map[Int, Long]): IntervalJoin =
+    copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
+
+  override def emitsOnEviction: Boolean = Side.both.exists(plan.joinType.pads)
+
+  /** As with Spark's own joins: a joined row is final, a padded one need not be. */
+  override def runsInUpdateMode: Boolean =
+    plan.joinType == JoinType.Inner || plan.joinType == JoinType.LeftSemi
+
+  override def undefinedWatermark(key: Int, waiting: String): AnalysisException =
+    Refusals.undefinedWatermark(this, key, waiting)
+
+  override def description: OperatorDescription = JoinDescription.of(this)
+
+  /**
+   * Pairs satisfy the bounds of the join. A padded row satisfies the constraints of its own side;
+   * all times of the other side are null, and a constraint says nothing about nulls.
+   */
+  override lazy val rowConstraints: RowConstraints = {
+    val joinType = plan.joinType
+    val sides: Map[Side, (LogicalPlan, RowConstraints)] =
+      Map(Side.Left -> (left -> RowConstraintsOf(left)), Side.Right -> (right -> RowConstraintsOf(right)))
+    val own = plan.found.map { bound =>
+      val source = RowConstraint.Source(Some(plan.ordinal), bound.conjunct)
+      RowConstraint(bound.out.exprId, bound.in.exprId, bound.postpone, Seq(source))
+    }
+    val both = sides(Side.Left)._2 ++ sides(Side.Right)._2
+    val met = RowConstraints(RowConstraints.tightest(both.all ++ own), both.present)
+      .closed(own.flatMap(bound => Seq(bound.out, bound.in)).toSet)
+    val padded = Side.both.filter(joinType.pads)
+    val result =
+      if (padded.isEmpty) met
+      else {
+        def alone(constraint: RowConstraint): Boolean = padded.exists { side =>
+          val columns = sides(side)._1.outputSet.map(_.exprId).toSet
+          columns(constraint.out) && columns(constraint.in)
+        }
+        val kept = met.all.filterNot(alone) ++ padded.flatMap(sides(_)._2.all)
+        // If both sides are padded, any column may be null.
+        RowConstraints(
+          RowConstraints.tightest(kept),
+          if (padded.size == 1) sides(padded.head)._2.present else Set.empty
+        )
+      }
+    result.within(outputSet)
+  }
+
+  /**
+   * Not derived from the rows of the batch: however small it is, rows from state are emitted too.
+   */
+  override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): IntervalJoin =
+    copy(left = newLeft, right = newRight)
+}
+
+private[streamjoin] object IntervalJoin {
+  val Kind = "interval_join"
+}

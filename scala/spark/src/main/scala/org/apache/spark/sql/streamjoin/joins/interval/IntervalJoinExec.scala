@@ -1,0 +1,154 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, JoinMetric, TwoStreamsExec, WholeRow}
+import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
+
+import streamjoin.core.{JoinType, Side}
+
+/**
+ * The interval join of two streams, with state bounded by the watermarks of its event-time columns.
+ *
+ * {{{
+ *   orders -- hash(order_id) --+                        +-- orders kept 1 hour --+
+ *                              +-- task: probe, emit ---+                        +-- state store
+ *   deliveries - hash(order_id)+                        +-- deliveries kept 0 s -+   (one per task)
+ * }}}
+ *
+ * The time bounds in the condition bound the state. With `d.time BETWEEN o.time AND o.time + 1
+ * hour`, a delivery at 12:00 can only belong to an order at 11:00 or later. Once the watermark of
+ * `d.time` has reached 12:00, no delivery before 12:00 can still arrive, so orders before 11:00 can
+ * be evicted. Likewise, once that of `o.time` has reached 12:00, deliveries before 12:00 can be
+ * evicted. Each column has its own watermark: a stalled stream holds back the state of its partner
+ * and nothing else in the query.
+ *
+ * @param join
+ *   plan of the join, as data
+ * @param binding
+ *   the batch, or none if the plan is only explained
+ */
+final private[streamjoin] case class IntervalJoinExec(
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    condition: Option[Expression],
+    override val times: Seq[Attribute],
+    join: JoinPlan,
+    @transient override val binding: Option[BatchBinding],
+    left: SparkPlan,
+    right: SparkPlan
+) extends TwoStreamsExec {
+
+  override def shortName: String = IntervalJoinExec.OperatorName
+
+  override def output: Seq[Attribute] = join.output(left.output, right.output)
+
+  override def ordinal: Int = join.ordinal
+
+  override protected def firstPartitions(stores: Int): Int =
+    join.routing.partitions.number(stores, sparkContext.defaultParallelism)
+
+  override def requiredChildDistribution: Seq[Distribution] = join.routing match {
+    case Routing.ByKey => Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))
+    case Routing.OneTask => Seq(AllTuples, AllTuples)
+    case Routing.Spread(broadcast) =>
+      Side.both.map { side =>
+        // The strategy has already sent it to all tasks.
+        if (side == broadcast) UnspecifiedDistribution
+        else StatefulOpClusteredDistribution(WholeRow.hashed(input(side).output), numPartitions)
+      }
+  }
+
+  /** A padded row stays in the partition of its own key; the other side's keys are null. */
+  override def outputPartitioning: Partitioning = (join.routing, join.joinType) match {
+    case (Routing.Spread(broadcast), _) => input(broadcast.other).outputPartitioning
+    case (_, JoinType.Inner) =>
+      PartitioningCollection(Seq(left.outputPartitioning, right.outputPartitioning))
+    case (_, JoinType.LeftOuter | JoinType.LeftSemi | JoinType.LeftAnti) => left.outputPartitioning
+    case (_, JoinType.RightOuter) => right.outputPartitioning
+    case (_, JoinType.FullOuter) => UnknownPartitioning(left.outputPartitioning.numPartitions)
+  }
+
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): IntervalJoinExec =
+    copy(left = newLeft, right = newRight)
+
+  // Watermarks and state.
+
+  override def watermarks: IndexedSeq[ColumnWatermark] = join.watermarks
+
+  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = join.outputWatermarksForSpark
+
+  override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] = {
+    val received = watermarks.map(_.value(values))
+    received.indices.map(key => join.bounds.evictionLimit(key, received))
+  }
+
+  override protected def readsOtherStores: Boolean = join.broadcast.isDefined
+
+  // Execution.
+
+  override protected def ownMetrics: Seq[(String, String)] = Metric.all
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    makeOnDriver()
+    val spec = TaskSpec.of(this, late, evictionLimits(binding.get.evictionValues))
+    val hadoopConf = binding.get.hadoopConf
+    zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
+      val configuration = hadoopConf.value.value
+      val guest = spec
+        .guest(partition)
+        .map(JoinState.Guest(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, configuration)))
+      runTask(spec, partition, configuration, guest)(
+        new JoinTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
+      )
+    }
+  }
+
+  override protected def countRows(state: JoinState): Unit = {
+    Side.both.foreach { side =>
+      if (!state.isGuest(side)) {
+        longMetric("numTotalStateRows") += state.rows(side)
+        longMetric(JoinMetric.rowsInState(side)) += state.rows(side)
+      }
+      join.bounds.bounded(side).zipWithIndex.foreach { case (key, at) =>
+        state.lowest(side, at).foreach(lowest => lowestTimes.add(key -> lowest))
+      }
+    }
+    longMetric(JoinMetric.PayloadBytes) += state.size.payload
+  }
+
+  private def taskMetrics: TaskMetrics = TaskMetrics(
+    joined = longMetric(JoinMetric.JoinedRows),
+    padded = longMetric(JoinMetric.PaddedRows),
+    late = longMetric("numRowsDroppedByWatermark"),
+    lateBySide = Side.both.map(side => side -> longMetric(JoinMetric.lateRows(side))).toMap,
+    evicted = longMetric(Metric.EvictedRows),
+    removed = longMetric("numRemovedStateRows"),
+    kept = longMetric("numUpdatedStateRows"),
+    timeMs = Side.both.map(side => side -> longMetric(Metric.timeMs(side))).toMap,
+    evictTimeMs = longMetric(Metric.EvictTimeMs),
+    removalsTimeMs = longMetric("allRemovalsTimeMs")
+  )
+
+  // EXPLAIN and progress.
+
+  override def nodeName: String = RecognizeIntervalJoin.NodeName
+
+  override protected def sides: IndexedSeq[Side] = join.sides
+
+  override protected def expressionsInWords: Seq[Expression] = leftKeys ++ rightKeys ++ condition
+
+  override protected def words: Seq[String] =
+    new JoinWords(join, times, names, watermarksInWords)
+      .description(leftKeys, rightKeys, condition, numPartitions)
+}
+
+private[streamjoin] object IntervalJoinExec {
+
+  /** The name in the progress. EXPLAIN capitalizes it, like the names of Spark's operators. */
+  val OperatorName = "streamIntervalJoin"
+}

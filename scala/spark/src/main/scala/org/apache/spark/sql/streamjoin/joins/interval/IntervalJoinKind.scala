@@ -1,0 +1,54 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, DirectShufflePartitionID, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThrough
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan}
+import org.apache.spark.sql.streamjoin.analysis.Recognizer
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, OperatorKind}
+import org.apache.spark.sql.types.IntegerType
+
+import streamjoin.core.Side
+
+/** The interval join: recognised by [[RecognizeIntervalJoin]], planned here. */
+private[streamjoin] object IntervalJoinKind extends OperatorKind {
+
+  override def recognizer: Recognizer = RecognizeIntervalJoin
+
+  override def plan(
+      node: LogicalPlan,
+      binding: Option[BatchBinding],
+      planLater: LogicalPlan => SparkPlan
+  ): Option[SparkPlan] = node match {
+    case join: IntervalJoin =>
+      val exec = IntervalJoinExec(
+        join.leftKeys,
+        join.rightKeys,
+        join.condition,
+        join.times,
+        join.plan,
+        binding,
+        planLater(join.left),
+        planLater(join.right)
+      )
+      Some(join.plan.broadcast.fold(exec)(sentToEach(exec, _)))
+    case _ => None
+  }
+
+  private def sentToEach(exec: IntervalJoinExec, side: Side): IntervalJoinExec = side match {
+    case Side.Left => exec.copy(left = toEach(exec.left, exec.numPartitions))
+    case Side.Right => exec.copy(right = toEach(exec.right, exec.numPartitions))
+  }
+
+  /**
+   * Sends every row to each task, by a shuffle: nothing passes through the driver, and a retry
+   * rereads the shuffle.
+   */
+  private def toEach(input: SparkPlan, tasks: Int): SparkPlan = {
+    val task = AttributeReference("task", IntegerType, nullable = false)()
+    val copies = ExpandExec((0 until tasks).map(input.output :+ Literal(_)), input.output :+ task, input)
+    val partitioning = ShufflePartitionIdPassThrough(DirectShufflePartitionID(task), tasks)
+    ProjectExec(input.output, ShuffleExchangeExec(partitioning, copies))
+  }
+}

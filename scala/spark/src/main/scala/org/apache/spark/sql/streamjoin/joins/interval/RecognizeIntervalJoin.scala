@@ -1,0 +1,158 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.streamjoin.analysis._
+import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
+
+import streamjoin.core.{Side, TimeBound, TimeBounds}
+
+/**
+ * Turns an optimized join of two streams into an [[IntervalJoin]], or into the error that says why
+ * it is not one.
+ */
+private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
+
+  /** For EXPLAIN. */
+  val NodeName = "StreamIntervalJoin"
+
+  override def isMine(operator: LogicalPlan): Boolean = operator match {
+    case join: Join => StreamJoinType.isStreamJoin(join)
+    case _ => false
+  }
+
+  override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
+    operator match {
+      case join: Join if isMine(join) =>
+        val candidate = new Candidate(join, lineage)
+        candidate.refusal.fold[Recognition](Recognition.Found(candidate.result(ordinal)))(
+          Recognition.Rejected(NodeName, _)
+        )
+      case _ => Recognition.NotMine
+    }
+
+  final private class Candidate(join: Join, lineage: WatermarkLineage) {
+    private val joinType = StreamJoinType.of(join.joinType).get
+    private val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
+    private val condition = new JoinCondition(join.left.outputSet, join.right.outputSet)
+
+    private val found: Seq[FoundBound] = conjuncts.flatMap(condition.bounds)
+
+    private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
+
+    /** The event-time columns of each side, with their watermarks. */
+    private val marked: Map[Side, Seq[(Attribute, ColumnWatermark)]] = Side.both.map { side =>
+      side -> plan(side).output
+        .filter(EventTime.isTime)
+        .distinctBy(_.exprId)
+        .flatMap(column => lineage.of(column, plan(side)).map(column -> _))
+    }.toMap
+
+    private val times: IndexedSeq[Attribute] = Side.both.flatMap(marked(_).map(_._1)).toIndexedSeq
+    private val keyOf: Map[ExprId, Int] = times.map(_.exprId).zipWithIndex.toMap
+
+    private val usable: Seq[FoundBound] =
+      found.filter(b => Seq(b.out, b.in).forall(c => keyOf.contains(c.exprId)))
+
+    private val watermarks: IndexedSeq[ColumnWatermark] = Side.both.flatMap(marked(_).map(_._2)).toIndexedSeq
+
+    /** A bound evicts rows only if the watermark that drives it advances. */
+    private def moves(bound: FoundBound): Boolean = watermarks(keyOf(bound.in.exprId)).isDefined
+
+    /**
+     * Constraints between event-time columns of one input. Columns in a bound count as never null,
+     * because a row with a null in one is not stored.
+     */
+    private def constraints: Seq[RowConstraint] = Side.both.flatMap { side =>
+      val needed = usable.flatMap(bound => Seq(bound.out, bound.in)).map(_.exprId).toSet
+      RowConstraintsOf(plan(side))
+        .closed(needed)
+        .all
+        .filter(constraint => Seq(constraint.out, constraint.in).forall(keyOf.contains))
+    }
+
+    /** The keys of each side, which are compared as bytes, and the rest of the condition. */
+    private val (leftKeys, rightKeys, rest) = join match {
+      case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
+        val (byBytes, byValue) = leftKeys
+          .zip(rightKeys)
+          .map { case (left, right) => EquiKeys.comparable(left, right) }
+          .partition { case (left, right) => EquiKeys.areLasting(left, right) }
+        val besides = byValue.map { case (left, right) => EqualTo(left, right) } ++ other
+        (byBytes.map(_._1), byBytes.map(_._2), PredicateParts.all(besides))
+      case _ => (Nil, Nil, join.condition)
+    }
+
+    def refusal: Option[AnalysisException] = {
+      val refusals =
+        new Refusals(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
+      val unbounded = Side.both.filterNot(side => usable.exists(bound => bound.side == side && moves(bound)))
+      unbounded.headOption
+        .map { side =>
+          val problems = conjuncts.flatMap(condition.problem)
+          lazy val inOr = problems.collectFirst {
+            case or: NoBound.InsideOr if or.bounds.exists(_.side == side) => or
+          }
+          lazy val varying = problems.collectFirst { case conjunct: NoBound.NotConstant => conjunct }
+          val standing = for {
+            bound <- usable.find(_.side == side)
+            where <- UndefinedWatermark.of(watermarks(keyOf(bound.in.exprId)), plan(side.other))
+          } yield refusals.undefinedWatermark(bound, where)
+          standing
+            .orElse(
+              (for {
+                bound <- found if bound.side == side
+                unmarked <- Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId))
+              } yield refusals.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)).headOption
+            )
+            .orElse(inOr.map(refusals.boundInOr(side, _, unbounded)))
+            .orElse(varying.map(refusals.notConstant(side, _, unbounded)))
+            .getOrElse(refusals.unbounded(side, unbounded))
+        }
+    }
+
+    def result(ordinal: Int): IntervalJoin = {
+      val known = constraints
+      val keys = Side.both.map(side => marked(side).map { case (column, _) => keyOf(column.exprId) }.toSet)
+      val (left, right) = SharedColumns.keepApart(join.left, join.right)
+      IntervalJoin(
+        left,
+        right,
+        leftKeys.map(NormalizeFloatingNumbers.normalize),
+        rightKeys.map(NormalizeFloatingNumbers.normalize),
+        rest,
+        times,
+        JoinPlan(
+          joinType,
+          Side.both.flatMap(side => marked(side).map(_ => side)).toIndexedSeq,
+          watermarks,
+          new TimeBounds(
+            keys.head,
+            keys(1),
+            usable.map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone)),
+            known.map(c => TimeBound(keyOf(c.out), keyOf(c.in), c.postpone))
+          ),
+          tightest,
+          rest.fold("true")(new NormalForm(join.left.output, join.right.output)(_)),
+          ordinal,
+          known,
+          Routing.of(joinType, equality = leftKeys.nonEmpty)
+        )
+      )
+    }
+
+    /** The tightest bound for each pair of columns, with the conjunct that it came from. */
+    private def tightest: Seq[FoundBound] =
+      usable
+        .groupBy(bound => (bound.out.exprId, bound.in.exprId))
+        .valuesIterator
+        .map(_.minBy(_.postpone))
+        .toSeq
+        .sortBy(bound => (bound.side.index, keyOf(bound.out.exprId), keyOf(bound.in.exprId)))
+  }
+}

@@ -1,0 +1,139 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.exec.{BucketWidth, LateRows, StateSpec}
+import org.apache.spark.sql.streamjoin.state.{Reach, RowLayout}
+
+import streamjoin.core.{JoinType, Side, TimeBound}
+
+/**
+ * What each task of a batch needs, as data.
+ *
+ * @param pair
+ *   condition that a pair found by a probe still has to satisfy
+ * @param broadcastMemory
+ *   memory limit of the broadcast side, in bytes
+ * @param broadcast
+ *   side whose rows are sent to every task
+ */
+final private[streamjoin] case class TaskSpec(
+    joinType: JoinType,
+    sides: Map[Side, SideSpec],
+    pair: Option[Expression],
+    output: Seq[Attribute],
+    maxAccumulatedRecords: Long,
+    indexMemory: Long,
+    executorIndexMemory: Option[Long],
+    broadcastMemory: Long,
+    broadcast: Option[Side],
+    lateRows: Option[LateRows.Spec]
+) extends StateSpec {
+  override def layouts: Seq[RowLayout] = Side.both.map(sides(_).layout)
+
+  override def bucketWidths: Seq[Long] = Side.both.map(sides(_).bucketWidth)
+
+  /** The side that a task reads while another task keeps it. */
+  def guest(partition: Int): Option[Side] = broadcast.filter(_ => partition != TaskSpec.BroadcastKeeper)
+}
+
+private[streamjoin] object TaskSpec {
+
+  /** The task that keeps the broadcast side. */
+  val BroadcastKeeper = 0
+
+  /**
+   * @param late
+   *   by watermark key, in microseconds: a row below it is late
+   * @param evictionLimits
+   *   by watermark key, in microseconds: a row below it has expired
+   */
+  def of(exec: IntervalJoinExec, late: IndexedSeq[Long], evictionLimits: IndexedSeq[Long]): TaskSpec = {
+    val join = exec.join
+    val parts = new JoinCondition(exec.left.outputSet, exec.right.outputSet)
+    val bySide: Map[Option[Side], Seq[Expression]] = exec.condition.toSeq
+      .flatMap(PredicateParts.conjuncts)
+      .groupBy(conjunct => if (conjunct.deterministic) parts.sideOf(conjunct) else None)
+    val delay = BucketWidth.delay(exec.left, exec.right)
+    def side(side: Side, plan: SparkPlan, keys: Seq[Expression]): SideSpec = {
+      val watermarkKeys = join.keys(side)
+      val bounded = join.bounds.bounded(side).map(watermarkKeys.indexOf(_))
+      val inBounds = join.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
+      val needed =
+        bounded ++ watermarkKeys.indices.filter(at => inBounds(watermarkKeys(at)) && !bounded.contains(at))
+      SideSpec(
+        side,
+        plan.output,
+        keys,
+        watermarkKeys.map(exec.times),
+        bounded,
+        needed,
+        PredicateParts.all(bySide.getOrElse(Some(side), Nil)),
+        watermarkKeys.map(late),
+        bounded.map(at => evictionLimits(watermarkKeys(at))),
+        reach(join, side, needed.map(watermarkKeys)),
+        bucketWidth(join, side, delay)
+      )
+    }
+    val probed = Side.both.map(side => exec.times(bucketed(join, side)).exprId).toSet
+    TaskSpec(
+      join.joinType,
+      Map(
+        Side.Left -> side(Side.Left, exec.left, exec.leftKeys),
+        Side.Right -> side(Side.Right, exec.right, exec.rightKeys)
+      ),
+      PredicateParts.all(bySide.getOrElse(None, Nil).filterNot(isReach(parts, probed, _))),
+      exec.output,
+      exec.conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+      exec.conf.getConf(StreamJoinConf.IndexMemory),
+      exec.conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      exec.conf.getConf(StreamJoinConf.BroadcastMemory),
+      join.broadcast,
+      exec.lateRows
+    )
+  }
+
+  /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
+  private def bucketed(join: JoinPlan, side: Side): Int = join.bounds.bounded(side).head
+
+  /** The times of the other side that a row of this one can match. */
+  private def reach(join: JoinPlan, side: Side, needed: Seq[Int]): Reach = {
+    val target = bucketed(join, side.other)
+    val bounds = join.bounds.tightest
+    Reach(
+      bounds.collect { case TimeBound(`target`, in, postpone) => needed.indexOf(in) -> postpone },
+      bounds.collect { case TimeBound(out, `target`, postpone) => needed.indexOf(out) -> postpone }
+    )
+  }
+
+  /**
+   * Whether a conjunct only compares, exactly, the two times that a probe compares. It need not be
+   * evaluated again: every pair that a probe finds satisfies it.
+   *
+   * @param probed
+   *   the two columns that a probe compares
+   */
+  private def isReach(parts: JoinCondition, probed: Set[ExprId], conjunct: Expression): Boolean = {
+    val bounds = parts.bounds(conjunct)
+    val expected = conjunct match {
+      case _: EqualTo | _: EqualNullSafe => 2
+      case _ => 1
+    }
+    bounds.size == expected && bounds.forall { bound =>
+      bound.exact && Set(bound.out.exprId, bound.in.exprId) == probed
+    }
+  }
+
+  /**
+   * A fraction of the time span in state: the span that a row can match or, if that is longer, the
+   * retention of a row, plus the delay of the watermark. Rows leave memory one bucket at a time.
+   */
+  private def bucketWidth(join: JoinPlan, side: Side, delay: BigInt): Long = {
+    val key = bucketed(join, side)
+    val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
+    val met = bounds.map(bound => BigInt(bound.postpone)).sum.abs
+    val stays = bounds.collect { case bound if bound.out == key => BigInt(bound.postpone) }.maxOption
+    BucketWidth.of(stays.foldLeft(met)(_ max _) + delay)
+  }
+}

@@ -1,0 +1,23 @@
+package org.apache.spark.sql.streamjoin.joins.order
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.analysis.Recognizer
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, OperatorKind, RowtimeSort}
+
+/** Rows in time order: recognised by [[RecognizeOrder]], planned here. */
+private[streamjoin] object OrderKind extends OperatorKind {
+
+  override def recognizer: Recognizer = RecognizeOrder
+
+  override def plan(
+      node: LogicalPlan,
+      binding: Option[BatchBinding],
+      planLater: LogicalPlan => SparkPlan
+  ): Option[SparkPlan] = node match {
+    case order: StreamOrder =>
+      val exec = StreamOrderExec(order.times, order.plan, binding, planLater(order.child))
+      Some(RowtimeSort(exec, exec.times.head, exec.ranges))
+    case _ => None
+  }
+}

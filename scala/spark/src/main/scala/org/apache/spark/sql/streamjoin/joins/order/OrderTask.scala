@@ -1,0 +1,95 @@
+package org.apache.spark.sql.streamjoin.joins.order
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.streamjoin.exec.{Accumulated, LateRows, LateRowsWriter, StateSpec, StateTask}
+import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
+
+import streamjoin.core.Side
+
+/**
+ * Where the tasks find the time in a row.
+ *
+ * @param bucketWidth
+ *   time span of a state bucket, in microseconds
+ */
+final private[order] class OrderLayout(output: Seq[Attribute], time: Attribute, val bucketWidth: Long)
+    extends Serializable {
+
+  /** The field that has the time. */
+  val field: Int = output.indexWhere(_.exprId == time.exprId)
+
+  private val types = output.map(_.dataType)
+
+  def rows: RowLayout = new RowLayout(types, keys = Array.empty, times = Array(field), expiring = Array(0))
+}
+
+/**
+ * What each task of a batch needs.
+ *
+ * @param late
+ *   time below which a row is late, in microseconds
+ * @param due
+ *   time below which a row is emitted in this batch, in microseconds
+ */
+final private[order] case class OrderSpec(
+    layout: OrderLayout,
+    late: Long,
+    due: Long,
+    maxAccumulatedRecords: Long,
+    indexMemory: Long,
+    executorIndexMemory: Option[Long],
+    lateRows: Option[LateRows.Spec]
+) extends StateSpec {
+
+  // One input; the other side of the state stays empty.
+  override def layouts: Seq[RowLayout] = Side.both.map(_ => layout.rows)
+
+  override def bucketWidths: Seq[Long] = Side.both.map(_ => layout.bucketWidth)
+}
+
+/** The metrics of a task. */
+final private[order] case class TaskMetrics(late: SQLMetric, kept: SQLMetric, evicted: SQLMetric)
+
+/** The work of one task in one batch: rows that are due pass through, the rest waits in state. */
+final private[order] class OrderTask(
+    spec: OrderSpec,
+    partition: Int,
+    rows: Iterator[InternalRow],
+    state: JoinState,
+    metrics: TaskMetrics,
+    lateRows: Option[LateRowsWriter]
+) extends StateTask {
+  private val field = spec.layout.field
+  private val accumulated = new Accumulated(partition, state.rows(Side.Left), spec.maxAccumulatedRecords)
+
+  override def output: Iterator[InternalRow] = rows.filter(passes) ++ leaving
+
+  override def finish(): Unit = metrics.evicted += expired.evicted
+
+  /** A row without a time has no place in the order and is emitted at once. */
+  private def passes(row: InternalRow): Boolean =
+    row.isNullAt(field) || {
+      val time = row.getLong(field)
+      if (time < spec.late) drop(row)
+      else if (time >= spec.due) keep(row)
+      time >= spec.late && time < spec.due
+    }
+
+  private def drop(row: InternalRow): Unit = {
+    metrics.late += 1
+    lateRows.foreach(_.add(Side.Left, row, 0, spec.late))
+  }
+
+  private def keep(row: InternalRow): Unit = {
+    accumulated.add()
+    metrics.kept += 1
+    state.append(Side.Left, row.asInstanceOf[UnsafeRow])
+  }
+
+  private lazy val expired = state.expired(Side.Left, Array(spec.due), unmatched = true)
+
+  private def leaving: Iterator[InternalRow] =
+    Iterator.continually(expired).takeWhile(_.next()).map(_.row)
+}

@@ -1,0 +1,125 @@
+package org.apache.spark.sql.streamjoin.joins.order
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
+import org.apache.spark.sql.streamjoin.analysis._
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
+import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+
+/**
+ * Turns a [[RowtimeOrder]] into a [[StreamOrder]], or into the error that says why it is not one.
+ */
+private[streamjoin] object RecognizeOrder extends Recognizer {
+
+  /** For EXPLAIN. */
+  val NodeName = "StreamRowtimeOrder"
+
+  override def isMine(operator: LogicalPlan): Boolean = operator match {
+    case order: RowtimeOrder => order.isStreaming
+    case _ => false
+  }
+
+  override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
+    operator match {
+      case order: RowtimeOrder if isMine(order) =>
+        joinBelow(order).fold(above(order, ordinal, lineage))(aboveJoin(order, _, ordinal, lineage))
+      case _ => Recognition.NotMine
+    }
+
+  /**
+   * The window join below, with only projections and filters in between. None if it can match
+   * nothing, or has been left to Spark.
+   */
+  private def joinBelow(order: RowtimeOrder): Option[StatefulNode] = {
+    def find(plan: LogicalPlan): Option[StatefulNode] = plan match {
+      case _ if NeverTrue.isInPlaceOfJoin(plan) => None
+      case join: StatefulNode => Some(join)
+      case Project(_, child) => find(child)
+      case Filter(_, child) => find(child)
+      case _ => None
+    }
+    if (order.ofJoin) find(order.child) else None
+  }
+
+  private def aboveJoin(
+      order: RowtimeOrder,
+      join: StatefulNode,
+      ordinal: Int,
+      lineage: WatermarkLineage
+  ): Recognition = {
+    val reached = join.evictedBy
+    val center = for {
+      column <- order.center
+      (key, own) <- join.received(column)
+    } yield OrderPlan.Center(join.ordinal, key, own, reached)
+    val time = order.center.flatMap(join.outputWatermark).getOrElse(ColumnWatermark.Smallest(reached))
+    ordered(order, ordinal, time, center, lineage)
+  }
+
+  private def above(order: RowtimeOrder, ordinal: Int, lineage: WatermarkLineage): Recognition =
+    lineage.of(order.time, order.child) match {
+      case Some(time) => ordered(order, ordinal, time, None, lineage)
+      case None =>
+        val error = StreamJoinErrors.analysis("STREAMJOIN_ORDER_TIME", "column" -> order.time.name)
+        Recognition.Rejected(NodeName, error)
+    }
+
+  private def ordered(
+      order: RowtimeOrder,
+      ordinal: Int,
+      time: ColumnWatermark,
+      center: Option[OrderPlan.Center],
+      lineage: WatermarkLineage
+  ): Recognition = UndefinedWatermark.of(time, order.child) match {
+    case Some(where) => Recognition.Rejected(NodeName, where.refused("The order of its rows"))
+    case None => Recognition.Found(found(order, ordinal, time, center, lineage))
+  }
+
+  private def found(
+      order: RowtimeOrder,
+      ordinal: Int,
+      time: ColumnWatermark,
+      center: Option[OrderPlan.Center],
+      lineage: WatermarkLineage
+  ): StreamOrder = {
+    val others = order.child.output
+      .filter(column => EventTime.isTime(column) && column.exprId != order.time.exprId)
+      .distinctBy(_.exprId)
+      .filter(lineage.of(_, order.child).isDefined)
+    val times = order.time +: others
+    val plan = OrderPlan(
+      ordinal,
+      time,
+      center,
+      behind(order, times),
+      order.span,
+      partitionsBelow(order.child)
+    )
+    StreamOrder(order.child, times, plan)
+  }
+
+  private def partitionsBelow(plan: LogicalPlan): Option[FirstPartitions] = plan match {
+    case node: StatefulNode => node.partitions
+    case Project(_, child) => partitionsBelow(child)
+    case Filter(_, child) => partitionsBelow(child)
+    case _ => None
+  }
+
+  private def behind(order: RowtimeOrder, times: Seq[Attribute]): IndexedSeq[Option[Long]] = {
+    val below = RowConstraintsOf(order.child)
+    times.toIndexedSeq.map { column =>
+      if (column.exprId == order.time.exprId) Some(0L)
+      else
+        order.times
+          .zip(order.behind)
+          .collectFirst { case (known, micros) if known.exprId == column.exprId => micros }
+          .orElse(
+            below.all
+              .find(c => c.out == column.exprId && c.in == order.time.exprId)
+              .map(_.postpone)
+          )
+    }
+  }
+}

@@ -1,0 +1,180 @@
+package org.apache.spark.sql.streamjoin.joins.order
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.exec._
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
+import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
+
+import streamjoin.core.{Side, Watermark}
+
+/**
+ * Keeps each row until no row with an earlier time can arrive, then emits it ([[StreamOrder]]).
+ *
+ * {{{
+ *   rows -- task: emit what is due, keep the rest --- range of time -- sort --> in order
+ *                    |                                (the strategy puts these two above)
+ *               state store
+ *              (one per task)
+ * }}}
+ *
+ * A row stays in the task that it arrives in, because tasks treat all rows alike. All tasks emit up
+ * to the same watermark, so the next batch has no earlier rows. Within a batch, each sort task has
+ * a range of the time between the watermarks of the batch before and of this one ([[TimeRanges]]).
+ */
+final private[streamjoin] case class StreamOrderExec(
+    times: Seq[Attribute],
+    plan: OrderPlan,
+    @transient override val binding: Option[BatchBinding],
+    child: SparkPlan
+) extends UnaryExecNode
+    with JoinStateExec {
+
+  override def shortName: String = StreamOrderExec.OperatorName
+
+  override def output: Seq[Attribute] = child.output
+
+  override def ordinal: Int = plan.ordinal
+
+  override protected def firstPartitions(stores: Int): Int =
+    plan.below.getOrElse(FirstPartitions.AsStores).number(stores, sparkContext.defaultParallelism)
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    if (plan.below.isDefined) Seq(UnspecifiedDistribution)
+    else Seq(StatefulOpClusteredDistribution(WholeRow.hashed(child.output), numPartitions))
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(numPartitions)
+
+  override protected def withNewChildInternal(newChild: SparkPlan): StreamOrderExec = copy(child = newChild)
+
+  // Watermarks and state.
+
+  override def watermarks: IndexedSeq[ColumnWatermark] = IndexedSeq(plan.time)
+
+  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] =
+    plan.awaited.forSpark(times.indices, plan.outputWatermark)
+
+  /**
+   * A lower bound, in microseconds, on the times that arrive after a batch with these watermarks.
+   */
+  private def reached(values: WatermarkValues): Long = plan.outputWatermark(0).value(values)
+
+  /** A row at the watermark is due: no earlier one can arrive. */
+  override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
+    IndexedSeq(reached(values) match {
+      case Watermark.Undefined => Watermark.Undefined
+      case watermark => watermark + 1
+    })
+
+  override def earliestToCome(next: => WatermarkValues, late: => WatermarkValues): Option[Long] =
+    plan.center.flatMap(_.earliest(next, late, keptByJoin))
+
+  private def keptByJoin: Option[Long] = plan.center.flatMap { center =>
+    child
+      .collectFirst { case exec: StatefulNodeExec if exec.ordinal == center.join => exec }
+      .flatMap(_.lowestKept(center.key))
+  }
+
+  /**
+   * Also if a batch without rows would show that no earlier row can arrive: the rows of the batch
+   * after it are judged by newer watermarks.
+   */
+  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
+    super.shouldRunAnotherBatch(sparkWatermarkMs) || (for {
+      batch <- binding
+      next = batch.next
+      earliest <- plan.center.flatMap(
+        _.earliest(next.values(sparkWatermarkMs), next.judging(sparkWatermarkMs), keptByJoin)
+      )
+      lowest <- lowestKept(0)
+    } yield lowest <= earliest).getOrElse(false)
+
+  override protected def readsOtherStores: Boolean = false
+
+  /**
+   * The batches before have emitted rows up to this time. A row with an earlier time is late, even
+   * if its input was idle and is judged by an older watermark of its own.
+   */
+  private def emitted: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.emittedValues))
+
+  /** This batch emits rows up to this time. */
+  private def due: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.evictionValues))
+
+  /** The time ranges by which the rows of this batch are sorted. */
+  def ranges: TimeRanges = {
+    val from = if (emitted != Watermark.Undefined) emitted else binding.fold(emitted)(_.waitingFrom(ordinal))
+    TimeRanges(from, due, numPartitions)
+  }
+
+  override def waitingFrom: Option[Long] = if (due == Watermark.Undefined) lowestKept(0) else None
+
+  // Execution.
+
+  override protected def ownMetrics: Seq[(String, String)] = Nil
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    makeOnDriver()
+    val spec = OrderSpec(
+      new OrderLayout(child.output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
+      emitted,
+      evictionLimits(binding.get.evictionValues).head,
+      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+      conf.getConf(StreamJoinConf.IndexMemory),
+      conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      lateRows
+    )
+    val hadoopConf = binding.get.hadoopConf
+    val rows = child.execute()
+    // No rows: the second input only places the tasks where their state stores are.
+    val nothing = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
+    zipped(rows, nothing) { (partition, some, _) =>
+      runTask(spec, partition, hadoopConf.value.value)(
+        new OrderTask(spec, partition, some, _, taskMetrics, _)
+      )
+    }
+  }
+
+  private def taskMetrics: TaskMetrics = TaskMetrics(
+    late = longMetric("numRowsDroppedByWatermark"),
+    kept = longMetric("numUpdatedStateRows"),
+    evicted = longMetric("numRemovedStateRows")
+  )
+
+  override protected def countRows(state: JoinState): Unit = {
+    longMetric("numTotalStateRows") += state.rows(Side.Left)
+    state.lowest(Side.Left, 0).foreach(lowest => lowestTimes.add(0 -> lowest))
+  }
+
+  private def lateRows: Option[LateRows.Spec] =
+    binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
+      val input = LateRows.Input(times.head.name, times.take(1), child.output)
+      LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), Map(Side.Left -> input))
+    }
+
+  // EXPLAIN and progress.
+
+  /** The watermark of the order: rows up to it have been emitted. */
+  override protected def progressFigures: Seq[(String, Long)] =
+    Some(due).filter(_ != Watermark.Undefined).toSeq.map { micros =>
+      s"watermarkMs.${times.head.name}" -> microsToMillis(micros)
+    }
+
+  override def nodeName: String = RecognizeOrder.NodeName
+
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName by ${times.head.name}, $numPartitions tasks, one state store each"
+
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n  by ${times.head.name}\n"
+}
+
+private[streamjoin] object StreamOrderExec {
+
+  /** The name in the progress of a query. */
+  val OperatorName = "streamRowtimeOrder"
+}

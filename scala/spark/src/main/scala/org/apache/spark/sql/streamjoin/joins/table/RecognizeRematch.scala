@@ -1,0 +1,81 @@
+package org.apache.spark.sql.streamjoin.joins.table
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.streamjoin.analysis._
+import org.apache.spark.sql.streamjoin.time.EventTime
+
+/** Turns a [[TableRematch]] into a [[RematchJoin]], or rejects it with an error that says why. */
+private[streamjoin] object RecognizeRematch extends Recognizer {
+
+  /** The node's name in EXPLAIN. */
+  val NodeName = "StreamTableJoin"
+
+  override def isMine(operator: LogicalPlan): Boolean = operator.isInstanceOf[TableRematch]
+
+  override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
+    operator match {
+      case written: TableRematch =>
+        try Recognition.Found(recognized(written, ordinal, lineage))
+        catch { case refusal: AnalysisException => Recognition.Rejected(NodeName, refusal) }
+      case _ => Recognition.NotMine
+    }
+
+  /** The error if the extension is disabled: Spark has no join that could run instead. */
+  def disabled(written: TableRematch): AnalysisException = TableJoin.refused(
+    TableJoin.tableIn(written).get,
+    "rematch= keeps rows, and spark.streamjoin.enabled is false",
+    "Set spark.streamjoin.enabled to true, or leave rematch= out."
+  )
+
+  private def recognized(written: TableRematch, ordinal: Int, lineage: WatermarkLineage): RematchJoin = {
+    val join = TableJoin.of(written.join)
+    val stream = join.stream
+    val watermark = lineage.of(written.time, stream).getOrElse {
+      throw TableJoin.refused(
+        join.table,
+        s"${written.time.name} has no watermark, and rematch= keeps rows by their time",
+        "Call withWatermark on the stream."
+      )
+    }
+    UndefinedWatermark.of(watermark, stream).foreach { where =>
+      throw where.refused("The join with the table, which keeps rows without a match,")
+    }
+    val columns = join.rows.key(join.index)
+    columns.zip(join.key).find { case (column, part) => !EquiKeys.areLasting(column, part.probe) }.foreach {
+      case (_, part) =>
+        throw TableJoin.refused(
+          join.table,
+          s"${part.probe.sql} is not the same in every batch, and rematch= keeps rows by it",
+          "Compute the key from the columns of the row alone."
+        )
+    }
+    val others = stream.output
+      .filter(column => EventTime.isTime(column) && column.exprId != written.time.exprId)
+      .distinctBy(_.exprId)
+      .flatMap(column => lineage.of(column, stream).map(column -> _))
+    val form = new NormalForm(written.left.output, written.right.output)
+    RematchJoin(
+      written.left,
+      written.right,
+      written.joinType,
+      written.condition,
+      written.time +: others.map(_._1),
+      RematchPlan(
+        ordinal,
+        (watermark +: others.map(_._2)).toIndexedSeq,
+        Some(0L) +: others.toIndexedSeq.map { case (column, _) => behind(column, written.time, stream) },
+        written.rematch,
+        join.rows.name,
+        columns
+          .zip(join.key)
+          .map { case (column, part) => s"${column.name} = ${form(part.probe)}" }
+          .mkString(", ")
+      )
+    )
+  }
+
+  private def behind(column: Attribute, time: Attribute, stream: LogicalPlan): Option[Long] =
+    RowConstraintsOf(stream).all.find(c => c.out == column.exprId && c.in == time.exprId).map(_.postpone)
+}

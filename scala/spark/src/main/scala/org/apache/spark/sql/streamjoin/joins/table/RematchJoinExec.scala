@@ -1,0 +1,169 @@
+package org.apache.spark.sql.streamjoin.joins.table
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
+import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
+import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, BucketWidth, JoinMetric, JoinStateExec}
+import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
+
+import streamjoin.core.{Side, Watermark}
+
+/**
+ * Outer join of a stream with a table, in which an unmatched row may still find a match later.
+ *
+ * {{{
+ *   stream ------------ hash(key) --+
+ *                                   +-- task: look up, pad, buffer --- unmatched rows,
+ *   keys added to the - hash(key) --+                                  by time and key
+ *   table                                                              (one state store per task)
+ * }}}
+ *
+ * The stream's watermark bounds the state: a row leaves with its match, or once it is `rematch`
+ * behind the watermark.
+ *
+ * @param lookUp
+ *   the look-up of each stream row, as in a join that buffers nothing
+ * @param keys
+ *   columns of the stream, in the order of the index columns
+ * @param times
+ *   event-time columns of the stream, by watermark key
+ * @param followsTable
+ *   whether a change of the table starts a batch
+ */
+final private[streamjoin] case class RematchJoinExec(
+    @transient lookUp: TableLookUpExec,
+    keys: Seq[Attribute],
+    times: Seq[Attribute],
+    plan: RematchPlan,
+    @transient override val binding: Option[BatchBinding],
+    @transient table: TableOptions,
+    followsTable: Boolean,
+    output: Seq[Attribute],
+    left: SparkPlan,
+    right: SparkPlan
+) extends BinaryExecNode
+    with JoinStateExec {
+
+  override def shortName: String = RematchJoinExec.OperatorName
+
+  override def producedAttributes: AttributeSet = outputSet
+
+  override def ordinal: Int = plan.ordinal
+
+  /** As many as the index has: rows are shuffled to the index partition of their key. */
+  override protected def firstPartitions(stores: Int): Int = lookUp.access.meta.partitions
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    Seq(keys, right.output).map(StatefulOpClusteredDistribution(_, numPartitions))
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(numPartitions)
+
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): RematchJoinExec =
+    copy(left = newLeft, right = newRight)
+
+  // Watermarks and state.
+
+  override def watermarks: IndexedSeq[ColumnWatermark] = plan.watermarks
+
+  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+
+  override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
+    IndexedSeq(Watermark.postponed(watermarks.head.value(values), plan.rematch))
+
+  override protected def readsOtherStores: Boolean = false
+
+  @transient private lazy val folder = table.options.open()
+
+  /** Also if the table has changed while rows are buffered, because they may match now. */
+  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
+    super.shouldRunAnotherBatch(sparkWatermarkMs) || followsTable &&
+      lowestKept(0).isDefined && TableVersions.hasChanged(folder, lookUp.access.high)
+
+  // Execution.
+
+  override protected def ownMetrics: Seq[(String, String)] = RematchMetric.all
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    makeOnDriver()
+    val rows = left.output
+    val spec = RematchSpec(
+      rows.map(_.dataType),
+      keys.map(key => rows.indexWhere(_.exprId == key.exprId)).toArray,
+      rows.indexWhere(_.exprId == times.head.exprId),
+      BucketWidth.of(BucketWidth.delay(left) + plan.rematch),
+      binding.get.batch,
+      evictionLimits(binding.get.evictionValues).head,
+      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+      conf.getConf(StreamJoinConf.IndexMemory),
+      conf.getConf(StreamJoinConf.ExecutorIndexMemory)
+    )
+    val lookUps = lookUp.access.spec(rows, conf.getConf(StreamJoinConf.ExecutorIndexMemory))
+    val figures = lookUp.access.figures
+    val results = LookUpResults(rows, lookUp.access, lookUp.condition, lookUp.values, lookUp.padded)
+    val hadoopConf = binding.get.hadoopConf
+    val metrics = RematchMetrics(
+      padded = longMetric(JoinMetric.PaddedRows),
+      rematched = longMetric(RematchMetric.RematchedRows),
+      kept = longMetric("numUpdatedStateRows"),
+      removed = longMetric("numRemovedStateRows")
+    )
+    zipped(left.execute(), right.execute()) { (partition, stream, changed) =>
+      val task = LookUpTask.begin(lookUps, hadoopConf.value.value, figures)
+      runTask(spec, partition, hadoopConf.value.value) { (state, _) =>
+        new RematchTask(spec, partition, stream, changed, task, results.inTask(task), state, metrics)
+      }
+    }
+  }
+
+  override protected def countRows(state: JoinState): Unit = {
+    longMetric("numTotalStateRows") += state.rows(Side.Left)
+    longMetric(JoinMetric.PayloadBytes) += state.size.payload
+    state.lowest(Side.Left, 0).foreach(lowest => lowestTimes.add(0 -> lowest))
+  }
+
+  // EXPLAIN and progress.
+
+  override protected def progressFigures: Seq[(String, Long)] =
+    Some(eviction.head).filter(_ != Watermark.Undefined).toSeq.map { micros =>
+      s"watermarkMs.${times.head.name}" -> microsToMillis(micros)
+    } :+ (RematchMetric.TableVersion -> lookUp.access.at.version)
+
+  override def nodeName: String = RecognizeRematch.NodeName
+
+  private def words: Seq[String] = Seq(
+    lookUp.words,
+    s"keeps rows without a match by ${times.head.name} for ${JoinNames.duration(plan.rematch)}",
+    s"$numPartitions tasks, one state store each"
+  )
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${words.mkString(", ")}"
+
+  override def verboseStringWithOperatorId(): String =
+    s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
+}
+
+private[streamjoin] object RematchJoinExec {
+
+  /** The operator's name in the query progress. */
+  val OperatorName = "streamTableJoin"
+}
+
+/** Metrics of the join in the query progress, in addition to those of its state. */
+private[table] object RematchMetric {
+  val RematchedRows = "rematchedRows"
+  val TableVersion = "tableVersion"
+
+  val all: Seq[(String, String)] = Seq(
+    JoinMetric.PaddedRows -> "unmatched rows that were emitted",
+    RematchedRows -> "rows whose match came later",
+    JoinMetric.PayloadBytes -> "bytes of the rows in state, as Spark has them"
+  )
+}

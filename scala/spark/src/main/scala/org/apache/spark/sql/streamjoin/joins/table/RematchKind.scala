@@ -1,0 +1,88 @@
+package org.apache.spark.sql.streamjoin.joins.table
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
+import org.apache.spark.sql.streamjoin.analysis.Recognizer
+import org.apache.spark.sql.streamjoin.arrangement.lookup.{ChangesExec, KeyColumns}
+import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
+import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
+import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, OperatorKind, PlannedBatch}
+import org.apache.spark.sql.types.LongType
+
+/** The join that buffers unmatched rows: recognised by [[RecognizeRematch]], planned here. */
+private[streamjoin] object RematchKind extends OperatorKind {
+
+  override def recognizer: Recognizer = RecognizeRematch
+
+  override def plan(
+      node: LogicalPlan,
+      binding: Option[BatchBinding],
+      planLater: LogicalPlan => SparkPlan
+  ): Option[SparkPlan] = node match {
+    case written: RematchJoin => Some(planned(written, binding, planLater))
+    case _ => None
+  }
+
+  private def planned(
+      written: RematchJoin,
+      binding: Option[BatchBinding],
+      planLater: LogicalPlan => SparkPlan
+  ): SparkPlan = {
+    val join = TableJoin.of(written.join)
+    val session = SparkSession.active
+    val lookUp = TableLookUpExec.of(join, session, planLater(join.stream))
+    // State compares keys byte by byte.
+    val keys = KeyColumns.of(lookUp.access.key.map(NormalizeFloatingNumbers.normalize(_)))
+    val stream = keys.over(lookUp.child)
+    RematchJoinExec(
+      lookUp.copy(child = stream)(lookUp.figures),
+      keys.columns,
+      written.times,
+      written.plan,
+      binding,
+      join.table,
+      // An AvailableNow run must end, however often the table changes.
+      PlannedBatch.current(session).exists(_.query.trigger != AvailableNowTrigger),
+      lookUp.output,
+      stream,
+      changedKeys(join, lookUp.access.at, session)
+    )
+  }
+
+  /**
+   * Keys of the rows added to the table since the previous batch. All keys if those versions have
+   * been removed, because the stream was silent for longer than a lease lasts, or if the table has
+   * moved: an unnecessary look-up finds no match.
+   */
+  private def changedKeys(join: TableJoin, at: Snapshot, session: SparkSession): ChangesExec = {
+    val before = PlannedBatch.current(session).fold(Snapshot.Nothing) { batch =>
+      TableVersions.before(session, batch, join.table) match {
+        // Nothing is buffered before the first batch.
+        case _ if batch.execution.currentBatchId == 0 => at
+        case seen if seen.isEmpty => Snapshot.Nothing
+        case seen =>
+          val version = seen.version - (if (join.table.isPrevious) 1 else 0)
+          val isThere = at.isEmpty || version >= join.table.options.open().manifest(at.version).since
+          if (version >= 0 && isThere) Snapshot(version) else Snapshot.Nothing
+      }
+    }
+    val ofTable = AttributeSet(join.rows.columns)
+    val come = GreaterThan(join.rows.diff, Literal(0L)) +:
+      join.conditions.filter(_.references.subsetOf(ofTable))
+    ChangesExec(
+      join.rows,
+      AttributeReference(ChangesTable.Version, LongType, nullable = false)(),
+      None,
+      before,
+      at,
+      None,
+      PredicateParts.all(come),
+      KeyColumns.of(join.rows.key(join.index).map(NormalizeFloatingNumbers.normalize(_))).named
+    )
+  }
+}

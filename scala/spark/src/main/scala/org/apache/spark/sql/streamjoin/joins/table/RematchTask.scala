@@ -1,0 +1,138 @@
+package org.apache.spark.sql.streamjoin.joins.table
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
+import org.apache.spark.sql.streamjoin.exec.{Accumulated, LateRows, Rows, StateSpec, StateTask}
+import org.apache.spark.sql.streamjoin.state.{JoinState, Reach, RowLayout}
+import org.apache.spark.sql.types.{DataType, LongType}
+
+import streamjoin.core.Side
+
+/**
+ * What the tasks of a batch need.
+ *
+ * @param rows
+ *   column types of the stream
+ * @param keys
+ *   ordinals of the key columns
+ * @param time
+ *   ordinal of the event time
+ * @param bucketWidth
+ *   bucket width of buffered rows, in microseconds
+ * @param leaving
+ *   rows with a lower time expire after the batch, in microseconds
+ */
+final private[table] case class RematchSpec(
+    rows: Seq[DataType],
+    keys: Array[Int],
+    time: Int,
+    bucketWidth: Long,
+    batch: Long,
+    leaving: Long,
+    maxAccumulatedRecords: Long,
+    indexMemory: Long,
+    executorIndexMemory: Option[Long]
+) extends StateSpec {
+
+  /** Types of the changed keys. They are in state only during a batch; its number is their time. */
+  def changedTypes: Seq[DataType] = keys.map(rows).toSeq :+ LongType
+
+  override def layouts: Seq[RowLayout] = Seq(
+    new RowLayout(rows, keys, times = Array(time), expiring = Array(0)),
+    new RowLayout(changedTypes, keys.indices.toArray, times = Array(keys.length), expiring = Array(0))
+  )
+
+  override def bucketWidths: Seq[Long] = Seq(bucketWidth, bucketWidth)
+
+  override def lateRows: Option[LateRows.Spec] = None
+}
+
+/** Metrics of a task. */
+final private[table] case class RematchMetrics(
+    padded: SQLMetric,
+    rematched: SQLMetric,
+    kept: SQLMetric,
+    removed: SQLMetric
+)
+
+/**
+ * Runs one task of a batch, in phases: (1) look up again the buffered rows whose keys were added to
+ * the table since the previous batch, and remove those that match now; (2) look up the rows of the
+ * batch, and buffer those without a match; (3) evict expired rows.
+ *
+ * A row is looked up at the version of its own batch when it arrives, and again whenever its key
+ * changes, so it misses no version that has a match.
+ */
+final private[table] class RematchTask(
+    spec: RematchSpec,
+    partition: Int,
+    rows: Iterator[InternalRow],
+    changedKeys: Iterator[InternalRow],
+    lookUps: LookUpTask,
+    results: LookUpResults.InTask,
+    state: JoinState,
+    metrics: RematchMetrics
+) extends StateTask {
+  private val accumulated =
+    new Accumulated(partition, state.rows(Side.Left), spec.maxAccumulatedRecords)
+
+  override def output: Iterator[InternalRow] = rematched ++ rows.flatMap(takeIn)
+
+  override def finish(): Unit = metrics.removed += left(Side.Left, spec.leaving)
+
+  private def left(side: Side, limit: Long): Long = {
+    val expired = state.expired(side, Array(limit), unmatched = false)
+    while (expired.next()) {}
+    expired.evicted
+  }
+
+  private def rematched: Iterator[InternalRow] =
+    if (state.rows(Side.Left) == 0) Iterator.empty
+    else
+      new Rows {
+        private lazy val pairs = {
+          takeInChanges()
+          state.matches(Side.Right, Reach(Nil, Nil))
+        }
+        private var current: Iterator[InternalRow] = Iterator.empty
+
+        override protected def advance(): InternalRow = {
+          while (!current.hasNext && pairs.next()) {
+            current = results.matches(pairs.otherRow)
+            if (current.hasNext) {
+              pairs.removeOther()
+              metrics.rematched += 1
+              metrics.removed += 1
+            }
+          }
+          if (current.hasNext) current.next()
+          else {
+            left(Side.Right, spec.batch + 1)
+            null
+          }
+        }
+      }
+
+  private def takeInChanges(): Unit = {
+    val number = new GenericInternalRow(Array[Any](spec.batch))
+    val both = new JoinedRow
+    val withNumber = UnsafeProjection.create(spec.changedTypes.toArray)
+    changedKeys.foreach(key => state.append(Side.Right, withNumber(both(key, number))))
+  }
+
+  private def takeIn(row: InternalRow): Iterator[InternalRow] = {
+    val matches = results.matches(row)
+    if (matches.hasNext) matches
+    else {
+      metrics.padded += 1
+      if (lookUps.hasKey(row) && !row.isNullAt(spec.time) && row.getLong(spec.time) >= spec.leaving) {
+        accumulated.add()
+        metrics.kept += 1
+        state.append(Side.Left, row.asInstanceOf[UnsafeRow])
+      }
+      results.unmatched(row)
+    }
+  }
+}

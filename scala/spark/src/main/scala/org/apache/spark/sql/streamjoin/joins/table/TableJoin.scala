@@ -1,0 +1,301 @@
+package org.apache.spark.sql.streamjoin.joins.table
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter, RightOuter}
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+import org.apache.spark.sql.streamjoin.analysis.StreamInput
+import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
+import org.apache.spark.sql.streamjoin.arrangement.lookup.{ArrangedRows, KeyPart}
+import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, ArrangementTable, ChangesTable, TableOptions}
+import org.apache.spark.sql.streamjoin.arrangement.storage.InputKind
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.types.LongType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * A join of a stream with a table: each row of the stream is looked up in an arrangement. It keeps
+ * no state, and later changes of the table do not change emitted rows.
+ *
+ * The law: each batch decides once which version of an arrangement its look-ups see. It is the
+ * newest version when the batch is planned or, if the query also streams the arrangement, the
+ * version at which those streams end; with `asOf = previous`, the version before. Before any row is
+ * looked up, [[TableVersions]] leases the version and writes its number to the checkpoint. A retry
+ * reads that number and finds the same rows, because a version never changes and the lease keeps
+ * its files.
+ *
+ * @param index
+ *   number of the index that is looked up
+ * @param key
+ *   what each column of the index is looked up by
+ * @param conditions
+ *   the remaining conditions on a row found by its key
+ * @param fields
+ *   columns of the table side, as expressions over the arrangement's columns
+ * @param output
+ *   columns of the join
+ */
+final private[streamjoin] case class TableJoin(
+    stream: LogicalPlan,
+    table: TableOptions,
+    rows: ArrangedRows,
+    index: Int,
+    key: Seq[KeyPart],
+    conditions: Seq[Expression],
+    fields: Seq[NamedExpression],
+    isOuter: Boolean,
+    output: Seq[Attribute]
+)
+
+private[streamjoin] object TableJoin {
+
+  def areIn(query: LogicalPlan): Boolean = query.exists {
+    case join: Join => isMine(join)
+    case _ => false
+  }
+
+  private def micros(length: String): Long = {
+    val input = new StreamInput("sj.table")
+    val micros = input.length(TableOptions.Rematch, length)
+    if (micros <= 0) throw input.duration(TableOptions.Rematch, length, "it is not positive")
+    micros
+  }
+
+  /** The table on the side that is no stream; the stream may already have joined other tables. */
+  private[table] def tableIn(join: LogicalPlan): Option[TableOptions] =
+    join.children.find(!_.isStreaming).flatMap(_.collectFirst { case Arranged(table, _) => table })
+
+  /**
+   * The join to run if unmatched rows are to be buffered.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if they cannot be buffered
+   */
+  def rematch(join: Join): Option[TableRematch] =
+    for {
+      table <- tableIn(join)
+      length <- table.rematch
+    } yield {
+      val stream = if (join.left.isStreaming) join.left else join.right
+      if (!Seq(LeftOuter, RightOuter).contains(join.joinType))
+        throw refused(
+          table,
+          s"rematch= is for rows that came out without a match, and ${join.joinType.sql} lets none out",
+          "Write a left join, or leave rematch= out."
+        )
+      val tableSide = if (join.left.isStreaming) join.right else join.left
+      if (join.condition.exists(SubqueryExpression.hasSubquery) || tableSide.exists(hasSubquery))
+        throw refused(
+          table,
+          "rematch= looks up again the keys that have changed, and a subquery of the condition or below the table may change without them",
+          "Give the value of the subquery as a literal, or leave rematch= out."
+        )
+      val time = EventTime.of(stream.output) match {
+        case Seq(one) => one
+        case times =>
+          val found =
+            if (times.isEmpty) "no event time" else s"the event times ${times.map(_.name).mkString(", ")}"
+          throw refused(
+            table,
+            s"rematch= keeps rows by their event time, and the stream has $found",
+            "Call withWatermark on the stream, and select one column with a watermark before the join."
+          )
+      }
+      TableRematch(join.left, join.right, join.joinType, join.condition, time, micros(length))
+    }
+
+  private def hasSubquery(operator: LogicalPlan): Boolean =
+    operator.expressions.exists(SubqueryExpression.hasSubquery)
+
+  /** Whether one side is a stream, and an arrangement on the other is to be looked up. */
+  def isMine(join: Join): Boolean =
+    join.left.isStreaming != join.right.isStreaming && {
+      val other = if (join.left.isStreaming) join.right else join.left
+      other.exists {
+        case Arranged(_, _) => true
+        case _ => false
+      }
+    }
+
+  /** Checks the query as written, because the optimizer turns outer joins into inner ones. */
+  def checkWritten(query: LogicalPlan): Unit = query.foreach {
+    case join: Join if isMine(join) && join.joinType == Inner && !join.left.isStreaming =>
+      tableIn(join).foreach { table =>
+        throw refused(
+          table,
+          "it is on the left of an inner join",
+          "Write the stream first: stream JOIN table."
+        )
+      }
+    case _ =>
+  }
+
+  /**
+   * Checks all joins before a query starts.
+   *
+   * @param optimized
+   *   the optimized query
+   * @throws org.apache.spark.sql.AnalysisException
+   *   for the first join that cannot look up its table
+   */
+  def check(optimized: LogicalPlan): Unit = optimized.foreach {
+    case join: Join if isMine(join) => of(join): Unit
+    case _ =>
+  }
+
+  /** @throws org.apache.spark.sql.AnalysisException if the table cannot be looked up */
+  def of(join: Join): TableJoin = {
+    val isLeft = join.left.isStreaming
+    val (stream, tableSide) = if (isLeft) (join.left, join.right) else (join.right, join.left)
+    tableSide match {
+      case PhysicalOperation(fields, filters, Arranged(table, columns)) =>
+        check(join.joinType, isLeft, table)
+        checkOnlyComes(stream, table)
+        joined(join, stream, fields, filters, table, columns)
+      case other =>
+        val table = other.collectFirst { case Arranged(found, _) => found }.get
+        throw refused(
+          table,
+          s"its rows go through ${other.nodeName} before the join",
+          "Arrange the result of that by sj.arrange, and join with the arrangement."
+        )
+    }
+  }
+
+  private def check(joinType: JoinType, streamIsLeft: Boolean, table: TableOptions): Unit =
+    (joinType, streamIsLeft) match {
+      // A filter above `table RIGHT JOIN stream` turns it into an inner join.
+      case (Inner | LeftOuter, true) | (Inner | RightOuter, false) =>
+      case (LeftOuter, false) | (RightOuter, true) =>
+        throw refused(
+          table,
+          "all of its rows are asked for, and rows without a match can never be told while the stream goes on",
+          "Keep all rows of the stream: stream LEFT JOIN table, or table RIGHT JOIN stream."
+        )
+      case (other, _) =>
+        throw refused(
+          table,
+          s"${other.sql} is not a join of a stream with a table",
+          "Write stream JOIN table, or stream LEFT JOIN table and a filter: WHERE table.key IS NULL."
+        )
+    }
+
+  /**
+   * A removed row would be looked up at another version than when it was added. A filter on the
+   * number of copies shows that the user has thought of that.
+   */
+  private def checkOnlyComes(stream: LogicalPlan, table: TableOptions): Unit = {
+    val changes = stream.collect { case StreamingRelationV2(_, _, of: ChangesTable, _, _, _, _, _, _) => of }
+    val canGo = changes.size > 1 || changes.exists(_.options.open().meta.input != InputKind.Appended)
+    val filters = stream.collect { case filter: Filter => filter.condition }
+    if (canGo && !filters.exists(_.references.exists(_.name == ChangesTable.Diff)))
+      throw refused(
+        table,
+        s"rows of the stream come and go, as ${ChangesTable.Diff} says, and one that goes may meet another row than it met before",
+        s"Join the tables: sj.join(sj.table(...), sj.table(...)). Or keep what comes: stream.where(\"${ChangesTable.Diff} > 0\")."
+      )
+  }
+
+  private def joined(
+      join: Join,
+      stream: LogicalPlan,
+      fields: Seq[NamedExpression],
+      filters: Seq[Expression],
+      table: TableOptions,
+      columns: Seq[AttributeReference]
+  ): TableJoin = {
+    val arrangement = ArrangementRef(table.options.root.toString, table.options.open().meta)
+    val diff = AttributeReference("_diff", LongType, nullable = false)()
+    val rows = ArrangedRows(table.options.root.getName, arrangement, columns, diff)
+    val values = AttributeMap(fields.collect { case alias: Alias => alias.toAttribute -> alias.child })
+    val inCondition = join.condition.toSeq
+      .flatMap(PredicateParts.conjuncts)
+      .map(_.transform { case attribute: Attribute =>
+        values.getOrElse(attribute, attribute)
+      })
+    inCondition
+      .find(!isAllowed(_, stream, rows))
+      .foreach(condition => throw refusedCondition(table, condition))
+    val conditions = inCondition ++ filters
+    val known = stream.outputSet
+    def parts(index: Int) = rows.key(index).map(column => KeyPart.of(column, known, conditions))
+    val indexes = arrangement.meta.keys.indices.filter(parts(_).forall(_.isDefined))
+    if (indexes.isEmpty) {
+      val equal = columns.filter(column => KeyPart.of(column, known, conditions).isDefined)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_TABLE_KEY",
+        "arrangement" -> arrangement.root,
+        "keys" -> arrangement.meta.keys.map(_.mkString("[", ", ", "]")).mkString(", "),
+        "columns" -> equal.map(_.name).mkString("[", ", ", "]")
+      )
+    }
+    // Index 0 is the primary key; otherwise the longest key finds the fewest rows.
+    val index = if (indexes.contains(0)) 0 else indexes.maxBy(i => (arrangement.meta.keys(i).size, -i))
+    val key = parts(index).flatten
+    TableJoin(
+      stream,
+      table,
+      rows,
+      index,
+      key,
+      conditions.filterNot(isDecided(_, rows.key(index), key)),
+      fields,
+      join.joinType != Inner,
+      join.output
+    )
+  }
+
+  /** Whether every row found by the key satisfies a condition. */
+  private def isDecided(condition: Expression, columns: Seq[Attribute], key: Seq[KeyPart]): Boolean =
+    condition match {
+      case IsNotNull(column: Attribute) =>
+        columns.zip(key).exists { case (of, part) => of.exprId == column.exprId && !part.nullSafe }
+      case other => key.exists(_.decides.exists(_ eq other))
+    }
+
+  /** An equality with one input on each side, or a predicate on one input. */
+  private def isAllowed(condition: Expression, stream: LogicalPlan, rows: ArrangedRows): Boolean = {
+    val table = AttributeSet(rows.columns)
+    def isOfOne(expression: Expression) =
+      expression.references.subsetOf(stream.outputSet) || expression.references.subsetOf(table)
+    condition match {
+      case _ if isOfOne(condition) => true
+      case EqualTo(left, right) => isOfOne(left) && isOfOne(right)
+      case EqualNullSafe(left, right) => isOfOne(left) && isOfOne(right)
+      case _ => false
+    }
+  }
+
+  private def refusedCondition(table: TableOptions, condition: Expression) = refused(
+    table,
+    s"the condition ${condition.sql} has columns of both sides and is no equality with one side on either side of it",
+    "Join by equalities and conditions on one side, joined by AND; put the rest into a filter after an inner join."
+  )
+
+  private[table] def refused(table: TableOptions, problem: String, advice: String): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_TABLE",
+      "arrangement" -> table.options.root.toString,
+      "problem" -> problem,
+      "advice" -> advice
+    )
+
+  /** Matches an arrangement that is to be looked up. */
+  private[streamjoin] object Arranged {
+    def unapply(plan: LogicalPlan): Option[(TableOptions, Seq[AttributeReference])] = plan match {
+      case scan: DataSourceV2ScanRelation => of(scan.relation, scan.output)
+      case relation: DataSourceV2Relation => of(relation, relation.output)
+      case _ => None
+    }
+
+    private def of(relation: DataSourceV2Relation, output: Seq[AttributeReference]) = relation.table match {
+      case _: ArrangementTable if TableOptions.isTable(relation.options) =>
+        Some((TableOptions(ArrangementOptions(new CaseInsensitiveStringMap(relation.options))), output))
+      case _ => None
+    }
+  }
+}

@@ -1,0 +1,161 @@
+package org.apache.spark.sql.streamjoin.joins.table
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.streamjoin.arrangement.lookup.{FilterProject, IndexAccess, IndexReaderExec, KeyColumns, LookUpTask}
+import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
+import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
+import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.exec.PlannedBatch
+
+/**
+ * Joins each row of a stream with the rows of a table that match it, or with nulls.
+ *
+ * @param condition
+ *   the remaining condition on a row found by its key
+ * @param values
+ *   output for a row with a match
+ * @param padded
+ *   output for a row without one, in an outer join
+ */
+final private[streamjoin] case class TableLookUpExec(
+    access: IndexAccess,
+    condition: Option[Expression],
+    values: Seq[NamedExpression],
+    padded: Option[Seq[Expression]],
+    output: Seq[Attribute],
+    child: SparkPlan
+)(private[table] val figures: LookUpFigures)
+    extends IndexReaderExec {
+  override protected def otherCopyArgs: Seq[AnyRef] = figures :: Nil
+
+  override protected def ownMetrics: Map[String, SQLMetric] = figures.metrics
+
+  override protected def outputExpressions: Seq[NamedExpression] = values
+
+  override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
+    val results = LookUpResults(child.output, access, condition, values, padded)
+    val (lookedUp, withMatch, withNulls) = (figures.lookedUp, figures.matched, figures.padded)
+    (task, rows) => {
+      val resultsOf = results.inTask(task)
+      rows.flatMap { row =>
+        lookedUp += 1
+        val matches = resultsOf.matches(row)
+        if (matches.hasNext) {
+          withMatch += 1
+          matches
+        } else {
+          if (results.padded.isDefined) withNulls += 1
+          resultsOf.unmatched(row)
+        }
+      }
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): TableLookUpExec =
+    copy(child = newChild)(figures)
+
+  /** The text for EXPLAIN. */
+  def words: String = {
+    val version = if (access.at.isEmpty) "" else s" at version ${access.at.version}"
+    s"${access.words}$version${FilterProject.where(condition)}"
+  }
+
+  override def simpleString(maxFields: Int): String = s"LookUp $words, keeps nothing"
+}
+
+/**
+ * Turns stream rows into output rows.
+ *
+ * @param matching
+ *   selects the found rows that satisfy the condition
+ * @param copies
+ *   ordinal of the number of copies in a found row
+ * @param matched
+ *   output for a row with a match
+ * @param padded
+ *   output for a row without one
+ */
+final private[table] case class LookUpResults(
+    matching: FilterProject,
+    copies: Int,
+    matched: FilterProject,
+    padded: Option[FilterProject]
+) {
+  def inTask(task: LookUpTask): LookUpResults.InTask = new LookUpResults.InTask(this, task)
+}
+
+private[table] object LookUpResults {
+  def apply(
+      input: Seq[Attribute],
+      access: IndexAccess,
+      condition: Option[Expression],
+      values: Seq[NamedExpression],
+      padded: Option[Seq[Expression]]
+  ): LookUpResults = {
+    val found = input ++ access.found
+    LookUpResults(
+      FilterProject(condition, found, found),
+      input.size,
+      FilterProject(None, values, found),
+      padded.map(FilterProject(None, _, input))
+    )
+  }
+
+  /** A row is valid until the next one is read. */
+  final class InTask(results: LookUpResults, task: LookUpTask) {
+    private val matching = results.matching.inTask
+    private val matched = results.matched.inTask
+    private val padded = results.padded.map(_.inTask)
+
+    def matches(row: InternalRow): Iterator[InternalRow] = {
+      def copies(both: InternalRow) = both.getLong(results.copies)
+      matched(matching(task.look(row)).flatMap(both => Iterator.range(0L, copies(both)).map(_ => both)))
+    }
+
+    def unmatched(row: InternalRow): Iterator[InternalRow] =
+      padded.fold(Iterator.empty[InternalRow])(_(Iterator.single(row)))
+  }
+}
+
+private[streamjoin] object TableLookUpExec {
+
+  /** The look-up, without its metrics in the query progress. */
+  def of(join: TableJoin, session: SparkSession, stream: SparkPlan): TableLookUpExec = {
+    val key = KeyColumns.of(join.key.map(_.probe))
+    val newest = PlannedBatch.current(session).map(TableVersions.decide(session, _, join.table))
+    // EXPLAIN looks nothing up.
+    val version = newest.fold(-1L)(_.version - (if (join.table.isPrevious) 1 else 0))
+    val access = IndexAccess(
+      join.rows,
+      join.index,
+      key.columns,
+      join.key.map(_.nullSafe),
+      Snapshot(math.max(version, -1)),
+      version,
+      newest.fold(-1L)(_.version)
+    )(ReaderFigures.of(session.sparkContext))
+    val fields = AttributeMap(join.fields.map(field => field.toAttribute -> field))
+    val values = join.output.map { column =>
+      fields.get(column).fold[NamedExpression](column) {
+        case alias: Alias => alias
+        case attribute => attribute
+      }
+    }
+    val padded = Option.when(join.isOuter)(join.output.map { column =>
+      if (fields.contains(column)) Literal(null, column.dataType) else column
+    })
+    val figures = LookUpFigures.of(session.sparkContext)
+    TableLookUpExec(
+      access,
+      PredicateParts.all(join.conditions),
+      values,
+      padded,
+      join.output,
+      key.over(stream)
+    )(figures)
+  }
+}

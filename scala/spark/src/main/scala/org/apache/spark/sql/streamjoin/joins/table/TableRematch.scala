@@ -1,0 +1,38 @@
+package org.apache.spark.sql.streamjoin.joins.table
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Join, JoinHint, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.{JoinType, LeftOuter}
+
+/**
+ * An outer join of a stream with a table, as a query is written: a stream row without a match may
+ * match a row that the table gets later. The operator that replaces it buffers such rows.
+ *
+ * @param time
+ *   event-time column of the stream
+ * @param rematch
+ *   how long an unmatched row is kept, in microseconds of event time
+ */
+final private[streamjoin] case class TableRematch(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    joinType: JoinType,
+    condition: Option[Expression],
+    time: Attribute,
+    rematch: Long
+) extends BinaryNode {
+  override def output: Seq[Attribute] = TableRematch.output(left, right, joinType)
+
+  def join: Join = Join(left, right, joinType, condition, JoinHint.NONE)
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): TableRematch =
+    copy(left = newLeft, right = newRight)
+}
+
+private[streamjoin] object TableRematch {
+
+  /** The columns of the table are null in an unmatched row. */
+  def output(left: LogicalPlan, right: LogicalPlan, joinType: JoinType): Seq[Attribute] =
+    if (joinType == LeftOuter) left.output ++ right.output.map(_.withNullability(true))
+    else left.output.map(_.withNullability(true)) ++ right.output
+}

@@ -1,0 +1,151 @@
+package org.apache.spark.sql.streamjoin.joins.table
+
+import java.util.UUID
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementStream, AtLeast, CaughtUp, TableOptions}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Leases, Snapshot}
+import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.exec.PlannedBatch
+
+/**
+ * `<checkpoint>/tables/<arrangement>/<batch>`: the version of an arrangement that the look-ups of a
+ * batch see. If the query also streams the arrangement, it is the version at which those streams
+ * end. It is written while the batch is planned, after Spark has written its offsets; a retry of
+ * the batch sees the same version.
+ */
+final private[table] class TableVersions(session: SparkSession, checkpoint: Path, root: Path)
+    extends JsonLog[Snapshot](session, checkpoint, TableVersions.directory(root)) {
+  override protected def version: Int = 1
+
+  override protected def toJson(entry: Snapshot, node: ObjectNode): Unit = {
+    node.put("number", entry.version)
+    entry.arrangement.foreach(id => node.put("arrangement", id.toString))
+  }
+
+  override protected def fromJson(node: JsonNode): Snapshot = Snapshot(
+    node.get("number").asLong,
+    None,
+    Option(node.get("arrangement")).map(id => UUID.fromString(id.asText))
+  )
+}
+
+private[table] object TableVersions extends Logging {
+  private val Poll = 200L
+  private val PollsOfALog = 300
+  private val PurgeInterval = 10L
+
+  /** Whether a table has changed since `seen`. Spark polls this, so the folder is rarely listed. */
+  def hasChanged(folder: ArrangementFolder, seen: Long): Boolean =
+    // A missing version was too old, or belonged to another arrangement.
+    folder.hasVersion(seen + 1) || !folder.hasVersion(seen) && folder.newest != seen
+
+  private def directory(root: Path): String = s"tables/${Leases.reader(root.toString)}"
+
+  private def log(session: SparkSession, batch: PlannedBatch, table: TableOptions) =
+    new TableVersions(
+      session,
+      new Path(batch.execution.checkpointLocation).getParent,
+      table.options.root
+    )
+
+  /** What the previous batch saw; to be called once the versions of the batch are decided. */
+  def before(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot =
+    log(session, batch, table).get(batch.execution.currentBatchId - 1).getOrElse(Snapshot.Nothing)
+
+  /**
+   * Decides what the look-ups of a batch see of an arrangement. The first look-up that is planned
+   * waits until the table has loaded, leases the newest version, and writes its number to the
+   * checkpoint. The other look-ups read it from there.
+   */
+  def decide(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot = {
+    val number = batch.execution.currentBatchId
+    val root = table.options.root
+    val log = this.log(session, batch, table)
+    val folder = table.options.open()
+    val id = folder.meta.id
+    val decided = log.get(number)
+    decided.orElse(log.get(number - 1)).foreach { seen =>
+      if (!seen.arrangement.contains(id))
+        throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> root.toString)
+    }
+    decided.getOrElse {
+      if (number == 0) awaitLoaded(batch, folder, root)
+      val reader = Leases.reader(log.metadataPath.toString)
+      val before = log.get(number - 1).fold(-1L)(_.version)
+      val version = streamed(batch, id) match {
+        case Some(version) =>
+          // Never go back: before batches had one version, the query may have seen a later one.
+          val at = math.max(version, before)
+          hold(folder, reader, at, before)
+          at
+        case None => held(folder, reader, before)
+      }
+      val seen = Snapshot(version, None, Some(id))
+      log.add(number, seen)
+      if (number % PurgeInterval == 0) log.purge(number - SQLConf.get.minBatchesToRetain)
+      seen
+    }
+  }
+
+  /** The version at which the streams of an arrangement end in a batch, from its offsets. */
+  private def streamed(batch: PlannedBatch, arrangement: UUID): Option[Long] =
+    batch.context.endOffsets.collect {
+      case (stream: ArrangementStream, offset) if stream.arrangement.meta.id == arrangement =>
+        Snapshot.of(offset).version
+    }.maxOption
+
+  /** Leases the versions since the previous batch, and one more for look-ups of `previous`. */
+  private def hold(folder: ArrangementFolder, reader: String, version: Long, before: Long): Unit =
+    new Leases(folder).renew(reader, math.max(0, (if (before < 0) version else before) - 1))
+
+  /**
+   * Leases the newest version for as long as the batch may run again, with the changes since the
+   * previous batch.
+   */
+  private def held(folder: ArrangementFolder, reader: String, before: Long): Long = {
+    val newest = folder.newest
+    if (newest >= 0) {
+      hold(folder, reader, newest, before)
+      // It may have been removed while the lease was written.
+      if (newest - 1 < folder.manifest(folder.newest).since && newest < folder.newest)
+        held(folder, reader, before)
+      else newest
+    } else newest
+  }
+
+  /**
+   * Delays a stream until its table has loaded, as far as any of its look-ups requires. The query
+   * can be stopped while it waits.
+   */
+  private def awaitLoaded(batch: PlannedBatch, folder: ArrangementFolder, root: Path): Unit = {
+    val wanted = batch.execution.logical.collect {
+      case TableJoin.Arranged(table, _) if table.options.root == root => table.atLeast
+    }.flatten
+    def missing = wanted.find {
+      case AtLeast.Version(number) => folder.newest < number
+      case AtLeast.All => !CaughtUp.holds(folder)
+    }
+    def text(wanted: AtLeast) = wanted match {
+      case AtLeast.Version(number) => s"has version $number"
+      case AtLeast.All => "has caught up with its sources"
+    }
+    var polls = 0
+    var awaited = missing
+    while (awaited.isDefined) {
+      val waits =
+        s"Waiting until the arrangement $root ${text(awaited.get)}; its newest version is ${folder.newest}"
+      batch.context.updateStatusMessage(waits)
+      if (polls % PollsOfALog == 0) logWarning(s"$waits. Does the query run that maintains it?")
+      polls += 1
+      Thread.sleep(Poll)
+      awaited = missing
+    }
+  }
+}

@@ -1,0 +1,389 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{AsOfJoin, Filter, Join, JoinHint, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.{Inner, LeftOuter}
+import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, StreamInput}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.types.{DayTimeIntervalType, StringType, TimestampType}
+
+import streamjoin.core.AsOf
+
+/**
+ * The columns of a temporal join.
+ *
+ * @param asOf
+ *   event-time column of the left input
+ * @param key
+ *   columns that identify a row of the table
+ * @param time
+ *   column with the time from which a version is valid
+ * @param op
+ *   column that says whether a row is a version or deletes its key; without it, all are versions
+ * @param order
+ *   column that breaks ties: of two rows with the same key and time, the one with the greater value
+ *   is later
+ * @tparam C
+ *   a column name, or the column it resolves to
+ */
+final private[streamjoin] case class TemporalColumns[C](
+    asOf: C,
+    key: Seq[C],
+    time: C,
+    op: Option[C],
+    order: Option[C] = None
+)
+
+/**
+ * Turns a plain join into a temporal join (the version valid at a row's time) or an as-of join (the
+ * closest row). Pure: analyzed plans in, analyzed plans out.
+ *
+ * @param call
+ *   API call that the user wrote, for errors
+ * @param kind
+ *   `temporal` or `as-of`
+ * @param where
+ *   position in the query, as Spark shows it below an error
+ * @param ordered
+ *   whether a batch emits its rows in the order of the left time
+ */
+final private[streamjoin] class AsOfJoins(
+    call: String,
+    kind: String,
+    where: Option[String] = None,
+    ordered: Boolean = true
+) {
+  private val inputs = new StreamInput(call)
+
+  /**
+   * Joins each left row with the version of its key that was valid at the row's time.
+   *
+   * @param joined
+   *   the resolved join; its condition has an equality for each key column
+   * @param history
+   *   duration; see [[AsOf.history]]
+   */
+  def temporal(
+      joined: LogicalPlan,
+      names: TemporalColumns[String],
+      history: Option[String]
+  ): LogicalPlan = of(joined) { join =>
+    def ofRight(name: String) = inputs.column(join.right, name)
+    val columns = TemporalColumns(
+      inputs.column(join.left, names.asOf),
+      names.key.map(ofRight),
+      ofRight(names.time),
+      names.op.map(ofRight),
+      names.order.map(ofRight)
+    )
+    temporal(join, columns, history)
+  }
+
+  /** The same, with resolved columns. */
+  def temporalOf(
+      joined: LogicalPlan,
+      columns: TemporalColumns[Attribute],
+      history: Option[String]
+  ): LogicalPlan = of(joined)(temporal(_, columns, history))
+
+  private def temporal(
+      join: Join,
+      columns: TemporalColumns[Attribute],
+      history: Option[String]
+  ): LogicalPlan = {
+    checkAppendOnly(join.left)
+    if (columns.key.isEmpty)
+      throw refused("the versions have no key", "Write key=[\"id\"]: the columns that tell the rows apart.")
+    val conjuncts = conjunctsOf(join)
+    val keys = columns.key.map { key =>
+      conjuncts.flatMap(tied(_, join)).find(tie => isKey(tie.right, key)).getOrElse(throw notTied(key, join))
+    }
+    val used = keys.map(_.conjunct)
+    columns.op.foreach(checkOperation)
+    columns.order.foreach(checkOrder)
+    val rule = AsOf(history = history.fold(0L)(length("history", _)))
+    AsOfMatch(
+      join.left,
+      join.right,
+      rule,
+      inputs.timestamp(columns.asOf),
+      inputs.timestamp(columns.time),
+      keys.map(_.left),
+      keys.map(_.right),
+      columns.op,
+      // With an order, columns that the query does not read are not kept as tie-breakers.
+      columns.order.fold(columns.op.toSeq ++ ties(join.right))(_ +: columns.op.toSeq),
+      PredicateParts.all(conjuncts.filterNot(conjunct => used.exists(_ eq conjunct))),
+      join.joinType == LeftOuter,
+      ordered
+    )
+  }
+
+  /**
+   * Joins each left row with the closest right row of the same key.
+   *
+   * @param condition
+   *   resolved comparison of the two times: `l.t >= r.t`, `>`, `<=` or `<`
+   */
+  def asOf(joined: LogicalPlan, condition: Expression, tolerance: Option[String]): LogicalPlan =
+    of(joined) { join =>
+      val (left, right, direction, exact) = compared(condition, join)
+      closest(join, left, right, direction, exact, tolerance.map(length("tolerance", _)))
+    }
+
+  /**
+   * Translates Spark's own node, which retains only how the times compare. If equal times are
+   * excluded, so is a distance equal to the tolerance.
+   */
+  def asOf(node: AsOfJoin): LogicalPlan =
+    checked(
+      Join(node.left, node.right, node.joinType, node.condition, JoinHint.NONE),
+      join => {
+        val conjuncts = PredicateParts.conjuncts(node.asOfCondition)
+        val (left, right, direction, exact) = node.orderExpression match {
+          case If(isLater, _, _) =>
+            val (left, right, _, _) = compared(isLater, join)
+            (left, right, AsOf.Nearest, !conjuncts.exists(_.isInstanceOf[Not]))
+          case _ => compared(conjuncts.head, join)
+        }
+        val tolerance = node.toleranceAssertion.collect { case GreaterThanOrEqual(length, _) =>
+          micros(length)
+        }
+        val within = if (exact) tolerance else tolerance.map(by => math.max(by - 1, 0))
+        closest(join, left, right, direction, exact, within)
+      }
+    )
+
+  private def micros(tolerance: Expression): Long = tolerance.dataType match {
+    case _: DayTimeIntervalType => tolerance.eval().asInstanceOf[Long]
+    case _ => throw inputs.duration("tolerance", tolerance.sql, "it is no interval of days, hours or seconds")
+  }
+
+  /**
+   * The same, by the names of the event-time columns.
+   *
+   * @param direction
+   *   `backward`, `forward` or `nearest`
+   */
+  def asOf(
+      joined: LogicalPlan,
+      leftTime: String,
+      rightTime: String,
+      direction: String,
+      allowsExact: Boolean,
+      tolerance: Option[String]
+  ): LogicalPlan = of(joined) { join =>
+    val where = AsOf.directions.find(_.toString.equalsIgnoreCase(direction)).getOrElse {
+      throw refused(
+        s"direction=\"$direction\" is none",
+        "It is \"backward\", \"forward\" or \"nearest\"."
+      )
+    }
+    val (left, right) = (inputs.timestamp(join.left, leftTime), inputs.timestamp(join.right, rightTime))
+    closest(join, left, right, where, allowsExact, tolerance.map(length("tolerance", _)))
+  }
+
+  private def closest(
+      join: Join,
+      leftTime: Attribute,
+      rightTime: Attribute,
+      direction: AsOf.Direction,
+      allowsExact: Boolean,
+      tolerance: Option[Long]
+  ): LogicalPlan = {
+    if (direction != AsOf.Backward && tolerance.isEmpty)
+      throw refused(
+        s"a row of the left input would wait for ever for one of the right input at or after its ${leftTime.name}",
+        "Write how far apart they may be: tolerance=\"10 minutes\"."
+      )
+    val conjuncts = conjunctsOf(join)
+    val (equalities, besides) = conjuncts.partition(tied(_, join).nonEmpty)
+    // Right rows that fail these conditions are no candidates.
+    val (ofRight, others) = besides.partition(isOf(join.right))
+    others.filterNot(isOf(join.left)).headOption.foreach { mixed =>
+      throw refused(
+        s"${mixed.sql} is neither an equality between the inputs nor about one of them",
+        "Compare the rows after the join: joined.where(...). It does not choose another match then."
+      )
+    }
+    val keys = equalities.flatMap(tied(_, join).headOption)
+    AsOfMatch(
+      join.left,
+      PredicateParts.all(ofRight).fold(join.right)(Filter(_, join.right)),
+      AsOf(direction, allowsExact, tolerance),
+      leftTime,
+      rightTime,
+      keys.map(_.left),
+      keys.map(_.right),
+      None,
+      ties(join.right),
+      PredicateParts.all(others),
+      join.joinType == LeftOuter,
+      ordered
+    )
+  }
+
+  /** Keeps the projection that Spark puts above a `USING` join. */
+  private def of(joined: LogicalPlan)(made: Join => LogicalPlan): LogicalPlan = joined match {
+    case names @ Project(_, join: Join) => names.withNewChildren(Seq(checked(join, made)))
+    case join: Join => checked(join, made)
+    case other => throw new IllegalArgumentException(s"no join: $other")
+  }
+
+  private def checked(join: Join, made: Join => LogicalPlan): LogicalPlan = {
+    join.joinType match {
+      case Inner | LeftOuter =>
+      case other =>
+        throw refused(
+          s"it is a ${other.sql} join",
+          "Write how=\"inner\" or how=\"left\": the rows of the left input are those that find a match, or none."
+        )
+    }
+    Seq("left" -> join.left, "right" -> join.right).find(!_._2.isStreaming).foreach { case (side, _) =>
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_NOT_A_STREAM",
+        "call" -> call,
+        "wanted" -> "two streams",
+        "found" -> s"the $side input is a batch",
+        "advice" -> "Read it by spark.readStream, with a watermark on its time; two batches are joined by Spark itself."
+      )
+    }
+    made(join)
+  }
+
+  // Conditions.
+
+  private def conjunctsOf(join: Join): Seq[Expression] = {
+    val all = join.condition.toSeq.flatMap(PredicateParts.conjuncts).filterNot(_ == Literal.TrueLiteral)
+    all.find(conjunct => !runsInTask(conjunct)).foreach { conjunct =>
+      throw refused(
+        s"${conjunct.sql} has a random value, a subquery or a Python function",
+        "Compute a column from it before the join, or compare after it: joined.where(...)."
+      )
+    }
+    all
+  }
+
+  private def runsInTask(conjunct: Expression): Boolean =
+    conjunct.deterministic && !conjunct.exists {
+      case _: PythonFuncExpression | _: SubqueryExpression => true
+      case _ => false
+    }
+
+  private case class Tie(conjunct: Expression, left: Expression, right: Expression)
+
+  /** An equality between the inputs, in either orientation. */
+  private def tied(conjunct: Expression, join: Join): Seq[Tie] = conjunct match {
+    case EqualTo(a, b) =>
+      Seq(Tie(conjunct, a, b), Tie(conjunct, b, a)).filter { tie =>
+        isOf(join.left)(tie.left) && isOf(join.right)(tie.right)
+      }
+    case _ => Nil
+  }
+
+  private def isOf(input: LogicalPlan)(expression: Expression): Boolean =
+    expression.deterministic && expression.references.nonEmpty &&
+      expression.references.subsetOf(input.outputSet)
+
+  /** A cast that Spark added for the comparison also counts, if distinct keys stay distinct. */
+  private def isKey(expression: Expression, key: Attribute): Boolean = expression match {
+    case column: Attribute => column.exprId == key.exprId
+    case cast: Cast => EquiKeys.isOneToOne(cast.child.dataType, cast.dataType) && isKey(cast.child, key)
+    case _ => false
+  }
+
+  private def compared(condition: Expression, join: Join): (Attribute, Attribute, AsOf.Direction, Boolean) = {
+    def times(a: Expression, b: Expression) = (a, b) match {
+      case (left: Attribute, right: Attribute)
+          if join.left.outputSet.contains(left) && join.right.outputSet.contains(right) &&
+            Seq(left, right).forall(_.dataType == TimestampType) =>
+        Some(left -> right)
+      case _ => None
+    }
+    def either(
+        a: Expression,
+        b: Expression,
+        direction: AsOf.Direction,
+        other: AsOf.Direction,
+        exact: Boolean
+    ) =
+      times(a, b)
+        .map { case (left, right) => (left, right, direction, exact) }
+        .orElse(times(b, a).map { case (left, right) => (left, right, other, exact) })
+    val found = condition match {
+      case GreaterThanOrEqual(a, b) => either(a, b, AsOf.Backward, AsOf.Forward, exact = true)
+      case GreaterThan(a, b) => either(a, b, AsOf.Backward, AsOf.Forward, exact = false)
+      case LessThanOrEqual(a, b) => either(a, b, AsOf.Forward, AsOf.Backward, exact = true)
+      case LessThan(a, b) => either(a, b, AsOf.Forward, AsOf.Backward, exact = false)
+      case _ => None
+    }
+    found.getOrElse {
+      throw refused(
+        s"${condition.sql} does not compare the event times of the two inputs",
+        "Write match=\"l.t >= r.t\", or with >, <= or <: one TIMESTAMP column of each input, with a watermark each."
+      )
+    }
+  }
+
+  // Columns.
+
+  def column(input: LogicalPlan, name: String): Attribute = inputs.column(input, name)
+
+  private def checkOperation(column: Attribute): Unit =
+    if (!column.dataType.isInstanceOf[StringType])
+      throw inputs.wrong(
+        column.name,
+        s"op is a column of text, and this is ${column.dataType.sql}",
+        "Name the column with insert, update or delete, or with c, r, u or d."
+      )
+
+  private def checkOrder(column: Attribute): Unit =
+    if (!RowOrdering.isOrderable(column.dataType))
+      throw inputs.wrong(
+        column.name,
+        s"order is a column whose values can be compared, and this is ${column.dataType.sql}",
+        "Name a number or a time, such as the position in the log of the changes."
+      )
+
+  private def ties(right: LogicalPlan): Seq[Attribute] =
+    right.output.filter(column => RowOrdering.isOrderable(column.dataType))
+
+  private def length(argument: String, text: String): Long = {
+    val micros = inputs.length(argument, text)
+    if (micros < 0) throw inputs.duration(argument, text, "it is negative")
+    micros
+  }
+
+  // Errors.
+
+  private def checkAppendOnly(stream: LogicalPlan): Unit =
+    stream.output.find(column => AsOfJoins.Changes.contains(column.name)).foreach { column =>
+      throw refused(
+        s"the stream has the column ${column.name}: its rows take others back",
+        s"What has come out cannot be taken back. Keep the rows that come, and drop the column ${column.name}."
+      )
+    }
+
+  private def notTied(key: Attribute, join: Join) = {
+    val on = join.condition.fold("none")(_.sql)
+    refused(
+      s"the condition ($on) has no equality for ${key.name}, which is in the versions' key",
+      s"Write on= with <column of the stream> = ${key.name}; without the whole key a row would have several versions at a time."
+    )
+  }
+
+  private def refused(problem: String, advice: String): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_TEMPORAL",
+      "join" -> kind,
+      "problem" -> problem,
+      "advice" -> (advice +: where.toSeq).mkString("\n")
+    )
+}
+
+private[streamjoin] object AsOfJoins {
+
+  /** Columns of changed rows, in Spark's changelogs and in arrangements. */
+  private val Changes = Set("_change_type", "_diff")
+}

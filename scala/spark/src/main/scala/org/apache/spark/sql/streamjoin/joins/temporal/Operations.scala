@@ -1,0 +1,30 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
+import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Reads the operation of a row of the right input. */
+final private[temporal] class Operations(column: Attribute, input: InputSpec) {
+  private val field = input.output.indexWhere(_.exprId == column.exprId)
+
+  def of(row: UnsafeRow): Operation = {
+    def unknown(seen: String) = StreamJoinErrors.runtime(
+      "STREAMJOIN_OPERATION",
+      "arrangement" -> s"the versions in ${column.name}",
+      "operation" -> seen,
+      "known" -> Operation.spellings.flatMap(_._2).mkString(", ")
+    )
+    if (row.isNullAt(field)) throw unknown("null")
+    val name = row.getUTF8String(field)
+    var operation = seen.get(name)
+    if (operation == null) {
+      operation = Operation.of(name.toString).getOrElse(throw unknown(s"\"$name\""))
+      seen.put(name.copy(), operation)
+    }
+    operation
+  }
+
+  /** Operations by their spelling. */
+  private val seen = new java.util.HashMap[UTF8String, Operation]
+}

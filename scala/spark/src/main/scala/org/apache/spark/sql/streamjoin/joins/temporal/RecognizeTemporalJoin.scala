@@ -1,0 +1,124 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, EqualTo, ExprId, Expression}
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.streamjoin.analysis._
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+import org.apache.spark.sql.types.MetadataBuilder
+
+/** Turns an [[AsOfMatch]] into a [[TemporalJoin]], or rejects it with an error that says why. */
+private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
+
+  /** The node's name in EXPLAIN. */
+  val NodeName = "StreamTemporalJoin"
+
+  override def isMine(operator: LogicalPlan): Boolean = operator match {
+    case found: AsOfMatch => found.children.forall(_.isStreaming)
+    case _ => false
+  }
+
+  override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
+    operator match {
+      case found: AsOfMatch if isMine(found) =>
+        (for {
+          _ <- keysThatLast(found)
+          left <- watermark(found.leftTime, found.left, lineage)
+          right <- watermark(found.rightTime, found.right, lineage)
+        } yield joined(found, ordinal, IndexedSeq(left, right), lineage))
+          .fold(Recognition.Rejected(NodeName, _), Recognition.Found(_))
+      case _ => Recognition.NotMine
+    }
+
+  private def joined(
+      found: AsOfMatch,
+      ordinal: Int,
+      watermarks: IndexedSeq[ColumnWatermark],
+      lineage: WatermarkLineage
+  ): TemporalJoin = {
+    val (leftKeys, rightKeys) =
+      found.leftKeys.zip(found.rightKeys).map { case (l, r) => EquiKeys.comparable(l, r) }.unzip
+    val (leftKeyed, leftColumns) = keyed(found.left, leftKeys)
+    val (rightKeyed, rightColumns) = keyed(found.right, rightKeys)
+    val times = Seq(found.leftTime, found.rightTime)
+    val others = found.children.flatMap { input =>
+      input.output
+        .filter(column => EventTime.isTime(column) && !times.exists(_.exprId == column.exprId))
+        .distinctBy(_.exprId)
+        .filter(lineage.of(_, input).isDefined)
+    }
+    val form = new NormalForm(found.left.output, found.right.output)
+    TemporalJoin(
+      leftKeyed,
+      rightKeyed,
+      leftColumns,
+      rightColumns,
+      found.operation,
+      found.ties,
+      found.condition,
+      times ++ others,
+      TemporalPlan(
+        ordinal,
+        found.rule,
+        watermarks,
+        behind(found, others),
+        found.isLeftOuter,
+        leftKeys.zip(rightKeys).map { case (l, r) => form(EqualTo(l, r)) }.mkString(", "),
+        found.condition.fold("true")(form(_))
+      ),
+      found.ordered
+    )
+  }
+
+  private def behind(found: AsOfMatch, others: Seq[Attribute]): IndexedSeq[Option[Long]] = {
+    val rule = found.rule
+    val known = RowConstraintsOf(found.left)
+    def ofLeft(column: ExprId) =
+      known.all.find(c => c.out == column && c.in == found.leftTime.exprId).map(_.postpone)
+    IndexedSeq(Some(0L), Option.when(rule.behind != Long.MaxValue)(rule.behind)) ++
+      others.map(column => ofLeft(column.exprId))
+  }
+
+  /** Adds computed keys to the input as columns: tasks, state and shuffle only know columns. */
+  private def keyed(input: LogicalPlan, keys: Seq[Expression]): (LogicalPlan, Seq[Attribute]) = {
+    val mark = new MetadataBuilder().putBoolean(TemporalJoin.MadeKey, true).build()
+    val named = keys.map(NormalizeFloatingNumbers.normalize).map {
+      case column: Attribute => Right(column)
+      case key => Left(Alias(key, "key")(explicitMetadata = Some(mark)))
+    }
+    val made = named.collect { case Left(alias) => alias }
+    (
+      if (made.isEmpty) input else Project(input.output ++ made, input),
+      named.map(_.fold(_.toAttribute, identity))
+    )
+  }
+
+  private def keysThatLast(found: AsOfMatch): Either[AnalysisException, Unit] = {
+    val pairs = found.leftKeys.zip(found.rightKeys)
+    pairs
+      .find { case (l, r) => !EquiKeys.areLasting(l, r) }
+      .map { case (l, r) =>
+        StreamJoinErrors.analysis(
+          "STREAMJOIN_TEMPORAL",
+          "join" -> "temporal",
+          "problem" -> s"${EqualTo(l, r).sql} cannot say which rows have one key",
+          "advice" -> "A key is the same in every batch, and compared byte by byte: compute a column of another type before the join."
+        )
+      }
+      .toLeft(())
+  }
+
+  private def watermark(
+      time: Attribute,
+      input: LogicalPlan,
+      lineage: WatermarkLineage
+  ): Either[AnalysisException, ColumnWatermark] =
+    lineage.of(time, input) match {
+      case None => Left(StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL_TIME", "column" -> time.name))
+      case Some(known) =>
+        UndefinedWatermark.of(known, input).map(_.refused("The temporal join")).toLeft(known)
+    }
+}

@@ -1,0 +1,122 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import java.util.Locale
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
+import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
+
+/**
+ * The temporal join, recognised and bounded.
+ *
+ * The law ([[streamjoin.core.TemporalJoin]]): a left row joins the newest version of its key whose
+ * time is not after its own, or under another rule the closest ([[streamjoin.core.AsOf]]); if that
+ * is a delete, it has no match. The row waits until both watermarks have passed its time, and if
+ * the rule looks ahead, until the right one has passed the end of that reach. By then every on-time
+ * version that it could join has arrived, and none of them is evicted before the row is emitted. A
+ * version that arrives behind the watermark never changes an emitted row: rows that are not yet
+ * emitted may join it, or it is dropped. A row that arrives behind the emitted ones, by no more
+ * than the rule's history, is emitted at once.
+ *
+ * @param leftKeys
+ *   columns of the left input; those computed for the join are not in its output
+ * @param times
+ *   event-time columns, by watermark key
+ * @param ordered
+ *   whether a batch emits its rows in the order of the left time
+ */
+final private[streamjoin] case class TemporalJoin(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    leftKeys: Seq[Attribute],
+    rightKeys: Seq[Attribute],
+    operation: Option[Attribute],
+    ties: Seq[Attribute],
+    condition: Option[Expression],
+    override val times: Seq[Attribute],
+    plan: TemporalPlan,
+    ordered: Boolean
+) extends BinaryNode
+    with RowtimeNode {
+
+  override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
+
+  override def kind: String = TemporalJoin.Kind
+
+  override def ordinal: Int = plan.ordinal
+
+  override def typeName: String = s"${plan.joinType} temporal"
+
+  override def outputWatermark(column: Attribute): Option[ColumnWatermark] = {
+    val key = times.indexWhere(_.exprId == column.exprId)
+    Option.when(key >= 0)(plan.outputWatermark(key))
+  }
+
+  override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+
+  override def evictedBy: Seq[ColumnWatermark] = Seq(plan.settled)
+
+  override def received(column: Attribute): Option[(Int, ColumnWatermark)] = {
+    val key = times.take(2).indexWhere(_.exprId == column.exprId)
+    Option.when(key >= 0)(key -> plan.watermarks(key))
+  }
+
+  override def awaiting(lags: Map[Int, Long]): TemporalJoin =
+    copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
+
+  /** A padded row keeps the values of its left row; a constraint says nothing about its nulls. */
+  override lazy val rowConstraints: RowConstraints = {
+    val (leftTime, rightTime) = (times.head.exprId, times(1).exprId)
+    def constraint(out: Attribute, in: Attribute, postpone: Long) =
+      RowConstraint(out.exprId, in.exprId, postpone, Nil)
+    val own = constraint(times.head, times(1), plan.rule.ahead) +:
+      plan.behind(1).toSeq.map(constraint(times(1), times.head, _))
+    val both = RowConstraintsOf(left) ++ RowConstraintsOf(right)
+    val met = RowConstraints(RowConstraints.tightest(both.all ++ own), both.present)
+      .closed(Set(leftTime, rightTime))
+    val result = if (plan.isLeftOuter) met.copy(present = RowConstraintsOf(left).present) else met
+    result.within(outputSet)
+  }
+
+  override def description: OperatorDescription = OperatorDescription(
+    Map(
+      "join_type" -> plan.joinType,
+      "direction" -> plan.rule.direction.toString.toLowerCase(Locale.ROOT),
+      "allow_exact_matches" -> plan.rule.allowsExact.toString,
+      "tolerance_micros" -> plan.rule.tolerance.fold("none")(_.toString),
+      "history_micros" -> plan.rule.history.toString,
+      "equality" -> plan.keys,
+      "times" -> times.take(2).map(time => NormalForm.lasting(time.name)).mkString(", "),
+      "operation" -> operation.fold("none")(column => NormalForm.lasting(column.name)),
+      "condition" -> plan.condition
+    ),
+    Map(
+      "left_columns" -> NormalForm.columns(left.output),
+      "right_columns" -> NormalForm.columns(right.output)
+    )
+  )
+
+  /** Not derived from the input size: a small batch may emit many rows that were waiting. */
+  override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): TemporalJoin =
+    copy(left = newLeft, right = newRight)
+}
+
+private[streamjoin] object TemporalJoin {
+  val Kind = "temporal_join"
+
+  /** Metadata key that marks a column as computed for the join. */
+  val MadeKey = "streamjoin.key"
+
+  private[temporal] def output(
+      left: Seq[Attribute],
+      right: Seq[Attribute],
+      isLeftOuter: Boolean
+  ): Seq[Attribute] = {
+    val kept = Seq(left, right).map(_.filterNot(_.metadata.contains(MadeKey)))
+    kept.head ++ (if (isLeftOuter) kept(1).map(_.withNullability(true)) else kept(1))
+  }
+}

@@ -1,0 +1,221 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import java.util.concurrent.TimeUnit
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, BucketWidth, JoinMetric, TimeRanges, TwoStreamsExec}
+import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
+
+import streamjoin.core.{Side, Watermark}
+
+/**
+ * Joins a stream of facts with a stream of versions, by the law of [[TemporalJoin]].
+ *
+ * {{{
+ *   facts ---- hash(key) --+                             +-- waiting facts, by time
+ *                          +-- task: join the due facts -+-- versions, by time; newest of each key
+ *   versions - hash(key) --+     |                       +   (one state store per task)
+ *                                |
+ *                                +-- range of time -- sort --> in order (added by the strategy)
+ * }}}
+ *
+ * Both watermarks bound the state: a version is evicted once no later fact can join it. If a
+ * version is valid until the next, the newest of each live key stays.
+ *
+ * Lateness follows from what has been emitted, see [[streamjoin.core.TemporalJoin]].
+ *
+ * @param times
+ *   event-time columns, by watermark key
+ */
+final private[streamjoin] case class TemporalJoinExec(
+    leftKeys: Seq[Attribute],
+    rightKeys: Seq[Attribute],
+    operation: Option[Attribute],
+    ties: Seq[Attribute],
+    condition: Option[Expression],
+    override val times: Seq[Attribute],
+    plan: TemporalPlan,
+    @transient override val binding: Option[BatchBinding],
+    left: SparkPlan,
+    right: SparkPlan
+) extends TwoStreamsExec {
+
+  override def shortName: String = TemporalJoinExec.OperatorName
+
+  override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
+
+  override def ordinal: Int = plan.ordinal
+
+  /** Without an equality, all rows have one key and go to one partition. */
+  override protected def firstPartitions(stores: Int): Int = if (leftKeys.isEmpty) 1 else stores
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    if (leftKeys.isEmpty) Seq(AllTuples, AllTuples)
+    else Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))
+
+  override def outputPartitioning: Partitioning = left.outputPartitioning
+
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): TemporalJoinExec =
+    copy(left = newLeft, right = newRight)
+
+  // Watermarks and state.
+
+  override def watermarks: IndexedSeq[ColumnWatermark] = plan.watermarks
+
+  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+
+  /** Facts below the first limit are emitted; later facts cannot join versions below the second. */
+  override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] = {
+    val settled = plan.settled.value(values)
+    IndexedSeq(settled, plan.rule.needed(settled))
+  }
+
+  override protected def readsOtherStores: Boolean = false
+
+  private def limitsFrom(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
+    binding.fold(IndexedSeq.fill(2)(Watermark.Undefined))(batch => evictionLimits(of(batch)))
+
+  /** Earlier batches have emitted the facts before this time. */
+  private def emitted: Long = limitsFrom(_.emittedValues).head
+
+  /** The time ranges by which the rows of this batch are sorted. */
+  def ranges: TimeRanges = {
+    val from = if (emitted != Watermark.Undefined) emitted else binding.fold(emitted)(_.waitingFrom(ordinal))
+    TimeRanges(from, due, numPartitions, plan.rule.history)
+  }
+
+  /** This batch emits the facts before this time. */
+  private def due: Long = limitsFrom(_.evictionValues).head
+
+  override def waitingFrom: Option[Long] = if (due == Watermark.Undefined) lowestKept(0) else None
+
+  // Execution.
+
+  override protected def ownMetrics: Seq[(String, String)] = TemporalMetric.all
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    makeOnDriver()
+    val spec = taskSpec
+    val hadoopConf = binding.get.hadoopConf
+    zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
+      runTask(spec, partition, hadoopConf.value.value)(
+        new TemporalTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
+      )
+    }
+  }
+
+  private def taskSpec: TemporalSpec = {
+    val limits = evictionLimits(binding.get.evictionValues)
+    def inputSpec(side: Side, keys: Seq[Attribute], lateBelow: Long): InputSpec = {
+      val rows = input(side)
+      val kept =
+        BigInt(plan.rule.behind).min(plan.rule.history + plan.rule.tolerance.getOrElse(0L)) + plan.rule.ahead
+      InputSpec(
+        rows.output,
+        keys,
+        times(side.index),
+        lateBelow,
+        BucketWidth.of(BucketWidth.delay(rows) + kept)
+      )
+    }
+    TemporalSpec(
+      Seq(
+        inputSpec(Side.Left, leftKeys, plan.rule.output(emitted)),
+        inputSpec(Side.Right, rightKeys, plan.rule.needed(emitted))
+      ),
+      operation,
+      ties,
+      condition,
+      output,
+      plan.isLeftOuter,
+      plan.rule,
+      limits.head,
+      limits(1),
+      Watermark.postponed(emitted, -plan.rule.ahead),
+      TimeUnit.MILLISECONDS.toMicros(conf.getConf(StreamJoinConf.TemporalDeletedKeysMaxAge)),
+      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+      conf.getConf(StreamJoinConf.IndexMemory),
+      conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      lateRows
+    )
+  }
+
+  private def taskMetrics: TaskMetrics = TaskMetrics(
+    joined = longMetric(JoinMetric.JoinedRows),
+    padded = longMetric(JoinMetric.PaddedRows),
+    late = longMetric("numRowsDroppedByWatermark"),
+    lateBySide = Side.both.map(side => side -> longMetric(JoinMetric.lateRows(side))).toMap,
+    ignored = longMetric(TemporalMetric.IgnoredVersions),
+    past = longMetric(TemporalMetric.PastVersions),
+    kept = longMetric("numUpdatedStateRows"),
+    evicted = longMetric("numRemovedStateRows")
+  )
+
+  /** The version of a key in the table counts as a row of the right input. */
+  override protected def countRows(state: JoinState): Unit = {
+    longMetric(TemporalMetric.Keys) += state.keys
+    longMetric(TemporalMetric.DeletedKeys) += state.deletedKeys
+    longMetric(JoinMetric.PayloadBytes) += state.size.payload
+    Side.both.foreach { side =>
+      val rows = state.rows(side) + (if (side == Side.Right) state.keys else 0L)
+      longMetric("numTotalStateRows") += rows
+      longMetric(JoinMetric.rowsInState(side)) += rows
+      state.lowest(side, 0).foreach(lowest => lowestTimes.add(side.index -> lowest))
+    }
+  }
+
+  // EXPLAIN and progress.
+
+  override def nodeName: String = RecognizeTemporalJoin.NodeName
+
+  override protected def sides: IndexedSeq[Side] = Side.both.toIndexedSeq
+
+  override protected def expressionsInWords: Seq[Expression] = leftKeys ++ rightKeys ++ condition
+
+  override protected def words: Seq[String] = {
+    def column(side: Side) = names.column(side, times(side.index))
+    val rule = plan.rule
+    Seq(
+      plan.joinType,
+      s"${rule.direction.toString.toLowerCase} from ${column(Side.Left)} to ${column(Side.Right)}" +
+        (if (rule.allowsExact) "" else ", not at the same time") +
+        rule.tolerance.fold("")(by => s", within ${JoinNames.duration(by)}") +
+        (if (rule.history == 0) "" else s", history ${JoinNames.duration(rule.history)}"),
+      if (leftKeys.isEmpty) "no equality" else s"equality ${plan.keys}",
+      condition.map(names.text).fold("no other condition")("condition " + _),
+      s"${names.name(Side.Right)} kept " +
+        (if (rule.keepsNewest) "until the next of their key" else JoinNames.duration(rule.behind)),
+      watermarksInWords.inWords,
+      if (leftKeys.isEmpty) "routing without an equality: all rows to one task, with one state store"
+      else s"routing by hash of the equality over $numPartitions tasks, one state store each"
+    )
+  }
+}
+
+private[streamjoin] object TemporalJoinExec {
+
+  /** The operator's name in the query progress. */
+  val OperatorName = "streamTemporalJoin"
+}
+
+/** Metrics of a temporal join in the query progress, in addition to those of its state. */
+private[temporal] object TemporalMetric {
+  val IgnoredVersions = "ignoredVersions"
+  val PastVersions = "pastVersions"
+  val Keys = "keysWithVersion"
+  val DeletedKeys = "deletedKeys"
+
+  val all: Seq[(String, String)] = JoinMetric.all ++ Seq(
+    IgnoredVersions -> "versions without a key or a time",
+    PastVersions -> "versions for rows to come that came when rows of their time had been emitted",
+    Keys -> "keys that have a version",
+    DeletedKeys -> "deleted keys that are remembered"
+  )
+}

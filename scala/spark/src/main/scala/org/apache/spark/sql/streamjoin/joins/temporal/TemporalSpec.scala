@@ -1,0 +1,113 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.streamjoin.base.Operation
+import org.apache.spark.sql.streamjoin.exec.{LateRows, StateSpec}
+import org.apache.spark.sql.streamjoin.state.RowLayout
+
+import streamjoin.core.{AsOf, Side}
+
+/**
+ * An input, as tasks need it.
+ *
+ * @param keys
+ *   key columns of the input
+ * @param late
+ *   rows with a lower time are late, in microseconds; if a version is valid until the next, the
+ *   newest version of a key is not
+ * @param bucketWidth
+ *   bucket width of buffered rows, in microseconds
+ */
+final private[temporal] case class InputSpec(
+    output: Seq[Attribute],
+    keys: Seq[Attribute],
+    time: Attribute,
+    late: Long,
+    bucketWidth: Long
+) {
+
+  /** Ordinal of the event time. */
+  val field: Int = fieldOf(time)
+
+  private def fieldOf(column: Attribute): Int = output.indexWhere(_.exprId == column.exprId)
+
+  val keyFields: Array[Int] = keys.map(fieldOf).toArray
+
+  /** Rows are buffered by time; the hash of their keys tells which of them matter. */
+  def layout: RowLayout = layout(keyFields)
+
+  /** Layout of rows whose key may be null. */
+  def layoutWithoutKeys: RowLayout = layout(Array.empty[Int])
+
+  private def layout(keys: Array[Int]): RowLayout =
+    new RowLayout(output.map(_.dataType), keys, times = Array(field), expiring = Array(0))
+}
+
+/**
+ * What the tasks of a batch need.
+ *
+ * @param inputs
+ *   the left and the right input
+ * @param operation
+ *   column with the operation of a right row; none if all rows are versions
+ * @param ties
+ *   columns that order versions of one key and time, see
+ *   [[org.apache.spark.sql.streamjoin.plans.AsOfMatch]]
+ * @param output
+ *   columns of both inputs; those of the right one are null in a padded row
+ * @param due
+ *   this batch emits left rows with a lower time, in microseconds
+ * @param needed
+ *   later batches do not join right rows with a lower time, except for the newest of each key, in
+ *   microseconds
+ * @param looked
+ *   facts that could have joined a version with a lower time have been emitted, in microseconds
+ * @param remembers
+ *   how long deletions are remembered, in microseconds
+ */
+final private[temporal] case class TemporalSpec(
+    inputs: Seq[InputSpec],
+    operation: Option[Attribute],
+    ties: Seq[Attribute],
+    condition: Option[Expression],
+    output: Seq[Attribute],
+    isLeftOuter: Boolean,
+    rule: AsOf,
+    due: Long,
+    needed: Long,
+    looked: Long,
+    remembers: Long,
+    maxAccumulatedRecords: Long,
+    indexMemory: Long,
+    executorIndexMemory: Option[Long],
+    lateRows: Option[LateRows.Spec]
+) extends StateSpec {
+  override def layouts: Seq[RowLayout] = Seq(inputs.head.layoutWithoutKeys, inputs(1).layout)
+  override def bucketWidths: Seq[Long] = inputs.map(_.bucketWidth)
+
+  /** Orders versions of one key and time; the last one wins. */
+  def laterOfOneTime: Ordering[InternalRow] = {
+    val right = inputs(1)
+    val (before, after) = ties.span(column => !operation.exists(_.exprId == column.exprId))
+    val deletesFirst: Ordering[InternalRow] = operation.map(new Operations(_, right)) match {
+      case Some(operations) =>
+        Ordering.by(row => operations.of(row.asInstanceOf[UnsafeRow]) != Operation.Delete)
+      case None => (_, _) => 0
+    }
+    SortedRows.by(right, before).orElse(deletesFirst).orElse(SortedRows.by(right, after.drop(1)))
+  }
+}
+
+/** Metrics of a task. */
+final private[temporal] case class TaskMetrics(
+    joined: SQLMetric,
+    padded: SQLMetric,
+    late: SQLMetric,
+    lateBySide: Map[Side, SQLMetric],
+    ignored: SQLMetric,
+    past: SQLMetric,
+    kept: SQLMetric,
+    evicted: SQLMetric
+)

@@ -1,0 +1,189 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.streamjoin.base.Operation
+import org.apache.spark.sql.streamjoin.exec.{Accumulated, LateRowsWriter, Rows, StateTask}
+import org.apache.spark.sql.streamjoin.state.JoinState
+
+import streamjoin.core.Side
+
+/**
+ * Runs one task of a batch, in phases: (1) read the left rows, and sort those that are due together
+ * with those that waited until now; (2) read the right rows; (3) look up each due row among the
+ * versions buffered by time, if these may have its match ([[TimedVersions]]); (4) if a version is
+ * valid until the next, sort the versions that leave the buffer, and merge them, key by key, with
+ * the rows that are still unmatched ([[KeyedVersions]]).
+ *
+ * The match of a row depends only on the rows of its key, not on when they arrived: a row is due
+ * once all rows that it may join have arrived, and none of them is evicted before.
+ */
+final private[temporal] class TemporalTask(
+    spec: TemporalSpec,
+    partition: Int,
+    leftRows: Iterator[InternalRow],
+    rightRows: Iterator[InternalRow],
+    state: JoinState,
+    metrics: TaskMetrics,
+    lateRows: Option[LateRowsWriter]
+) extends StateTask {
+  private val (left, right) = (spec.inputs.head, spec.inputs(1))
+  private val condition = spec.condition.map(Predicate.create(_, left.output ++ right.output))
+  private val operations = spec.operation.map(new Operations(_, right))
+  private val accumulated =
+    new Accumulated(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
+
+  private val keyed = Option.when(spec.rule.keepsNewest)(new KeyedVersions(spec, state, isDelete))
+
+  /** Whether due facts may join versions that stay buffered after the batch. */
+  private val looksUp = keyed.isEmpty || spec.rule.history > 0
+
+  /** Due facts, until the versions have been read. */
+  private val facts = SortedRows.byTime(left)
+
+  override def output: Iterator[InternalRow] = takeInFacts ++ lookedUp ++ merged
+
+  override def finish(): Unit = keyed match {
+    case Some(versions) => versions.finish()
+    case None => evict(_ => ())
+  }
+
+  // Facts.
+
+  private def takeInFacts: Iterator[InternalRow] = {
+    lazy val waited = state.expired(Side.Left, Array(spec.due), unmatched = true)
+    new Rows {
+      override protected def advance(): InternalRow = {
+        var out: InternalRow = null
+        while (out == null && leftRows.hasNext) out = takeIn(leftRows.next().asInstanceOf[UnsafeRow])
+        while (out == null && waited.next()) out = due(waited.row)
+        if (out == null) metrics.evicted += waited.evicted
+        out
+      }
+    }
+  }
+
+  /** The row to emit at once, or null. */
+  private def takeIn(row: UnsafeRow): InternalRow =
+    if (row.isNullAt(left.field)) padded(row)
+    else {
+      val time = row.getLong(left.field)
+      if (time < left.late) {
+        drop(Side.Left, row)
+        null
+      } else if (time < spec.due) due(row)
+      else {
+        // Without a key it has no match, but it is still emitted in the order of time.
+        if (spec.isLeftOuter || hasKey(left, row)) keep(Side.Left, row)
+        null
+      }
+    }
+
+  private def due(row: UnsafeRow): InternalRow =
+    if (!hasKey(left, row)) padded(row)
+    else {
+      if (looksUp) facts.add(row) else keyed.get.addFact(row)
+      null
+    }
+
+  private def hasKey(input: InputSpec, row: UnsafeRow): Boolean = !input.keyFields.exists(row.isNullAt)
+
+  private def keep(side: Side, row: UnsafeRow): Unit = {
+    accumulated.add()
+    metrics.kept += 1
+    state.append(side, row)
+  }
+
+  private def drop(side: Side, row: UnsafeRow): Unit = {
+    metrics.late += 1
+    metrics.lateBySide(side) += 1
+    lateRows.foreach(_.add(side, row, 0, spec.inputs(side.index).late))
+  }
+
+  // Versions.
+
+  private def takeInVersions(): Unit = {
+    rightRows.foreach(row => takeInVersion(row.asInstanceOf[UnsafeRow]))
+    keyed.foreach(versions => evict(versions.add))
+  }
+
+  /** Evicts versions from the buffer. */
+  private def evict(use: UnsafeRow => Unit): Unit = {
+    val expired = state.expired(Side.Right, Array(spec.needed), unmatched = keyed.isDefined)
+    while (expired.next()) use(expired.row)
+    metrics.evicted += expired.evicted
+  }
+
+  private def isDelete(row: UnsafeRow): Boolean = operations.exists(_.of(row) == Operation.Delete)
+
+  private def takeInVersion(row: UnsafeRow): Unit =
+    if (operations.exists(_.of(row) == Operation.Before)) ()
+    else if (row.isNullAt(right.field) || !hasKey(right, row)) metrics.ignored += 1
+    else {
+      val time = row.getLong(right.field)
+      val isTaken = if (time < right.late) takeInPast(row) else { takeInTimed(row, time); true }
+      if (isTaken && time < spec.looked) metrics.past += 1
+    }
+
+  private def takeInTimed(row: UnsafeRow, time: Long): Unit = keyed match {
+    case Some(versions) if time < spec.needed => versions.add(row)
+    // Evicted at the end of the batch.
+    case None if time < spec.needed => state.append(Side.Right, row)
+    case _ => keep(Side.Right, row)
+  }
+
+  /** Rows still to come need such a version only if it is the newest of its key. */
+  private def takeInPast(row: UnsafeRow): Boolean = {
+    val among = keyed.fold[KeyedVersions.Place](KeyedVersions.Past)(_.place(row))
+    among match {
+      case KeyedVersions.Newest => keyed.foreach(_.add(row))
+      case KeyedVersions.Past => drop(Side.Right, row)
+      case KeyedVersions.Replaced =>
+    }
+    among == KeyedVersions.Newest
+  }
+
+  // Join.
+
+  /** Matches in the buffer of versions; facts without one may still find one by key. */
+  private def lookedUp: Iterator[InternalRow] = new Rows {
+    private lazy val sorted = {
+      takeInVersions()
+      facts.sorted
+    }
+    private lazy val timed = new TimedVersions(spec, state)
+
+    override protected def advance(): InternalRow = {
+      var out: InternalRow = null
+      while (out == null && sorted.hasNext) {
+        val fact = sorted.next()
+        val found = timed.met(fact)
+        if (found == null && keyed.isDefined) keyed.get.addFact(fact) else out = resultOf(fact, found)
+      }
+      out
+    }
+  }
+
+  private def merged: Iterator[InternalRow] =
+    keyed.fold[Iterator[InternalRow]](Iterator.empty)(_.merged(resultOf))
+
+  private val joined = new JoinedRow
+  private val toOutput =
+    UnsafeProjection.create(spec.output, left.output ++ right.output.map(_.withNullability(true)))
+  private val nothing = new GenericInternalRow(right.output.size)
+
+  /** @param version version that is valid for the fact, or null */
+  private def resultOf(fact: UnsafeRow, version: UnsafeRow): InternalRow =
+    if (version != null && !isDelete(version) && condition.forall(_.eval(joined(fact, version)))) {
+      metrics.joined += 1
+      toOutput(joined(fact, version))
+    } else padded(fact)
+
+  /** An unmatched row padded with nulls; null if the join is inner. */
+  private def padded(row: InternalRow): InternalRow =
+    if (!spec.isLeftOuter) null
+    else {
+      metrics.padded += 1
+      toOutput(joined(row, nothing))
+    }
+}

@@ -1,0 +1,62 @@
+package org.apache.spark.sql.streamjoin.rules.batch
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
+import org.apache.spark.sql.catalyst.optimizer.{ExtractPythonUDFFromJoinCondition, RewritePredicateSubquery}
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION
+import org.apache.spark.sql.streamjoin.analysis._
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.exec.BatchBinding
+import org.apache.spark.sql.streamjoin.joins.Operators
+import org.apache.spark.sql.streamjoin.plans.Refused
+import org.apache.spark.sql.streamjoin.time.BatchTime
+
+/**
+ * Replaces the operators that we run, such as joins of two streams, with a `StatefulNode`, or with
+ * a [[Refused]] if they are rejected. Spark calls the rule once per batch, after pushdown, pruning
+ * and inference, so that the conditions and columns are final.
+ */
+final private[streamjoin] case class RecognizeJoins(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!plan.isStreaming || !StreamJoinConf.enabled) plan
+    else {
+      // Python UDFs and EXISTS cannot run in a join. Spark moves them out of the condition later,
+      // when it no longer sees this join.
+      val recognized = recognize(
+        WatermarkPlacement(ExtractPythonUDFFromJoinCondition(withoutSubqueries(plan)))
+      )
+      BatchBinding.currentTime(session).fold(recognized)(BatchTime.in(recognized, _))
+    }
+
+  private def withoutSubqueries(plan: LogicalPlan): LogicalPlan =
+    plan.transformUpWithPruning(_.containsPattern(PLAN_EXPRESSION)) {
+      case join: Join
+          if StreamJoinType.isStreamJoin(join) &&
+            join.condition.exists(SubqueryExpression.hasInOrCorrelatedExistsSubquery) =>
+        RewritePredicateSubquery(join)
+    }
+
+  private def recognize(plan: LogicalPlan): LogicalPlan = {
+    // From the inputs up: the joins below a join have to be known.
+    val lineage = WatermarkLineage.within(plan)
+    var ordinal = 0
+    plan.transformUp {
+      case NeverTrue(rows) => rows
+      case operator if operator.isStreaming =>
+        Operators.recognize(operator, ordinal, lineage) match {
+          case Recognition.Found(node) =>
+            ordinal += 1
+            node
+          case Recognition.Rejected(what, error) if !isSparks(operator) =>
+            Refused(what, operator.output, operator.children, error)
+          case _ => AwaitedColumns(operator, lineage)
+        }
+    }
+  }
+
+  /** Whether Spark runs an operator that we reject. */
+  private def isSparks(operator: LogicalPlan): Boolean =
+    StreamJoinConf.handsOver && operator.isInstanceOf[Join]
+}

@@ -1,0 +1,108 @@
+package org.apache.spark.sql.streamjoin.rules.start
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
+import org.apache.spark.sql.execution.streaming.state.{
+  OperatorStateMetadataReader,
+  OperatorStateMetadataV1,
+  OperatorStateMetadataV2
+}
+import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
+import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.exec.{ArrangedJoinLog, BatchBinding, OperatorLog}
+import org.apache.spark.sql.streamjoin.joins.{ArrangedJoins, Operators}
+import org.apache.spark.sql.streamjoin.plans.StatefulNode
+
+/**
+ * Rejects a query whose joins differ from those in its checkpoint; it reads the checkpoint and
+ * never writes. Spark calls the rule at `start()`, after its analyzer has resolved the checkpoint's
+ * location. It is not a check rule, although it changes nothing: errors of check rules lose their
+ * SQLSTATE (`ExtendedAnalysisException`).
+ */
+final private[streamjoin] case class CheckCheckpoint(session: SparkSession) extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan match {
+      case write: WriteToStream =>
+        val arranged = ArrangedJoins.in(write.inputQuery)
+        val hasOperators = Operators.areIn(write.inputQuery)
+        if (arranged.nonEmpty || hasOperators) {
+          val checkpoint = new Path(write.resolvedCheckpointLocation)
+          val files = CheckpointFileManager.create(checkpoint, hadoopConf)
+          // A first batch that was never committed does not count.
+          if (numbered(new Path(checkpoint, "commits"), files).nonEmpty) {
+            if (hasOperators) check(write.inputQuery, checkpoint, files)
+            if (arranged.nonEmpty && files.exists(new Path(checkpoint, ArrangedJoinLog.Directory)))
+              new ArrangedJoinLog(session, checkpoint).verify(arranged)
+          }
+        }
+      case _ =>
+    }
+    plan
+  }
+
+  private def hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+
+  private def check(query: LogicalPlan, checkpoint: Path, files: CheckpointFileManager): Unit = {
+    val nodes = if (StreamJoinConf.enabled) OptimizedQuery.nodes(query, session) else Nil
+    val descriptions = new Path(checkpoint, OperatorLog.Directory)
+    nodes.map(_.ordinal).foreach { ordinal =>
+      val (description, state) = (new Path(descriptions, ordinal.toString), stateOf(ordinal, checkpoint))
+      if (files.exists(state) && !files.exists(description))
+        throw JsonLog.unreadable(description, s"it is missing, and $state is there")
+    }
+    checkBegun(nodes, numbered(descriptions, files).size, checkpoint, files)
+  }
+
+  private def checkBegun(
+      nodes: Seq[StatefulNode],
+      recorded: Int,
+      checkpoint: Path,
+      files: CheckpointFileManager
+  ): Unit = {
+    if (recorded > 0) {
+      if (nodes.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
+      val log = new OperatorLog(session, checkpoint)
+      nodes.foreach(log.verifyWritten)
+    } else if (nodes.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
+      throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
+    if (nodes.size != recorded)
+      throw OperatorLog.changed(checkpoint, OperatorLog.Number, recorded.toString, nodes.size.toString)
+  }
+
+  private def stateOf(ordinal: Int, checkpoint: Path): Path =
+    new Path(checkpoint, s"state/${BatchBinding.FirstOperatorId + ordinal}")
+
+  private def refused(name: String, checkpoint: Path) =
+    StreamJoinErrors.analysis(name, "checkpoint" -> checkpoint.toString)
+
+  /** The names of the stateful operators in the checkpoint. */
+  private def operators(checkpoint: Path, files: CheckpointFileManager): Seq[String] = {
+    val lastBatch = numbered(new Path(checkpoint, "offsets"), files).map(_.getName.toLong).maxOption
+    for {
+      batch <- lastBatch.toSeq
+      operator <- numbered(new Path(checkpoint, "state"), files)
+      (version, file) <- Seq(1 -> "_metadata/metadata", 2 -> "_metadata/v2")
+      if files.exists(new Path(operator, file))
+      metadata <- OperatorStateMetadataReader
+        .createReader(operator, hadoopConf, version, batch, createMetadataDir = false)
+        .read()
+      name <- metadata match {
+        case OperatorStateMetadataV1(info, _) => Some(info.operatorName)
+        case OperatorStateMetadataV2(info, _, _) => Some(info.operatorName)
+        case _ => None
+      }
+    } yield name
+  }
+
+  private def numbered(directory: Path, files: CheckpointFileManager): Seq[Path] =
+    if (!files.exists(directory)) Nil
+    else files.list(directory).toSeq.map(_.getPath).filter(path => path.getName.forall(_.isDigit))
+}

@@ -1,0 +1,267 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import java.nio.file.{Files, Path}
+
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.{Encoders, Row}
+import org.apache.spark.sql.streamjoin.ArrangementTest
+import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+
+/** What an arrangement keeps and for how long, and what it refuses with which error class. */
+class ArrangementSuite extends AnyFunSuite with ArrangementTest {
+
+  private val schema = "id INT, k INT, op STRING"
+  private def orders(keys: Seq[Seq[String]] = Seq(Seq("id"), Seq("k")), root: String = newFolder("a")) =
+    maintainer(schema, keys, op = Some("op"), root = root)
+
+  // Retention.
+
+  private val wide = "id INT, name STRING"
+  private val random = new Random(1)
+
+  /** Enough bytes for the next batch to write a base. */
+  private def large(from: Int) =
+    Seq.tabulate(60)(i => Row(from + i, random.alphanumeric.take(30000).mkString))
+
+  for (kept <- Seq(2, 100)) test(s"with bases and $kept retained versions, every readable version is exact") {
+    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> kept.toString) {
+      val names = maintainer(wide, Seq(Seq("id"), Seq("name")))
+      during(names) {
+        var ids = Vector.empty[Seq[Int]]
+        for (version <- 0 until 7) {
+          val rows = if (version % 2 == 0) large(version * 100) else Seq(Row(version * 100, "x"))
+          names.feed(rows: _*)
+          ids :+= ids.lastOption.getOrElse(Nil) ++ rows.map(_.getInt(0))
+        }
+        val newest = names.folder.manifest(6)
+        assert(newest.bases.nonEmpty, "no base was written")
+        for (version <- 0 to 6) {
+          forgetIndexes()
+          def seen =
+            rowsOf(names.root, Some(version.toLong)).map(_.takeWhile(_ != ' ').toInt).sorted
+          if (version >= newest.since) assert(seen == ids(version).sorted, s"version $version")
+          else refused("STREAMJOIN_ARRANGEMENT_RETENTION")(seen)
+        }
+        assert(newest.since == math.max(0, 6 - kept))
+        if (kept == 2) assert(numbers(names.root, "versions").head > 0, "nothing was removed")
+        else assert(numbers(names.root, "versions") == (0 to 6))
+        assert(numbers(names.root, "changes").forall(_ >= numbers(names.root, "versions").head))
+        refused("STREAMJOIN_NO_VERSION")(rowsOf(names.root, Some(7)))
+        // The base that the newest version starts from, and the changes since.
+        val base = newest.bases.maxBy(_.manifest)
+        val live = names.folder.manifest(base.manifest).baseFiles ++
+          (base.manifest to newest.version).flatMap(names.folder.manifest(_).changes)
+        val lengths = live.map(file => Files.size(Path.of(names.root, file.path)))
+        assert(arrangement.ArrangementState.of(names.folder).bytes == lengths.sum)
+      }
+    }
+  }
+
+  test("a lease keeps the versions that its reader needs; once it expires, the reader is refused") {
+    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
+      val names = maintainer(wide, Seq(Seq("id"), Seq("name")))
+      val reader = deltaJoin(Seq("a" -> names, "b" -> names), "a.id = b.id", Seq("a.id"))
+      during(names) {
+        names.feed(large(0): _*)
+        reader.start().settle()
+        names.feed(Row(1000, "x"))
+        reader.settle()
+        reader.stop()
+        for (i <- 1 to 4) names.feed(large(i * 100): _*)
+        assert(names.folder.manifest(5).since <= 1)
+        forgetIndexes()
+        reader.start().settle()
+        assert(
+          reader.sum() == (0 to 4)
+            .flatMap(i => (0 until 60).map(_ + i * 100))
+            .appended(1000)
+            .map(id => s"$id" -> 1L)
+            .toMap
+        )
+        reader.stop()
+        withConf("spark.streamjoin.arrangements.leaseAge" -> "1ms") {
+          names.restart()
+          for (i <- 6 to 9) names.feed(large(i * 100): _*)
+        }
+        assert(names.folder.manifest(9).since > 6)
+        for (forgotten <- Seq(false, true)) {
+          if (forgotten) forgetIndexes()
+          val said = refused("STREAMJOIN_ARRANGEMENT_RETENTION")(reader.start().settle())
+          assert(said.contains("since"))
+          reader.stop()
+        }
+      }
+    }
+  }
+
+  test("a reader is refused if its arrangement was deleted or replaced") {
+    val it = orders()
+    val reader = deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.k", Seq("a.id", "b.id AS other"))
+    during(it) {
+      it.feed(Row(1, 1, "i"))
+      it.feed(Row(2, 1, "i"))
+      reader.start().settle()
+    }
+    reader.stop()
+    JavaUtils.deleteRecursively(Path.of(it.root).toFile)
+    forgetIndexes()
+    refused("STREAMJOIN_NO_ARRANGEMENT")(reader.start().settle())
+    reader.stop()
+    refused("STREAMJOIN_NO_ARRANGEMENT")(rowsOf(it.root))
+    // The maintainer's checkpoint refers to versions that no longer exist.
+    refused("STREAMJOIN_ARRANGEMENT_UNREADABLE") {
+      it.start()
+      it.feed(Row(3, 1, "i"))
+    }
+    it.stop()
+    val anew = orders(root = it.root)
+    during(anew) {
+      anew.feed(Row(1, 1, "i"))
+      refused("STREAMJOIN_ARRANGEMENT_REPLACED")(reader.start().settle())
+      reader.stop()
+    }
+  }
+
+  // Competing queries and invalid arguments.
+
+  test("a second query, or other columns, keys or input, are refused at start()") {
+    val it = orders()
+    during(it)(it.feed(Row(1, 1, "i")))
+    refused("STREAMJOIN_ARRANGEMENT_OWNED")(orders(root = it.root).start())
+    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(orders(Seq(Seq("id")), root = it.root).start())
+    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
+      maintainer("id LONG, k INT, op STRING", Seq(Seq("id"), Seq("k")), op = Some("op"), root = it.root)
+        .start()
+    )
+    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
+      maintainer("id INT, k INT", Seq(Seq("id"), Seq("k")), root = it.root).start()
+    )
+    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
+      maintainer(schema, Seq(Seq("id"), Seq("k")), op = Some("op"), time = Some("k"), root = it.root).start()
+    )
+    during(it) {
+      it.feed(Row(2, 2, "i"))
+      assert(rowsOf(it.root) == Seq("1 1", "2 2"))
+    }
+  }
+
+  test("of two queries that begin an arrangement at once, one fails and leaves no rows") {
+    val one = orders()
+    val two = orders(root = one.root)
+    during(one, two) {
+      one.feed(Row(1, 1, "i"))
+      refused("STREAMJOIN_ARRANGEMENT_OWNED")(two.feed(Row(2, 2, "i")))
+      one.feed(Row(3, 3, "i"))
+      assert(rowsOf(one.root) == Seq("1 1", "3 3"))
+    }
+  }
+
+  test("an unknown operation fails the batch, and none of its rows are visible") {
+    for (op <- Seq("upsert", "", null)) {
+      val it = orders()
+      during(it) {
+        it.feed(Row(1, 1, "i"))
+        val said = refused("STREAMJOIN_OPERATION")(it.feed(Row(2, 2, "i"), Row(3, 3, op)))
+        assert(said.contains("insert"))
+        assert(it.folder.newest == 0 && rowsOf(it.root) == Seq("1 1"))
+      }
+      refused("STREAMJOIN_OPERATION")(during(it)(it.settle()))
+    }
+  }
+
+  test("sj.arrange refuses invalid keys, columns and options") {
+    def arrange(
+        schema: String,
+        keys: Seq[Seq[String]],
+        op: Option[String] = None,
+        diff: Option[String] = None,
+        time: Option[String] = None
+    ): String =
+      withClue(s"$schema, $keys")(
+        refused("STREAMJOIN_ARRANGE")(maintainer(schema, keys, op, diff, time).start())
+      )
+    assert(arrange("id INT", Seq(Seq("nope"))).contains("nope"))
+    assert(arrange("id INT", Nil).contains("keys="))
+    assert(arrange("id INT", Seq(Nil)).contains("keys="))
+    assert(arrange("id INT", Seq(Seq("id"), Seq("id"))).contains("twice"))
+    assert(arrange("id INT, _diff LONG", Seq(Seq("id"))).contains("_diff"))
+    assert(arrange("id INT, _version LONG", Seq(Seq("id"))).contains("_version"))
+    assert(arrange("id MAP<INT, INT>", Seq(Seq("id"))).contains("MAP"))
+    assert(arrange("id STRUCT<m: MAP<INT, INT>>", Seq(Seq("id"))).contains("MAP"))
+    val texts =
+      MemoryStream[String](Encoders.STRING, spark).toDF().selectExpr("value COLLATE UTF8_LCASE AS id")
+    refused("STREAMJOIN_ARRANGE")(Arrangements.arrange(texts, newFolder(), Seq(Seq("id")), None, None, None))
+    assert(arrange("id INT, op INT", Seq(Seq("id")), op = Some("op")).contains("op"))
+    assert(arrange("id INT", Seq(Seq("id")), op = Some("op")).contains("op"))
+    assert(arrange("id INT, d DOUBLE", Seq(Seq("id")), diff = Some("d")).contains("d"))
+    assert(arrange("id INT, d INT, op STRING", Seq(Seq("id")), Some("op"), Some("d")).contains("exclude"))
+    assert(arrange("id INT, op STRING", Seq(Seq("id")), op = Some("op"), time = Some("t")).contains("t"))
+    assert(arrange("id INT, op STRING", Seq(Seq("op")), op = Some("op")).contains("op"))
+    refused("STREAMJOIN_NOT_A_STREAM")(
+      Arrangements.arrange(spark.range(3).toDF(), newFolder(), Seq(Seq("id")), None, None, None)
+    )
+    refused("STREAMJOIN_NO_ARRANGEMENTS_FOLDER")(
+      Arrangements.arrange(
+        MemoryStream[Int](Encoders.scalaInt, spark).toDF(),
+        "x",
+        Seq(Seq("value")),
+        None,
+        None,
+        None
+      )
+    )
+  }
+
+  test("a delta join refuses unsupported conditions, outputs, keys and options") {
+    val it = orders()
+    during(it)(it.feed(Row(1, 1, "i")))
+    def join(on: String, select: String*) = deltaJoin(Seq("a" -> it, "b" -> it), on, select).start()
+    refused("STREAMJOIN_DELTA_CONDITION")(join("a.id > 1"))
+    refused("STREAMJOIN_DELTA_CONDITION")(join("a.id > b.id"))
+    refused("STREAMJOIN_DELTA")(join("a.id = b.id AND rand() > 0.5"))
+    refused("STREAMJOIN_DELTA")(join("a.id = b.id", "max(a.id)"))
+    refused("STREAMJOIN_DELTA")(deltaJoin(Seq("a" -> it), "a.id = 1").start())
+    val lone = maintainer("id INT, k INT", Seq(Seq("id")))
+    during(lone)(lone.feed(Row(1, 1)))
+    val said = refused("STREAMJOIN_DELTA_INDEX")(
+      deltaJoin(Seq("a" -> it, "lone" -> lone), "a.id = lone.k").start()
+    )
+    assert(said.contains("lone") && said.contains("[k]"))
+    refused("STREAMJOIN_OPTION")(
+      deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", options = Map("maxVersionsPerTrigger" -> "0"))
+        .start()
+        .settle()
+    )
+  }
+
+  test("a BIGINT key cannot be looked up by a DOUBLE, which may be rounded") {
+    val whole = maintainer("k BIGINT", Seq(Seq("k")))
+    val broken = maintainer("k DOUBLE", Seq(Seq("k")))
+    during(whole, broken)(())
+    refused("STREAMJOIN_DELTA_CONDITION")(deltaJoin(Seq("a" -> whole, "b" -> broken), "a.k = b.k").start())
+  }
+
+  test("current_timestamp() is refused in a condition, as a row could enter and never leave") {
+    val it = orders()
+    during(it)(it.feed(Row(1, 1, "i")))
+    refused("STREAMJOIN_DELTA")(
+      deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id AND hour(current_timestamp()) < a.id", Seq("a.id"))
+        .start()
+    )
+  }
+
+  test("_version and _diff cannot be used in a delta join") {
+    val it = orders()
+    during(it)(it.feed(Row(1, 1, "i")))
+    for (select <- Seq("a._version", "b._diff", "a.id AS _diff"))
+      refused("STREAMJOIN_DELTA")(deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", Seq(select)).start())
+    refused("STREAMJOIN_DELTA")(
+      deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id AND b._diff > 0", Seq("a.id")).start()
+    )
+  }
+}

@@ -1,0 +1,294 @@
+package org.apache.spark.sql.streamjoin.arrangement.index
+
+import java.io.IOException
+import java.util.concurrent.atomic.AtomicReference
+
+import scala.util.Random
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FSDataInputStream, LocalFileSystem, Path}
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.streamjoin.SparkTest
+import org.apache.spark.sql.streamjoin.arrangement.{ArrangementFiles, Item, Model}
+import org.apache.spark.sql.streamjoin.state.ExecutorMemory
+
+/** The indexes of a process, over files that the test writes. */
+class IndexRegistrySuite extends AnyFunSuite {
+  private val seeds = SparkTest.seeds(default = 2)
+  private val keys = 6
+
+  private def withFiles[T](conf: Configuration = new Configuration())(body: ArrangementFiles => T): T = {
+    val files = new ArrangementFiles(conf)
+    try body(files)
+    finally files.delete()
+  }
+
+  private def registry(limit: Long = Long.MaxValue): IndexRegistry =
+    new IndexRegistry(ExecutorMemory.Limit(new ExecutorMemory, limit))
+
+  private def grow(
+      files: ArrangementFiles,
+      random: Random,
+      versions: Int,
+      bases: Boolean = true,
+      most: Int = 12
+  ): Unit =
+    (0 until versions).foreach { _ =>
+      val before = files.collections.lastOption.getOrElse(Map.empty[Item, Long])
+      files.add(
+        Model.changes(random, before, keys, most),
+        base = bases && files.newest >= 0 && random.nextInt(6) == 0
+      )
+    }
+
+  for (
+    (name, limit) <- Seq(
+      "enough memory" -> Long.MaxValue,
+      "little memory" -> 2000L,
+      "no memory" -> 0L
+    )
+  )
+    test(s"versions can be read in any order, by each key, with $name") {
+      for (seed <- 0 until seeds) withFiles() { files =>
+        val random = new Random(seed)
+        val indexes = registry(limit)
+        grow(files, random, 10)
+        for (step <- 0 until 25) {
+          val high = random.nextInt(files.newest.toInt + 1).toLong
+          val low = random.nextInt(high.toInt + 1).toLong
+          val version = low + random.nextInt((high - low).toInt + 1)
+          val index = random.nextInt(2)
+          val found = Model.sum((0 until files.partitions).iterator.flatMap { partition =>
+            indexes
+              .get(files.ref, index, partition, low, high, files.conf, new LoadStats)
+              .rowsOf(version)
+              .map { case (row, copies) => Item.of(row) -> copies }
+          })
+          assert(found == files.collections(version.toInt), s"step $step, seed $seed")
+          if (random.nextInt(3) == 0) grow(files, random, 1 + random.nextInt(3))
+          if (random.nextInt(10) == 0) indexes.clear()
+          if (random.nextInt(10) == 0) indexes.sweep(0, 0)
+        }
+        indexes.clear()
+        assert(indexes.bytes == 0 && indexes.size == 0, s"seed $seed")
+      }
+    }
+
+  test("an index advances by the changes, and is replaced if it cannot") {
+    withFiles() { files =>
+      val random = new Random(1)
+      grow(files, random, 5, bases = false)
+      val indexes = registry()
+      def get(low: Long, high: Long) = {
+        val stats = new LoadStats
+        (indexes.get(files.ref, 0, 0, low, high, files.conf, stats), stats)
+      }
+      val (first, built) = get(2, 2)
+      assert(built.rebuilt && get(1, 2)._1.eq(first))
+      val (next, advanced) = get(2, 4)
+      assert(next.eq(first) && !advanced.rebuilt && first.newest == 4)
+      // A base, so that an index of the newest version need not start at the beginning.
+      files.add(Nil, base = true)
+      indexes.clear()
+      val (later, _) = get(5, 5)
+      assert(later.oldest == 4)
+      val held = later.rowsOf(5).map { case (row, copies) => Item.of(row) -> copies }.toSeq
+      val (earlier, rebuilt) = get(2, 3)
+      assert(rebuilt.rebuilt && earlier.ne(later) && earlier.covers(2, 5))
+      // Tasks that hold the old index keep using it.
+      assert(later.oldest == 4 && later.newest == 5)
+      assert(later.rowsOf(5).map { case (row, copies) => Item.of(row) -> copies }.toSeq == held)
+      assert(get(5, 5)._1.eq(earlier))
+    }
+  }
+
+  test("the bytes that are counted are those that the indexes hold") {
+    withFiles() { files =>
+      val memory = new ExecutorMemory
+      val indexes = new IndexRegistry(ExecutorMemory.Limit(memory, Long.MaxValue))
+      grow(files, new Random(3), 6, bases = false, most = 40)
+      files.rows(indexes, 2)
+      val some = indexes.bytes
+      files.rows(indexes, 5)
+      assert(some > 0 && indexes.bytes > some && memory.used == indexes.bytes)
+      assert(indexes.size == files.partitions)
+      val before = indexes.bytes
+      files.rows(indexes, 5)
+      assert(indexes.bytes == before)
+      indexes.sweep()
+      assert(indexes.size == files.partitions)
+      indexes.sweep(idleNanos = 0)
+      assert(indexes.size == 0 && indexes.bytes == 0 && memory.used == 0)
+      assert(files.rows(indexes, 5) == files.collections(5))
+      assert(indexes.bytes == before)
+    }
+  }
+
+  test("with little memory, blocks are reread and the indexes stay within the limit") {
+    withFiles() { files =>
+      val random = new Random(4)
+      (0 until 30).foreach { at =>
+        files.add(Seq.fill(40)(Item(Some(random.nextInt(keys)), "x" * 60, at.toLong) -> 1))
+      }
+      val all = registry()
+      assert(files.rows(all, 29) == files.collections(29))
+      val limit = all.bytes / 3
+      val little = registry(limit)
+      for (_ <- 0 until 3) {
+        assert(files.rows(little, 29) == files.collections(29))
+        // The limit, and one block.
+        assert(little.bytes <= limit + 20000, s"${little.bytes} of $limit, of ${all.bytes}")
+      }
+      val index = little.get(files.ref, 0, 0, 29, 29, files.conf, new LoadStats)
+      (None +: (0 until keys).map(Some(_))).foreach { key =>
+        val found = files.find(index, key, 29)
+        assert(found.isEmpty || found == files.collections(29).filter(_._1.key == key))
+      }
+      little.clear()
+      assert(little.bytes == 0)
+    }
+  }
+
+  test("a version older than what is retained is refused") {
+    withFiles() { files =>
+      grow(files, new Random(5), 6)
+      files.add(Nil, base = true, since = 4)
+      val indexes = registry()
+      assert(files.rows(indexes, 6, low = Some(4)) == files.collections(6))
+      indexes.clear()
+      val error = intercept[Exception](files.rows(indexes, 6, low = Some(3)))
+      assert(SparkTest.errorClass(error).contains("STREAMJOIN_ARRANGEMENT_RETENTION"), error)
+      assert(files.rows(indexes, 6, low = Some(5)) == files.collections(6))
+    }
+  }
+
+  /** Each read fails in turn and is retried. */
+  test("after a failed read, the next attempt has each row once, and no memory stays counted") {
+    val conf = new Configuration()
+    conf.set("fs.file.impl", classOf[FailingReads].getName)
+    conf.setBoolean("fs.file.impl.disable.cache", true)
+    for (limit <- Seq(Long.MaxValue, 0L)) withFiles(conf) { files =>
+      FailingReads.failAt(-1)
+      val random = new Random(6)
+      grow(files, random, 6, most = 30)
+      // One index that exists and advances, and one that is new.
+      for (begun <- Seq(true, false); call <- 0 until 40) {
+        val indexes = registry(limit)
+        if (begun) files.rows(indexes, 2)
+        FailingReads.failAt(call)
+        val failed =
+          try {
+            files.rows(indexes, 5, low = Some(2))
+            false
+          } catch { case error: IOException => error.getMessage.contains("injected") }
+        FailingReads.failAt(-1)
+        assert(files.rows(indexes, 5) == files.collections(5), s"call $call, begun: $begun, failed: $failed")
+        assert(files.rows(indexes, 3, low = Some(2)) == files.collections(3))
+        indexes.clear()
+        assert(indexes.bytes == 0, s"call $call, begun: $begun, failed: $failed")
+      }
+    }
+  }
+
+  for (limit <- Seq(Long.MaxValue, 0L))
+    test(s"an index is readable when its files are removed${if (limit == 0) ", and not in memory" else ""}") {
+      withFiles() { files =>
+        grow(files, new Random(7), 6, bases = false)
+        val indexes = registry(limit)
+        // Loaded at the newest version; the maintainer then writes its base and removes the files
+        // before it.
+        assert(files.rows(indexes, 5) == files.collections(5))
+        files.add(Seq(Item(Some(1), "new", 1) -> 1), base = true, since = 5)
+        files.files.removeBefore(5)
+        assert(files.rows(indexes, 5) == files.collections(5))
+        assert(files.rows(indexes, 6, low = Some(5)) == files.collections(6))
+        indexes.clear()
+        // The base of a version is named by the manifest after it.
+        assert(files.rows(indexes, 5) == files.collections(5))
+        assert(files.rows(indexes, 6, low = Some(5)) == files.collections(6))
+      }
+    }
+
+  test("an index stays readable when its files are removed before memory gets scarce") {
+    withFiles() { files =>
+      grow(files, new Random(7), 6, bases = false)
+      val all = registry()
+      files.rows(all, 5)
+      val indexes = registry(all.bytes)
+      assert(files.rows(indexes, 5) == files.collections(5))
+      files.add(Seq(Item(Some(1), "new", 1) -> 1), base = true, since = 5)
+      files.files.removeBefore(5)
+      // The index advances from its old blocks, and the next index needs their memory.
+      assert(files.rows(indexes, 6, low = Some(5)) == files.collections(6))
+      withFiles() { others =>
+        grow(others, new Random(8), 6, bases = false)
+        assert(others.rows(indexes, 5) == others.collections(5))
+        assert(files.rows(indexes, 6, low = Some(5)) == files.collections(6))
+        assert(others.rows(indexes, 5) == others.collections(5))
+      }
+    }
+  }
+
+  test("a version whose files were removed is refused as no longer retained") {
+    withFiles() { files =>
+      grow(files, new Random(9), 6, bases = false)
+      files.add(Nil, base = true, since = 5)
+      files.files.removeBefore(5)
+      for ((low, high) <- Seq((3L, 3L), (3L, 6L), (0L, 0L), (4L, 5L))) {
+        val error = intercept[Exception](files.rows(registry(), high, low = Some(low)))
+        assert(SparkTest.errorClass(error).contains("STREAMJOIN_ARRANGEMENT_RETENTION"), s"$low $high")
+      }
+      assert(files.rows(registry(), 6, low = Some(5)) == files.collections(6))
+    }
+  }
+
+  test("tasks can read different versions at the same time") {
+    for (seed <- 0 until seeds) withFiles() { files =>
+      val random = new Random(seed)
+      grow(files, random, 20)
+      val indexes = registry(if (seed % 2 == 0) Long.MaxValue else 3000L)
+      val failure = new AtomicReference[Throwable]
+      val tasks = Seq.tabulate(4)(task =>
+        new Thread(() =>
+          try
+            for (version <- (task % 2 * 5) to 19)
+              assert(
+                files.rows(indexes, version, low = Some(math.max(0, version - 1))) ==
+                  files.collections(version),
+                s"version $version, seed $seed"
+              )
+          catch { case error: Throwable => failure.set(error) }
+        )
+      )
+      tasks.foreach(_.start())
+      tasks.foreach(_.join())
+      Option(failure.get).foreach(error => fail(s"seed $seed", error))
+      indexes.clear()
+      assert(indexes.bytes == 0, s"seed $seed")
+    }
+  }
+}
+
+/** The local file system; one of the calls that open a file to read it fails. */
+class FailingReads extends LocalFileSystem {
+  override def open(path: Path, bufferSize: Int): FSDataInputStream = {
+    FailingReads.call(path)
+    super.open(path, bufferSize)
+  }
+}
+
+object FailingReads {
+  private var calls = 0
+  private var failing = -1
+
+  def failAt(call: Int): Unit = synchronized {
+    calls = 0
+    failing = call
+  }
+
+  private def call(path: Path): Unit = synchronized {
+    calls += 1
+    if (calls - 1 == failing) throw new IOException(s"injected: open $path")
+  }
+}

@@ -1,0 +1,186 @@
+package org.apache.spark.sql.streamjoin.arrangement.index
+
+import java.util.concurrent.atomic.AtomicReference
+
+import scala.util.Random
+
+import org.scalatest.Assertion
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.streamjoin.SparkTest
+import org.apache.spark.sql.streamjoin.arrangement.storage.RowKey
+import org.apache.spark.sql.streamjoin.arrangement.{Item, MemoryBlock, Model}
+
+/** An index of many versions, compared with a plain map for each version. */
+class KeyIndexSuite extends AnyFunSuite {
+  private val seeds = SparkTest.seeds(default = 60)
+  private val keys = 5
+
+  private val rowKey = new RowKey(Array(Item.Schema.head.dataType), Array(0))
+  private val probes = ThreadLocal.withInitial(() => new Probe(Item.Schema.length, rowKey))
+
+  private def newIndex(oldest: Long = 0) =
+    new KeyIndex(Item.Schema.length, rowKey, oldest)
+
+  private def find(index: KeyIndex, key: Option[Int], version: Long): Seq[(Item, Int)] = {
+    val probe = probes.get
+    val row = Item.row(Item(key, "", 0))
+    index.find(row, rowKey.hash(row), version, probe)
+    (0 until probe.size).map(i => Item.of(probe.row(i)) -> probe.copies(i))
+  }
+
+  /**
+   * Checks that all rows, and those of every key, are those of the model; a removed row is not
+   * found as 1 - 1.
+   */
+  private def check(index: KeyIndex, version: Long, expected: Model.Collection, clue: String): Assertion = {
+    val rows = index.rowsOf(version).map { case (row, copies) => Item.of(row) -> copies }.toSeq
+    assert(Model.sum(rows.iterator) == expected, s"rows of $version, $clue")
+    (None +: (0 until keys).map(Some(_))).foreach { key =>
+      val found = find(index, key, version)
+      assert(found.forall(_._1.key == key), clue)
+      assert(
+        Model.sum(found.iterator) == expected.filter(_._1.key == key),
+        s"key $key of version $version, $clue"
+      )
+    }
+    val signs = rows.groupBy(_._1).view.mapValues(_.map(_._2.sign).distinct)
+    assert(signs.forall(_._2.size == 1), s"version $version, $clue")
+  }
+
+  /** An index and the models of its versions. */
+  private def story(seed: Int, versions: Int = 25): (KeyIndex, Vector[Model.Collection]) = {
+    val random = new Random(seed)
+    val oldest = random.nextInt(3).toLong * 7
+    val index = newIndex(oldest)
+    var collections = Vector.empty[Model.Collection]
+    (0 until versions).foreach { at =>
+      val before = collections.lastOption.getOrElse(Map.empty[Item, Long])
+      val most = if (random.nextInt(10) == 0) 150 else 8
+      val changes = Model.changes(random, before, keys, most)
+      val cut = random.nextInt(changes.size + 1)
+      val blocks = Seq(changes.take(cut), changes.drop(cut)).filter(_.nonEmpty)
+      index.load(oldest + at, blocks.iterator.map(MemoryBlock.of))
+      collections :+= Model.plus(before, changes)
+    }
+    (index, collections)
+  }
+
+  test("every version has the rows of the model, by key and in total") {
+    for (seed <- 0 until seeds) {
+      val (index, collections) = story(seed)
+      collections.indices.foreach { at =>
+        check(index, index.oldest + at, collections(at), s"seed $seed")
+      }
+      assert(index.negativeRows == collections.last.count(_._2 < 0), s"seed $seed")
+      assert(index.newest == index.oldest + collections.size - 1)
+    }
+    succeed
+  }
+
+  test("an index cut to a later version has the same rows, also after more changes") {
+    for (seed <- 0 until seeds) {
+      val (index, collections) = story(seed)
+      val random = new Random(seed)
+      val cut = random.nextInt(collections.size)
+      val later = index.from(index.oldest + cut)
+      assert(later.oldest == index.oldest + cut && later.newest == index.newest)
+      assert(later.entryCount <= index.entryCount)
+      assert(later.negativeRows == index.negativeRows, s"seed $seed")
+      val changes = Model.changes(random, collections.last, keys, 20)
+      val next = index.newest + 1
+      Seq(index, later).foreach(_.load(next, Iterator(MemoryBlock.of(changes))))
+      val all = collections :+ Model.plus(collections.last, changes)
+      (cut until all.size).foreach { at =>
+        check(later, index.oldest + at, all(at), s"from $cut, seed $seed")
+        check(index, index.oldest + at, all(at), s"seed $seed")
+      }
+      assert(later.negativeRows == index.negativeRows, s"seed $seed")
+      // Compacted to the newest version, it has no dead rows.
+      assert(later.from(later.newest).goneShare(later.newest) == 0, s"seed $seed")
+    }
+    succeed
+  }
+
+  test("a reader of an old version sees the same rows while newer ones are loaded and compacted") {
+    for (seed <- 0 until math.max(3, seeds / 20)) {
+      val random = new Random(seed)
+      val index = newIndex()
+      var last: Model.Collection = Model.plus(Map.empty, Seq.fill(50)(Item.random(random, keys) -> 1))
+      index.load(0, Iterator(MemoryBlock.of(last.toSeq.map { case (item, copies) => item -> copies.toInt })))
+      val first = last
+      val failure = new AtomicReference[Throwable]
+      @volatile var over = false
+      val readers = Seq.fill(2)(
+        new Thread(() =>
+          try while (!over) check(index, 0, first, s"seed $seed"): Unit
+          catch { case error: Throwable => failure.set(error) }
+        )
+      )
+      readers.foreach(_.start())
+      try
+        for (version <- 1 to 150) {
+          val changes = Model.changes(random, last, keys, 60)
+          index.load(version, Iterator(MemoryBlock.of(changes)))
+          last = Model.plus(last, changes)
+          if (version % 30 == 0) check(index.from(version), version, last, s"seed $seed")
+        }
+      finally {
+        over = true
+        readers.foreach(_.join())
+      }
+      Option(failure.get).foreach(error => fail(s"seed $seed", error))
+      check(index, 0, first, s"seed $seed")
+      check(index, 150, last, s"seed $seed")
+    }
+    succeed
+  }
+
+  test("copies can be added one by one and removed at once, and the other way round") {
+    val item = Item(Some(1), "x", 1)
+    val index = newIndex()
+    def load(version: Long, changes: Int*) =
+      index.load(version, Iterator(MemoryBlock.of(changes.map(item -> _))))
+    load(0, 1, 1, 1)
+    load(1, -3)
+    load(2, 5)
+    load(3, -1, -1)
+    load(4, -7)
+    load(5, 1, 3)
+    load(6, 1, -1)
+    val copies = (0 to 6).map(version => find(index, Some(1), version).map(_._2).sum)
+    assert(copies == Seq(3, 0, 5, 3, -4, 0, 0))
+    assert(find(index, Some(1), 1).isEmpty && find(index, Some(1), 6).isEmpty)
+    assert(index.negativeRows == 0)
+  }
+
+  test("keys with the same hash are told apart") {
+    // All in one chain: the hash table has 128 slots.
+    val items = Iterator
+      .from(0)
+      .map(key => Item(Some(key), "", 0))
+      .filter(item => (rowKey.hash(Item.row(item)) & 127) == 5)
+      .take(30)
+      .toSeq
+    val index = newIndex()
+    index.load(0, Iterator(MemoryBlock.of(items.map(_ -> 1))))
+    index.load(1, Iterator(MemoryBlock.of(items.take(10).map(_ -> -1))))
+    items.zipWithIndex.foreach { case (item, at) =>
+      assert(find(index, item.key, 0) == Seq(item -> 1))
+      assert(find(index, item.key, 1) == (if (at < 10) Nil else Seq(item -> 1)))
+    }
+  }
+
+  test("a read of a version that the index does not cover fails") {
+    val index = newIndex(oldest = 3)
+    assert(!index.covers(3, 3) && index.newest == 2)
+    index.load(3, Iterator.empty)
+    index.load(5, Iterator(MemoryBlock.of(Seq(Item(None, "", 0) -> 1))))
+    assert(index.covers(3, 5) && !index.covers(2, 5) && !index.covers(3, 6))
+    assert(index.rowsOf(4).isEmpty && index.rowsOf(5).size == 1)
+    intercept[AssertionError](index.rowsOf(2))
+    intercept[AssertionError](find(index, None, 6))
+    intercept[AssertionError](index.load(5, Iterator.empty))
+    assert(index.rowsOf(5).size == 1)
+  }
+}

@@ -1,0 +1,262 @@
+package org.apache.spark.sql.streamjoin.joins.delta
+
+import java.nio.file.{Files, Path}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+import org.apache.spark.sql.streamjoin.joins.table.TableTest
+import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
+
+/** A checkpoint accepts only the delta joins and look-ups that it was started with. */
+class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
+  import ArrangementTest._
+
+  private val On = "c.id = o.customer AND c.seg = 'A'"
+  private val Select = Seq("o.id", "c.seg")
+
+  private def inputs: (Maintainer, Maintainer) = (
+    maintainer("id INT, seg STRING, op STRING", Seq(Seq("id")), op = Some("op")),
+    maintainer("id INT, customer INT, op STRING", Seq(Seq("id"), Seq("customer")), op = Some("op"))
+  )
+
+  /** Runs a delta join until it has caught up; returns the sum of its output. */
+  private def run(
+      checkpoint: String,
+      inputs: Seq[(String, Maintainer)],
+      on: String = On,
+      select: Seq[String] = Select,
+      outer: Set[Int] = Set.empty,
+      session: SparkSession = spark
+  ): Map[String, Long] = {
+    val reader = new Reader(checkpoint)(
+      DeltaJoins.of(
+        session,
+        inputs.map { case (name, of) => name -> of.root },
+        on,
+        select,
+        outer,
+        Map.empty
+      )
+    )
+    during(reader) {
+      reader.settle()
+      reader.sum()
+    }
+  }
+
+  private def changed(body: => Any): Unit = refused("STREAMJOIN_CHECKPOINT_CHANGED")(body): Unit
+
+  private def log(checkpoint: String) = Path.of(checkpoint, "arranged-joins")
+
+  test("a checkpoint refuses a delta join with another condition, output or join type") {
+    val (customers, orders) = inputs
+    val both = Seq("c" -> customers, "o" -> orders)
+    val checkpoint = newFolder()
+    during(customers, orders) {
+      customers.feed(Row(1, "A", "c"), Row(2, "B", "c"))
+      orders.feed(Row(1, 1, "c"), Row(2, 2, "c"))
+      assert(run(checkpoint, both) == Map("1 A" -> 1))
+      orders.feed(Row(2, 2, "d"))
+      for (enabled <- Seq("true", "false")) withConf("spark.streamjoin.enabled" -> enabled) {
+        changed(run(checkpoint, both, on = On.replace("'A'", "'B'")))
+        changed(run(checkpoint, both, on = "c.id = o.customer"))
+        changed(run(checkpoint, both, on = On + " AND o.id > 0"))
+        changed(run(checkpoint, both, on = On.replace("=", "<=>")))
+        changed(run(checkpoint, both, select = Select.reverse))
+        changed(run(checkpoint, both, select = Select :+ "c.id AS customer"))
+        changed(run(checkpoint, both, select = Seq("o.id AS number", "c.seg")))
+        changed(run(checkpoint, both, select = Seq("o.id + 1 AS id", "c.seg")))
+        changed(run(checkpoint, both, outer = Set(0)))
+        changed(run(checkpoint, both :+ ("d" -> customers), on = On + " AND d.id = c.id"))
+        // The refused starts changed nothing: the original join resumes.
+        assert(run(checkpoint, both).isEmpty, "the deleted row was never emitted")
+      }
+    }
+  }
+
+  test("a checkpoint refuses an outer delta join with another preserved side") {
+    val (customers, orders) = inputs
+    val both = Seq("c" -> customers, "o" -> orders)
+    val checkpoint = newFolder()
+    during(customers, orders) {
+      customers.feed(Row(1, "A", "c"), Row(2, "B", "c"))
+      orders.feed(Row(1, 1, "c"))
+      assert(run(checkpoint, both, outer = Set(0)) == Map("1 A" -> 1, "- B" -> 1))
+      Seq(Set(1), Set(0, 1), Set.empty[Int]).foreach(outer => changed(run(checkpoint, both, outer = outer)))
+      assert(run(checkpoint, both, outer = Set(0)).isEmpty)
+    }
+  }
+
+  test("a delta join resumes if only its aliases, its spelling or the session changed") {
+    val (customers, orders) = inputs
+    val checkpoint = newFolder()
+    during(customers, orders) {
+      customers.feed(Row(1, "A", "c"))
+      orders.feed(Row(1, 1, "c"))
+      assert(run(checkpoint, Seq("c" -> customers, "o" -> orders)) == Map("1 A" -> 1))
+      orders.feed(Row(3, 1, "c"))
+      val others = Seq("x" -> customers, "y" -> orders)
+      val spelled = "'A' = X.SEG AND (y.customer = x.id)"
+      assert(
+        run(checkpoint, others, spelled, Seq("y.id", "x.seg"), session = spark.newSession()) == Map(
+          "3 A" -> 1
+        )
+      )
+      // A checkpoint from before joins were described in it.
+      Files.list(log(checkpoint)).forEach(file => Files.delete(file))
+      Files.delete(log(checkpoint))
+      orders.feed(Row(4, 1, "c"))
+      assert(run(checkpoint, others, spelled, Seq("y.id", "x.seg")) == Map("4 A" -> 1))
+      changed(run(checkpoint, others, "x.id = y.customer", Seq("y.id", "x.seg")))
+    }
+  }
+
+  test("a delta join may change as long as its first batch is not committed") {
+    val (customers, orders) = inputs
+    val both = Seq("c" -> customers, "o" -> orders)
+    val checkpoint = newFolder()
+    during(customers, orders) {
+      customers.feed(Row(1, "A", "c"), Row(2, "B", "c"))
+      orders.feed(Row(1, 1, "c"), Row(2, 2, "c"))
+      val three = both :+ ("d" -> customers)
+      assert(run(checkpoint, three, On + " AND d.id = c.id") == Map("1 A" -> 1))
+      forgetCommit(checkpoint)
+      // It needs as many sources as the offset log has.
+      assert(run(checkpoint, three, "c.id = o.customer AND c.seg = 'B' AND d.id = c.id") == Map("2 B" -> 1))
+      changed(run(checkpoint, three, On + " AND d.id = c.id"))
+    }
+  }
+
+  test("a join description of an unknown version is reported as unreadable") {
+    val (customers, orders) = inputs
+    val both = Seq("c" -> customers, "o" -> orders)
+    val checkpoint = newFolder()
+    during(customers, orders) {
+      customers.feed(Row(1, "A", "c"))
+      run(checkpoint, both)
+      Files.writeString(log(checkpoint).resolve("0"), """{"version":7}""")
+      Files.deleteIfExists(log(checkpoint).resolve(".0.crc"))
+      assert(refused("STREAMJOIN_CHECKPOINT_UNREADABLE")(run(checkpoint, both)).contains("version 7"))
+    }
+  }
+
+  // Look-ups.
+
+  /** Runs another query on the stream's checkpoint, with one more row; returns its output. */
+  private def lookedUp(stream: Stream, query: DataFrame => DataFrame)(row: Row): Seq[String] = {
+    current = query
+    during(stream)(stream.add(row).next)
+  }
+  private var current: DataFrame => DataFrame = identity
+
+  test("a checkpoint refuses another look-up and accepts the same one in other words") {
+    val people = maintainer("id INT, name STRING, seg STRING, op STRING", Seq(Seq("id")), op = Some("op"))
+    val others = maintainer(
+      "id INT, name STRING, seg STRING, op STRING",
+      Seq(Seq("id")),
+      op = Some("op"),
+      root = newFolder("others")
+    )
+    val stream = new Stream(orders => current(orders))
+    def asked(query: DataFrame => DataFrame)(row: Row) = lookedUp(stream, query)(row)
+    def sql(text: String, root: String = people.root, options: Map[String, String] = Map.empty)(
+        orders: DataFrame
+    ) = {
+      orders.createOrReplaceTempView("orders")
+      table(root, options).createOrReplaceTempView("people")
+      spark.sql(text)
+    }
+    val first = "SELECT name, item FROM orders LEFT JOIN people ON customer_id = id AND seg = 'A'"
+    during(people, others) {
+      Seq(people, others).foreach(_.feed(Row(1, "Ada", "A", "c"), Row(2, "Bob", "B", "c")))
+      assert(asked(sql(first))(Row(1, 1, "cup")) == Seq("Ada cup"))
+      def no(query: DataFrame => DataFrame): Unit =
+        for (enabled <- Seq("true", "false")) withConf("spark.streamjoin.enabled" -> enabled) {
+          changed(asked(query)(Row(0, 0, "none")))
+        }
+      no(sql(first.replace("'A'", "'B'")))
+      no(sql(first.replace("LEFT JOIN", "JOIN")))
+      no(sql(first.replace("AND seg = 'A'", "")))
+      no(sql(first, others.root))
+      no(sql(first, options = Map("asOf" -> "previous")))
+      no(
+        sql(
+          s"SELECT first.*, again.name FROM ($first) AS first LEFT JOIN people AS again ON again.id = length(item)"
+        )
+      )
+      // The same look-up; what is selected or filtered elsewhere may differ.
+      val same = Seq(
+        "SELECT seg, name, item FROM orders AS o LEFT JOIN people AS p ON 'A' = p.SEG AND p.id = o.customer_id",
+        "SELECT item FROM people AS p RIGHT JOIN orders AS o ON p.id = o.customer_id AND p.seg = 'A' WHERE order_id > 0",
+        "SELECT name, item FROM orders LEFT JOIN (SELECT seg AS s, id AS i, name FROM people) ON i = customer_id AND s = 'A'",
+        "SELECT name, item FROM orders LEFT JOIN (SELECT * FROM people WHERE seg = 'A') ON id = customer_id"
+      )
+      val rows = same.map(text => asked(sql(text))(Row(2, 1, "pot")))
+      assert(rows.map(_.size) == same.map(_ => 1), rows)
+    }
+  }
+
+  test("in an inner look-up, a filter on the table is part of the condition, in ON or in WHERE") {
+    val people = maintainer("id INT, name STRING, seg STRING, op STRING", Seq(Seq("id")), op = Some("op"))
+    val stream = new Stream(orders => current(orders))
+    def joined(on: String, where: String)(orders: DataFrame) =
+      orders.join(table(people.root), expr(on)).where(where).select("name", "item")
+    def asked(on: String, where: String) = lookedUp(stream, joined(on, where))(Row(1, 1, "cup"))
+    during(people) {
+      people.feed(Row(1, "Ada", "A", "c"))
+      assert(asked("customer_id = id", "seg = 'A'") == Seq("Ada cup"))
+      changed(asked("customer_id = id", "seg = 'B'"))
+      changed(asked("customer_id = id", "item = 'cup'"))
+      assert(asked("id = customer_id AND seg = 'A'", "item = 'cup'") == Seq("Ada cup"))
+    }
+  }
+
+  test("with rematch=, the whole condition of a look-up must stay the same") {
+    val people = maintainer("id INT, name STRING, seg STRING, op STRING", Seq(Seq("id")), op = Some("op"))
+    val stream = new Stream(orders => current(orders))
+    def joined(on: String)(orders: DataFrame) = {
+      val timed = orders.withColumn("t", timestamp_seconds(col("order_id"))).withWatermark("t", "0 seconds")
+      timed
+        .join(table(people.root, Map("rematch" -> "1 hour")), expr(on), "left")
+        .select("name", "item")
+    }
+    def asked(on: String) = lookedUp(stream, joined(on))(Row(1, 1, "cup"))
+    during(people) {
+      people.feed(Row(1, "Ada", "A", "c"))
+      assert(asked("customer_id = id AND seg = 'A'") == Seq("Ada cup"))
+      changed(asked("customer_id = id AND seg = 'B'"))
+      assert(asked("seg = 'A' AND id = customer_id") == Seq("Ada cup"))
+    }
+  }
+
+  test("in another session time zone, the same timestamp text is accepted and another one refused") {
+    val zone = "spark.sql.session.timeZone"
+    val people = maintainer("id INT, since TIMESTAMP, op STRING", Seq(Seq("id")), op = Some("op"))
+    def query(checkpoint: String, time: String) = new Reader(checkpoint)(
+      DeltaJoins.of(
+        spark,
+        Seq("a" -> people.root, "b" -> people.root),
+        s"a.id = b.id AND a.since > TIMESTAMP '$time'",
+        Seq("a.id AS x"),
+        Set.empty,
+        Map.empty
+      )
+    )
+    during(people) {
+      people.feed(Row(1, JoinTest.at("10:00"), "c"))
+      val checkpoint = newFolder()
+      def settled(time: String) = {
+        val reader = query(checkpoint, time)
+        during(reader)(reader.settle())
+      }
+      settled("2024-06-01 02:00:00")
+      withConf(zone -> "America/New_York") {
+        settled("2024-06-01 02:00:00")
+        changed(settled("2024-06-01 03:00:00"))
+      }
+      settled("2024-06-01 02:00:00")
+    }
+  }
+}

@@ -1,0 +1,91 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+
+import streamjoin.core.Side
+import org.apache.spark.sql.streamjoin.JoinTest
+
+/** Bounds between event times that are written as numbers: seconds, milliseconds, microseconds. */
+class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
+  import JoinTest._
+
+  test("a bound can compare times as seconds, milliseconds or microseconds") {
+    // A number is the time rounded down: each of the two may be up to a second below its time.
+    val rounding = Second - 1
+    for (
+      second <- Seq("CAST(%s AS BIGINT)", "unix_seconds(%s)", "CAST(CAST(%s AS BIGINT) AS DECIMAL(20, 0))")
+    ) {
+      val (o, d) = (second.format("o.t"), second.format("d.t"))
+      val more = if (second.contains("DECIMAL")) 2 * (Second + 32) else 0L
+      def on(condition: String, left: Long, right: Long): Unit = {
+        val found = kept(orders.join(deliveries, expr(s"o.id = d.id AND $condition")))
+        assert(found(Side.Left) - left >= 0 && found(Side.Left) - left <= 2 * more, condition)
+        assert(found(Side.Right) - right >= 0 && found(Side.Right) - right <= 2 * more, condition)
+      }
+      on(s"$d BETWEEN $o AND $o + 5", 5 * Second + rounding, rounding)
+      on(s"$d BETWEEN $o - 3 AND $o", rounding, 3 * Second + rounding)
+      on(s"$d >= $o AND $d < $o + 5", 5 * Second + rounding - 1, rounding)
+      on(s"$d - $o BETWEEN 0 AND 5", 5 * Second + rounding, rounding)
+    }
+    on("unix_micros(d.t) - unix_micros(o.t) BETWEEN -7 AND 5", 5, 7)
+    on("unix_millis(d.t) BETWEEN unix_millis(o.t) AND unix_millis(o.t) + 5", 5999, 999)
+    on(
+      "unix_timestamp(d.t) BETWEEN unix_timestamp(o.t) AND unix_timestamp(o.t) + 5",
+      5 * Second + 2 * rounding,
+      2 * rounding
+    )
+    on(
+      "to_unix_timestamp(d.t) BETWEEN to_unix_timestamp(o.t) AND 5 + to_unix_timestamp(o.t)",
+      5 * Second + 2 * rounding,
+      2 * rounding
+    )
+    val exact = kept(
+      orders.join(
+        deliveries,
+        expr(
+          "o.id = d.id AND CAST(d.t AS DOUBLE) BETWEEN CAST(o.t AS DOUBLE) - 0.5 AND CAST(o.t AS DOUBLE) + 1.5"
+        )
+      )
+    )
+    assert(
+      exact(Side.Left) >= 1500000 && exact(Side.Left) < 1501000 && exact(Side.Right) >= 500000 && exact(
+        Side.Right
+      ) < 501000
+    )
+  }
+
+  test("numbers that do not bound the times are refused") {
+    for (
+      condition <- Seq(
+        "CAST(d.t AS BIGINT) BETWEEN unix_millis(o.t) AND unix_millis(o.t) + 5",
+        "CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) AND CAST(o.t AS BIGINT) + o.v",
+        "CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) AND CAST(o.t AS BIGINT) * 2",
+        "o.v BETWEEN d.v AND d.v + 5"
+      )
+    ) {
+      val refused = refusal(orders.join(deliveries, expr(s"o.id = d.id AND $condition")))
+      assert(Set("STREAMJOIN_BOUND_NOT_CONSTANT", "STREAMJOIN_UNBOUNDED")(refused.getCondition), condition)
+    }
+  }
+
+  test("rows are kept as long as rounded seconds can match") {
+    running(
+      job(
+        hourly(
+          "left_outer",
+          "o.id = d.id AND CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) AND CAST(o.t AS BIGINT) + 5"
+        )(
+          _
+        ).selectExpr("o.v", "d.v")
+      )
+    ) { job =>
+      job.feed(o("a", "10:00:00", 1), d("z", "10:00:00"))
+      // The order can still match a delivery of the sixth second.
+      job.feed(d("z", "10:00:05.999"), o("z", "10:00:00"))
+      assert(job.feed(d("a", "10:00:05.999999", 2)) == Seq("1 2"))
+      assert(job.feed(d("a", "10:00:06", 3)).forall(!_.startsWith("1")))
+    }
+  }
+}

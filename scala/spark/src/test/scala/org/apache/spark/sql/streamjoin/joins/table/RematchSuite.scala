@@ -1,0 +1,410 @@
+package org.apache.spark.sql.streamjoin.joins.table
+
+import scala.collection.mutable
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.execution.streaming.OneTimeTrigger
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.arrangement.storage.Leases
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
+
+/** Outer joins of a stream with a table in which an unmatched row may get its match later. */
+class RematchSuite extends AnyFunSuite with TableTest {
+
+  /** The event time of an order is its number, in seconds. */
+  private def timed(orders: DataFrame): DataFrame =
+    orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
+
+  private val rematch = Map("rematch" -> "100 seconds")
+
+  private def named(root: String)(orders: DataFrame): DataFrame =
+    timed(orders).join(table(root, rematch), expr("id = customer_id"), "left_outer").select("name", "item")
+
+  private def order(number: Int, customer: Integer, item: String) = Row(number, customer, item)
+
+  test("a table row that comes late emits the waiting rows with their match, once") {
+    val people = customers
+    val left = new Stream(named(people.root))
+    val right = new Stream(orders =>
+      table(people.root, rematch)
+        .join(timed(orders), expr("id = customer_id"), "right_outer")
+        .select("name", "item")
+    )
+    during(people) {
+      loaded(people)
+      during(left, right) {
+        val both = Seq(left, right)
+        both.foreach(_.add(order(1, 1, "Computer"), order(2, 1, "Mouse"), order(3, 3, "Keyboard")))
+        both.foreach(query => assert(query.next == Seq("- Keyboard", "John Computer", "John Mouse")))
+        people.feed(Row(4, "Eve", "insert"))
+        both.foreach(query => assert(query.next.isEmpty))
+        people.feed(Row(3, "Ann", "insert"))
+        both.foreach(query => assert(query.next == Seq("Ann Keyboard"), "without a new row of the stream"))
+        people.feed(Row(3, "Anna", "update"), Row(1, "Johnny", "update"))
+        both.foreach(query => assert(query.next.isEmpty, "rows that came out with a match stay as they are"))
+      }
+    }
+  }
+
+  test("rows are kept for the given event time, and not at all without a time or a key") {
+    val people = customers
+    val query = new Stream(named(people.root))
+    during(people) {
+      loaded(people)
+      during(query) {
+        query.add(order(10, 3, "Keyboard"), order(20, 4, "Lamp"), order(20, null, "Pen"))
+        query.add(Row(null, 3, "Never"))
+        assert(query.next == Seq("- Keyboard", "- Lamp", "- Never", "- Pen"))
+        query.add(order(115, 1, "Desk"))
+        assert(query.next == Seq("John Desk"))
+        people.feed(Row(3, "Ann", "insert"), Row(4, "Eve", "insert"))
+        assert(query.next == Seq("Eve Lamp"), "the watermark is 115 s, more than 100 s past 10 s")
+        query.add(order(14, 5, "Late"))
+        assert(query.next == Seq("- Late"), "a row is looked up however late it is")
+        people.feed(Row(5, "Zoe", "insert"))
+        assert(query.next.isEmpty, "but it was not kept")
+        val state = query.running.lastProgress.stateOperators.head
+        assert(state.operatorName == "streamTableJoin" && state.numRowsTotal == 0)
+      }
+    }
+  }
+
+  test("a filter with a scalar subquery works below and above the join") {
+    val people = customers
+    val least = "customer_id > (SELECT min(id) FROM range(3))"
+    val below = new Stream(orders => named(people.root)(orders.where(least)))
+    val above = new Stream(orders =>
+      timed(orders)
+        .join(table(people.root, rematch), expr("id = customer_id"), "left_outer")
+        .where(least)
+        .select("name", "item")
+    )
+    during(people) {
+      loaded(people)
+      during(below, above) {
+        val both = Seq(below, above)
+        both.foreach(_.add(order(1, 1, "Computer"), order(2, 0, "Mouse"), order(3, 3, "Keyboard")))
+        both.foreach(query => assert(query.next == Seq("- Keyboard", "John Computer")))
+        people.feed(Row(3, "Ann", "insert"))
+        both.foreach(query => assert(query.next == Seq("Ann Keyboard")))
+      }
+    }
+  }
+
+  test("a windowed count above waits for rows that may still be rematched") {
+    val people = customers
+    val counts = new Stream(orders =>
+      timed(orders)
+        .join(table(people.root, rematch), expr("id = customer_id"), "left_outer")
+        .groupBy(window(col("at"), "10 seconds"), col("name"))
+        .count()
+        .select("name", "count")
+    )
+    during(people) {
+      loaded(people)
+      during(counts) {
+        // watermark 50 s - 100 s < 0 s: the row of 3 s may still be rematched
+        counts.add(order(1, 1, "Computer"), order(3, 3, "Keyboard"), order(50, 1, "Desk"))
+        assert(counts.next.isEmpty)
+        people.feed(Row(3, "Ann", "insert"))
+        assert(counts.next.isEmpty)
+        // watermark 111 s - 100 s = 11 s: the window from 0 s to 10 s is complete
+        counts.add(order(111, 1, "Chair"))
+        assert(counts.next == Seq("- 1", "Ann 1", "John 1"))
+      }
+    }
+  }
+
+  test("a query that was stopped for longer than its lease looks all kept rows up again") {
+    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
+      val people = customers
+      val query = new Stream(named(people.root))
+      during(people) {
+        loaded(people)
+        during(query) {
+          query.add(order(1, 3, "Keyboard"))
+          assert(query.next == Seq("- Keyboard"))
+        }
+        val seen = people.folder.newest
+        val leases = new Leases(people.folder)
+        leases.all.foreach(lease => leases.release(lease.reader))
+        people.feed(Row(3, "Ann", "insert"))
+        (4 to 6).foreach(id => people.feed(Row(id, "Eve", "insert")))
+        assert(people.folder.manifest(people.folder.newest).since > seen)
+        query.add(order(2, 1, "Mouse"))
+        during(query)(assert(query.next == Seq("Ann Keyboard", "John Mouse")))
+      }
+    }
+  }
+
+  test("a single watermark above the join is refused, as it would lose rematched rows") {
+    val people = customers
+    during(people) {
+      loaded(people)
+      withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
+        val windows = new Stream(orders =>
+          timed(orders)
+            .join(table(people.root, rematch), expr("id = customer_id"), "left_outer")
+            .groupBy(window(col("at"), "10 seconds"))
+            .count()
+            .select("count")
+        )
+        refused("STREAMJOIN_SINGLE_WATERMARK")(windows.start())
+      }
+    }
+  }
+
+  test("of two tables, only the one with rematch= is matched later") {
+    val (people, towns) = (customers, customers)
+    def withTowns(second: Map[String, String], first: Map[String, String])(orders: DataFrame): DataFrame =
+      timed(orders)
+        .join(table(people.root, first).toDF("a", "first"), expr("a = customer_id"), "left_outer")
+        .join(table(towns.root, second).toDF("b", "second"), expr("b = customer_id"), "left_outer")
+        .select("item", "first", "second")
+    val upper = new Stream(withTowns(rematch, Map.empty))
+    val lower = new Stream(withTowns(Map.empty, rematch))
+    val inner = new Stream(orders =>
+      timed(orders)
+        .join(table(people.root, rematch).toDF("a", "first"), expr("a = customer_id"), "left_outer")
+        .join(table(towns.root).toDF("b", "second"), expr("b = customer_id"))
+        .select("item", "first", "second")
+    )
+    during(people, towns) {
+      loaded(people)
+      towns.feed(Row(2, "Bonn", "insert"), Row(3, "Ulm", "insert"))
+      during(upper, lower, inner) {
+        val all = Seq(upper, lower, inner)
+        all.foreach(_.add(order(1, 1, "Cup"), order(2, 2, "Pen"), order(3, 3, "Key")))
+        assert(upper.next == Seq("Cup John -", "Key - Ulm", "Pen Frank Bonn"))
+        assert(lower.next == Seq("Cup John -", "Key - Ulm", "Pen Frank Bonn"))
+        assert(inner.next == Seq("Key - Ulm", "Pen Frank Bonn"))
+        people.feed(Row(3, "Ann", "insert"))
+        towns.feed(Row(1, "Köln", "insert"))
+        assert(upper.next == Seq("Cup John Köln"))
+        assert(lower.next == Seq("Key Ann Ulm"))
+        assert(inner.next == Seq("Key Ann Ulm"))
+      }
+    }
+  }
+
+  test("the same table can be joined twice, told apart by aliases alone") {
+    val people = customers
+    val query = new Stream({ orders =>
+      val names = table(people.root, rematch)
+      timed(orders)
+        .join(names.toDF("a", "buyer"), expr("a = customer_id"), "left_outer")
+        .join(names.toDF("b", "payer"), expr("b = order_id"), "left_outer")
+        .select("item", "buyer", "payer")
+    })
+    during(people) {
+      loaded(people)
+      during(query) {
+        query.add(order(2, 1, "Cup"), order(3, 2, "Pen"))
+        assert(query.next == Seq("Cup John Frank", "Pen Frank -"))
+        people.feed(Row(3, "Ann", "insert"))
+        assert(query.next == Seq("Pen Frank Ann"))
+      }
+    }
+  }
+
+  test("SQL: WITH (rematch = ...) joins by the declared key, also below a join with USING") {
+    val folder = newFolder("arrangements")
+    withConf("spark.streamjoin.arrangements" -> folder) {
+      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      val query = new Stream({ orders =>
+        timed(orders.selectExpr("customer_id AS id", "order_id", "item"))
+          .createOrReplaceTempView("timed_orders")
+        spark.sql("""
+          SELECT p.name, o.item FROM timed_orders AS o LEFT JOIN people WITH (rematch = '100 seconds') AS p
+          JOIN (VALUES ('Mouse')) AS i(item) USING (item)""")
+      })
+      during(people) {
+        loaded(people)
+        during(query) {
+          query.add(order(1, 1, "Mouse"), order(2, 3, "Mouse"), order(3, 3, "Lamp"))
+          assert(query.next == Seq("- Mouse", "John Mouse"))
+          people.feed(Row(3, "Ann", "insert"))
+          assert(query.next == Seq("Ann Mouse"))
+        }
+      }
+    }
+  }
+
+  test("a cached table is looked up as it is, not as it was cached") {
+    val people = customers
+    during(people) {
+      loaded(people)
+      val cached = table(people.root, rematch).cache()
+      assert(cached.count() == 2)
+      def met(orders: DataFrame) =
+        timed(orders).join(cached, expr("id = customer_id"), "left_outer").select("name", "item")
+      val query = new Stream(met)
+      during(query) {
+        query.add(order(1, 3, "Keyboard"))
+        assert(query.next == Seq("- Keyboard"))
+        people.feed(Row(3, "Ann", "insert"))
+        assert(query.next == Seq("Ann Keyboard"))
+      }
+      val out = new java.io.ByteArrayOutputStream
+      Console.withOut(out)(
+        met(MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark).toDF()).explain()
+      )
+      assert(out.toString.contains("StreamTableJoin"))
+      cached.unpersist()
+    }
+  }
+
+  test("kept rows see a table that changed while the query was stopped, even without new rows") {
+    val people = customers
+    val query = new Stream(named(people.root))
+    during(people) {
+      loaded(people)
+      during(query) {
+        query.add(order(1, 3, "Keyboard"), order(1, 4, "Lamp"))
+        assert(query.next == Seq("- Keyboard", "- Lamp"))
+      }
+      people.feed(Row(3, "Ann", "insert"))
+      during(query) {
+        assert(query.next == Seq("Ann Keyboard"))
+        people.feed(Row(5, "Zoe", "insert"))
+        assert(query.next.isEmpty)
+      }
+      // The table changes right after the restart, not while the query is stopped.
+      during(query) {
+        assert(query.next.isEmpty)
+        people.feed(Row(4, "Eve", "insert"))
+        assert(query.next == Seq("Eve Lamp"))
+      }
+    }
+  }
+
+  test("kept rows are rematched by runs that end by themselves, even after a refused start") {
+    val people = customers
+    val (checkpoint, rows) = (newFolder(), mutable.ArrayBuffer.empty[String])
+    val input = MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark)
+    def run(
+        joined: DataFrame => DataFrame = named(people.root),
+        trigger: Trigger = Trigger.AvailableNow()
+    ): Seq[String] = {
+      rows.clear()
+      val query = joined(input.toDF()).writeStream
+        .foreachBatch((batch: DataFrame, _: Long) => rows ++= batch.collect().map(JoinTest.text): Unit)
+        .option("checkpointLocation", checkpoint)
+        .trigger(trigger)
+        .start()
+      query.awaitTermination()
+      rows.toSeq.sorted
+    }
+    during(people) {
+      loaded(people)
+      input.addData(order(1, 3, "Keyboard"), order(1, 4, "Lamp"))
+      assert(run() == Seq("- Keyboard", "- Lamp"))
+      people.feed(Row(3, "Ann", "insert"))
+      assert(run() == Seq("Ann Keyboard"))
+      assert(run().isEmpty)
+      people.feed(Row(4, "Eve", "insert"))
+      refused("STREAMJOIN_CHECKPOINT_CHANGED") {
+        run(
+          timed(_)
+            .join(table(people.root, Map("rematch" -> "7 seconds")), expr("id = customer_id"), "left_outer")
+        )
+      }
+      assert(run() == Seq("Eve Lamp"))
+      // A run of a single batch spends it on the stream's new rows.
+      input.addData(order(2, 5, "Chair"))
+      people.feed(Row(5, "Zoe", "insert"))
+      assert(run(trigger = OneTimeTrigger) == Seq("Zoe Chair"))
+      input.addData(order(3, 5, "Desk"))
+      assert(run(trigger = OneTimeTrigger) == Seq("Zoe Desk"))
+    }
+  }
+
+  test("an availableNow run ends, however often the table changes") {
+    val people = customers
+    during(people) {
+      loaded(people)
+      val input = MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark)
+      input.addData(order(1, 9, "Keyboard"))
+      val query = named(people.root)(input.toDF()).writeStream
+        .foreachBatch { (batch: DataFrame, number: Long) =>
+          assert(batch.collect().length == 1)
+          people.feed(Row(3, s"Ann $number", "update")): Unit
+        }
+        .option("checkpointLocation", newFolder())
+        .trigger(Trigger.AvailableNow())
+        .start()
+      query.awaitTermination()
+      assert(query.recentProgress.last.batchId == 0)
+    }
+  }
+
+  test("a query that cannot keep rows is refused") {
+    val people = customers
+    during(people) {
+      loaded(people)
+      def start(joined: DataFrame => DataFrame): Any = during(new Stream(joined))(())
+      def late = table(people.root, rematch)
+      val on = expr("id = customer_id")
+      assert(refused("STREAMJOIN_TABLE")(start(timed(_).join(late, on))).contains("Write a left join"))
+      assert(refused("STREAMJOIN_TABLE")(start(_.join(late, on, "left_outer"))).contains("withWatermark"))
+      assert(
+        refused("STREAMJOIN_TABLE")(
+          start(orders => timed(orders).withColumn("then", col("at")).join(late, on, "left_outer"))
+        ).contains("select one column")
+      )
+      val now = expr("id = customer_id + second(current_timestamp())")
+      assert(
+        refused("STREAMJOIN_TABLE")(start(timed(_).join(late, now, "left_outer"))).contains("every batch")
+      )
+      refused("STREAMJOIN_TABLE_KEY")(start(timed(_).join(late, expr("name = item"), "left_outer")))
+      val least = expr("id = customer_id AND name > (SELECT min(id) FROM range(3))")
+      assert(
+        refused("STREAMJOIN_TABLE")(start(timed(_).join(late, least, "left_outer"))).contains("subquery")
+      )
+      for (filter <- Seq("name > (SELECT min(id) FROM range(3))", "id IN (SELECT id FROM range(3))")) {
+        def filtered = start(timed(_).join(late.where(filter), on, "left_outer"))
+        assert(refused("STREAMJOIN_TABLE")(filtered).contains("below the table"), filter)
+      }
+      for (duration <- Seq("soon", "-1 second", "1 month"))
+        refused("STREAMJOIN_DURATION")(
+          start(timed(_).join(table(people.root, Map("rematch" -> duration)), on, "left_outer"))
+        )
+      withConf("spark.streamjoin.enabled" -> "false") {
+        refused("STREAMJOIN_TABLE")(start(timed(_).join(late, on, "left_outer")))
+      }
+    }
+  }
+
+  test("EXPLAIN shows the look-up, and the checkpoint refuses another duration") {
+    val people = customers
+    var length = "100 seconds"
+    val query = new Stream(
+      timed(_).join(table(people.root, Map("rematch" -> length)), expr("id = customer_id"), "left_outer")
+    )
+    during(people) {
+      loaded(people)
+      during(query) {
+        query.add(order(1, 3, "Keyboard"))
+        query.settle()
+        val plan = explained(query.running)
+        assert(plan.contains("StreamTableJoin") && plan.contains("by (id) at version 0"), plan)
+        query.stop()
+        length = "50 seconds"
+        refused("STREAMJOIN_CHECKPOINT_CHANGED")(query.start())
+      }
+    }
+  }
+
+  private def explained(query: org.apache.spark.sql.streaming.StreamingQuery): String =
+    query
+      .asInstanceOf[org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper]
+      .streamingQuery
+      .lastExecution
+      .executedPlan
+      .toString
+}

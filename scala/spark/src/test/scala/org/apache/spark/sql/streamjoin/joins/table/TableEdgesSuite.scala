@@ -1,0 +1,83 @@
+package org.apache.spark.sql.streamjoin.joins.table
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{AnalysisException, Row}
+
+/** Joins with tables as users write them, and the messages for mistakes. */
+class TableEdgesSuite extends AnyFunSuite with TableTest {
+
+  private val items = Seq(Row(1, 1, "Computer"), Row(2, 2, "Mouse"), Row(3, 3, "Keyboard"))
+
+  test("table RIGHT JOIN stream works, with a filter that turns it into an inner join") {
+    val people = customers
+    val query = new Stream(orders =>
+      table(people.root)
+        .join(orders, expr("id = customer_id"), "right_outer")
+        .where("name = 'John'")
+        .select("id", "name", "item")
+    )
+    val sql = new Stream({ orders =>
+      orders.createOrReplaceTempView("edge_orders")
+      table(people.root).createOrReplaceTempView("edge_people")
+      spark.sql("SELECT * FROM edge_people p RIGHT JOIN edge_orders o ON p.id = o.customer_id WHERE p.id > 1")
+    })
+    val written = new Stream(orders => table(people.root).join(orders, expr("id = customer_id")))
+    during(people) {
+      loaded(people)
+      during(query, sql) {
+        Seq(query, sql).foreach(_.add(items: _*))
+        assert(query.all == Seq("1 John Computer"))
+        assert(sql.all == Seq("2 Frank 2 2 Mouse"), "columns come in the order of the query")
+      }
+      assert(refused("STREAMJOIN_TABLE")(during(written)(())).contains("Write the stream first"))
+    }
+  }
+
+  test("a subquery below a table with rematch= is refused at once") {
+    val people = customers
+    spark.range(2).createOrReplaceTempView("edge_numbers")
+    during(people) {
+      loaded(people)
+      val query = new Stream({ orders =>
+        val timed =
+          orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
+        val some = table(people.root, Map("rematch" -> "1 hour"))
+          .where("id > (SELECT max(id) FROM edge_numbers)")
+        timed.join(some, expr("id = customer_id"), "left_outer")
+      })
+      assert(refused("STREAMJOIN_TABLE")(during(query)(())).contains("subquery"))
+      // Without `rematch=` it is an ordinary filter.
+      val plain = new Stream({ orders =>
+        val some = table(people.root).where("id > (SELECT max(id) FROM edge_numbers)")
+        orders.join(some, expr("id = customer_id"), "left_outer").select("name", "item")
+      })
+      during(plain)(assert(plain.add(items: _*).all == Seq("- Computer", "- Keyboard", "Frank Mouse")))
+    }
+  }
+
+  test("joining changelog streams as DataFrames is refused, with advice on sj.delta_join and sj.table") {
+    val folder = newFolder("arrangements")
+    withConf("spark.streamjoin.arrangements" -> folder) {
+      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      val towns = maintainer("id INT, town STRING", Seq(Seq("id")), root = s"$folder/towns")
+      during(people, towns) {
+        loaded(people)
+        val error = refused("STREAMJOIN_DELTA") {
+          spark.readStream.table("people").join(spark.readStream.table("towns"), "id")
+        }
+        assert(error.contains("sj.delta_join") && error.contains("sj.table") && !error.contains("GROUP BY"))
+      }
+    }
+  }
+
+  test("an unreachable folder of arrangements does not hide Spark's own errors") {
+    withConf("spark.streamjoin.arrangements" -> "nowhere://folder/of") {
+      val missing = intercept[AnalysisException](spark.sql("SELECT * FROM nobody"))
+      assert(missing.getCondition == "TABLE_OR_VIEW_NOT_FOUND")
+      spark.range(1).createOrReplaceTempView("edge_numbers")
+      assert(spark.sql("SELECT * FROM edge_numbers").count() == 1)
+    }
+  }
+}

@@ -1,0 +1,398 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import java.io.ByteArrayOutputStream
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.StreamingQueryException
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
+
+/** Facts are joined with the versions that were valid at their event times. */
+class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
+  import JoinTest._
+
+  test("rows come out in event-time order over all tasks and batches, none below the watermark") {
+    val random = new Random(7)
+    val query = (streams: Streams) => temporal()(streams).selectExpr("o.t", "o.v AS a", "d.v AS b")
+    running(job(query)) { job =>
+      val minutes = random.shuffle((1 to 59).toList)
+      val facts = minutes.map(minute => o(s"k${minute % 7}", f"10:$minute%02d", minute))
+      val changes = (0 until 7).map(key => d(s"k$key", f"10:${key * 2}%02d", 100 + key))
+      val out = Seq(facts.take(30) ++ changes, facts.drop(30), end("11:00"), end("11:01"))
+        .flatMap(rows => job.batches(rows: _*))
+        .flatMap(_.rows)
+        .filterNot(_.contains("999"))
+      val late = job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
+      assert(out == out.sorted && out.size == 59 - late, "times sort like their text")
+      assert(out.count(_.endsWith("-")) == out.count { row =>
+        val minute = row.split(' ')(1).toInt
+        minute < minute % 7 * 2
+      })
+    }
+  }
+
+  /** A version of a second table. */
+  private def e(id: String, time: String, v: Int) = "e" -> row(id, time, v)
+
+  test("a stream can be joined with itself, told apart by aliases alone") {
+    def closest(left: DataFrame, right: DataFrame) =
+      TemporalJoins.asof(left.join(right, expr("o.id = d.id"), "left_outer"), expr("o.t > d.t"), None)
+    def valid(left: DataFrame, right: DataFrame) =
+      TemporalJoins.temporal(
+        left.join(right, expr("o.id = d.id"), "left_outer"),
+        Seq("id"),
+        "t",
+        None,
+        "t"
+      )
+    val joins = Seq[((DataFrame, DataFrame) => DataFrame, Seq[String])](
+      (closest, Seq("2 -", "3 2", "4 3", "7 -")),
+      (valid, Seq("2 2", "3 3", "4 4", "7 7"))
+    )
+    for (inputs <- selves; (join, expected) <- joins)
+      running(job(streams => join.tupled(inputs(streams)).selectExpr("o.v AS a", "d.v AS b"))) { job =>
+        job.feed(o("a", "10:00", 2), o("a", "10:10", 3), o("b", "10:10", 7))
+        job.restart()
+        job.feed(o("a", "10:20", 4), o("end", "11:00", 99))
+        job.feed(o("end", "11:01", 99))
+        assert(job.seen.flatMap(_.rows).filterNot(_.contains("99")).sorted.toSeq == expected)
+      }
+  }
+
+  test("between versions of one time the columns decide, not whether one is an insert or an update") {
+    val operation = "CASE WHEN v < 0 THEN 'delete' WHEN v < 10 THEN 'update' ELSE 'insert' END"
+    running(job(values(temporal(operation = operation)))) { job =>
+      job.feed(d("a", "10:00", 13), d("a", "10:00", 5), o("a", "10:01", 1))
+      job.feed(d("b", "10:00", -1), d("b", "10:00", 4), o("b", "10:01", 2))
+      job.feed(end("11:00"): _*)
+      job.feed(end("11:00"): _*)
+      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 13", "2 4"))
+    }
+  }
+
+  test("SQL: both sides may have the same column names, and a condition may be on the versions alone") {
+    val query = (streams: Streams) => {
+      Seq("o", "d", "e").foreach(name => streams.marked(name).createOrReplaceTempView(name))
+      spark.sql("""
+        SELECT o.v AS a, d.v AS b, e.v AS c
+        FROM o LEFT JOIN d FOR SYSTEM_TIME AS OF o.t AS d ON o.id = d.id AND d.v = 2
+        LEFT JOIN e FOR SYSTEM_TIME AS OF o.t AS e ON e.id = o.id AND e.v = e.v""")
+    }
+    running(job(query)) { job =>
+      job.feed(
+        d("a", "10:00", 1),
+        d("a", "10:04", 2),
+        e("a", "10:01", 7),
+        o("a", "10:02", 3),
+        o("a", "10:05", 4)
+      )
+      (1 to 4).foreach(minute => job.feed(end(s"11:0$minute") :+ e("past", s"11:0$minute", 999): _*))
+      assert(job.seen.flatMap(_.rows).filterNot(_.contains("999")).sorted.toSeq == Seq("3 - 7", "4 2 7"))
+    }
+  }
+
+  test("SQL: the time column of the left input may have a dot in its name") {
+    val query = (streams: Streams) => {
+      Seq("o", "d").foreach(name => streams.marked(name).createOrReplaceTempView(name))
+      spark.sql("""
+        SELECT o.v AS a, d.v AS b FROM (SELECT id, t AS `o.at`, v FROM o) AS o
+        JOIN d FOR SYSTEM_TIME AS OF o.`o.at` AS d ON o.id = d.id""")
+    }
+    running(job(query)) { job =>
+      job.feed(d("a", "10:00", 1), d("a", "10:04", 2), o("a", "10:02", 3), o("a", "10:05", 4))
+      Seq("11:01", "11:02").foreach(minute => job.feed(end(minute): _*))
+      assert(job.seen.flatMap(_.rows).filterNot(_.contains("99")).sorted.toSeq == Seq("3 1", "4 2"))
+    }
+  }
+
+  test("in a text condition l and r are the inputs, even if an input has such aliases inside") {
+    val query = (streams: Streams) => {
+      val facts = streams.marked("o").as("l").join(spark.range(1).as("r")).selectExpr("l.id", "l.t", "l.v")
+      TemporalJoins
+        .asof(
+          facts.join(streams.marked("d").toDF("key", "since", "w"), expr("id = key")),
+          "l.t >= r.since",
+          None
+        )
+        .selectExpr("v", "w")
+    }
+    running(job(query)) { job =>
+      job.feed(d("a", "10:00", 1), o("a", "10:02", 3))
+      job.feed(end("11:00"): _*)
+      job.feed(end("11:00"): _*)
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("3 1"))
+    }
+  }
+
+  test("a windowed aggregation above counts each row once, in its window") {
+    val query = (streams: Streams) =>
+      temporal("inner")(streams)
+        .groupBy(window(col("o.t"), "10 minutes"))
+        .agg(sum("d.v").as("total"))
+        .selectExpr("window.start AS t", "total")
+    running(job(query)) { job =>
+      job.feed(d("a", "10:00", 1), d("b", "10:00", 10), o("a", "10:01", 0))
+      job.feed(o("a", "10:09", 0), o("b", "10:05", 0), d("a", "10:08", 2))
+      job.feed(o("a", "10:15", 0), d("a", "10:20", 4))
+      job.feed(end("11:00"): _*)
+      job.feed(end("12:00"): _*)
+      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("10:00 13", "10:10 2"))
+    }
+  }
+
+  test("an interval join above uses the event time of the facts") {
+    val query = (streams: Streams) =>
+      temporal()(streams)
+        .join(
+          streams.marked("r"),
+          expr("r.id = o.id AND r.t BETWEEN o.t AND o.t + INTERVAL 30 MINUTES"),
+          "left_outer"
+        )
+        .selectExpr("o.v AS a", "d.v AS b", "r.v AS c")
+    running(job(query)) { job =>
+      job.feed(d("a", "10:00", 5), o("a", "10:10", 1), o("b", "10:10", 2), "r" -> row("a", "10:20", 7))
+      (0 to 3).foreach(hour =>
+        job.feed(end(s"1${hour + 2}:00") :+ ("r" -> row("x", s"1${hour + 2}:00", 9)): _*)
+      )
+      assert(job.seen.flatMap(_.rows).filterNot(_.contains("999")).sorted.toSeq == Seq("1 5 7", "2 - -"))
+      assert(
+        job.progress.stateOperators.map(_.operatorName).toSet == Set(
+          "streamTemporalJoin",
+          "streamIntervalJoin"
+        )
+      )
+    }
+  }
+
+  test(
+    "above an as-of join with a tolerance both times have a watermark, without one only the left"
+  ) {
+    def counted(tolerance: Option[String])(streams: Streams): DataFrame =
+      asof("inner", tolerance = tolerance)(streams)
+        .groupBy(window(col("d.t"), "10 minutes"))
+        .count()
+        .selectExpr("window.start AS t", "count")
+    running(job(counted(Some("30 minutes")))) { job =>
+      job.feed(d("a", "10:00", 1), o("a", "10:05", 2), o("a", "10:25", 3), o("a", "10:31", 4))
+      job.feed(end("12:00"): _*)
+      job.feed(end("13:00"): _*)
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("10:00 2"))
+    }
+    assert(refusal(counted(None)(newStreams())).getCondition == "STREAMJOIN_ORDER_WATERMARK")
+  }
+
+  test("facts can look up two tables in turn, each with its own watermark") {
+    val query = (streams: Streams) => {
+      val other = versions(streams.marked("e")).as("e")
+      val first = temporal()(streams).selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.v AS b").as("f")
+      TemporalJoins
+        .temporal(first.join(other, expr("f.id = e.id"), "left_outer"), Seq("id"), "t", Some("op"), "t")
+        .selectExpr("f.a", "f.b", "e.v AS c")
+    }
+    running(job(query)) { job =>
+      job.feed(
+        d("a", "10:00", 1),
+        e("a", "10:00", 2),
+        e("x", "10:10", 0),
+        o("a", "10:05", 3),
+        o("a", "10:15", 4)
+      )
+      job.feed(end("11:00"): _*)
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("3 1 2"), "the watermark of the second table is 10:10")
+      job.restart()
+      job.feed(e("a", "10:12", -1), e("a", "11:00", 9))
+      job.feed(end("12:00"): _*)
+      job.feed(end("12:00"): _*)
+      assert(job.seen.flatMap(_.rows).toSeq.take(2) == Seq("3 1 2", "4 1 -"))
+    }
+  }
+
+  test("operations have several spellings, and pre-images of updates are skipped") {
+    val names = Seq("c", "r", " U ", "d", "insert", "Delete", "update_preimage", "update_postimage", "i")
+    val spelled = names.zipWithIndex.map { case (name, at) => s"WHEN $at THEN '$name'" }.mkString(" ")
+    running(job(values(temporal(operation = s"CASE v $spelled END")))) { job =>
+      val changes = names.indices.map(at => d("a", s"10:0$at", at))
+      val facts = names.indices.map(at => o("a", s"10:0$at", 10 + at))
+      job.feed(changes ++ facts: _*)
+      job.feed(end("10:30").take(1) :+ d("past", "10:30", 0): _*)
+      assert(
+        job.seen.flatMap(_.rows).toSeq ==
+          Seq("10 0", "11 1", "12 2", "13 -", "14 4", "15 -", "16 -", "17 7", "18 8")
+      )
+    }
+  }
+
+  test("an unknown operation fails the query, and nothing of the batch is committed") {
+    for ((operation, seen) <- Seq("'upsert'" -> "\"upsert\"", "CAST(NULL AS STRING)" -> "null"))
+      running(job(values(temporal(operation = operation)))) { job =>
+        val error = intercept[StreamingQueryException](job.feed(d("a", "10:00", 1)))
+        assert(SparkTest.errorClass(error).contains("STREAMJOIN_OPERATION"))
+        assert(SparkTest.messages(error).exists(_.contains(seen)))
+        assert(job.seen.isEmpty)
+      }
+  }
+
+  test("of versions with the same time the largest row counts, whichever columns are selected") {
+    val queries = Seq[Streams => DataFrame](
+      temporal()(_).selectExpr("o.v AS a", "d.v AS b"),
+      temporal()(_).selectExpr("o.v AS a", "d.v % 2 AS b"),
+      temporal()(_).selectExpr("o.v AS a", "d.op AS b")
+    )
+    val seen =
+      for (query <- queries; order <- Seq(Seq(1, 2, 3, 4), Seq(4, 3, 2, 1))) yield running(job(query)) {
+        job =>
+          job.feed(order.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
+          job.feed(end("11:00"): _*)
+          job.seen.flatMap(_.rows).toSeq
+      }
+    assert(seen == Seq("0 4", "0 4", "0 0", "0 0", "0 insert", "0 insert").map(Seq(_)))
+  }
+
+  test("of versions with the same time the last by order= counts, even if it is a delete") {
+    // The place in the log is `abs(v)`; a row with a negative `v` is a delete.
+    def placed(order: String)(streams: Streams): DataFrame = {
+      val log = versions(streams.marked("d")).selectExpr("*", "abs(v) AS place", "map(v, v) AS odd").as("d")
+      val joined = streams.marked("o").join(log, expr("o.id = d.id"), "left_outer")
+      TemporalJoins.temporal(joined, Seq("id"), "t", Some("op"), "t", order = Some(order))
+    }
+    for (log <- Seq(Seq(1, -2), Seq(-1, 2), Seq(3, 1, -2)); comes <- Seq(log, log.reverse))
+      running(job(values(placed("place")))) { job =>
+        job.feed(comes.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
+        job.feed(end("11:00"): _*)
+        val last = log.maxBy(math.abs)
+        assert(job.seen.flatMap(_.rows).toSeq == Seq(s"0 ${if (last < 0) "-" else last}"))
+      }
+    for (order <- Seq("odd", "nothing")) {
+      val error = intercept[AnalysisException](placed(order)(newStreams()))
+      assert(error.getCondition == "STREAMJOIN_COLUMN" && error.getMessage.contains(order))
+    }
+  }
+
+  test("filters on facts are pushed below the join, filters on versions do not change the match") {
+    val query = (streams: Streams) =>
+      temporal()(streams).where("o.v > 1 AND d.v <> 3").selectExpr("o.v AS a", "d.v AS b")
+    running(job(query)) { job =>
+      job.feed(d("a", "10:00", 2), o("a", "10:05", 1), o("a", "10:05", 2), o("a", "10:15", 3))
+      assert(job.metric("leftRowsInState") == 2, "the filtered fact is not kept")
+      job.feed(d("a", "10:10", 3))
+      job.feed(end("11:00"): _*)
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("2 2"))
+    }
+  }
+
+  test("keys match across types, for -0.0 and NaN, and by the collation of strings") {
+    def running1(facts: String, changes: String)(rows: (String, Row)*) =
+      running(job { streams =>
+        val left = streams.marked("o").withColumn("k", expr(facts)).as("o")
+        val right = versions(streams.marked("d")).withColumn("key", expr(changes)).as("d")
+        TemporalJoins
+          .temporal(left.join(right, expr("o.k = d.key"), "left_outer"), Seq("key"), "t", Some("op"), "t")
+          .selectExpr("o.v AS a", "d.v AS b")
+      }) { job =>
+        job.feed(rows: _*)
+        job.feed(o("1", "11:00", 999), d("2", "11:00", 999))
+        job.seen.flatMap(_.rows).sorted.toSeq
+      }
+    val numbers = Seq(d("7", "10:00", 5), o("7", "10:10", 1), o("8", "10:10", 2))
+    assert(running1("CAST(id AS BIGINT)", "CAST(id AS INT)")(numbers: _*) == Seq("1 5", "2 -"))
+    assert(running1("CAST(id AS INT)", "CAST(id AS BIGINT)")(numbers: _*) == Seq("1 5", "2 -"))
+    assert(running1("CAST(id AS BIGINT) + 1", "CAST(id AS BIGINT)")(numbers: _*) == Seq("1 -", "2 -"))
+    val zeros = Seq(d("0.0", "10:00", 5), o("-0.0", "10:10", 1), d("NaN", "10:00", 6), o("NaN", "10:10", 2))
+    assert(running1("CAST(id AS DOUBLE)", "CAST(id AS DOUBLE)")(zeros: _*) == Seq("1 5", "2 6"))
+    val texts = Seq(d("Abc", "10:00", 5), o("aBC", "10:10", 1), o("abd", "10:10", 2))
+    val lower = "id COLLATE UTF8_LCASE"
+    assert(running1(lower, lower)(texts: _*) == Seq("1 5", "2 -"))
+  }
+
+  test("a join on column names works, and so does a stream with itself") {
+    running(job { streams =>
+      TemporalJoins
+        .temporal(
+          streams.marked("o").join(versions(streams.marked("d")), Seq("id"), "left_outer"),
+          Seq("id"),
+          "t",
+          Some("op"),
+          "t"
+        )
+        .selectExpr("id", "o.v AS a", "d.v AS b")
+    }) { job =>
+      job.feed(d("a", "10:00", 5), o("a", "10:10", 1), o("b", "10:10", 2))
+      job.feed(end("11:00"): _*)
+      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("a 1 5", "b 2 -"))
+    }
+    running(job { streams =>
+      val stream = streams.raw("o").withWatermark("t", "0 seconds")
+      TemporalJoins
+        .asof(stream.as("l").join(stream.as("r"), expr("l.id = r.id"), "left_outer"), expr("l.t > r.t"), None)
+        .selectExpr("l.v AS a", "r.v AS b")
+    }) { job =>
+      job.feed(o("a", "10:00", 1), o("a", "10:10", 2), o("b", "10:20", 3), o("a", "10:30", 4))
+      job.feed(o("z", "11:00", 5))
+      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 -", "2 1", "3 -", "4 2"))
+    }
+  }
+
+  test("the cap on rows counts waiting rows, not the table") {
+    withConf("spark.streamjoin.maxAccumulatedRecords" -> "9") {
+      running(job(values(temporal()))) { job =>
+        (1 to 2).foreach(_ => job.feed(end("09:10"): _*))
+        // Rows of the table do not count.
+        job.feed((1 to 40).map(at => d(s"k$at", "09:00", at)): _*)
+        job.feed(end("10:00"): _*)
+        job.feed(end("10:00"): _*)
+        assert(job.metric("keysWithVersion") == 41)
+        val error = intercept[StreamingQueryException] {
+          job.feed((1 to 8).map(at => o("a", s"10:0$at", at)): _*)
+          job.feed(d("a", "10:00", 9))
+        }
+        assert(SparkTest.errorClass(error).contains("STREAMJOIN_MAX_ACCUMULATED_RECORDS"))
+      }
+    }
+  }
+
+  test("EXPLAIN, progress and the checkpoint describe the join") {
+    running(job(values(temporal(history = Some("1 day"))))) { job =>
+      job.feed(d("a", "10:00", 1), d("b", "10:00", -1), o("a", "10:10", 2))
+      job.feed(d("a", "10:20", 3), o("a", "10:20", 4))
+      job.feed(o("a", "10:20", 5))
+      val plan = job.execution.lastExecution.toString
+      Seq(
+        "StreamTemporalJoin left_outer",
+        "backward from o.t to d.t, history 1 day",
+        "equality (left.id = right.id)",
+        "no other condition",
+        "d kept until the next of their key",
+        "o.t: 2024-06-01T10:20:00Z; d.t: 2024-06-01T10:20:00Z",
+        "routing by hash of the equality over 2 tasks, one state store each"
+      ).foreach(words => assert(plan.contains(words), words))
+      assert(job.watermark("left") == "10:20" && job.watermark("right") == "10:20")
+      val figures = job.streaming.recentProgress.flatMap(_.stateOperators)
+      def sum(name: String) = figures.map(_.customMetrics.asScala.get(name).fold(0L)(_.longValue)).sum
+      assert(sum("joinedRows") == 1 && sum("paddedRows") == 0)
+      assert(job.metric("payloadBytes") > 0 && job.metric("indexBytes") > 0)
+      val written = Files.readString(Path.of(job.checkpoint, "stream-joins", "0"))
+      Seq(
+        "temporal_join",
+        "left_outer",
+        "\"direction\":\"backward\"",
+        "\"history_micros\":\"86400000000\"",
+        "(left.id = right.id)"
+      )
+        .foreach(words => assert(written.contains(words), written))
+    }
+    val explained = asof(condition = "o.t < d.t", tolerance = Some("90 seconds"))(newStreams())
+    val plan = new ByteArrayOutputStream
+    Console.withOut(plan)(explained.explain())
+    assert(
+      plan
+        .toString("UTF-8")
+        .contains("forward from o.t to d.t, not at the same time, within 1 minute 30 seconds")
+    )
+  }
+}

@@ -1,0 +1,222 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions.{expr, lit, max}
+import org.apache.spark.sql.{AnalysisException, DataFrame}
+import org.apache.spark.sql.streamjoin.JoinTest
+
+/** A temporal or as-of join that cannot run is refused by name, with advice on what to write. */
+class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
+  import JoinTest._
+
+  private def building(condition: String, words: String*)(made: Streams => DataFrame): Unit = {
+    val error = intercept[AnalysisException](made(newStreams()))
+    assert(error.getCondition == condition, error.getMessage)
+    words.foreach(word => assert(error.getMessage.contains(word), error.getMessage))
+  }
+
+  private def temporalOf(
+      left: DataFrame,
+      right: DataFrame,
+      how: String = "inner",
+      on: String = "o.id = d.id"
+  ) =
+    TemporalJoins.temporal(left.as("o").join(right.as("d"), expr(on), how), Seq("id"), "t", None, "t")
+
+  test("a key outside the equality is refused") {
+    for (on <- Seq("o.v = d.v", "o.id <> d.id", "o.id <=> d.id", "o.id = concat(d.id, 'x')", "d.id = 'a'"))
+      building("STREAMJOIN_TEMPORAL", "has no equality for id", "on= with <column of the stream> = id") {
+        temporal(on = on)
+      }
+    building("STREAMJOIN_TEMPORAL", "no key", "key=") { streams =>
+      val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"))
+      TemporalJoins.temporal(joined, Nil, "t", None, "t")
+    }
+  }
+
+  test("a key is refused if its comparison makes different keys equal") {
+    building("STREAMJOIN_TEMPORAL", "has no equality for id") { streams =>
+      val facts = streams.marked("o").selectExpr("CAST(v AS DOUBLE) AS id", "t")
+      temporalOf(facts, streams.marked("d").selectExpr("CAST(v AS LONG) AS id", "t"))
+    }
+    val streams = newStreams()
+    temporalOf(
+      streams.marked("o").selectExpr("CAST(v AS LONG) AS id", "t"),
+      streams.marked("d").selectExpr("v AS id", "t")
+    )
+  }
+
+  test("a condition that cannot run in a task is refused") {
+    building("STREAMJOIN_TEMPORAL", "a random value, a subquery or a Python function") {
+      temporal(on = "o.id = d.id AND o.v IN (SELECT id FROM range(3))")
+    }
+  }
+
+  test("join types other than inner and left are refused") {
+    for (how <- Seq("right_outer", "full_outer", "left_semi", "left_anti"))
+      building("STREAMJOIN_TEMPORAL", "temporal join", "how=\"left\"")(temporal(how))
+    for (how <- Seq("right_outer", "full_outer"))
+      building("STREAMJOIN_TEMPORAL", "as-of join", "how=\"left\"")(asof(how))
+  }
+
+  test("missing columns and columns of the wrong type are refused") {
+    building("STREAMJOIN_COLUMN", "nope", "id, t, v") { streams =>
+      TemporalJoins.temporal(
+        streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
+        Seq("nope"),
+        "t",
+        None,
+        "t"
+      )
+    }
+    building("STREAMJOIN_COLUMN", "op is a column of text") { streams =>
+      TemporalJoins.temporal(
+        streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
+        Seq("id"),
+        "t",
+        Some("v"),
+        "t"
+      )
+    }
+    building("STREAMJOIN_COLUMN", "an event time is a TIMESTAMP") { streams =>
+      TemporalJoins.temporal(
+        streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
+        Seq("id"),
+        "t",
+        None,
+        "v"
+      )
+    }
+  }
+
+  test("invalid durations are refused") {
+    building("STREAMJOIN_DURATION", "history", "negative")(temporal(history = Some("-1 hour")))
+    building("STREAMJOIN_DURATION", "tolerance", "months")(asof(tolerance = Some("1 month")))
+    building("STREAMJOIN_DURATION", "tolerance")(asof(tolerance = Some("soon")))
+  }
+
+  test("an as-of join that could wait forever, or compares no event times, is refused") {
+    building("STREAMJOIN_TEMPORAL", "wait for ever", "tolerance=\"10 minutes\"")(
+      asof(condition = "o.t <= d.t")
+    )
+    building("STREAMJOIN_TEMPORAL", "wait for ever")(asof(condition = "d.t > o.t"))
+    for (
+      condition <- Seq(
+        "o.t = d.t",
+        "o.v >= d.v",
+        "o.t >= d.t - INTERVAL 1 HOUR",
+        "o.t >= o.t",
+        "o.t > d.t OR o.v = 1"
+      )
+    )
+      building("STREAMJOIN_TEMPORAL", "does not compare the event times", "match=\"l.t >= r.t\"") {
+        asof(condition = condition)
+      }
+    building("STREAMJOIN_TEMPORAL", "is neither an equality", "joined.where")(
+      asof(on = "o.id = d.id AND o.v < d.v")
+    )
+    building("STREAMJOIN_TEMPORAL", "sideways", "\"nearest\"") { streams =>
+      val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"))
+      TemporalJoins.asof(joined, "t", "t", "sideways", allowsExact = true, None)
+    }
+  }
+
+  test("a batch on either side is refused") {
+    val batch = spark.range(1).selectExpr("'a' AS id", "TIMESTAMP'2024-06-01' AS t", "1 AS v")
+    building("STREAMJOIN_NOT_A_STREAM", "the right input is a batch")(s => temporalOf(s.marked("o"), batch))
+    building("STREAMJOIN_NOT_A_STREAM", "the left input is a batch")(s => temporalOf(batch, s.marked("d")))
+  }
+
+  test("a stream whose rows can be retracted is refused") {
+    for (column <- Seq("_change_type", "_diff"))
+      building("STREAMJOIN_TEMPORAL", column, "cannot be taken back") { streams =>
+        temporalOf(streams.marked("o").withColumn(column, lit(1)), streams.marked("d"))
+      }
+  }
+
+  test("a side without a watermark is refused at start()") {
+    val streams = newStreams()
+    for (
+      (left, right) <- Seq(streams.raw("o") -> streams.marked("d"), streams.marked("o") -> streams.raw("d"))
+    ) {
+      val error = refusal(temporalOf(left, right).select("o.v"))
+      assert(error.getCondition == "STREAMJOIN_TEMPORAL_TIME" && error.getMessage.contains("withWatermark"))
+    }
+  }
+
+  test("a time that has lost its watermark is refused at start()") {
+    val streams = newStreams()
+    val joined = streams
+      .marked("o")
+      .join(streams.marked("r"), expr("o.id = r.id AND o.t >= r.t AND o.t <= r.t + INTERVAL 1 HOUR"))
+    val first = TemporalJoins.temporal(
+      joined
+        .select("o.id", "o.t", "o.v")
+        .as("o")
+        .join(streams.marked("d"), expr("o.id = d.id"), "left_outer"),
+      Seq("id"),
+      "t",
+      None,
+      "t"
+    )
+    val second = TemporalJoins.temporal(
+      first
+        .selectExpr("o.id AS id", "d.t AS t", "o.v AS v")
+        .as("o")
+        .join(streams.marked("e"), expr("o.id = e.id")),
+      Seq("id"),
+      "t",
+      None,
+      "t"
+    )
+    assert(refusal(second.select("o.v")).getCondition == "STREAMJOIN_ORDER_WATERMARK")
+  }
+
+  test("a key that is not the same in every batch is refused at start()") {
+    val streams = newStreams()
+    val left = streams.marked("o")
+    val error = refusal {
+      TemporalJoins
+        .temporal(
+          left.join(streams.marked("d"), expr("concat(o.id, current_date()) = d.id")),
+          Seq("id"),
+          "t",
+          None,
+          "t"
+        )
+        .select("o.v")
+    }
+    assert(error.getCondition == "STREAMJOIN_TEMPORAL", error.getMessage)
+  }
+
+  test("update and complete mode are refused, and every temporal join if streamjoin is switched off") {
+    for (mode <- Seq("update", "complete"))
+      assert(refusal(values(temporal("inner"))(newStreams()), mode).getCondition == "STREAMJOIN_OUTPUT_MODE")
+    // In update mode an aggregation emits its groups again; in append mode each is final.
+    val streams = newStreams()
+    val groups = streams.marked("o").groupBy("id", "t").agg(max("v").as("v"))
+    val joined = temporalOf(groups, streams.marked("d")).select("o.v")
+    assert(refusal(joined, "update").getCondition == "STREAMJOIN_OUTPUT_MODE")
+    withConf("spark.streamjoin.enabled" -> "false") {
+      val error = refusal(values(temporal())(newStreams()))
+      assert(error.getCondition == "STREAMJOIN_TEMPORAL_DISABLED")
+    }
+  }
+
+  test("STREAMJOIN_UNBOUNDED offers an as-of join if the condition fits one") {
+    val streams = newStreams()
+    def message(how: String, on: String) =
+      refusal(streams.marked("o").join(streams.marked("d"), expr(on), how).select("o.v")).getMessage
+    assert(
+      message("inner", "o.id = d.id AND o.t >= d.t")
+        .contains("sj.asof_join(left, right, on, match=\"o.t >= d.t\"),")
+    )
+    assert(
+      message("left_outer", "o.id = d.id AND d.t > o.t")
+        .contains("sj.asof_join(left, right, on, match=\"d.t > o.t\", tolerance=\"10 minutes\"),")
+    )
+    assert(!message("inner", "o.id = d.id").contains("asof_join"))
+    assert(!message("full_outer", "o.id = d.id AND o.t >= d.t").contains("asof_join"))
+  }
+}

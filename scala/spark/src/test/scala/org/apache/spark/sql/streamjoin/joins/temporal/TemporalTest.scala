@@ -1,0 +1,54 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.{CheckpointTest, JoinTest}
+
+/**
+ * Facts `o` and versions `d`, both `(id STRING, t TIMESTAMP, v INT)`. A version with a negative `v`
+ * deletes its key.
+ */
+private[streamjoin] trait TemporalTest extends CheckpointTest { this: AnyFunSuite =>
+  import JoinTest._
+
+  protected val Operation = "CASE WHEN v < 0 THEN 'delete' ELSE 'insert' END"
+
+  protected def versions(input: DataFrame, operation: String = Operation): DataFrame =
+    input.withColumn("op", expr(operation)).as("d")
+
+  protected def temporal(
+      how: String = "left_outer",
+      on: String = "o.id = d.id",
+      history: Option[String] = None,
+      operation: String = Operation
+  ): Streams => DataFrame = streams =>
+    TemporalJoins.temporal(
+      streams.marked("o").join(versions(streams.marked("d"), operation), expr(on), how),
+      Seq("id"),
+      "t",
+      Some("op"),
+      "t",
+      history
+    )
+
+  protected def asof(
+      how: String = "left_outer",
+      on: String = "o.id = d.id",
+      condition: String = "o.t >= d.t",
+      tolerance: Option[String] = None
+  ): Streams => DataFrame = streams =>
+    TemporalJoins.asof(
+      streams.marked("o").join(streams.marked("d"), expr(on), how),
+      expr(condition),
+      tolerance
+    )
+
+  protected def values(query: Streams => DataFrame): Streams => DataFrame =
+    query(_).selectExpr("o.v AS a", "d.v AS b")
+
+  /** A row past all others on each side, each under a key of its own. */
+  protected def end(time: String): Seq[(String, org.apache.spark.sql.Row)] =
+    Seq(o("end", time, 999), d("past", time, 999))
+}

@@ -1,0 +1,49 @@
+package org.apache.spark.sql.streamjoin.parity
+
+import org.scalatest.funsuite.AnyFunSuite
+import org.apache.spark.sql.streamjoin.PythonApi
+
+/**
+ * A query that plain Spark runs must run with the extension too, and give the same rows, unless its
+ * join is refused by name. A refused query must run with `spark.streamjoin.unbounded=spark`.
+ *
+ * Spark has one watermark per query, these joins have one per column. So no input row is later than
+ * the delay of its own column: the extension would drop it, while Spark keeps it as long as another
+ * stream is slow. Unmatched rows may come out in another batch, so they are compared over the whole
+ * run, whose last files are past all bounds.
+ *
+ * Where Spark's own join differs from SQL, the extension follows SQL, and no query here tests it:
+ *   - Spark joins null keys with each other unless the optimizer has put a filter on them (full
+ *     outer joins, keys that are functions such as `concat`);
+ *   - an unmatched row with a null event time never leaves Spark's state; nor does any other if the
+ *     optimized condition shows no bound (`CAST(b.t AS BIGINT) BETWEEN ...`);
+ *   - an equality with `now()` is a key computed at the time its row came.
+ */
+class ParitySuite extends AnyFunSuite with ParityTest {
+
+  test("only one of the two sessions has the extension") {
+    assert(PythonApi.installed(extended) && PythonApi.installed(extended.newSession()))
+    assert(!PythonApi.installed(plain) && !PythonApi.installed(plain.newSession()))
+    assert(plain.sparkContext.getConf.get("spark.sql.extensions").isEmpty)
+  }
+
+  private val all = Seq(
+    ParityShapes.cases,
+    ParityColumns.cases,
+    ParityTimes.cases,
+    ParityAggregations.cases,
+    ParityOperators.cases,
+    ParityRuns.cases
+  ).flatten
+
+  /** `make test` takes every tenth query, `make test-long` all of them. */
+  private val some =
+    if (sys.env.get("STREAMJOIN_PARITY").contains("all")) all
+    else all.indices.filter(_ % 10 == 0).map(all)
+
+  testAll[ParityCase](some, _.name)(compare)
+
+  testAll[(String, Seq[(String, String)])](ParityTables.settings, "joins of static tables " + _._1) {
+    case (_, settings) => compareTables(ParityTables.queries, settings)
+  }
+}

@@ -1,0 +1,88 @@
+package org.apache.spark.sql.streamjoin.watermark
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.{AnalysisException, DataFrame}
+import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
+
+/** What `imposeOrder`, `withBounds` and `idleAfter` refuse before a query starts. */
+class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
+  import StreamInputs._
+
+  private lazy val streams = newStreams()
+  private lazy val raw = streams.raw("o").withColumn("b", expr("v < 0"))
+  private lazy val marked = streams.marked("o").withColumn("b", expr("v < 0"))
+  private lazy val batch =
+    spark.sql("SELECT '' AS id, TIMESTAMP '2024-06-01 10:00:00' AS t, false AS b")
+
+  private case class Case(call: String, condition: String, words: String, frame: () => DataFrame)
+
+  private def column(call: String, words: String)(frame: => DataFrame) =
+    Case(call, "STREAMJOIN_COLUMN", words, () => frame)
+
+  private def duration(call: String, words: String)(frame: => DataFrame) =
+    Case(call, "STREAMJOIN_DURATION", words, () => frame)
+
+  private def input(call: String, words: String)(frame: => DataFrame) =
+    Case(call, "STREAMJOIN_INPUT", words, () => frame)
+
+  private def noStream(call: String)(frame: => DataFrame) =
+    Case(call, "STREAMJOIN_NOT_A_STREAM", "this one is a batch", () => frame)
+
+  private def twice(call: String)(frame: => DataFrame) =
+    Case(call, "STREAMJOIN_TWO_WATERMARKS", "one on t", () => frame)
+
+  private val order = "sj.impose_order"
+  private val bounds = "sj.with_bounds"
+  private val idle = "sj.idle_after"
+
+  private val cases = Seq(
+    column(order, "the column u: there is no such column")(imposeOrder(raw, "u", "1 second")),
+    column(order, "the column v: an event time is a TIMESTAMP column, and this is INT")(
+      imposeOrder(raw, "v", "1 second")
+    ),
+    duration(order, "lag='-1 second' of sj.impose_order cannot be used: it is negative")(
+      imposeOrder(raw, "t", "-1 second")
+    ),
+    duration(order, "say it in days")(imposeOrder(raw, "t", "1 month")),
+    duration(order, "not a number followed by a unit")(imposeOrder(raw, "t", "1 parsec")),
+    duration(order, "a thousand years")(imposeOrder(raw, "t", "400000 days")),
+    twice(order)(imposeOrder(marked, "t", "1 second")),
+    noStream(order)(imposeOrder(batch, "t", "1 second")),
+    column(bounds, "is_bound is a boolean column, and this is INT")(
+      withBounds(raw, "t", "v", Some("0 seconds"))
+    ),
+    column(bounds, "there is no such column")(withBounds(raw, "t", "u", Some("0 seconds"))),
+    column(bounds, "this is INT")(withBounds(raw, "v", "b", Some("0 seconds"))),
+    column(bounds, "it has no watermark")(withBounds(raw, "t", "b")),
+    column(bounds, "per is a column of numbers or text")(
+      withBounds(raw, "t", "b", Some("0 seconds"), Some("t"))
+    ),
+    duration(bounds, "it is negative")(withBounds(raw, "t", "b", Some("-1 second"))),
+    duration(bounds, "say it in days")(withBounds(raw, "t", "b", Some("1 year"))),
+    twice(bounds)(withBounds(marked, "t", "b", Some("0 seconds"))),
+    noStream(bounds)(withBounds(batch, "t", "b", Some("0 seconds"))),
+    input(bounds, "keeps state (Aggregate)")(withBounds(marked.groupBy("t", "b").count(), "t", "b")),
+    input(bounds, "per needs one stream")(withBounds(marked.union(marked), "t", "b", per = Some("id"))),
+    duration(idle, "after='0 seconds' of sj.idle_after cannot be used: it is not a millisecond or longer")(
+      idleAfter(marked, "0 seconds")
+    ),
+    duration(idle, "not a millisecond or longer")(idleAfter(marked, "-1 second")),
+    duration(idle, "say it in days")(idleAfter(marked, "1 month")),
+    input(idle, "it has no watermark")(idleAfter(raw, "1 second")),
+    input(idle, "keeps state (Join)")(
+      idleAfter(marked.as("a").join(streams.marked("d"), expr(Hourly.replace("o.", "a."))), "1 second")
+    ),
+    noStream(idle)(idleAfter(batch, "1 second"))
+  )
+
+  for (refusal <- cases) test(s"${refusal.call}: ${refusal.words}") {
+    val error = intercept[AnalysisException](refusal.frame())
+    assert(error.getCondition == refusal.condition, error.getMessage)
+    assert(error.getMessage.contains(refusal.words), error.getMessage)
+    assert(!error.getMessage.matches("(?s).*<(call|reason|argument|duration|advice)>.*"), error.getMessage)
+    if (refusal.condition != "STREAMJOIN_TWO_WATERMARKS")
+      assert(error.getMessage.contains(refusal.call), error.getMessage)
+  }
+}
