@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.arrangement.index.IndexRegistry
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
-import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, Reader}
+import org.apache.spark.sql.streamjoin.arrangement.source.Reader
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Snapshot}
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.types.StructType
@@ -161,7 +161,7 @@ private[streamjoin] object ArrangementTest {
       .option("checkpointLocation", checkpoint)
       .start()
 
-    def folder: ArrangementFolder = ArrangementOptions.open(ArrangementOptions.root(root))
+    def folder: ArrangementFolder = ArrangementFolder.open(ArrangementFolder.root(root))
 
     /** Adds rows as one version. */
     def feed(rows: Row*): Unit = {

@@ -9,6 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{count, lit}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest, PythonApi}
 
@@ -52,7 +53,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       plant(it, "versions/.0.of-another-driver.tmp")
       plant(it, "versions/.1.of-a-driver-that-was-killed.tmp")
       it.start()
-      val run = arrangement.ArrangementFolder.tag(it.running.runId)
+      val run = ArrangementFolder.tag(it.running.runId)
       // From a task that ended after its batch, and from tasks that were killed.
       plant(it, s"changes/0/1-$run-of-a-task-that-nobody-waited-for")
       plant(it, s"changes/1/0-$run-of-a-task-that-was-killed")

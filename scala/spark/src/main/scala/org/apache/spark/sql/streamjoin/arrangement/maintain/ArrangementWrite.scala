@@ -13,7 +13,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, CaughtUp}
 import org.apache.spark.sql.streamjoin.arrangement.storage._
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.types.{BinaryType, StructType}
@@ -72,12 +71,12 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
   /** Called before the tasks of a batch. */
   override def createStreamingWriterFactory(info: PhysicalWriteInfo): StreamingDataWriterFactory = {
     val runId = RunningQuery.of(session, queryId).fold(UUID.randomUUID())(_.runId)
-    run.claim(ArrangementOptions.open(root), Claim(queryId, runId))
+    run.claim(ArrangementFolder.open(root), Claim(queryId, runId))
     OutputWriterFactory
   }
 
   override def commit(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {
-    val folder = ArrangementOptions.open(root)
+    val folder = ArrangementFolder.open(root)
     run.checkClaim(folder, epoch)
     // If it exists, this is a retry of the batch.
     val present = folder.manifestOf(epoch)

@@ -7,10 +7,8 @@ import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.{array, coalesce, col, explode, lit, lower, trim, when}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, ChangesTable}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, InputKind}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, ChangeColumns, InputKind}
 import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoin
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
@@ -73,7 +71,7 @@ private[streamjoin] object Arrangements {
       order.map(ordered(schema, _, "order=", op))
     )
     val classic = rows.asInstanceOf[ClassicDataset[Row]]
-    val root = ArrangementOptions.root(nameOrPath).toString
+    val root = ArrangementFolder.root(nameOrPath).toString
     ClassicDataset.ofRows(classic.sparkSession, Arrange(root, meta, classic.queryExecution.analyzed))
   }
 
@@ -116,10 +114,10 @@ private[streamjoin] object Arrangements {
         )
       // An update's time is not part of the row: a row is not removed at the time of its addition.
       val at = time.map(columnOf(df.schema, _, "time=").name)
-      if (at.isEmpty && copies.name == DeltaJoin.Diff && df.columns.contains(DeltaJoin.Time))
+      if (at.isEmpty && copies.name == ChangeColumns.Diff && df.columns.contains(ChangeColumns.Time))
         throw refused(
-          s"${DeltaJoin.Time} is the time of a change, so that what goes would have another one than what came",
-          s"Write time=\"${DeltaJoin.Time}\", or drop the column."
+          s"${ChangeColumns.Time} is the time of a change, so that what goes would have another one than what came",
+          s"Write time=\"${ChangeColumns.Time}\", or drop the column."
         )
       val rest = df.columns.toSeq.filterNot(name => name == copies.name || at.contains(name)).map(quoted)
       (df.select(rest :+ quoted(copies.name).cast(LongType).as(copies.name): _*), diff)
@@ -193,7 +191,7 @@ private[streamjoin] object Arrangements {
   }
 
   private def checkNames(schema: StructType): Unit = {
-    val reserved = Seq(ChangesTable.Version, ChangesTable.Diff)
+    val reserved = Seq(ChangeColumns.Version, ChangeColumns.Diff)
     val resolver = SQLConf.get.resolver
     schema.names.find(name => reserved.exists(resolver(_, name))).foreach { name =>
       throw refused(

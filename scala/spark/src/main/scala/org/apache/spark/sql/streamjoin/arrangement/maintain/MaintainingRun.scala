@@ -8,8 +8,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.streamjoin.arrangement.source.CaughtUp
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Claim, Manifest}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, CaughtUp, Claim, Manifest}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /** A run of the query that maintains an arrangement, in its driver. */

@@ -16,8 +16,8 @@ import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
 import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{ArrangementWriteBuilder, MaintainingRun}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, InputKind}
-import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, InputKind}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -66,7 +66,7 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
         "wanted" -> "the name or the path of an arrangement: load(\"orders\")"
       )
     )
-    ArrangementOptions.root(path)
+    ArrangementFolder.root(path)
   }
 
   def source: Option[String] = text(Source)
@@ -85,7 +85,7 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
     this
   }
 
-  def open(): ArrangementFolder = ArrangementOptions.open(root)
+  def open(): ArrangementFolder = ArrangementFolder.open(root)
 }
 
 private[streamjoin] object ArrangementOptions {
@@ -95,15 +95,6 @@ private[streamjoin] object ArrangementOptions {
   val Source = "streamjoin.source"
   val MaxVersions = "maxVersionsPerTrigger"
   val MaxRows = "maxRowsPerTrigger"
-
-  /** The qualified path of an arrangement's folder. */
-  def root(nameOrPath: String): Path = {
-    val path = ArrangementFolder.path(nameOrPath, SQLConf.get.getConf(StreamJoinConf.Arrangements))
-    path.getFileSystem(SparkSession.active.sessionState.newHadoopConf()).makeQualified(path)
-  }
-
-  def open(root: Path): ArrangementFolder =
-    new ArrangementFolder(root, SparkSession.active.sessionState.newHadoopConf())
 }
 
 /** An arrangement as a source of its rows, and as the sink of `operators.arrange`. */
@@ -180,12 +171,6 @@ final private[streamjoin] class ChangesTable(rows: StructType, options: Arrangem
 
 private[streamjoin] object ChangesTable {
 
-  /** The version that added or removed a row. */
-  val Version = "_version"
-
-  /** How many copies were added, or removed if negative. */
-  val Diff = "_diff"
-
   /** The changes of an arrangement as a stream, told apart from its other streams in a query. */
   def stream(session: SparkSession, nameOrPath: String, options: Map[String, String]): DataFrame =
     session.readStream
@@ -195,5 +180,5 @@ private[streamjoin] object ChangesTable {
       .load(nameOrPath)
 
   def schema(rows: StructType): StructType =
-    rows.add(Version, LongType, nullable = false).add(Diff, LongType, nullable = false)
+    rows.add(ChangeColumns.Version, LongType, nullable = false).add(ChangeColumns.Diff, LongType, nullable = false)
 }

@@ -59,7 +59,7 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
       while (folder.hasVersion(found + 1)) found += 1
       val isThere = found > before || folder.hasVersion(found)
       // A version that appears or disappears may belong to an arrangement that replaced this one.
-      if (found > before || !isThere) checkIsSame(ArrangementOptions.open(folder.root).meta.id)
+      if (found > before || !isThere) checkIsSame(ArrangementFolder.open(folder.root).meta.id)
       // The next versions have been removed, because the query has not looked for long.
       if (!isThere) found = math.max(found, folder.newest)
     }

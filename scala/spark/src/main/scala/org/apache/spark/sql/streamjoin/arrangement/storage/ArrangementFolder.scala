@@ -10,7 +10,9 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{ChecksumException, FileSystem, Path}
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 
 /**
  * The files of an arrangement.
@@ -205,4 +207,12 @@ private[streamjoin] object ArrangementFolder {
         nameOrPath
       )
 
+  /** The qualified path of an arrangement's folder. */
+  def root(nameOrPath: String): Path = {
+    val path = this.path(nameOrPath, SQLConf.get.getConf(StreamJoinConf.Arrangements))
+    path.getFileSystem(SparkSession.active.sessionState.newHadoopConf()).makeQualified(path)
+  }
+
+  def open(root: Path): ArrangementFolder =
+    new ArrangementFolder(root, SparkSession.active.sessionState.newHadoopConf())
 }

@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.lookup.ArrangedRows
-import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
 
 /**
  * One input of a delta join: the changes of an arrangement.
@@ -98,10 +97,4 @@ private[streamjoin] object DeltaJoin {
     case FullOuter => Some(Set(0, 1))
     case _ => None
   }
-
-  /** How many copies of a result row are added, or removed if negative. */
-  val Diff: String = ChangesTable.Diff
-
-  /** The latest of the inputs' times. */
-  val Time = "_time"
 }

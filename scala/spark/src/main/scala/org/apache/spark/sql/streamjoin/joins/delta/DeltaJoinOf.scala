@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
+import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{DataType, LongType, MapType, VariantType}
 
@@ -64,7 +65,7 @@ private[streamjoin] object DeltaJoinOf {
     val times = inputs.flatMap(_.time)
     val hasTime = times.size == inputs.size && times.map(_.dataType).distinct.size == 1
     val time = Option.when(hasTime)(Greatest(times))
-    val reserved = DeltaJoin.Diff +: time.map(_ => DeltaJoin.Time).toSeq
+    val reserved = ChangeColumns.Diff +: time.map(_ => ChangeColumns.Time).toSeq
     select.map(_.name).find(name => reserved.exists(SQLConf.get.resolver(_, name))).foreach { name =>
       throw refused(
         s"a column of the result has the name $name",
@@ -86,8 +87,8 @@ private[streamjoin] object DeltaJoinOf {
       columns.map(_._1),
       time,
       columns.map(_._2) ++
-        time.map(latest => AttributeReference(DeltaJoin.Time, latest.dataType, latest.nullable)()) :+
-        AttributeReference(DeltaJoin.Diff, LongType, nullable = false)(),
+        time.map(latest => AttributeReference(ChangeColumns.Time, latest.dataType, latest.nullable)()) :+
+        AttributeReference(ChangeColumns.Diff, LongType, nullable = false)(),
       named.map(_._2)
     )
     // Fails if an index is missing, before anything starts.

@@ -8,9 +8,8 @@ import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.{col, expr}
-import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
+import org.apache.spark.sql.streamjoin.arrangement.source.{ChangesTable, LookedUpTable}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.joins.table.TableJoin
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** Joins of arrangements that keep no state. */
@@ -161,7 +160,7 @@ final private case class TableSide(
 
 private object TableSide {
   def of(session: SparkSession, side: LogicalPlan): Option[TableSide] = side match {
-    case PhysicalOperation(fields, filters, TableJoin.Arranged(table, columns)) =>
+    case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
       if (table.isPrevious || table.atLeast.isDefined || table.rematch.isDefined)
         throw DeltaJoinOf.refused(
           s"as_of, at_least and rematch of sj.table(${table.options.root.getName}) are for a stream that looks it up",

@@ -14,7 +14,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.index.{IndexPlaces, IndexRegistry}
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ChangesExec, IndexAccess, IndexReaderExec, KeyColumns}
 import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementStream, ReaderFigures}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, Snapshot}
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.PlannedBatch
 import org.apache.spark.sql.types.LongType
@@ -82,7 +82,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
       else {
         val later = path.lookUps.drop(step).flatMap(lookUp => lookUp.key ++ lookUp.conditions)
         val needed = AttributeSet(later ++ join.select ++ join.time)
-        columns.filter(needed.contains) ++ keys(step).computed :+ Alias(copies, DeltaJoin.Diff)()
+        columns.filter(needed.contains) ++ keys(step).computed :+ Alias(copies, ChangeColumns.Diff)()
       }
 
     val begun: SparkPlan = changes(path.input, path.conditions, handedOn(0, from.output, from.diff))

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.Inner
 import org.apache.spark.sql.catalyst.plans.logical.Join
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
+import org.apache.spark.sql.streamjoin.arrangement.source.LookedUpTable
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.exec.ArrangedJoin
 
@@ -24,7 +25,7 @@ private[streamjoin] object LookUpDescription {
     val isLeft = join.left.isStreaming
     val (stream, tableSide) = if (isLeft) (join.left, join.right) else (join.right, join.left)
     EliminateSubqueryAliases(EliminateView(tableSide)) match {
-      case PhysicalOperation(fields, filters, TableJoin.Arranged(table, columns)) =>
+      case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
         val values = AttributeMap(fields.collect { case alias: Alias => alias.toAttribute -> alias.child })
         val form = new NormalForm("stream" -> stream.output, "table" -> columns)
         // In an inner join, it makes no difference where a condition on the table is written.

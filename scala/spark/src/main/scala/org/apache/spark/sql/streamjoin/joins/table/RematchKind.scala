@@ -8,8 +8,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ChangesExec, KeyColumns}
-import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
-import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, Snapshot}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.exec.{BatchBinding, OperatorKind, PlannedBatch}
 import org.apache.spark.sql.types.LongType
@@ -76,7 +75,7 @@ private[streamjoin] object RematchKind extends OperatorKind {
       join.conditions.filter(_.references.subsetOf(ofTable))
     ChangesExec(
       join.rows,
-      AttributeReference(ChangesTable.Version, LongType, nullable = false)(),
+      AttributeReference(ChangeColumns.Version, LongType, nullable = false)(),
       None,
       before,
       at,

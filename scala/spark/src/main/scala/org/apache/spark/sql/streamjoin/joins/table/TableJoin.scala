@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, Data
 import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ArrangedRows, KeyPart}
-import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, ArrangementTable, ChangesTable, TableOptions}
-import org.apache.spark.sql.streamjoin.arrangement.storage.InputKind
+import org.apache.spark.sql.streamjoin.arrangement.source.{ChangesTable, LookedUpTable, TableOptions}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, InputKind}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.types.LongType
@@ -67,7 +67,7 @@ private[streamjoin] object TableJoin {
 
   /** The table on the side that is no stream; the stream may already have joined other tables. */
   private[table] def tableIn(join: LogicalPlan): Option[TableOptions] =
-    join.children.find(!_.isStreaming).flatMap(_.collectFirst { case Arranged(table, _) => table })
+    join.children.find(!_.isStreaming).flatMap(_.collectFirst { case LookedUpTable(table, _) => table })
 
   /**
    * The join to run if unmatched rows are to be buffered.
@@ -116,7 +116,7 @@ private[streamjoin] object TableJoin {
     join.left.isStreaming != join.right.isStreaming && {
       val other = if (join.left.isStreaming) join.right else join.left
       other.exists {
-        case Arranged(_, _) => true
+        case LookedUpTable(_, _) => true
         case _ => false
       }
     }
@@ -152,12 +152,12 @@ private[streamjoin] object TableJoin {
     val isLeft = join.left.isStreaming
     val (stream, tableSide) = if (isLeft) (join.left, join.right) else (join.right, join.left)
     tableSide match {
-      case PhysicalOperation(fields, filters, Arranged(table, columns)) =>
+      case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
         check(join.joinType, isLeft, table)
         checkOnlyComes(stream, table)
         joined(join, stream, fields, filters, table, columns)
       case other =>
-        val table = other.collectFirst { case Arranged(found, _) => found }.get
+        val table = other.collectFirst { case LookedUpTable(found, _) => found }.get
         throw refused(
           table,
           s"its rows go through ${other.nodeName} before the join",
@@ -192,11 +192,11 @@ private[streamjoin] object TableJoin {
     val changes = stream.collect { case StreamingRelationV2(_, _, of: ChangesTable, _, _, _, _, _, _) => of }
     val canGo = changes.size > 1 || changes.exists(_.options.open().meta.input != InputKind.Appended)
     val filters = stream.collect { case filter: Filter => filter.condition }
-    if (canGo && !filters.exists(_.references.exists(_.name == ChangesTable.Diff)))
+    if (canGo && !filters.exists(_.references.exists(_.name == ChangeColumns.Diff)))
       throw refused(
         table,
-        s"rows of the stream come and go, as ${ChangesTable.Diff} says, and one that goes may meet another row than it met before",
-        s"Join the tables: sj.join(sj.table(...), sj.table(...)). Or keep what comes: stream.where(\"${ChangesTable.Diff} > 0\")."
+        s"rows of the stream come and go, as ${ChangeColumns.Diff} says, and one that goes may meet another row than it met before",
+        s"Join the tables: sj.join(sj.table(...), sj.table(...)). Or keep what comes: stream.where(\"${ChangeColumns.Diff} > 0\")."
       )
   }
 
@@ -283,19 +283,4 @@ private[streamjoin] object TableJoin {
       "problem" -> problem,
       "advice" -> advice
     )
-
-  /** Matches an arrangement that is to be looked up. */
-  private[streamjoin] object Arranged {
-    def unapply(plan: LogicalPlan): Option[(TableOptions, Seq[AttributeReference])] = plan match {
-      case scan: DataSourceV2ScanRelation => of(scan.relation, scan.output)
-      case relation: DataSourceV2Relation => of(relation, relation.output)
-      case _ => None
-    }
-
-    private def of(relation: DataSourceV2Relation, output: Seq[AttributeReference]) = relation.table match {
-      case _: ArrangementTable if TableOptions.isTable(relation.options) =>
-        Some((TableOptions(ArrangementOptions(new CaseInsensitiveStringMap(relation.options))), output))
-      case _ => None
-    }
-  }
 }

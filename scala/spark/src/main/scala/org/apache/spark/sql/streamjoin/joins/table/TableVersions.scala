@@ -9,8 +9,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementStream, AtLeast, CaughtUp, TableOptions}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Leases, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementStream, AtLeast, LookedUpTable, TableOptions}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, CaughtUp, Leases, Snapshot}
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.exec.PlannedBatch
 
@@ -126,7 +126,7 @@ private[table] object TableVersions extends Logging {
    */
   private def awaitLoaded(batch: PlannedBatch, folder: ArrangementFolder, root: Path): Unit = {
     val wanted = batch.execution.logical.collect {
-      case TableJoin.Arranged(table, _) if table.options.root == root => table.atLeast
+      case LookedUpTable(table, _) if table.options.root == root => table.atLeast
     }.flatten
     def missing = wanted.find {
       case AtLeast.Version(number) => folder.newest < number

@@ -6,9 +6,9 @@ import org.apache.spark.sql.catalyst.plans.Cross
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement.source.LookedUpTable
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.joins.delta.ArrangedInputs
-import org.apache.spark.sql.streamjoin.joins.table.TableJoin
 
 /**
  * Adds a condition to a SQL join without one, of a stream with an arrangement or of the changes of
@@ -59,7 +59,7 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
     if (join.left.isStreaming == join.right.isStreaming) None
     else
       EliminateSubqueryAliases(if (join.left.isStreaming) join.right else join.left) match {
-        case TableJoin.Arranged(table, _) => Some(table.options.open().meta.keys.head)
+        case LookedUpTable(table, _) => Some(table.options.open().meta.keys.head)
         case _ => None
       }
 

@@ -8,7 +8,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, ArrangementState, ArrangementsOfFolder}
+import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementState, ArrangementsOfFolder}
+import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -25,11 +26,11 @@ final private[streamjoin] case class ReadArrangements(session: SparkSession) ext
     case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
       val roots = call.functionArgs match {
         case Seq() => inFolder(call)
-        case Seq(Literal(name: UTF8String, _: StringType)) => Seq(ArrangementOptions.root(name.toString))
+        case Seq(Literal(name: UTF8String, _: StringType)) => Seq(ArrangementFolder.root(name.toString))
         case _ =>
           throw Function.refused("takes the name or the path of an arrangement, or nothing", call.origin)
       }
-      val states = roots.map(root => ArrangementState.of(ArrangementOptions.open(root)))
+      val states = roots.map(root => ArrangementState.of(ArrangementFolder.open(root)))
       LocalRelation.fromExternalRows(DataTypeUtils.toAttributes(Schema), states.map(row))
   }
 
@@ -40,6 +41,6 @@ final private[streamjoin] case class ReadArrangements(session: SparkSession) ext
         call.origin
       )
     }
-    ArrangementState.in(ArrangementOptions.open(new Path(folder)))
+    ArrangementState.in(ArrangementFolder.open(new Path(folder)))
   }
 }

@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, ChangesTable, TableOptions}
+import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoinOf}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -114,7 +115,7 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
 
   /** An unreachable folder has no arrangement; Spark then reports that there is no such table. */
   private def isArrangement(name: String): Boolean =
-    try ArrangementOptions.open(ArrangementOptions.root(name)).exists
+    try ArrangementFolder.open(ArrangementFolder.root(name)).exists
     catch {
       // Not a valid name of a folder.
       case _: IllegalArgumentException => false

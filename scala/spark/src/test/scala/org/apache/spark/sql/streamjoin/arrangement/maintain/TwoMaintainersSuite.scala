@@ -13,7 +13,6 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.arrangement.Item
-import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementOptions
 import org.apache.spark.sql.streamjoin.arrangement.storage._
 
 /**
@@ -31,9 +30,9 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
   private val query = UUID.randomUUID()
 
   private def begun(): Path = {
-    val root = ArrangementOptions.root(newFolder("store"))
+    val root = ArrangementFolder.root(newFolder("store"))
     val meta = ArrangementMeta(UUID.randomUUID(), Item.Schema, Seq(Seq("key")), 1, InputKind.Appended, None)
-    ArrangementOptions.open(root).create(meta)
+    ArrangementFolder.open(root).create(meta)
     root
   }
 
@@ -45,7 +44,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
     private def conf = SparkSession.active.sessionState.newHadoopConf()
 
     def batch(version: Long): Unit = {
-      run.claim(ArrangementOptions.open(root), Claim(of, id))
+      run.claim(ArrangementFolder.open(root), Claim(of, id))
       val file = new BlockFileWriter(root, s"changes/$version", 0, id, conf)
       file.add(0, 0, Item.row(Item(Some(version.toInt), name, 0)), 1)
       val output = TaskOutput(file.commit(), None, wroteBase = false, Map(Manifest.Rows -> 1L))
@@ -64,7 +63,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
 
   /** Checks that all files that manifests name exist, with the rows of one run. */
   private def check(root: Path, versions: Long, clue: String): Unit = {
-    val folder = ArrangementOptions.open(root)
+    val folder = ArrangementFolder.open(root)
     assert(folder.versionNumbers == (0L until versions), clue)
     folder.versionNumbers.map(folder.manifest).foreach { manifest =>
       manifest.changes.foreach { file =>
@@ -94,7 +93,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
         }
         assert(ended > 0, s"call $at: both continued")
         // A new run can continue.
-        val newest = ArrangementOptions.open(root).newest
+        val newest = ArrangementFolder.open(root).newest
         new Driver(root, "c").batch(newest + 1)
         check(root, newest + 2, s"call $at")
         overwritten += OverwritingFileSystem.overwritten
@@ -125,7 +124,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
           }
         })
         val clue = s"seed $seed, $ends"
-        check(root, ArrangementOptions.open(root).newest + 1, clue)
+        check(root, ArrangementFolder.open(root).newest + 1, clue)
         assert(drivers.map(driver => ends(driver.name)).min < 3, clue)
         outcomes += ((ends("a"), ends("b")))
       }

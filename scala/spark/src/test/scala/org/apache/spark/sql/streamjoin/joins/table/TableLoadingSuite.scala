@@ -9,7 +9,7 @@ import org.scalatest.time.SpanSugar._
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
-import org.apache.spark.sql.streamjoin.arrangement.source.CaughtUp
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, CaughtUp}
 import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
@@ -82,7 +82,7 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
       .format("streamjoin")
       .option("path", copy)
       .option("checkpointLocation", newFolder())
-    def folder = arrangement.ArrangementOptions.open(arrangement.ArrangementOptions.root(copy))
+    def folder = ArrangementFolder.open(ArrangementFolder.root(copy))
     val first = query.start()
     try first.processAllAvailable()
     finally first.stop()

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.streamjoin.arrangement.source
+package org.apache.spark.sql.streamjoin.arrangement.storage
 
 import java.io.FileNotFoundException
 import java.util.UUID
@@ -9,7 +9,6 @@ import org.apache.hadoop.fs.{ChecksumException, Path}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.read.streaming.{ReadLimit, SupportsAdmissionControl}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 
 /**
