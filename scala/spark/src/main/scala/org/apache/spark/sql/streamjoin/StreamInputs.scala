@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.analysis.StreamInput
+import org.apache.spark.sql.streamjoin.joins.order.RowtimeOrder
 import org.apache.spark.sql.{DataFrame, Row}
 
 /**
@@ -26,7 +27,7 @@ object StreamInputs {
 
   /** The rows in ascending order of a column that has a watermark. */
   def ordered(df: DataFrame, time: String): DataFrame =
-    changed(df)(new StreamInput("sj.impose_order").ordered(_, time))
+    changed(df)(RowtimeOrder.of(_, time))
 
   /**
    * A stream whose rows are data and bounds. A bound says that no row before its time, minus the

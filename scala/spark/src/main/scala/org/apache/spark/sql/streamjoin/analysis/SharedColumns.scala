@@ -3,8 +3,7 @@ package org.apache.spark.sql.streamjoin.analysis
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, Expression, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan, Project, Window}
 import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
-import org.apache.spark.sql.streamjoin.joins.table.TableRematch
-import org.apache.spark.sql.streamjoin.joins.temporal.AsOfMatch
+import org.apache.spark.sql.streamjoin.plans.PendingOperator
 import org.apache.spark.sql.types.MetadataBuilder
 
 /**
@@ -17,7 +16,7 @@ private[streamjoin] object SharedColumns {
 
   /** Rewrites the inputs of our own joins, which Spark does not know as joins. */
   def keepApart(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
-    case join @ (_: AsOfMatch | _: TableRematch) =>
+    case join: PendingOperator if join.children.size == 2 =>
       val (left, right) = keepApart(join.children.head, join.children(1))
       join.withNewChildren(Seq(left, right))
   }

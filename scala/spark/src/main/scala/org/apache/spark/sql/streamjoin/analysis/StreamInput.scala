@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MIC
 import org.apache.spark.sql.catalyst.util.IntervalUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.joins.order.RowtimeOrder
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
@@ -43,17 +42,6 @@ final private[streamjoin] class StreamInput(call: String) {
     if (micros < 0) throw duration("lag", lag, "it is negative, and no row comes before its time")
     StreamInput.marked(column, micros, stream)
   }
-
-  /** Emits the rows in ascending order of a column. */
-  def ordered(stream: LogicalPlan, time: String): LogicalPlan = RowtimeOrder(
-    timestamp(stream, time),
-    ofJoin = false,
-    center = None,
-    times = Nil,
-    behind = Nil,
-    span = 0,
-    stream
-  )
 
   /**
    * Drops the rows that are bounds, which move the watermark of `time`. With `per`, it is the
@@ -159,10 +147,10 @@ final private[streamjoin] class StreamInput(call: String) {
       )
   }
 
-  private[analysis] def timestamp(stream: LogicalPlan, name: String): Attribute =
+  private[streamjoin] def timestamp(stream: LogicalPlan, name: String): Attribute =
     timestamp(column(stream, name))
 
-  private[analysis] def timestamp(found: Attribute): Attribute = {
+  private[streamjoin] def timestamp(found: Attribute): Attribute = {
     def converted(expression: String): String =
       s"""Convert it first: df.withColumn("${found.name}", $expression)."""
     found.dataType match {
@@ -181,7 +169,7 @@ final private[streamjoin] class StreamInput(call: String) {
     }
   }
 
-  private[analysis] def column(stream: LogicalPlan, name: String): Attribute = {
+  private[streamjoin] def column(stream: LogicalPlan, name: String): Attribute = {
     def columns = stream.output.map(_.name).mkString(", ")
     val found =
       try stream.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)
@@ -228,7 +216,7 @@ final private[streamjoin] class StreamInput(call: String) {
     "reason" -> reason
   )
 
-  private[analysis] def wrong(column: String, reason: String, advice: String) = StreamJoinErrors.analysis(
+  private[streamjoin] def wrong(column: String, reason: String, advice: String) = StreamJoinErrors.analysis(
     "STREAMJOIN_COLUMN",
     "call" -> call,
     "column" -> column,

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParserUtils}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
 import org.apache.spark.sql.types.{CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType}
 import org.apache.spark.unsafe.types.CalendarInterval
+import org.apache.spark.sql.streamjoin.time.IntervalLength
 
 /**
  * A duration in a query: `INTERVAL 5 SECONDS`, `INTERVAL '10' MINUTE`, `1 HOUR 30 MINUTES`, `5s`,
@@ -36,23 +37,8 @@ private[sql] object Duration {
 
   private val Units = "write ms, s, m, h or d, or SECOND, MINUTE and so on"
 
-  private val Months = "the length of months and years varies"
-
   /** The duration that begins at a token, if one does. */
   def read(tokens: Tokens, from: Int): Option[Duration] = new Reader(tokens, from).duration
-
-  /** The length of a constant interval in microseconds, or why it has none. */
-  def micros(interval: Expression): Either[String, Long] =
-    if (!interval.resolved || !interval.foldable) Left("it is not constant")
-    else
-      (interval.dataType, interval.eval()) match {
-        case (_: DayTimeIntervalType, micros: Long) => Right(micros)
-        case (_: YearMonthIntervalType, _) => Left(Months)
-        case (CalendarIntervalType, calendar: CalendarInterval) =>
-          if (calendar.months != 0) Left(Months)
-          else Right(calendar.days * MICROS_PER_DAY + calendar.microseconds)
-        case _ => Left("it is no interval")
-      }
 
   private val Glued = """(\d+)([A-Za-z]+)""".r
   private val Part = """(\d)\s*([A-Za-z]+)""".r
@@ -133,7 +119,7 @@ private[sql] object Duration {
       units.zip(upper).collectFirst { case (text, unit) if !Known(unit) => text } match {
         case Some(unknown) => Left(s"$unknown is no unit of time; $Units")
         case None if withoutUnit => Left(s"it has no unit; $Units")
-        case None if upper.exists(unit => Varying.exists(unit.startsWith)) => Left(Months)
+        case None if upper.exists(unit => Varying.exists(unit.startsWith)) => Left(IntervalLength.Varies)
         case None =>
           Try(CatalystSqlParser.parseExpression(written.toString))
             .fold(_ => Left("Spark cannot read it as an interval"), micros)

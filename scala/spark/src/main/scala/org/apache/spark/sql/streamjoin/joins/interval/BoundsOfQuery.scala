@@ -1,9 +1,8 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery}
+import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery, PreparedQuery}
 import org.apache.spark.sql.streamjoin.base.TableFunction
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
-import org.apache.spark.sql.streamjoin.rules.start.PrepareStreamingQuery
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
 
@@ -18,7 +17,7 @@ private[streamjoin] object BoundsOfQuery {
 
   /** @throws org.apache.spark.sql.AnalysisException for a join that `start()` would reject */
   def rows(analyzed: LogicalPlan, session: SparkSession): Seq[Row] = {
-    val plan = PrepareStreamingQuery.visible(analyzed)
+    val plan = PreparedQuery.of(analyzed)
     val inputs = InputName.of(plan)
     for {
       join <- OptimizedQuery.nodes(plan, session).collect { case join: IntervalJoin => join }

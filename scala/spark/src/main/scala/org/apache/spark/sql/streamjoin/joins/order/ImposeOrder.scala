@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.streamjoin.analysis.{StreamInput, WatermarkLineage}
 import org.apache.spark.sql.streamjoin.base.TableFunction
-import org.apache.spark.sql.streamjoin.sql.Duration
+import org.apache.spark.sql.streamjoin.time.IntervalLength
 import org.apache.spark.sql.types.{StringType, TimestampType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -56,7 +56,7 @@ final private[streamjoin] case class ImposeOrder(
         s"takes a column of type TIMESTAMP, and ${time.name} is ${time.dataType.sql}; cast it in a subquery",
         places.column
       )
-    Duration.micros(lag) match {
+    IntervalLength.micros(lag) match {
       case Left(reason) => throw refused(s"cannot take this lag: $reason", lag.origin)
       case Right(micros) if micros < 0 => throw refused("takes a lag that is not negative", lag.origin)
       case Right(micros) => StreamInput.marked(time, micros, child)

@@ -1,7 +1,11 @@
 package org.apache.spark.sql.streamjoin.joins.order
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, UnaryNode}
+import org.apache.spark.sql.streamjoin.analysis.StreamInput
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.plans.PendingOperator
 
 /**
  * Emits the rows of a stream in ascending order of a time, as a query is written. The operator that
@@ -30,8 +34,35 @@ final private[streamjoin] case class RowtimeOrder(
     behind: Seq[Long],
     span: Long,
     child: LogicalPlan
-) extends UnaryNode {
+) extends UnaryNode
+    with PendingOperator {
   override def output: Seq[Attribute] = child.output
 
   override protected def withNewChildInternal(newChild: LogicalPlan): RowtimeOrder = copy(child = newChild)
+
+  override def disabled: AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_ORDER_DISABLED", "column" -> time.name)
+
+  override def passes(conjunct: Expression): Boolean = conjunct.deterministic
+
+  override def withFilter(condition: Expression): LogicalPlan = copy(child = Filter(condition, child))
+
+  override def without(columns: AttributeSet): Option[LogicalPlan] = {
+    val dropped = columns -- references
+    Option.when(dropped.nonEmpty)(copy(child = Project(child.output.filterNot(dropped.contains), child)))
+  }
+}
+
+private[streamjoin] object RowtimeOrder {
+
+  /** The rows of a stream in ascending order of a column. */
+  def of(stream: LogicalPlan, time: String): RowtimeOrder = RowtimeOrder(
+    new StreamInput("sj.impose_order").timestamp(stream, time),
+    ofJoin = false,
+    center = None,
+    times = Nil,
+    behind = Nil,
+    span = 0,
+    stream
+  )
 }

@@ -22,13 +22,6 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
       case _ => Recognition.NotMine
     }
 
-  /** The error if the extension is disabled: Spark has no join that could run instead. */
-  def disabled(written: TableRematch): AnalysisException = TableJoin.refused(
-    TableJoin.tableIn(written).get,
-    "rematch= keeps rows, and spark.streamjoin.enabled is false",
-    "Set spark.streamjoin.enabled to true, or leave rematch= out."
-  )
-
   private def recognized(written: TableRematch, ordinal: Int, lineage: WatermarkLineage): RematchJoin = {
     val join = TableJoin.of(written.join)
     val stream = join.stream

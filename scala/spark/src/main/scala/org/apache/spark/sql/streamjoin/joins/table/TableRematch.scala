@@ -1,8 +1,10 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Join, JoinHint, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.{JoinType, LeftOuter}
+import org.apache.spark.sql.streamjoin.plans.PendingOperator
 
 /**
  * An outer join of a stream with a table, as a query is written: a stream row without a match may
@@ -20,13 +22,20 @@ final private[streamjoin] case class TableRematch(
     condition: Option[Expression],
     time: Attribute,
     rematch: Long
-) extends BinaryNode {
+) extends BinaryNode
+    with PendingOperator {
   override def output: Seq[Attribute] = TableRematch.output(left, right, joinType)
 
   def join: Join = Join(left, right, joinType, condition, JoinHint.NONE)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): TableRematch =
     copy(left = newLeft, right = newRight)
+
+  override def disabled: AnalysisException = TableJoin.refused(
+    TableJoin.tableIn(this).get,
+    "rematch= keeps rows, and spark.streamjoin.enabled is false",
+    "Set spark.streamjoin.enabled to true, or leave rematch= out."
+  )
 }
 
 private[streamjoin] object TableRematch {

@@ -1,7 +1,10 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Filter, LogicalPlan}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.plans.PendingOperator
 
 import streamjoin.core.AsOf
 
@@ -41,10 +44,20 @@ final private[streamjoin] case class AsOfMatch(
     condition: Option[Expression],
     isLeftOuter: Boolean,
     ordered: Boolean
-) extends BinaryNode {
+) extends BinaryNode
+    with PendingOperator {
   override def output: Seq[Attribute] =
     left.output ++ (if (isLeftOuter) right.output.map(_.withNullability(true)) else right.output)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): AsOfMatch =
     copy(left = newLeft, right = newRight)
+
+  override def disabled: AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL_DISABLED", "column" -> leftTime.name)
+
+  /** A filter on versions would have a fact join another version. */
+  override def passes(conjunct: Expression): Boolean =
+    conjunct.deterministic && conjunct.references.nonEmpty && conjunct.references.subsetOf(left.outputSet)
+
+  override def withFilter(condition: Expression): LogicalPlan = copy(left = Filter(condition, left))
 }

@@ -5,9 +5,9 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, MatchCondition, Within}
-import org.apache.spark.sql.streamjoin.rules.query.ResolveClauses
 
 import streamjoin.core.Side
 
@@ -24,7 +24,7 @@ private[streamjoin] object ClosestRows {
     val columns = TemporalColumns(
       column(clause.column, join.left, clause),
       keysOf(join),
-      ResolveClauses.timeOf(join, Side.Right, clause),
+      EventTimeOfInput.of(join, Side.Right, clause),
       join.right.output.find(_.name.equalsIgnoreCase(ChangeType))
     )
     new AsOfJoins(clause.name, "temporal", Some(clause.where))

@@ -1,11 +1,9 @@
 package org.apache.spark.sql.streamjoin.rules.batch
-import org.apache.spark.sql.catalyst.expressions.{AttributeSet, Expression}
+
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.joins.order.RowtimeOrder
-import org.apache.spark.sql.streamjoin.joins.temporal.AsOfMatch
-import org.apache.spark.sql.streamjoin.plans.JoinBarrier
+import org.apache.spark.sql.streamjoin.plans.{JoinBarrier, PendingOperator}
 import org.apache.spark.sql.streamjoin.watermark.IdleAfter
 
 /**
@@ -19,23 +17,14 @@ private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
     case IdleAfter(_, child) => child
     case Filter(condition, JoinBarrier(child)) if condition.deterministic =>
       JoinBarrier(Filter(condition, child))
-    case Filter(condition, order: RowtimeOrder) if condition.deterministic =>
-      order.copy(child = Filter(condition, order.child))
-    case Filter(condition, join: AsOfMatch)
-        if PredicateParts.conjuncts(condition).exists(isOf(join.left, _)) =>
-      val (ofLeft, above) = PredicateParts.conjuncts(condition).partition(isOf(join.left, _))
-      val pushed = join.copy(left = PredicateParts.all(ofLeft).fold(join.left)(Filter(_, join.left)))
-      PredicateParts.all(above).fold[LogicalPlan](pushed)(Filter(_, pushed))
-    case project @ Project(_, order: RowtimeOrder) if unused(project, order).nonEmpty =>
-      val dropped = unused(project, order)
-      project.copy(child =
-        order.copy(child = Project(order.child.output.filterNot(dropped.contains), order.child))
-      )
+    case Filter(condition, pending: PendingOperator)
+        if PredicateParts.conjuncts(condition).exists(pending.passes) =>
+      val (below, above) = PredicateParts.conjuncts(condition).partition(pending.passes)
+      val pushed = PredicateParts.all(below).fold[LogicalPlan](pending)(pending.withFilter)
+      PredicateParts.all(above).fold(pushed)(Filter(_, pushed))
+    case project @ Project(_, pending: PendingOperator) =>
+      pending
+        .without(pending.outputSet -- project.references)
+        .fold(project)(pruned => project.copy(child = pruned))
   }
-
-  private def isOf(input: LogicalPlan, conjunct: Expression): Boolean =
-    conjunct.deterministic && conjunct.references.nonEmpty && conjunct.references.subsetOf(input.outputSet)
-
-  private def unused(project: Project, order: RowtimeOrder): AttributeSet =
-    order.child.outputSet -- project.references -- order.references
 }

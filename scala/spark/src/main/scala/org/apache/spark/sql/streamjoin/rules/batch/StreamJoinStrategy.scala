@@ -7,8 +7,7 @@ import org.apache.spark.sql.streamjoin.exec.{BatchBinding, PlannedBatch, Statefu
 import org.apache.spark.sql.streamjoin.joins.delta.{DeltaJoin, DeltaPlan}
 import org.apache.spark.sql.streamjoin.joins.table.{LookUpProgressExec, RematchJoin, TableJoin, TableLookUpExec}
 import org.apache.spark.sql.streamjoin.joins.{ArrangedJoins, Operators}
-import org.apache.spark.sql.streamjoin.plans.{Barrier, Refused, RefusedExec, StatefulNode}
-import org.apache.spark.sql.streamjoin.rules.start.PrepareStreamingQuery
+import org.apache.spark.sql.streamjoin.plans.{Barrier, PendingOperator, Refused, RefusedExec, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTime, NewestTimeExec}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
@@ -32,8 +31,8 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
       planned :: Nil
     case refused: Refused =>
       RefusedExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
-    case operator @ PrepareStreamingQuery.NeedsExtension(refusal) =>
-      RefusedExec(operator.nodeName, operator.output, operator.children.map(planLater), refusal) :: Nil
+    case operator: PendingOperator =>
+      RefusedExec(operator.nodeName, operator.output, operator.children.map(planLater), operator.disabled) :: Nil
     case barrier: Barrier => planLater(barrier.child) :: Nil
     case rows: DataRows => rows.planned(planLater(rows.child)) :: Nil
     case idle: IdleAfter => planLater(idle.child) :: Nil

@@ -4,11 +4,11 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
 import org.apache.spark.sql.streamjoin.joins.order.WindowJoin
 import org.apache.spark.sql.streamjoin.joins.temporal.ClosestRows
 import org.apache.spark.sql.streamjoin.plans._
-import org.apache.spark.sql.streamjoin.time.{EventTime, TimeDistance}
+import org.apache.spark.sql.streamjoin.time.TimeDistance
 
 import streamjoin.core.{JoinWindows, Side}
 
@@ -44,7 +44,7 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
       left: Seq[Clause],
       right: Seq[Clause]
   ): LogicalPlan = {
-    val times = Side.both.map(side => side -> timeOf(join, side, (left ++ right).head)).toMap
+    val times = Side.both.map(side => side -> EventTimeOfInput.of(join, side, (left ++ right).head)).toMap
     val within = right.collect { case Within(least, greatest, _) =>
       val (leftTime, rightTime) = (times(Side.Left), times(Side.Right))
       And(
@@ -67,45 +67,5 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
         project.copyTagsFrom(columns)
         project
       }
-  }
-
-  private[streamjoin] def timeOf(join: Join, side: Side, clause: Clause): Attribute = {
-    val input = if (side == Side.Left) join.left else join.right
-    if (!input.isStreaming) throw noStream(side, clause)
-    EventTime.of(input.output).distinctBy(_.exprId) match {
-      case Seq(one) => one
-      case columns => throw notOne(side, clause, columns)
-    }
-  }
-
-  private def noStream(side: Side, clause: Clause): AnalysisException = {
-    val advice = clause match {
-      case _: AsOfTime =>
-        "Read the changes of the table by STREAM, or leave the clause out and join it as it is."
-      case _ => "Write the bound as a condition in ON or WHERE."
-    }
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_NOT_A_STREAM",
-      "call" -> clause.name,
-      "wanted" -> "two streams",
-      "found" -> s"the ${side.name} input is none",
-      "advice" -> s"$advice\n${clause.where}"
-    )
-  }
-
-  private def notOne(side: Side, clause: Clause, columns: Seq[Attribute]): AnalysisException = {
-    val found =
-      if (columns.isEmpty) "none" else s"${columns.size}: ${columns.map(_.qualifiedName).mkString(", ")}"
-    val advice =
-      if (columns.isEmpty)
-        "Mark one by withWatermark, or in SQL by `WATERMARK t DELAY OF INTERVAL 10 SECONDS` after the table's name."
-      else "Write the bound as a condition in ON, or leave the other columns out of the input by a subquery."
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_EVENT_TIME",
-      "call" -> clause.name,
-      "side" -> side.name,
-      "found" -> found,
-      "advice" -> s"$advice\n${clause.where}"
-    )
   }
 }

@@ -24,14 +24,11 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, SharedColumns, StreamJoinType, WatermarkLineage, WatermarkPlacement}
+import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery, StreamJoinType, WatermarkLineage}
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.joins.Operators
-import org.apache.spark.sql.streamjoin.joins.order.RowtimeOrder
-import org.apache.spark.sql.streamjoin.joins.table.{RecognizeRematch, TableJoin, TableRematch}
-import org.apache.spark.sql.streamjoin.joins.temporal.AsOfMatch
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, JoinBarrier, StatefulNode}
-import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
+import org.apache.spark.sql.streamjoin.joins.table.TableJoin
+import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, PendingOperator, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
@@ -53,7 +50,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
   private def checkTables(plan: LogicalPlan): Unit = plan match {
     case write: WriteToStreamStatement if TableJoin.areIn(write.inputQuery) =>
       TableJoin.checkWritten(write.inputQuery)
-      TableJoin.check(OptimizedQuery.of(visible(write.inputQuery), session))
+      TableJoin.check(OptimizedQuery.of(PreparedQuery.of(write.inputQuery), session))
     case _ =>
   }
 
@@ -61,7 +58,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
     case write: WriteToStreamStatement
         if Operators.areIn(write.inputQuery) && !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
       StreamJoinConf.checkNames()
-      val query = numbered(visible(write.inputQuery))
+      val query = numbered(PreparedQuery.of(write.inputQuery))
       checkMarks(query)
       val optimized = OptimizedQuery.of(query, session)
       val nodes = OptimizedQuery.nodesIn(optimized)
@@ -74,7 +71,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
       }
     case write: WriteToStreamStatement if !StreamJoinConf.enabled =>
       write.inputQuery.foreach {
-        case NeedsExtension(refusal) => throw refusal
+        case pending: PendingOperator => throw pending.disabled
         case _ =>
       }
       write
@@ -87,26 +84,8 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
 
 private[streamjoin] object PrepareStreamingQuery {
 
-  /** Operators that Spark cannot run in place of ours, with the error that says so. */
-  object NeedsExtension {
-    def unapply(operator: LogicalPlan): Option[AnalysisException] = operator match {
-      case order: RowtimeOrder =>
-        Some(StreamJoinErrors.analysis("STREAMJOIN_ORDER_DISABLED", "column" -> order.time.name))
-      case join: AsOfMatch =>
-        Some(StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL_DISABLED", "column" -> join.leftTime.name))
-      case join: TableRematch => Some(RecognizeRematch.disabled(join))
-      case _ => None
-    }
-  }
-
   /** The analyzer repeats this batch of rules until nothing changes. */
   private def isPrepared(query: LogicalPlan): Boolean = query.exists(_.isInstanceOf[HiddenJoin])
-
-  /** The query in the form in which it is optimized and run. */
-  def visible(query: LogicalPlan): LogicalPlan =
-    SharedColumns.keepApart(
-      keepJoins(WatermarkPlacement.keep(inlineTimes(BatchTime.of(inlineQueries(query)))))
-    )
 
   /**
    * Hides the joins that we run from Spark's checker. The joins that Spark runs stay visible: the
@@ -136,65 +115,6 @@ private[streamjoin] object PrepareStreamingQuery {
   /** The leaves on either side identify a join. */
   private def inputs(join: Join): Seq[Set[Int]] =
     join.children.map(_.collectLeaves().flatMap(_.getTagValue(LeafNumber)).toSet)
-
-  /**
-   * Makes each reference to a common table expression an input with its own watermarks. Its streams
-   * are still read once, as in Spark: a copy of one has other columns, and would be a source of its
-   * own.
-   */
-  private def inlineQueries(query: LogicalPlan): LogicalPlan = {
-    val shared = query
-      .collect { case WithCTE(_, definitions) => definitions.flatMap(_.collectLeaves()) }
-      .flatten
-      .filter(_.isStreaming)
-    val inlined = AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
-    if (shared.isEmpty) inlined
-    else
-      AnalyzedPlan.rewrite(inlined) {
-        case leaf: LeafNode if !shared.contains(leaf) =>
-          shared.find(isCopy(leaf, _)).fold[LogicalPlan](leaf) { read =>
-            Project(
-              read.output.zip(leaf.output).map { case (from, to) =>
-                Alias(from, to.name)(to.exprId, to.qualifier, Some(to.metadata))
-              },
-              read
-            )
-          }
-      }
-  }
-
-  private def isCopy(leaf: LogicalPlan, of: LogicalPlan): Boolean = (leaf, of) match {
-    case (copy: StreamingRelation, original: StreamingRelation) =>
-      copy.dataSource.eq(original.dataSource) && copy.copy(output = original.output) == original
-    case (copy: StreamingRelationV2, original: StreamingRelationV2) =>
-      copy.table.eq(original.table) && copy.copy(output = original.output) == original
-    case _ => false
-  }
-
-  /** Keeps the left semi and anti joins of a query where they are. */
-  private def keepJoins(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
-    case join @ Join(left, _, LeftSemi | LeftAnti, _, _)
-        if StreamJoinType.isStreamJoin(join) && !left.isInstanceOf[JoinBarrier] =>
-      join.copy(left = JoinBarrier(left))
-  }
-
-  /**
-   * For `d.t - INTERVAL 1 MINUTE BETWEEN ...` Spark computes the middle once, in an extra column
-   * below the join. That column would be buffered, and named instead of the one that the user
-   * wrote.
-   */
-  private def inlineTimes(query: LogicalPlan): LogicalPlan =
-    AnalyzedPlan.rewrite(query) {
-      case node @ (_: Filter | _: Join) if node.isStreaming =>
-        node.transformExpressions {
-          case With(child, definitions) if definitions.forall(isOfTime) =>
-            val byId = definitions.map(definition => definition.id -> definition.child).toMap
-            child.transform { case CommonExpressionRef(id, _, _) if byId.contains(id) => byId(id) }
-        }
-    }
-
-  private def isOfTime(definition: CommonExpressionDef): Boolean =
-    definition.child.deterministic && definition.child.references.exists(EventTime.isTime)
 
   // What Spark's checker would say if it saw the joins.
 
