@@ -18,24 +18,24 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(_ => AttachClauses)
     extensions.injectResolutionRule(_ => ResolveClauses)
     // SQL: IMPOSE_ORDER, before Spark looks for a function of that name.
-    extensions.injectHintResolutionRule(ReadImposeOrder(_))
+    extensions.injectHintResolutionRule(ResolveImposeOrderFunction(_))
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
     // SQL: arrangements by name, and their joins.
     extensions.injectHintResolutionRule(_ => CheckFramesOfArrangements)
-    extensions.injectResolutionRule(ReadArrangementsByName(_))
+    extensions.injectResolutionRule(ResolveArrangementNames(_))
     extensions.injectResolutionRule(_ => JoinByDeclaredKeys)
     extensions.injectResolutionRule(_ => JoinArrangements)
     extensions.injectPostHocResolutionRule(_ => CheckArrangedJoins)
     // Tables that a stream looks up: rematch, and no reads from Spark's cache.
     extensions.injectResolutionRule(_ => RematchTables)
-    extensions.injectPostHocResolutionRule(_ => ReadTablesUncached)
+    extensions.injectPostHocResolutionRule(_ => ResolveTablesUncached)
     // SQL: sj_bounds, sj_late_rows and sj_arrangements. The query of sj_bounds is analyzed first.
-    extensions.injectHintResolutionRule(ReadBounds(_))
-    extensions.injectHintResolutionRule(ReadLateRows(_))
-    extensions.injectHintResolutionRule(ReadArrangements(_))
-    extensions.injectPostHocResolutionRule(AnswerBounds(_))
+    extensions.injectHintResolutionRule(ResolveBoundsFunction(_))
+    extensions.injectHintResolutionRule(ResolveLateRowsFunction(_))
+    extensions.injectHintResolutionRule(ResolveArrangementsFunction(_))
+    extensions.injectPostHocResolutionRule(AnswerBoundsFunction(_))
     // As-of joins of two streams, before Spark's optimizer rewrites them.
-    extensions.injectPostHocResolutionRule(_ => ReadAsOfJoins)
+    extensions.injectPostHocResolutionRule(_ => ResolveAsOfJoins)
     // start(): rejects queries, and hides joins from Spark's checker. The injection point is named
     // after hints, but the rule has nothing to do with them: it has to run before
     // ResolveWriteToStream.
@@ -51,7 +51,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // start(): an arrangement is created or continued.
     extensions.injectPostHocResolutionRule(StartArrangement(_))
     // A stream that reads an arrangement reads its changes.
-    extensions.injectResolutionRule(_ => ReadChanges)
+    extensions.injectResolutionRule(_ => ResolveChanges)
     // Each batch: filters pass what keeps a left semi or anti join in its place.
     extensions.injectOptimizerRule(_ => PushFilters)
     // Each batch: our operators replace the joins, once Spark's rules are done with them.

@@ -71,7 +71,7 @@ class JoinStateBenchmark {
   @Benchmark
   def probe(): Long = {
     deliveries.foreach(state.append(Side.Right, _))
-    val matches = state.matches(Side.Right, Reach(Seq(0 -> Hour), Seq(0 -> 0L)))
+    val matches = state.matches(Side.Right, ProbeTimeRange(Seq(0 -> Hour), Seq(0 -> 0L)))
     var found = 0L
     while (matches.next()) found += matches.otherRow.getLong(3)
     // Out again, so that the next call finds the same state.

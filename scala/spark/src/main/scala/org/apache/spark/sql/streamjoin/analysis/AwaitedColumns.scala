@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, SessionWindow}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.plans.{Refused, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{RejectedOperator, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
@@ -30,7 +30,7 @@ private[streamjoin] object AwaitedColumns {
     } yield (output, if (endsLater(column)) 0L else Lag)
     val lags = found.groupMap(_._1.ordinal) { case (output, lag) => output.key -> lag }
     refusal(operator, found.map(_._1)) match {
-      case Some(refusal) => Refused(operator.nodeName, operator.output, operator.children, refusal)
+      case Some(refusal) => RejectedOperator(operator.nodeName, operator.output, operator.children, refusal)
       case None if lags.isEmpty => operator
       case None => operator.mapChildren(tell(_, lags.transform((_, keys) => largest(keys))))
     }

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Join, LogicalPlan, SubqueryAlias}
-import org.apache.spark.sql.streamjoin.watermark.Origin
+import org.apache.spark.sql.streamjoin.watermark.WatermarkId
 
 /**
  * The user's name for an input.
@@ -23,7 +23,7 @@ private[streamjoin] object InputName {
    * replace the query's columns with a source's, which have no qualifiers; so names are read before
    * it.
    */
-  def of(analyzed: LogicalPlan): Map[Origin, InputName] = {
+  def of(analyzed: LogicalPlan): Map[WatermarkId, InputName] = {
     def marks(
         plan: LogicalPlan,
         outer: Option[String],
@@ -38,7 +38,7 @@ private[streamjoin] object InputName {
         case other => other.children.flatMap(marks(_, outer, inner))
       }
     val named = marks(analyzed, None, None)
-    Origin
+    WatermarkId
       .number(named.map(_._1.nodeId))
       .zip(named)
       .collect { case (origin, (_, Some(name))) => origin -> name }

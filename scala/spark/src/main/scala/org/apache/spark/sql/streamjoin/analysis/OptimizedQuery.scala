@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.streamjoin.plans.{Refused, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.{RejectedOperator, StatefulNode}
 
 /** Our operators of a query as they will run, found by optimizing a copy of it. */
 private[streamjoin] object OptimizedQuery {
@@ -26,7 +26,7 @@ private[streamjoin] object OptimizedQuery {
   def of(query: LogicalPlan, session: SparkSession): LogicalPlan = {
     val optimized = session.asInstanceOf[ClassicSession].sessionState.optimizer.execute(atBatchTime(query))
     optimized.foreachUp {
-      case refused: Refused => throw refused.refusal
+      case refused: RejectedOperator => throw refused.refusal
       case _ =>
     }
     optimized

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
 import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
-import org.apache.spark.sql.streamjoin.plans.JoinBarrier
+import org.apache.spark.sql.streamjoin.plans.PushdownBarrier
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
 
 /** A streaming query as it is optimized and run, made from the query as it was analyzed. */
@@ -56,8 +56,8 @@ private[streamjoin] object PreparedQuery {
   /** Keeps the left semi and anti joins of a query where they are. */
   private def keepJoins(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
     case join @ Join(left, _, LeftSemi | LeftAnti, _, _)
-        if StreamJoinType.isStreamJoin(join) && !left.isInstanceOf[JoinBarrier] =>
-      join.copy(left = JoinBarrier(left))
+        if StreamJoinType.isStreamJoin(join) && !left.isInstanceOf[PushdownBarrier] =>
+      join.copy(left = PushdownBarrier(left))
   }
 
   /**

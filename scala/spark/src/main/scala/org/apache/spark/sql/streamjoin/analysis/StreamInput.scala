@@ -14,7 +14,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.time.EventTime
-import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
+import org.apache.spark.sql.streamjoin.watermark.{DropPunctuation, IdleAfter}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
@@ -65,7 +65,7 @@ final private[streamjoin] class StreamInput(call: String) {
       )
     val marked = lag.fold(stream)(imposeOrder(stream, time, _))
     if (lag.isEmpty) checkMarked(stream, time)
-    val rows = DataRows(
+    val rows = DropPunctuation(
       bound,
       timestamp(marked, time),
       per.map(partition(marked, _)),

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.time.{EventTime, LastInstant, LinearTime}
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId}
 import org.apache.spark.sql.types.TimestampType
 
 /**
@@ -16,7 +16,7 @@ import org.apache.spark.sql.types.TimestampType
  * @param origins
  *   origins of all marks (`EventTimeWatermark` nodes), by node id and column
  */
-final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Origin]) {
+final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), WatermarkId]) {
   import ColumnWatermark._
   import WatermarkLineage._
 
@@ -128,7 +128,7 @@ private[streamjoin] object WatermarkLineage {
     val marks = query.collect { case mark: EventTimeWatermark => mark }
     new WatermarkLineage(
       marks
-        .zip(Origin.number(marks.map(_.nodeId)))
+        .zip(WatermarkId.number(marks.map(_.nodeId)))
         .map { case (mark, origin) => (mark.nodeId, mark.eventTime.exprId) -> origin }
         .toMap
     )

@@ -119,7 +119,7 @@ final private[streamjoin] class BatchBinding(
   def lateRows: Path = LateRows.folder(new Path(execution.checkpointLocation).getParent)
 
   /** User-facing names of the inputs. */
-  lazy val inputs: Map[Origin, InputName] = InputName.of(execution.analyzed)
+  lazy val inputs: Map[WatermarkId, InputName] = InputName.of(execution.analyzed)
 
   /**
    * The first step of an operator in a run: checks that the state in the checkpoint is its own or,
@@ -194,7 +194,7 @@ final private[streamjoin] class BatchBinding(
     operators(execution).map(exec => exec.ordinal -> exec.watermarks)
 
   /** The newest event times seen up to and including this batch, which has to have ended. */
-  lazy val newest: Map[Origin, Long] = end.watermarks.newest(execution.executedPlan)
+  lazy val newest: Map[WatermarkId, Long] = end.watermarks.newest(execution.executedPlan)
 
   /** The binding of the next batch in the same run. */
   private def following(execution: IncrementalExecution): BatchBinding = {

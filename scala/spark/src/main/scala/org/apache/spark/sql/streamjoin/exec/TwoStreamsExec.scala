@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.exec
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.exec.explain.{JoinNames, WatermarksInWords}
+import org.apache.spark.sql.streamjoin.exec.explain.{JoinNames, WatermarkExplain}
 
 import streamjoin.core.Side
 
@@ -41,7 +41,7 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with JoinStateEx
   }
 
   @transient final protected lazy val watermarksInWords =
-    new WatermarksInWords(sides, watermarks, times, names, eviction)
+    new WatermarkExplain(sides, watermarks, times, names, eviction)
 
   /**
    * For each event-time column, once it has a watermark: the watermark and its lag behind the

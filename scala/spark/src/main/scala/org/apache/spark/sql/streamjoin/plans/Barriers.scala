@@ -34,6 +34,6 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan, known:
  * (in batches whose right side is small), into each branch of a union, or below another join. It
  * would then buffer other rows than in the batch before, or become several joins.
  */
-final private[streamjoin] case class JoinBarrier(child: LogicalPlan) extends Barrier {
-  override protected def withNewChildInternal(newChild: LogicalPlan): JoinBarrier = copy(child = newChild)
+final private[streamjoin] case class PushdownBarrier(child: LogicalPlan) extends Barrier {
+  override protected def withNewChildInternal(newChild: LogicalPlan): PushdownBarrier = copy(child = newChild)
 }

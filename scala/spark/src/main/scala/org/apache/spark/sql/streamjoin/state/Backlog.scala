@@ -94,7 +94,7 @@ final private[state] class Backlog(
   def drain(): Iterator[Segment] = parts.iterator.flatMap(_.drain())
 
   final private class Part {
-    private val rows = new Arrivals(layout, bucketWidth, memory)
+    private val rows = new WriteBuffer(layout, bucketWidth, memory)
     private val inStore = mutable.ArrayBuffer.empty[Long]
 
     def add(row: UnsafeRow, flags: Int): Unit = {

@@ -38,7 +38,7 @@ final private[streamjoin] class Buffer(
     val isDurable: Boolean = true
 ) {
   private val buckets = new JTreeMap[Long, Buffer.Bucket]
-  private val arrivals = new Arrivals(layout, bucketWidth, memory)
+  private val arrivals = new WriteBuffer(layout, bucketWidth, memory)
   private val batchLevel = new BatchLevel(Buckets.highestLevel(bucketWidth))
   private val freshSegments = mutable.LinkedHashSet.empty[Segment]
 
@@ -257,7 +257,7 @@ final private[streamjoin] class Buffer(
     freshSegments.foreach(_.evictedBelow = evictedBelow)
   }
 
-  private def append(segment: Segment, into: Arrivals): Unit = {
+  private def append(segment: Segment, into: WriteBuffer): Unit = {
     val row = new UnsafeRow(layout.fields)
     segment.foreachLive { (_, place) =>
       segment.point(row, place)

@@ -112,8 +112,8 @@ final private[streamjoin] class JoinState(
   /**
    * The matches of the rows that were appended to a side in this batch with rows of the other side.
    */
-  def matches(side: Side, reach: Reach): Matches =
-    new Matches(arrived(side), arrived(side.other), reach, index, segments)
+  def matches(side: Side, reach: ProbeTimeRange): MatchIterator =
+    new MatchIterator(arrived(side), arrived(side.other), reach, index, segments)
 
   /** Evicts rows of a side; returns those that never matched, if `unmatched` is set. */
   def expired(side: Side, evictionLimits: Array[Long], unmatched: Boolean): Expired =

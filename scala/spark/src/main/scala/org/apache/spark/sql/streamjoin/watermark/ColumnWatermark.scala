@@ -15,12 +15,12 @@ import streamjoin.core.{TimeBounds, Watermark}
  * only). The column's own id is of no use: the optimizer replaces it by the source's
  * (`RemoveRedundantAliases`).
  */
-final private[streamjoin] case class Origin(node: UUID, occurrence: Int)
+final private[streamjoin] case class WatermarkId(node: UUID, occurrence: Int)
 
-private[streamjoin] object Origin {
+private[streamjoin] object WatermarkId {
 
   /** The origins of a plan's marks, from their node ids, top down and left to right. */
-  def number(nodes: Seq[UUID]): Seq[Origin] = occurrences(nodes).map { case (node, at) => Origin(node, at) }
+  def number(nodes: Seq[UUID]): Seq[WatermarkId] = occurrences(nodes).map { case (node, at) => WatermarkId(node, at) }
 
   /** Pairs each element with the number of equal ones before it. */
   private[watermark] def occurrences[T](all: Seq[T]): Seq[(T, Int)] =
@@ -37,7 +37,7 @@ sealed private[streamjoin] trait ColumnWatermark extends Serializable {
   def value(of: WatermarkValues): Long
 
   /** The newest time seen, from the newest times at the origins. */
-  def newest(of: Origin => Option[Long]): Option[Long]
+  def newest(of: WatermarkId => Option[Long]): Option[Long]
 
   /**
    * Whether the column has a watermark once every stream has one. A column that no time bound ties
@@ -49,27 +49,27 @@ sealed private[streamjoin] trait ColumnWatermark extends Serializable {
 private[streamjoin] object ColumnWatermark {
 
   /** The marked column itself. */
-  final case class Marked(origin: Origin) extends ColumnWatermark {
+  final case class Marked(origin: WatermarkId) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = of.keyed(origin)
-    override def newest(of: Origin => Option[Long]): Option[Long] = of(origin)
+    override def newest(of: WatermarkId => Option[Long]): Option[Long] = of(origin)
   }
 
   /** Another column plus a constant, in microseconds; the lower end if clocks change. */
   final case class Shifted(by: Long, column: ColumnWatermark) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.postponed(column.value(of), -by)
-    override def newest(of: Origin => Option[Long]): Option[Long] = column.newest(of).map(_ + by)
+    override def newest(of: WatermarkId => Option[Long]): Option[Long] = column.newest(of).map(_ + by)
   }
 
   /** A column of a union: the slowest branch counts. */
   final case class Smallest(branches: Seq[ColumnWatermark]) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = branches.map(_.value(of)).min
-    override def newest(of: Origin => Option[Long]): Option[Long] = branches.flatMap(_.newest(of)).maxOption
+    override def newest(of: WatermarkId => Option[Long]): Option[Long] = branches.flatMap(_.newest(of)).maxOption
   }
 
   /** Spark's watermark, one for the whole query. */
   case object SparkWide extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = of.spark
-    override def newest(of: Origin => Option[Long]): Option[Long] = None
+    override def newest(of: WatermarkId => Option[Long]): Option[Long] = None
   }
 
   /**
@@ -83,13 +83,13 @@ private[streamjoin] object ColumnWatermark {
       case Watermark.Undefined => Watermark.Undefined
       case micros => millisToMicros(microsToMillis(micros - lag))
     }
-    override def newest(of: Origin => Option[Long]): Option[Long] = column.newest(of)
+    override def newest(of: WatermarkId => Option[Long]): Option[Long] = column.newest(of)
   }
 
   /** No watermark is known. */
   case object Unknown extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.Undefined
-    override def newest(of: Origin => Option[Long]): Option[Long] = None
+    override def newest(of: WatermarkId => Option[Long]): Option[Long] = None
   }
 
   /**
@@ -101,7 +101,7 @@ private[streamjoin] object ColumnWatermark {
   final case class Propagated(from: Seq[ColumnWatermark]) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long =
       if (of.spark <= 0) of.spark else from.map(_.value(of)).minOption.fold(of.spark)(math.max(_, 0L))
-    override def newest(of: Origin => Option[Long]): Option[Long] = None
+    override def newest(of: WatermarkId => Option[Long]): Option[Long] = None
     override def isDefined: Boolean = from.forall(_.isDefined)
   }
 
@@ -122,7 +122,7 @@ private[streamjoin] object ColumnWatermark {
     protected def work(of: WatermarkValues): Long
 
     final override def value(of: WatermarkValues): Long = of.output(ordinal, key)(work(of))
-    final override def newest(of: Origin => Option[Long]): Option[Long] = columns(key).newest(of)
+    final override def newest(of: WatermarkId => Option[Long]): Option[Long] = columns(key).newest(of)
   }
 
   final class OfJoin(
@@ -197,7 +197,7 @@ private[streamjoin] object ColumnWatermark {
  *   to emit, from the rows kept below it, in addition to the watermarks
  */
 final private[streamjoin] class WatermarkValues(
-    val keyed: Origin => Long,
+    val keyed: WatermarkId => Long,
     val spark: Long,
     val ordered: Int => Long
 ) {

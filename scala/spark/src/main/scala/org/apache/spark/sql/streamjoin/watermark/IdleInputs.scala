@@ -13,20 +13,20 @@ import streamjoin.core.Watermark
  */
 final private[streamjoin] class IdleInputs(
     operators: Seq[(Int, IndexedSeq[ColumnWatermark])],
-    isIdle: Origin => Boolean
+    isIdle: WatermarkId => Boolean
 ) {
   import ColumnWatermark._
 
   /** The origins of everything an operator receives; none if it also receives something else. */
-  private val below: Map[Int, Option[Set[Origin]]] =
-    operators.sortBy(_._1).foldLeft(Map.empty[Int, Option[Set[Origin]]]) { case (known, (ordinal, columns)) =>
+  private val below: Map[Int, Option[Set[WatermarkId]]] =
+    operators.sortBy(_._1).foldLeft(Map.empty[Int, Option[Set[WatermarkId]]]) { case (known, (ordinal, columns)) =>
       known + (ordinal -> all(columns.map(origins(_, known))))
     }
 
-  private def all(sets: Seq[Option[Set[Origin]]]): Option[Set[Origin]] =
+  private def all(sets: Seq[Option[Set[WatermarkId]]]): Option[Set[WatermarkId]] =
     if (sets.forall(_.isDefined)) Some(sets.flatten.flatten.toSet) else None
 
-  private def origins(column: ColumnWatermark, known: Map[Int, Option[Set[Origin]]]): Option[Set[Origin]] =
+  private def origins(column: ColumnWatermark, known: Map[Int, Option[Set[WatermarkId]]]): Option[Set[WatermarkId]] =
     column match {
       case Marked(origin) => Some(Set(origin))
       case Shifted(_, shifted) => origins(shifted, known)
@@ -46,10 +46,10 @@ final private[streamjoin] class IdleInputs(
    *   makes the values of a batch from watermarks by origin
    */
   def carried(
-      keyed: Map[Origin, Long],
-      valuesOf: Map[Origin, Long] => WatermarkValues
-  ): Map[Origin, Long] = {
-    def together(columns: Seq[ColumnWatermark], from: Map[Origin, Long]): Map[Origin, Long] = {
+      keyed: Map[WatermarkId, Long],
+      valuesOf: Map[WatermarkId, Long] => WatermarkValues
+  ): Map[WatermarkId, Long] = {
+    def together(columns: Seq[ColumnWatermark], from: Map[WatermarkId, Long]): Map[WatermarkId, Long] = {
       // A column that never has a watermark does not count.
       val (silent, speaking) = columns.filter(_.isDefined).partition(isSilent)
       if (silent.isEmpty) from
@@ -60,7 +60,7 @@ final private[streamjoin] class IdleInputs(
         silent.foldLeft(from)(raised(_, _, reached))
       }
     }
-    def united(column: ColumnWatermark, from: Map[Origin, Long]): Map[Origin, Long] = column match {
+    def united(column: ColumnWatermark, from: Map[WatermarkId, Long]): Map[WatermarkId, Long] = column match {
       case Shifted(_, shifted) => united(shifted, from)
       case Smallest(branches) =>
         val inner = branches.foldLeft(from)((known, branch) => united(branch, known))
@@ -80,10 +80,10 @@ final private[streamjoin] class IdleInputs(
   }
 
   private def raised(
-      keyed: Map[Origin, Long],
+      keyed: Map[WatermarkId, Long],
       column: ColumnWatermark,
       to: Long
-  ): Map[Origin, Long] = column match {
+  ): Map[WatermarkId, Long] = column match {
     case Shifted(by, shifted) => raised(keyed, shifted, Watermark.postponed(to, by))
     case other =>
       origins(other, below).toSeq.flatten.foldLeft(keyed) { (known, origin) =>
@@ -99,7 +99,7 @@ private[streamjoin] object IdleInputs {
   /**
    * The marks that a column's watermark comes from, unless it comes through one of our operators.
    */
-  def marks(column: ColumnWatermark): Seq[Origin] = column match {
+  def marks(column: ColumnWatermark): Seq[WatermarkId] = column match {
     case ColumnWatermark.Marked(origin) => Seq(origin)
     case ColumnWatermark.Shifted(_, shifted) => marks(shifted)
     case ColumnWatermark.Smallest(branches) => branches.flatMap(marks)

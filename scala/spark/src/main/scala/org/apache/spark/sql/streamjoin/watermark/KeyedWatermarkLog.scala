@@ -35,7 +35,7 @@ final private[streamjoin] case class WatermarkColumn(name: String, source: Optio
  *   whether each partition of the input has separate bounds
  */
 final private[streamjoin] case class WatermarkKeys(
-    origins: IndexedSeq[Origin],
+    origins: IndexedSeq[WatermarkId],
     columns: IndexedSeq[WatermarkColumn],
     idleAfterMs: IndexedSeq[Option[Long]],
     partitioned: IndexedSeq[Boolean]
@@ -49,9 +49,9 @@ private[streamjoin] object WatermarkKeys {
    */
   def of(plan: LogicalPlan): WatermarkKeys = {
     val (marks, idleAfterMs) = marksOf(plan, None).unzip
-    val partitioned = plan.collect { case rows: DataRows => rows.mark }.flatten.toSet
+    val partitioned = plan.collect { case rows: DropPunctuation => rows.mark }.flatten.toSet
     WatermarkKeys(
-      Origin.number(marks.map(_.nodeId)).toIndexedSeq,
+      WatermarkId.number(marks.map(_.nodeId)).toIndexedSeq,
       marks.map(mark => WatermarkColumn(mark.eventTime.name, sourceOf(mark))).toIndexedSeq,
       idleAfterMs.toIndexedSeq,
       marks.map(mark => partitioned(mark.nodeId)).toIndexedSeq
@@ -105,8 +105,8 @@ final private[streamjoin] case class KeyedWatermarks(
    */
   def of(now: IndexedSeq[WatermarkColumn]): Option[KeyedWatermarks] = {
     def unnamed(columns: Seq[WatermarkColumn]) = columns.filter(_.source.isEmpty)
-    val known = Origin.occurrences(columns).zipWithIndex.toMap
-    val before = Origin.occurrences(now).map(known.get).toIndexedSeq
+    val known = WatermarkId.occurrences(columns).zipWithIndex.toMap
+    val before = WatermarkId.occurrences(now).map(known.get).toIndexedSeq
     Option.when(unnamed(columns) == unnamed(now))(
       KeyedWatermarks(
         now,

@@ -51,19 +51,19 @@ final private[streamjoin] case class QueryWatermarks(
     case (ordinal, time) => ordinal -> ordered.get(ordinal).fold(time)(math.max(_, time))
   })
 
-  private def values(keyed: Map[Origin, Long], spark: Long): WatermarkValues =
+  private def values(keyed: Map[WatermarkId, Long], spark: Long): WatermarkValues =
     new WatermarkValues(
       keyed.withDefaultValue(Watermark.Undefined),
       QueryWatermarks.micros(spark),
       ordered.withDefaultValue(Watermark.Undefined)
     )
 
-  private def forEviction: Map[Origin, Long] =
+  private def forEviction: Map[WatermarkId, Long] =
     byOrigin(millis.indices.map(key => (millis(key) ++ input(key).carried).maxOption))
 
   private def input(key: Int): InputState = inputs.getOrElse(key, InputState())
 
-  private def byOrigin(millis: Seq[Option[Long]]): Map[Origin, Long] =
+  private def byOrigin(millis: Seq[Option[Long]]): Map[WatermarkId, Long] =
     keys.origins
       .zip(millis)
       .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
@@ -81,7 +81,7 @@ final private[streamjoin] case class QueryWatermarks(
   })
 
   /** The newest event times seen up to these watermarks, in microseconds. */
-  def newest(executed: SparkPlan): Map[Origin, Long] = {
+  def newest(executed: SparkPlan): Map[WatermarkId, Long] = {
     val known = keys.origins.zip(millis).toMap
     QueryWatermarks.byOrigin(executed).flatMap { case (origin, mark) =>
       known.getOrElse(origin, None).map(ms => origin -> QueryWatermarks.micros(ms + mark.delayMs))
@@ -202,9 +202,9 @@ private[streamjoin] object QueryWatermarks {
     case _ => mark.eventTimeStats.value
   }
 
-  private def byOrigin(executed: SparkPlan): Map[Origin, EventTimeWatermarkExec] = {
+  private def byOrigin(executed: SparkPlan): Map[WatermarkId, EventTimeWatermarkExec] = {
     val all = marks(executed)
-    Origin.number(all.map(_.nodeId)).zip(all).toMap
+    WatermarkId.number(all.map(_.nodeId)).zip(all).toMap
   }
 
   /**

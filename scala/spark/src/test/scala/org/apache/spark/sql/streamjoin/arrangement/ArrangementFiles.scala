@@ -172,7 +172,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
   /** The rows of a key, found in an index by the first key. */
   def find(index: KeyIndex, key: Option[Int], version: Long): Model.Collection = {
     val own = rowKey(0)
-    val probe = new Probe(Item.Schema.length, rowKey(0))
+    val probe = new ProbeResult(Item.Schema.length, rowKey(0))
     val row = Item.row(Item(key, "", 0))
     index.find(row, own.hash(row), version, probe)
     Model.sum(Iterator.range(0, probe.size).map(i => Item.of(probe.row(i)) -> probe.copies(i)))

@@ -12,7 +12,7 @@ class ArrivalsSuite extends StateTest {
 
   /** The segments of each bucket, as the bytes of their rows in place order. */
   private def drained(rows: Seq[UnsafeRow], bucketWidth: Long): Map[Long, Seq[Seq[Seq[Byte]]]] = {
-    val arrivals = new Arrivals(shape.layout, bucketWidth, new IndexMemory(Long.MaxValue))
+    val arrivals = new WriteBuffer(shape.layout, bucketWidth, new IndexMemory(Long.MaxValue))
     rows.foreach(arrivals.append(_))
     val segments = arrivals.drain(level = 0).map { segment =>
       val at = new UnsafeRow(shape.layout.fields)

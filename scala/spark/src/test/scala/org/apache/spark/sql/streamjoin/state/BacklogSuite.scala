@@ -42,7 +42,7 @@ class BacklogSuite extends StateTest {
       simple(2 * i + side.index, i % (count / 4), i * Span / count, wide)
     }
 
-  private val near = Reach(Seq(0 -> Span / 2), Seq(0 -> Span / 2))
+  private val near = ProbeTimeRange(Seq(0 -> Span / 2), Seq(0 -> Span / 2))
 
   private val Budget = 8 * MiB
 

@@ -14,7 +14,7 @@ class BeyondBudgetSuite extends StateTest {
 
   /** Room for a fifth of the rows, and for what is known of the keys of the others. */
   private val Budget = 40000L
-  private val anywhere = Reach(Seq(0 -> Width), Seq(0 -> Width))
+  private val anywhere = ProbeTimeRange(Seq(0 -> Width), Seq(0 -> Width))
 
   private def fill(store: StateStore): JoinState = {
     val state = on(store, rows, width = 100L, Budget)

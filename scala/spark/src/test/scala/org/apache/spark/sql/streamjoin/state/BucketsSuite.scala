@@ -71,7 +71,7 @@ class BucketsSuite extends StateTest {
     }.toSet
   }
 
-  private def near(by: Long) = Reach(Seq(0 -> by), Seq(0 -> by))
+  private def near(by: Long) = ProbeTimeRange(Seq(0 -> by), Seq(0 -> by))
 
   for (budget <- Seq(Long.MaxValue, 30000L))
     test(s"a first batch over a long history has few segments, and its pairs are found, budget $budget") {

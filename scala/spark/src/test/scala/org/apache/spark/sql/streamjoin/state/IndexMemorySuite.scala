@@ -28,7 +28,7 @@ class IndexMemorySuite extends StateTest {
         state.append(side, rows(simple(i, random.nextInt(5), now + random.nextLong(200), random.nextInt(50))))
         each
       }
-      val matches = state.matches(side, Reach(Seq(0 -> Width), Seq(0 -> Width)))
+      val matches = state.matches(side, ProbeTimeRange(Seq(0 -> Width), Seq(0 -> Width)))
       while (matches.next()) {
         if (random.nextInt(3) == 0) matches.flagOther()
         if (random.nextInt(20) == 0) matches.removeOther()

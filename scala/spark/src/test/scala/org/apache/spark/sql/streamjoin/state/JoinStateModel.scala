@@ -30,7 +30,7 @@ final private[state] case class JoinStateModel(
     copy(rows = rows + (row.number -> Kept(side, row)))
 
   /** The pairs of new rows of one side with rows of the other: equal keys, times in reach. */
-  def pairs(side: Side, fresh: Seq[TestRow], reach: Reach): Set[(Long, Long)] = {
+  def pairs(side: Side, fresh: Seq[TestRow], reach: ProbeTimeRange): Set[(Long, Long)] = {
     val others = of(side.other).groupBy(_.row.key)
     val bucketed = expiring(side.other).head
     (for {

@@ -51,7 +51,7 @@ final private[state] class JoinStateTraits(random: Random) {
   private def constant(): Long =
     if (isAnywhere || oneIn(12)) one(ends: _*) else random.between(-10L, 40L) * scale
   private def bounds(): Seq[(Int, Long)] = Seq.fill(one(0, 1, 1, 1, 2))(random.nextInt(2) -> constant())
-  val reaches: Map[Side, Reach] = Side.both.map(_ -> Reach(bounds(), bounds())).toMap
+  val reaches: Map[Side, ProbeTimeRange] = Side.both.map(_ -> ProbeTimeRange(bounds(), bounds())).toMap
 
   val bucketWidths: Seq[Long] = Seq.fill(2)(one(1L, 7L * scale, 25L * scale, 1000L * scale, Long.MaxValue))
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
  * What a probe of a segment finds, and how many rows it looks at: for a key with many rows, those
- * in its bounds and few more. The probe is that of [[Matches]], which looks at the rows from
+ * in its bounds and few more. The probe is that of [[MatchIterator]], which looks at the rows from
  * [[SegmentIndex.from]] until [[SegmentIndex.until]].
  */
 class SegmentIndexSuite extends StateTest {

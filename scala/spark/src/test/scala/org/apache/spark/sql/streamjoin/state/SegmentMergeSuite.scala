@@ -44,8 +44,8 @@ class SegmentMergeSuite extends StateTest {
         val row = simple(batch * perBatch + i, random.nextInt(50), random.nextLong(buckets * Width))
         state.append(if (i % 4 == 0) Side.Right else Side.Left, rows(row))
       }
-      pairs(state, Side.Left, Reach(Seq(0 -> 1L), Seq(0 -> 1L)))
-      pairs(state, Side.Right, Reach(Seq(0 -> 1L), Seq(0 -> 1L)))
+      pairs(state, Side.Left, ProbeTimeRange(Seq(0 -> 1L), Seq(0 -> 1L)))
+      pairs(state, Side.Right, ProbeTimeRange(Seq(0 -> 1L), Seq(0 -> 1L)))
       Seq(Side.Left, Side.Right).foreach(evict(state, _, unmatched = false, Long.MinValue))
       state.commit()
       cached = Some(state.committedIndex)

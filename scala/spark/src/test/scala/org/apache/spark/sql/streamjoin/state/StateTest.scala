@@ -146,7 +146,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
   }
 
   /** The row numbers of the pairs that a probe finds, sorted. */
-  protected def pairs(state: JoinState, side: Side, reach: Reach): Seq[(Long, Long)] = {
+  protected def pairs(state: JoinState, side: Side, reach: ProbeTimeRange): Seq[(Long, Long)] = {
     val matches = state.matches(side, reach)
     Iterator
       .continually(matches)
@@ -171,7 +171,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
       cached: Option[JoinIndex] = None
   ): JoinState = new JoinState(store, Seq(rows.layout, rows.layout), Seq(width, width), budget, cached)
 
-  protected val anyTime: Reach = Reach(Nil, Nil)
+  protected val anyTime: ProbeTimeRange = ProbeTimeRange(Nil, Nil)
 }
 
 /**

@@ -10,17 +10,17 @@ import streamjoin.core.{TimeBound, TimeBounds, Watermark}
 class CarriedWatermarksSuite extends AnyFunSuite {
   import ColumnWatermark._
 
-  private def mark = Origin(UUID.randomUUID(), 0)
+  private def mark = WatermarkId(UUID.randomUUID(), 0)
   private val (o, d, e, r) = (mark, mark, mark, mark)
   private val known = Map(o -> 100L, d -> 50L, e -> 80L, r -> 70L)
 
-  private def values(keyed: Map[Origin, Long]) = new WatermarkValues(
+  private def values(keyed: Map[WatermarkId, Long]) = new WatermarkValues(
     keyed.getOrElse(_, Watermark.Undefined),
     0L,
     _ => Watermark.Undefined
   )
 
-  private def carried(idle: Origin*)(operators: IndexedSeq[ColumnWatermark]*): Map[Origin, Long] =
+  private def carried(idle: WatermarkId*)(operators: IndexedSeq[ColumnWatermark]*): Map[WatermarkId, Long] =
     new IdleInputs(operators.zipWithIndex.map(_.swap), idle.toSet).carried(known, values)
 
   private def columns(all: ColumnWatermark*) = all.toIndexedSeq

@@ -190,7 +190,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
    * @param probe
    *   probe of the calling task, which knows where the key is in `wanted`; receives the rows
    */
-  def find(wanted: InternalRow, hash: Int, version: Long, probe: Probe): Unit = shared {
+  def find(wanted: InternalRow, hash: Int, version: Long, probe: ProbeResult): Unit = shared {
     val at = versionAt(version)
     val row = probe.row
     probe.clear()

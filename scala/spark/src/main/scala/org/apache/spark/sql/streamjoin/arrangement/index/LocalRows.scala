@@ -26,6 +26,6 @@ private[streamjoin] object LocalRows {
     }
 
     @transient private lazy val locations: IndexedSeq[String] =
-      IndexPlaces.of(sparkContext, rows.getNumPartitions)
+      IndexLocality.of(sparkContext, rows.getNumPartitions)
   }
 }

@@ -95,7 +95,7 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
 
   /** Rows are shuffled to the index partition of their key; a single executor needs no shuffle. */
   override def requiredChildDistribution: Seq[Distribution] =
-    if (IndexPlaces.areOne(sparkContext)) Seq(UnspecifiedDistribution)
+    if (IndexLocality.areOne(sparkContext)) Seq(UnspecifiedDistribution)
     else Seq(StatefulOpClusteredDistribution(access.key, access.meta.partitions))
 
   override def producedAttributes: AttributeSet = AttributeSet(access.found) ++ outputSet
@@ -151,7 +151,7 @@ final private[streamjoin] case class LookUpSpec(
 
 final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configuration) {
   private val primaryKey = RowKey.of(spec.arrangement.meta, 0)
-  private val probe = new Probe(spec.arrangement.meta.schema.length, spec.wanted)
+  private val probe = new ProbeResult(spec.arrangement.meta.schema.length, spec.wanted)
 
   val load = new LoadStats
   private val registry = IndexRegistry(spec.executorIndexMemory)

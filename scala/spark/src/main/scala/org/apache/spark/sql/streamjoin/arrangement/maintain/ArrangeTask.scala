@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
-import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, KeyIndex, LoadStats, Probe}
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, KeyIndex, LoadStats, ProbeResult}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BlockFileWriter, InputKind, Manifest, RowKey}
 import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
@@ -154,7 +154,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private def indexBefore(index: Int, of: ArrangementRef = spec.arrangement): KeyIndex =
     registry.get(of, index, partition, spec.version - 1, spec.version - 1, hadoopConf, load)
 
-  private val probe = new Probe(meta.schema.length, keys(0))
+  private val probe = new ProbeResult(meta.schema.length, keys(0))
 
   private val order = new ChangeOrder(meta)
 

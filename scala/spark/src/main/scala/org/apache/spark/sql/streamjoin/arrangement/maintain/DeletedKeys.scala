@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.TypeUtils
-import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, KeyIndex, Probe}
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, KeyIndex, ProbeResult}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, BlockFileWriter, RowKey}
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 
@@ -88,7 +88,7 @@ final private[streamjoin] class DeletedKeys(
 
   /** The key in the arrangement's rows, by which deletions are looked up. */
   private val key = RowKey.of(of, 0)
-  private val probe = new Probe(meta.schema.length, key)
+  private val probe = new ProbeResult(meta.schema.length, key)
   private val toRow = {
     val fields = columns.map(at => BoundReference(at, of.schema(at).dataType, nullable = true))
     UnsafeProjection.create(fields :+ Literal(batchTime))

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId}
 
 import streamjoin.core.Side
 
@@ -139,7 +139,7 @@ private[streamjoin] object JoinNames {
       times: Seq[Attribute],
       left: Seq[Attribute],
       right: Seq[Attribute],
-      inputs: Map[Origin, InputName]
+      inputs: Map[WatermarkId, InputName]
   ): JoinNames = {
     val found = for {
       side <- Side.both
@@ -168,7 +168,7 @@ private[streamjoin] object JoinNames {
 
   private def sideName(side: Side): InputName = InputName(Some(side.name), side.name)
 
-  private def origin(watermark: ColumnWatermark): Option[Origin] = watermark match {
+  private def origin(watermark: ColumnWatermark): Option[WatermarkId] = watermark match {
     case ColumnWatermark.Marked(origin) => Some(origin)
     case ColumnWatermark.Shifted(_, column) => origin(column)
     case output: ColumnWatermark.Output => origin(output.columns(output.key))

@@ -24,7 +24,7 @@ private[streamjoin] object BoundsOfQuery {
       plan = join.plan
       names = JoinNames
         .of(plan.sides, plan.watermarks, join.times, join.left.output, join.right.output, inputs)
-      words <- new BoundsInWords(plan, join.times, names).all
+      words <- new BoundsExplain(plan, join.times, names).all
     } yield Row(
       join.plan.ordinal + 1,
       words.side.name,

@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 import streamjoin.core.{JoinType, Side}
 
 /**
- * The interval join, recognised and bounded. [[JoinTask]] says why each pair comes exactly once.
+ * The interval join, recognised and bounded. [[IntervalJoinTask]] says why each pair comes exactly once.
  *
  * @param condition
  *   join condition without the equalities
@@ -25,7 +25,7 @@ final private[streamjoin] case class IntervalJoin(
     rightKeys: Seq[Expression],
     condition: Option[Expression],
     times: Seq[Attribute],
-    plan: JoinPlan
+    plan: IntervalJoinSpec
 ) extends BinaryNode
     with StatefulNode {
 
@@ -64,9 +64,9 @@ final private[streamjoin] case class IntervalJoin(
     plan.joinType == JoinType.Inner || plan.joinType == JoinType.LeftSemi
 
   override def undefinedWatermark(key: Int, waiting: String): AnalysisException =
-    Refusals.undefinedWatermark(this, key, waiting)
+    IntervalJoinErrors.undefinedWatermark(this, key, waiting)
 
-  override def description: OperatorDescription = JoinDescription.of(this)
+  override def description: OperatorDescription = IntervalJoinDescription.of(this)
 
   /**
    * Pairs satisfy the bounds of the join. A padded row satisfies the constraints of its own side;

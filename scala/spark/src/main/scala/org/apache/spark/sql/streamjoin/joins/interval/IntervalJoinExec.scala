@@ -37,7 +37,7 @@ final private[streamjoin] case class IntervalJoinExec(
     rightKeys: Seq[Expression],
     condition: Option[Expression],
     override val times: Seq[Attribute],
-    join: JoinPlan,
+    join: IntervalJoinSpec,
     @transient override val binding: Option[BatchBinding],
     left: SparkPlan,
     right: SparkPlan
@@ -91,7 +91,7 @@ final private[streamjoin] case class IntervalJoinExec(
 
   // Execution.
 
-  override protected def ownMetrics: Seq[(String, String)] = Metric.all
+  override protected def ownMetrics: Seq[(String, String)] = IntervalJoinMetric.all
 
   override protected def doExecute(): RDD[InternalRow] = {
     makeOnDriver()
@@ -103,7 +103,7 @@ final private[streamjoin] case class IntervalJoinExec(
         .guest(partition)
         .map(JoinState.Guest(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, configuration)))
       runTask(spec, partition, configuration, guest)(
-        new JoinTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
+        new IntervalJoinTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
       )
     }
   }
@@ -126,11 +126,11 @@ final private[streamjoin] case class IntervalJoinExec(
     padded = longMetric(JoinMetric.PaddedRows),
     late = longMetric("numRowsDroppedByWatermark"),
     lateBySide = Side.both.map(side => side -> longMetric(JoinMetric.lateRows(side))).toMap,
-    evicted = longMetric(Metric.EvictedRows),
+    evicted = longMetric(IntervalJoinMetric.EvictedRows),
     removed = longMetric("numRemovedStateRows"),
     kept = longMetric("numUpdatedStateRows"),
-    timeMs = Side.both.map(side => side -> longMetric(Metric.timeMs(side))).toMap,
-    evictTimeMs = longMetric(Metric.EvictTimeMs),
+    timeMs = Side.both.map(side => side -> longMetric(IntervalJoinMetric.timeMs(side))).toMap,
+    evictTimeMs = longMetric(IntervalJoinMetric.EvictTimeMs),
     removalsTimeMs = longMetric("allRemovalsTimeMs")
   )
 
@@ -143,7 +143,7 @@ final private[streamjoin] case class IntervalJoinExec(
   override protected def expressionsInWords: Seq[Expression] = leftKeys ++ rightKeys ++ condition
 
   override protected def words: Seq[String] =
-    new JoinWords(join, times, names, watermarksInWords)
+    new IntervalJoinExplain(join, times, names, watermarksInWords)
       .description(leftKeys, rightKeys, condition, numPartitions)
 }
 

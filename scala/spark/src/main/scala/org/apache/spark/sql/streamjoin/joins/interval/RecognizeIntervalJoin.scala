@@ -39,7 +39,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
   final private class Candidate(join: Join, lineage: WatermarkLineage) {
     private val joinType = StreamJoinType.of(join.joinType).get
     private val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
-    private val condition = new JoinCondition(join.left.outputSet, join.right.outputSet)
+    private val condition = new TimeBoundFinder(join.left.outputSet, join.right.outputSet)
 
     private val found: Seq[FoundBound] = conjuncts.flatMap(condition.bounds)
 
@@ -90,7 +90,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
     def refusal: Option[AnalysisException] = {
       val refusals =
-        new Refusals(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
+        new IntervalJoinErrors(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
       val unbounded = Side.both.filterNot(side => usable.exists(bound => bound.side == side && moves(bound)))
       unbounded.headOption
         .map { side =>
@@ -127,7 +127,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         rightKeys.map(NormalizeFloatingNumbers.normalize),
         rest,
         times,
-        JoinPlan(
+        IntervalJoinSpec(
           joinType,
           Side.both.flatMap(side => marked(side).map(_ => side)).toIndexedSeq,
           watermarks,

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
-import org.apache.spark.sql.streamjoin.state.{Reach, RowLayout}
+import org.apache.spark.sql.streamjoin.state.{ProbeTimeRange, RowLayout}
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.types.{LongType, TimestampType}
 
@@ -53,7 +53,7 @@ final private[streamjoin] case class SideSpec(
     only: Option[Expression],
     late: Seq[Long],
     evictionLimits: Seq[Long],
-    reach: Reach,
+    reach: ProbeTimeRange,
     bucketWidth: Long
 ) {
 

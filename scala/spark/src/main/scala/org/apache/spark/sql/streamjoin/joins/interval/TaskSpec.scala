@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.{BucketWidth, LateRows, StateSpec}
-import org.apache.spark.sql.streamjoin.state.{Reach, RowLayout}
+import org.apache.spark.sql.streamjoin.state.{ProbeTimeRange, RowLayout}
 
 import streamjoin.core.{JoinType, Side, TimeBound}
 
@@ -51,7 +51,7 @@ private[streamjoin] object TaskSpec {
    */
   def of(exec: IntervalJoinExec, late: IndexedSeq[Long], evictionLimits: IndexedSeq[Long]): TaskSpec = {
     val join = exec.join
-    val parts = new JoinCondition(exec.left.outputSet, exec.right.outputSet)
+    val parts = new TimeBoundFinder(exec.left.outputSet, exec.right.outputSet)
     val bySide: Map[Option[Side], Seq[Expression]] = exec.condition.toSeq
       .flatMap(PredicateParts.conjuncts)
       .groupBy(conjunct => if (conjunct.deterministic) parts.sideOf(conjunct) else None)
@@ -95,13 +95,13 @@ private[streamjoin] object TaskSpec {
   }
 
   /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
-  private def bucketed(join: JoinPlan, side: Side): Int = join.bounds.bounded(side).head
+  private def bucketed(join: IntervalJoinSpec, side: Side): Int = join.bounds.bounded(side).head
 
   /** The times of the other side that a row of this one can match. */
-  private def reach(join: JoinPlan, side: Side, needed: Seq[Int]): Reach = {
+  private def reach(join: IntervalJoinSpec, side: Side, needed: Seq[Int]): ProbeTimeRange = {
     val target = bucketed(join, side.other)
     val bounds = join.bounds.tightest
-    Reach(
+    ProbeTimeRange(
       bounds.collect { case TimeBound(`target`, in, postpone) => needed.indexOf(in) -> postpone },
       bounds.collect { case TimeBound(out, `target`, postpone) => needed.indexOf(out) -> postpone }
     )
@@ -114,7 +114,7 @@ private[streamjoin] object TaskSpec {
    * @param probed
    *   the two columns that a probe compares
    */
-  private def isReach(parts: JoinCondition, probed: Set[ExprId], conjunct: Expression): Boolean = {
+  private def isReach(parts: TimeBoundFinder, probed: Set[ExprId], conjunct: Expression): Boolean = {
     val bounds = parts.bounds(conjunct)
     val expected = conjunct match {
       case _: EqualTo | _: EqualNullSafe => 2
@@ -129,7 +129,7 @@ private[streamjoin] object TaskSpec {
    * A fraction of the time span in state: the span that a row can match or, if that is longer, the
    * retention of a row, plus the delay of the watermark. Rows leave memory one bucket at a time.
    */
-  private def bucketWidth(join: JoinPlan, side: Side, delay: BigInt): Long = {
+  private def bucketWidth(join: IntervalJoinSpec, side: Side, delay: BigInt): Long = {
     val key = bucketed(join, side)
     val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
     val met = bounds.map(bound => BigInt(bound.postpone)).sum.abs

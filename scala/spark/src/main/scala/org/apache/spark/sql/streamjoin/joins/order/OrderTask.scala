@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.order
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.exec.{Accumulated, LateRows, LateRowsWriter, StateSpec, StateTask}
+import org.apache.spark.sql.streamjoin.exec.{BufferedRowLimit, LateRows, LateRowsWriter, StateSpec, StateTask}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side
@@ -33,7 +33,7 @@ final private[order] class OrderLayout(output: Seq[Attribute], time: Attribute, 
  * @param due
  *   time below which a row is emitted in this batch, in microseconds
  */
-final private[order] case class OrderSpec(
+final private[order] case class OrderTaskSpec(
     layout: OrderLayout,
     late: Long,
     due: Long,
@@ -54,7 +54,7 @@ final private[order] case class TaskMetrics(late: SQLMetric, kept: SQLMetric, ev
 
 /** The work of one task in one batch: rows that are due pass through, the rest waits in state. */
 final private[order] class OrderTask(
-    spec: OrderSpec,
+    spec: OrderTaskSpec,
     partition: Int,
     rows: Iterator[InternalRow],
     state: JoinState,
@@ -62,7 +62,7 @@ final private[order] class OrderTask(
     lateRows: Option[LateRowsWriter]
 ) extends StateTask {
   private val field = spec.layout.field
-  private val accumulated = new Accumulated(partition, state.rows(Side.Left), spec.maxAccumulatedRecords)
+  private val accumulated = new BufferedRowLimit(partition, state.rows(Side.Left), spec.maxAccumulatedRecords)
 
   override def output: Iterator[InternalRow] = rows.filter(passes) ++ leaving
 

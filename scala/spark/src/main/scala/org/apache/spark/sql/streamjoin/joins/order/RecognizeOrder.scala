@@ -53,7 +53,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
     val center = for {
       column <- order.center
       (key, own) <- join.received(column)
-    } yield OrderPlan.Center(join.ordinal, key, own, reached)
+    } yield OrderSpec.Center(join.ordinal, key, own, reached)
     val time = order.center.flatMap(join.outputWatermark).getOrElse(ColumnWatermark.Smallest(reached))
     ordered(order, ordinal, time, center, lineage)
   }
@@ -70,7 +70,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       order: RowtimeOrder,
       ordinal: Int,
       time: ColumnWatermark,
-      center: Option[OrderPlan.Center],
+      center: Option[OrderSpec.Center],
       lineage: WatermarkLineage
   ): Recognition = UndefinedWatermark.of(time, order.child) match {
     case Some(where) => Recognition.Rejected(NodeName, where.refused("The order of its rows"))
@@ -81,7 +81,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       order: RowtimeOrder,
       ordinal: Int,
       time: ColumnWatermark,
-      center: Option[OrderPlan.Center],
+      center: Option[OrderSpec.Center],
       lineage: WatermarkLineage
   ): StreamOrder = {
     val others = order.child.output
@@ -89,7 +89,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       .distinctBy(_.exprId)
       .filter(lineage.of(_, order.child).isDefined)
     val times = order.time +: others
-    val plan = OrderPlan(
+    val plan = OrderSpec(
       ordinal,
       time,
       center,

@@ -18,7 +18,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  *     it.
  *
  * State is bounded by how far the newest row is ahead of W: the delay of the watermark, the lag of
- * the slowest input and, above a window join, its span ([[OrderPlan]] says what holds W back
+ * the slowest input and, above a window join, its span ([[OrderSpec]] says what holds W back
  * there).
  *
  * @param times
@@ -27,7 +27,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 final private[streamjoin] case class StreamOrder(
     child: LogicalPlan,
     override val times: Seq[Attribute],
-    plan: OrderPlan
+    plan: OrderSpec
 ) extends UnaryNode
     with RowtimeNode {
 

@@ -30,7 +30,7 @@ import streamjoin.core.{Side, Watermark}
  */
 final private[streamjoin] case class StreamOrderExec(
     times: Seq[Attribute],
-    plan: OrderPlan,
+    plan: OrderSpec,
     @transient override val binding: Option[BatchBinding],
     child: SparkPlan
 ) extends UnaryExecNode
@@ -120,7 +120,7 @@ final private[streamjoin] case class StreamOrderExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     makeOnDriver()
-    val spec = OrderSpec(
+    val spec = OrderTaskSpec(
       new OrderLayout(child.output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
       emitted,
       evictionLimits(binding.get.evictionValues).head,

@@ -55,7 +55,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
       written.joinType,
       written.condition,
       written.time +: others.map(_._1),
-      RematchPlan(
+      RematchJoinSpec(
         ordinal,
         (watermark +: others.map(_._2)).toIndexedSeq,
         Some(0L) +: others.toIndexedSeq.map { case (column, _) => behind(column, written.time, stream) },

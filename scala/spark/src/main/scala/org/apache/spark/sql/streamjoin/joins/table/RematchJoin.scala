@@ -23,7 +23,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  * @param keys
  *   its key columns and what they equal, as text that is stable across runs
  */
-final private[streamjoin] case class RematchPlan(
+final private[streamjoin] case class RematchJoinSpec(
     ordinal: Int,
     watermarks: IndexedSeq[ColumnWatermark],
     behind: IndexedSeq[Option[Long]],
@@ -68,7 +68,7 @@ final private[streamjoin] case class RematchJoin(
     joinType: JoinType,
     condition: Option[Expression],
     times: Seq[Attribute],
-    plan: RematchPlan
+    plan: RematchJoinSpec
 ) extends BinaryNode
     with RowtimeNode {
 

@@ -42,7 +42,7 @@ final private[streamjoin] case class RematchJoinExec(
     @transient lookUp: TableLookUpExec,
     keys: Seq[Attribute],
     times: Seq[Attribute],
-    plan: RematchPlan,
+    plan: RematchJoinSpec,
     @transient override val binding: Option[BatchBinding],
     @transient table: TableOptions,
     followsTable: Boolean,
@@ -94,7 +94,7 @@ final private[streamjoin] case class RematchJoinExec(
   override protected def doExecute(): RDD[InternalRow] = {
     makeOnDriver()
     val rows = left.output
-    val spec = RematchSpec(
+    val spec = RematchTaskSpec(
       rows.map(_.dataType),
       keys.map(key => rows.indexWhere(_.exprId == key.exprId)).toArray,
       rows.indexWhere(_.exprId == times.head.exprId),

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
-import org.apache.spark.sql.streamjoin.exec.{Accumulated, LateRows, Rows, StateSpec, StateTask}
-import org.apache.spark.sql.streamjoin.state.{JoinState, Reach, RowLayout}
+import org.apache.spark.sql.streamjoin.exec.{BufferedRowLimit, LateRows, RowIterator, StateSpec, StateTask}
+import org.apache.spark.sql.streamjoin.state.{JoinState, ProbeTimeRange, RowLayout}
 import org.apache.spark.sql.types.{DataType, LongType}
 
 import streamjoin.core.Side
@@ -24,7 +24,7 @@ import streamjoin.core.Side
  * @param leaving
  *   rows with a lower time expire after the batch, in microseconds
  */
-final private[table] case class RematchSpec(
+final private[table] case class RematchTaskSpec(
     rows: Seq[DataType],
     keys: Array[Int],
     time: Int,
@@ -66,7 +66,7 @@ final private[table] case class RematchMetrics(
  * changes, so it misses no version that has a match.
  */
 final private[table] class RematchTask(
-    spec: RematchSpec,
+    spec: RematchTaskSpec,
     partition: Int,
     rows: Iterator[InternalRow],
     changedKeys: Iterator[InternalRow],
@@ -76,7 +76,7 @@ final private[table] class RematchTask(
     metrics: RematchMetrics
 ) extends StateTask {
   private val accumulated =
-    new Accumulated(partition, state.rows(Side.Left), spec.maxAccumulatedRecords)
+    new BufferedRowLimit(partition, state.rows(Side.Left), spec.maxAccumulatedRecords)
 
   override def output: Iterator[InternalRow] = rematched ++ rows.flatMap(takeIn)
 
@@ -91,10 +91,10 @@ final private[table] class RematchTask(
   private def rematched: Iterator[InternalRow] =
     if (state.rows(Side.Left) == 0) Iterator.empty
     else
-      new Rows {
+      new RowIterator {
         private lazy val pairs = {
           takeInChanges()
-          state.matches(Side.Right, Reach(Nil, Nil))
+          state.matches(Side.Right, ProbeTimeRange(Nil, Nil))
         }
         private var current: Iterator[InternalRow] = Iterator.empty
 

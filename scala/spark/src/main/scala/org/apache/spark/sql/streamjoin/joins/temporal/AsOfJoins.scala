@@ -103,7 +103,7 @@ final private[streamjoin] class AsOfJoins(
     columns.op.foreach(checkOperation)
     columns.order.foreach(checkOrder)
     val rule = AsOf(history = history.fold(0L)(length("history", _)))
-    AsOfMatch(
+    StreamAsOfJoin(
       join.left,
       join.right,
       rule,
@@ -208,7 +208,7 @@ final private[streamjoin] class AsOfJoins(
       )
     }
     val keys = equalities.flatMap(tied(_, join).headOption)
-    AsOfMatch(
+    StreamAsOfJoin(
       join.left,
       PredicateParts.all(ofRight).fold(join.right)(Filter(_, join.right)),
       AsOf(direction, allowsExact, tolerance),

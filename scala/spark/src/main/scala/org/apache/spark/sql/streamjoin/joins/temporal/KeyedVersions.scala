@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.streamjoin.exec.Rows
+import org.apache.spark.sql.streamjoin.exec.RowIterator
 import org.apache.spark.sql.streamjoin.state.JoinState
 
 import streamjoin.core.Watermark
@@ -47,9 +47,9 @@ final private[temporal] class KeyedVersions(
    * @param resultOf
    *   output row for a fact and its version, which may be null; null if nothing is emitted
    */
-  def merged(resultOf: (UnsafeRow, UnsafeRow) => InternalRow): Iterator[InternalRow] = new Rows {
+  def merged(resultOf: (UnsafeRow, UnsafeRow) => InternalRow): Iterator[InternalRow] = new RowIterator {
     private lazy val sorted = facts.sorted
-    private lazy val known = new VersionsOfKey(spec, versions.sorted, newest, keep)
+    private lazy val known = new VersionCursor(spec, versions.sorted, newest, keep)
 
     override protected def advance(): InternalRow = {
       var out: InternalRow = null

@@ -10,20 +10,20 @@ import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 import org.apache.spark.sql.types.MetadataBuilder
 
-/** Turns an [[AsOfMatch]] into a [[TemporalJoin]], or rejects it with an error that says why. */
+/** Turns an [[StreamAsOfJoin]] into a [[TemporalJoin]], or rejects it with an error that says why. */
 private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
 
   /** The node's name in EXPLAIN. */
   val NodeName = "StreamTemporalJoin"
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {
-    case found: AsOfMatch => found.children.forall(_.isStreaming)
+    case found: StreamAsOfJoin => found.children.forall(_.isStreaming)
     case _ => false
   }
 
   override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
     operator match {
-      case found: AsOfMatch if isMine(found) =>
+      case found: StreamAsOfJoin if isMine(found) =>
         (for {
           _ <- keysThatLast(found)
           left <- watermark(found.leftTime, found.left, lineage)
@@ -34,7 +34,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
     }
 
   private def joined(
-      found: AsOfMatch,
+      found: StreamAsOfJoin,
       ordinal: Int,
       watermarks: IndexedSeq[ColumnWatermark],
       lineage: WatermarkLineage
@@ -60,7 +60,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
       found.ties,
       found.condition,
       times ++ others,
-      TemporalPlan(
+      TemporalJoinSpec(
         ordinal,
         found.rule,
         watermarks,
@@ -73,7 +73,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
     )
   }
 
-  private def behind(found: AsOfMatch, others: Seq[Attribute]): IndexedSeq[Option[Long]] = {
+  private def behind(found: StreamAsOfJoin, others: Seq[Attribute]): IndexedSeq[Option[Long]] = {
     val rule = found.rule
     val known = RowConstraintsOf(found.left)
     def ofLeft(column: ExprId) =
@@ -96,7 +96,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
     )
   }
 
-  private def keysThatLast(found: AsOfMatch): Either[AnalysisException, Unit] = {
+  private def keysThatLast(found: StreamAsOfJoin): Either[AnalysisException, Unit] = {
     val pairs = found.leftKeys.zip(found.rightKeys)
     pairs
       .find { case (l, r) => !EquiKeys.areLasting(l, r) }

@@ -36,7 +36,7 @@ final private[streamjoin] case class TemporalJoin(
     ties: Seq[Attribute],
     condition: Option[Expression],
     override val times: Seq[Attribute],
-    plan: TemporalPlan,
+    plan: TemporalJoinSpec,
     ordered: Boolean
 ) extends BinaryNode
     with RowtimeNode {

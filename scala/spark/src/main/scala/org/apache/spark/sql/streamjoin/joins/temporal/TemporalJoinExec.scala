@@ -41,7 +41,7 @@ final private[streamjoin] case class TemporalJoinExec(
     ties: Seq[Attribute],
     condition: Option[Expression],
     override val times: Seq[Attribute],
-    plan: TemporalPlan,
+    plan: TemporalJoinSpec,
     @transient override val binding: Option[BatchBinding],
     left: SparkPlan,
     right: SparkPlan

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.base.Operation
-import org.apache.spark.sql.streamjoin.exec.{Accumulated, LateRowsWriter, Rows, StateTask}
+import org.apache.spark.sql.streamjoin.exec.{BufferedRowLimit, LateRowsWriter, RowIterator, StateTask}
 import org.apache.spark.sql.streamjoin.state.JoinState
 
 import streamjoin.core.Side
@@ -31,7 +31,7 @@ final private[temporal] class TemporalTask(
   private val condition = spec.condition.map(Predicate.create(_, left.output ++ right.output))
   private val operations = spec.operation.map(new Operations(_, right))
   private val accumulated =
-    new Accumulated(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
+    new BufferedRowLimit(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
 
   private val keyed = Option.when(spec.rule.keepsNewest)(new KeyedVersions(spec, state, isDelete))
 
@@ -52,7 +52,7 @@ final private[temporal] class TemporalTask(
 
   private def takeInFacts: Iterator[InternalRow] = {
     lazy val waited = state.expired(Side.Left, Array(spec.due), unmatched = true)
-    new Rows {
+    new RowIterator {
       override protected def advance(): InternalRow = {
         var out: InternalRow = null
         while (out == null && leftRows.hasNext) out = takeIn(leftRows.next().asInstanceOf[UnsafeRow])
@@ -146,7 +146,7 @@ final private[temporal] class TemporalTask(
   // Join.
 
   /** Matches in the buffer of versions; facts without one may still find one by key. */
-  private def lookedUp: Iterator[InternalRow] = new Rows {
+  private def lookedUp: Iterator[InternalRow] = new RowIterator {
     private lazy val sorted = {
       takeInVersions()
       facts.sorted

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.rules.batch
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.plans.{JoinBarrier, PendingOperator}
+import org.apache.spark.sql.streamjoin.plans.{PendingOperator, PushdownBarrier}
 import org.apache.spark.sql.streamjoin.watermark.IdleAfter
 
 /**
@@ -15,8 +15,8 @@ import org.apache.spark.sql.streamjoin.watermark.IdleAfter
 private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {
     case IdleAfter(_, child) => child
-    case Filter(condition, JoinBarrier(child)) if condition.deterministic =>
-      JoinBarrier(Filter(condition, child))
+    case Filter(condition, PushdownBarrier(child)) if condition.deterministic =>
+      PushdownBarrier(Filter(condition, child))
     case Filter(condition, pending: PendingOperator)
         if PredicateParts.conjuncts(condition).exists(pending.passes) =>
       val (below, above) = PredicateParts.conjuncts(condition).partition(pending.passes)

@@ -9,13 +9,13 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION
 import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.exec.BatchBinding
-import org.apache.spark.sql.streamjoin.joins.Operators
-import org.apache.spark.sql.streamjoin.plans.Refused
+import org.apache.spark.sql.streamjoin.joins.OperatorKinds
+import org.apache.spark.sql.streamjoin.plans.RejectedOperator
 import org.apache.spark.sql.streamjoin.time.BatchTime
 
 /**
  * Replaces the operators that we run, such as joins of two streams, with a `StatefulNode`, or with
- * a [[Refused]] if they are rejected. Spark calls the rule once per batch, after pushdown, pruning
+ * a [[RejectedOperator]] if they are rejected. Spark calls the rule once per batch, after pushdown, pruning
  * and inference, so that the conditions and columns are final.
  */
 final private[streamjoin] case class RecognizeJoins(session: SparkSession) extends Rule[LogicalPlan] {
@@ -45,12 +45,12 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
     plan.transformUp {
       case NeverTrue(rows) => rows
       case operator if operator.isStreaming =>
-        Operators.recognize(operator, ordinal, lineage) match {
+        OperatorKinds.recognize(operator, ordinal, lineage) match {
           case Recognition.Found(node) =>
             ordinal += 1
             node
           case Recognition.Rejected(what, error) if !isSparks(operator) =>
-            Refused(what, operator.output, operator.children, error)
+            RejectedOperator(what, operator.output, operator.children, error)
           case _ => AwaitedColumns(operator, lineage)
         }
     }

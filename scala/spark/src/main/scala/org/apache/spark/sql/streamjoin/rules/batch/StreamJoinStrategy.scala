@@ -4,11 +4,11 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangeExec}
 import org.apache.spark.sql.streamjoin.exec.{BatchBinding, PlannedBatch, StatefulNodeExec}
-import org.apache.spark.sql.streamjoin.joins.delta.{DeltaJoin, DeltaPlan}
+import org.apache.spark.sql.streamjoin.joins.delta.{DeltaJoin, DeltaPlanner}
 import org.apache.spark.sql.streamjoin.joins.table.{LookUpProgressExec, RematchJoin, TableJoin, TableLookUpExec}
-import org.apache.spark.sql.streamjoin.joins.{ArrangedJoins, Operators}
-import org.apache.spark.sql.streamjoin.plans.{Barrier, PendingOperator, Refused, RefusedExec, StatefulNode}
-import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTime, NewestTimeExec}
+import org.apache.spark.sql.streamjoin.joins.{ArrangedJoins, OperatorKinds}
+import org.apache.spark.sql.streamjoin.plans.{Barrier, PendingOperator, RejectedOperator, RejectedOperatorExec, StatefulNode}
+import org.apache.spark.sql.streamjoin.watermark.{DropPunctuation, IdleAfter, NewestTimeExec, ObserveMaxEventTime}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
@@ -20,7 +20,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: StatefulNode =>
       val binding = BatchBinding.beginBatch(session)
-      val planned = Operators.plan(node, binding, input => planLater(NewestTime.noted(input)))
+      val planned = OperatorKinds.plan(node, binding, input => planLater(ObserveMaxEventTime.noted(input)))
       for {
         batch <- binding
         exec <- planned.collectFirst { case exec: StatefulNodeExec => exec }
@@ -29,19 +29,19 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         if (node.kind == RematchJoin.Kind) ArrangedJoins.beginRun(session)
       }
       planned :: Nil
-    case refused: Refused =>
-      RefusedExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
+    case refused: RejectedOperator =>
+      RejectedOperatorExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
     case operator: PendingOperator =>
-      RefusedExec(operator.nodeName, operator.output, operator.children.map(planLater), operator.disabled) :: Nil
+      RejectedOperatorExec(operator.nodeName, operator.output, operator.children.map(planLater), operator.disabled) :: Nil
     case barrier: Barrier => planLater(barrier.child) :: Nil
-    case rows: DataRows => rows.planned(planLater(rows.child)) :: Nil
+    case rows: DropPunctuation => rows.planned(planLater(rows.child)) :: Nil
     case idle: IdleAfter => planLater(idle.child) :: Nil
     case arrange: Arrange => ArrangeExec.of(arrange, session, planLater(arrange.child)) :: Nil
     case join: Join if TableJoin.isMine(join) => planned(join) :: Nil
     case join: DeltaJoin =>
       ArrangedJoins.beginRun(session)
-      new DeltaPlan(join, session).plan :: Nil
-    case NewestTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
+      new DeltaPlanner(join, session).plan :: Nil
+    case ObserveMaxEventTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case _ => Nil
   }
 
@@ -70,6 +70,6 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
       if (PlannedBatch.current(session).isEmpty) lookUp else LookUpProgressExec.of(nameOf(found), lookUp)
     } catch {
       case refusal: AnalysisException if BatchBinding.currentTime(session).isEmpty =>
-        RefusedExec("TableJoin", join.output, join.children.map(planLater), refusal)
+        RejectedOperatorExec("TableJoin", join.output, join.children.map(planLater), refusal)
     }
 }

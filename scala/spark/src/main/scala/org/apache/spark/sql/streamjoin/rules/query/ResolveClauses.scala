@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
 import org.apache.spark.sql.streamjoin.joins.order.WindowJoin
-import org.apache.spark.sql.streamjoin.joins.temporal.ClosestRows
+import org.apache.spark.sql.streamjoin.joins.temporal.AsOfClauses
 import org.apache.spark.sql.streamjoin.plans._
 import org.apache.spark.sql.streamjoin.time.TimeDistance
 
@@ -31,9 +31,9 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
       right: Seq[Clause]
   ): LogicalPlan = right
     .collectFirst {
-      case time: AsOfTime => ClosestRows.asOf(join, names, time)
+      case time: AsOfTime => AsOfClauses.asOf(join, names, time)
       case condition: MatchCondition =>
-        ClosestRows.matching(join, names, condition, right.collectFirst { case within: Within => within })
+        AsOfClauses.matching(join, names, condition, right.collectFirst { case within: Within => within })
     }
     .getOrElse(bounded(join, names, left, right))
 

@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.streaming.state.{
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.exec.{ArrangedJoinLog, BatchBinding, OperatorLog}
-import org.apache.spark.sql.streamjoin.joins.{ArrangedJoins, Operators}
+import org.apache.spark.sql.streamjoin.joins.{ArrangedJoins, OperatorKinds}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 
 /**
@@ -32,7 +32,7 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
     plan match {
       case write: WriteToStream =>
         val arranged = ArrangedJoins.in(write.inputQuery)
-        val hasOperators = Operators.areIn(write.inputQuery)
+        val hasOperators = OperatorKinds.areIn(write.inputQuery)
         if (arranged.nonEmpty || hasOperators) {
           val checkpoint = new Path(write.resolvedCheckpointLocation)
           val files = CheckpointFileManager.create(checkpoint, hadoopConf)

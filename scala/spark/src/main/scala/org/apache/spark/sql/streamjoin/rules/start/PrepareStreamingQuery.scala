@@ -26,10 +26,10 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery, StreamJoinType, WatermarkLineage}
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.joins.Operators
+import org.apache.spark.sql.streamjoin.joins.OperatorKinds
 import org.apache.spark.sql.streamjoin.joins.table.TableJoin
-import org.apache.spark.sql.streamjoin.plans.{HiddenJoin, PendingOperator, StatefulNode}
-import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
+import org.apache.spark.sql.streamjoin.plans.{PendingOperator, StatefulNode, UncheckedStreamJoin}
+import org.apache.spark.sql.streamjoin.watermark.{DropPunctuation, IdleAfter}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
@@ -56,14 +56,14 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
 
   private def prepared(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStreamStatement
-        if Operators.areIn(write.inputQuery) && !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
+        if OperatorKinds.areIn(write.inputQuery) && !isPrepared(write.inputQuery) && StreamJoinConf.enabled =>
       StreamJoinConf.checkNames()
       val query = numbered(PreparedQuery.of(write.inputQuery))
       checkMarks(query)
       val optimized = OptimizedQuery.of(query, session)
       val nodes = OptimizedQuery.nodesIn(optimized)
       if (nodes.isEmpty) checkInputs(query)
-      if (nodes.isEmpty && Operators.areIn(optimized)) write
+      if (nodes.isEmpty && OperatorKinds.areIn(optimized)) write
       else {
         checkOutputMode(write.outputMode, query, nodes)
         checkStateStore()
@@ -85,7 +85,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
 private[streamjoin] object PrepareStreamingQuery {
 
   /** The analyzer repeats this batch of rules until nothing changes. */
-  private def isPrepared(query: LogicalPlan): Boolean = query.exists(_.isInstanceOf[HiddenJoin])
+  private def isPrepared(query: LogicalPlan): Boolean = query.exists(_.isInstanceOf[UncheckedStreamJoin])
 
   /**
    * Hides the joins that we run from Spark's checker. The joins that Spark runs stay visible: the
@@ -97,7 +97,7 @@ private[streamjoin] object PrepareStreamingQuery {
     }.toSet
     AnalyzedPlan.rewrite(query) {
       case join: Join if StreamJoinType.isStreamJoin(join) && !sparks(inputs(join)) =>
-        HiddenJoin(join.left, join.right, join.joinType, join.condition, join.hint)
+        UncheckedStreamJoin(join.left, join.right, join.joinType, join.condition, join.hint)
     }
   }
 
@@ -151,7 +151,7 @@ private[streamjoin] object PrepareStreamingQuery {
     query
       .collectFirst {
         case _: IdleAfter => "sj.idle_after"
-        case rows: DataRows if rows.partition.isDefined => "per= of sj.with_bounds"
+        case rows: DropPunctuation if rows.partition.isDefined => "per= of sj.with_bounds"
       }
       .foreach { call =>
         throw StreamJoinErrors.analysis(

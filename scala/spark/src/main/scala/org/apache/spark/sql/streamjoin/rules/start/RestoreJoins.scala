@@ -3,16 +3,16 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
-import org.apache.spark.sql.streamjoin.plans.HiddenJoin
+import org.apache.spark.sql.streamjoin.plans.UncheckedStreamJoin
 
 /**
- * Turns each `HiddenJoin` back into a `Join`. Spark calls the rule at `start()`, at the end of
+ * Turns each `UncheckedStreamJoin` back into a `Join`. Spark calls the rule at `start()`, at the end of
  * analysis: its checker is done by then, and all its other rules have to see joins.
  */
 private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case write: WriteToStream if write.inputQuery.exists(_.isInstanceOf[HiddenJoin]) =>
-      write.copy(inputQuery = AnalyzedPlan.rewrite(write.inputQuery) { case hidden: HiddenJoin =>
+    case write: WriteToStream if write.inputQuery.exists(_.isInstanceOf[UncheckedStreamJoin]) =>
+      write.copy(inputQuery = AnalyzedPlan.rewrite(write.inputQuery) { case hidden: UncheckedStreamJoin =>
         hidden.join
       })
     case other => other

@@ -17,7 +17,7 @@ class KeyIndexSuite extends AnyFunSuite {
   private val keys = 5
 
   private val rowKey = new RowKey(Array(Item.Schema.head.dataType), Array(0))
-  private val probes = ThreadLocal.withInitial(() => new Probe(Item.Schema.length, rowKey))
+  private val probes = ThreadLocal.withInitial(() => new ProbeResult(Item.Schema.length, rowKey))
 
   private def newIndex(oldest: Long = 0) =
     new KeyIndex(Item.Schema.length, rowKey, oldest)

@@ -111,7 +111,7 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
     refused("AS_OF_JOIN.TOLERANCE_IS_NON_NEGATIVE", "tolerance") {
       of(Options(tolerance = Some("INTERVAL '-1' HOUR")))(streams)
     }
-    def isOurs(joined: DataFrame) = joined.queryExecution.analyzed.exists(_.isInstanceOf[AsOfMatch])
+    def isOurs(joined: DataFrame) = joined.queryExecution.analyzed.exists(_.isInstanceOf[StreamAsOfJoin])
     val (left, right) = (batch("o", rows), batch("d", rows))
     assert(!isOurs(Options()(streams.marked("o"), right)) && !isOurs(Options()(left, streams.marked("d"))))
     assert(isOurs(of(Options())(streams)))
@@ -131,7 +131,7 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
       allowExactMatches = false,
       direction = "backward"
     )
-    assert(joined.queryExecution.analyzed.exists(_.isInstanceOf[AsOfMatch]))
+    assert(joined.queryExecution.analyzed.exists(_.isInstanceOf[StreamAsOfJoin]))
     assert(joined.columns.toSeq == Seq("id", "t", "v", "id", "t", "v"))
   }
 }

@@ -76,7 +76,7 @@ class VersionsOfKeySuite extends AnyFunSuite {
       val (facts, versions) = (sorted(rows(80)), sorted(rows(60)))
       val before = keys.take(3).map(key => key -> row(key, -5)).toMap
       val kept = mutable.ArrayBuffer.empty[(Long, Long)]
-      val merged = new VersionsOfKey(
+      val merged = new VersionCursor(
         spec(rule),
         versions.iterator,
         fact => before.get(fact.getLong(0)).orNull,

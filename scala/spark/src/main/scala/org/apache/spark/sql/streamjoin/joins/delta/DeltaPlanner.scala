@@ -1,0 +1,231 @@
+package org.apache.spark.sql.streamjoin.joins.delta
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.connector.read.streaming.{Offset, SparkDataStream}
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.aggregate.AggUtils
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement.index.{IndexLocality, IndexRegistry}
+import org.apache.spark.sql.streamjoin.arrangement.lookup.{ChangesExec, IndexAccess, IndexReaderExec, KeyColumns}
+import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementStream, ReaderFigures}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, Snapshot}
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.exec.PlannedBatch
+import org.apache.spark.sql.types.LongType
+
+/**
+ * One input in a batch.
+ *
+ * @param stream
+ *   the stream that reports on it in the query progress
+ */
+final private case class InputBatch(stream: Option[SparkDataStream], start: Snapshot, end: Snapshot) {
+  def hasChanges: Boolean = start != end && !end.isEmpty
+  def versions: Seq[Long] = Seq(start, end).filterNot(_.isEmpty).map(_.version)
+
+  /** Spans few versions, so that counting its changed rows is cheap. */
+  def isShort: Boolean =
+    start == end || !start.isEmpty && start.slices.isEmpty && end.version - start.version <= 20
+}
+
+/** Plans a delta join for a batch: a path for each input that has changed. */
+final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSession) {
+  private val inputs = join.inputs
+  private val running = PlannedBatch.current(session)
+  private val batches: IndexedSeq[InputBatch] = inputs.indices.map(batchOf).toIndexedSeq
+
+  def plan: SparkPlan = {
+    val paths = DeltaPath.all(join)
+    val unmatched = join.outer.toSeq.sorted.flatMap(input => unmatchedRows(paths(input), paths(1 - input)))
+    val plan = paths.filter(isNeeded).map(planned) ++ unmatched match {
+      // No exchange and no task.
+      case Seq() => LocalTableScanExec(join.output, Nil, None)
+      case Seq(one) => Consolidation.of(join, one, tasks)
+      case several => Consolidation.of(join, UnionExec(several), tasks)
+    }
+    report(plan)
+    plan
+  }
+
+  /** Lets the streams report the look-ups in the query progress. */
+  private def report(plan: SparkPlan): Unit = {
+    val readers = plan.collect { case reader: IndexReaderExec => reader }
+    inputs.indices.foreach { i =>
+      batches(i).stream.collect { case stream: ArrangementStream =>
+        stream.figures = readers.filter(_.access.input.diff == inputs(i).diff).map(_.access.figures)
+      }
+    }
+  }
+
+  /** Whether the input has changed, and none that it looks up is empty. */
+  private def isNeeded(path: DeltaPath): Boolean =
+    batches(path.input).hasChanges && path.lookUps.forall(lookUp => !seen(path.input, lookUp.input).isEmpty)
+
+  /** The snapshot of another input that the changes of an input see. */
+  private def seen(by: Int, other: Int): Snapshot =
+    if (other < by) batches(other).end else batches(other).start
+
+  /** The last output column of each step is the number of copies. */
+  private def planned(path: DeltaPath): SparkPlan = {
+    val from = inputs(path.input)
+    val keys = path.lookUps.map(lookUp => KeyColumns.of(lookUp.key))
+
+    /** Only what later steps need, because it may be shuffled. */
+    def handedOn(step: Int, columns: Seq[Attribute], copies: Expression): Seq[NamedExpression] =
+      if (step == path.lookUps.size) result(join.select ++ join.time :+ copies)
+      else {
+        val later = path.lookUps.drop(step).flatMap(lookUp => lookUp.key ++ lookUp.conditions)
+        val needed = AttributeSet(later ++ join.select ++ join.time)
+        columns.filter(needed.contains) ++ keys(step).computed :+ Alias(copies, ChangeColumns.Diff)()
+      }
+
+    val begun: SparkPlan = changes(path.input, path.conditions, handedOn(0, from.output, from.diff))
+    path.lookUps.zipWithIndex.foldLeft(begun) { case (plan, (lookUp, step)) =>
+      val access = accessed(lookUp, keys(step).columns, seen(path.input, lookUp.input))
+      val copies = Multiply(plan.output.last, access.input.diff)
+      val values = handedOn(step + 1, plan.output ++ access.found, copies)
+      LookUpExec(access, PredicateParts.all(lookUp.conditions), values, plan)
+    }
+  }
+
+  private def changes(i: Int, conditions: Seq[Expression], values: Seq[NamedExpression]): ChangesExec = {
+    val InputBatch(stream, start, end) = batches(i)
+    ChangesExec(
+      inputs(i).arranged,
+      inputs(i).version,
+      stream,
+      start,
+      end,
+      tasks,
+      PredicateParts.all(conditions),
+      values
+    )
+  }
+
+  private def result(values: Seq[Expression]): Seq[NamedExpression] =
+    values.zip(join.output).map { case (value, column) => Alias(value, column.name)() }
+
+  private def accessed(lookUp: LookUp, key: Seq[Attribute], at: Snapshot): IndexAccess = {
+    val versions = batches(lookUp.input).versions
+    IndexAccess(
+      inputs(lookUp.input).arranged,
+      lookUp.index,
+      key,
+      lookUp.nullSafe,
+      at,
+      versions.minOption.getOrElse(-1),
+      versions.maxOption.getOrElse(-1)
+    )(ReaderFigures.of(session.sparkContext))
+  }
+
+  // An outer join.
+
+  /**
+   * The unmatched rows of an input, here called left, that are added or removed. A left row that
+   * changes is unmatched if it had no match in the right input before the batch. If the right input
+   * changes, the matches of each left row with the key of a change are counted twice, before and
+   * after the batch: the unmatched row is added when its last match is removed, and removed when
+   * its first match is added.
+   */
+  private def unmatchedRows(left: DeltaPath, right: DeltaPath): Seq[SparkPlan] = {
+    val (leftInput, leftBatch) = (inputs(left.input), batches(left.input))
+    val (rightInput, rightBatch) = (inputs(right.input), batches(right.input))
+    val toRight = left.lookUps.head
+    val keyToRight = KeyColumns.of(toRight.key)
+    def counted(at: Snapshot, plan: SparkPlan): (SparkPlan, Attribute) = {
+      val matches = AttributeReference("matches", LongType, nullable = false)()
+      val access = accessed(toRight, keyToRight.columns, at)
+      val conditions = join.conditions ++ join.filters(right.input)
+      (CountMatchesExec(access, PredicateParts.all(conditions), matches, plan), matches)
+    }
+    def isNone(matches: Attribute): Expression = EqualTo(matches, Literal(0L))
+    val nulls = AttributeMap(rightInput.output.map(column => column -> Literal(null, column.dataType)))
+    def padded(copies: Expression, plan: SparkPlan): SparkPlan = {
+      val values = (join.select ++ join.time).map(_.transform {
+        case column: Attribute if nulls.contains(column) => nulls(column)
+      })
+      ProjectExec(result(values :+ copies), plan)
+    }
+
+    val ofLeft = Option.when(leftBatch.hasChanges) {
+      val changed = changes(left.input, join.filters(left.input), leftInput.output ++ keyToRight.computed)
+      val (plan, matches) = counted(rightBatch.start, changed)
+      padded(leftInput.diff, FilterExec(isNone(matches), plan))
+    }
+    val ofRight = Option.when(rightBatch.hasChanges && !leftBatch.end.isEmpty) {
+      val toLeft = right.lookUps.head
+      // Grouping compares byte by byte.
+      val keys = toLeft.key.map(key => Alias(NormalizeFloatingNumbers.normalize(key), "key")())
+      val columns = keys.map(_.toAttribute)
+      val distinct =
+        AggUtils.planAggregateWithoutDistinct(columns, Nil, columns, changes(right.input, Nil, keys)).head
+      val access = accessed(toLeft, columns, leftBatch.end)
+      val found = LookUpExec(
+        access,
+        PredicateParts.all(join.filters(left.input)),
+        access.found ++ keyToRight.computed,
+        distinct
+      )
+      val (once, before) = counted(rightBatch.start, found)
+      val (twice, after) = counted(rightBatch.end, once)
+      val changed = FilterExec(Not(EqualTo(isNone(before), isNone(after))), twice)
+      padded(If(isNone(after), leftInput.diff, UnaryMinus(leftInput.diff)), changed)
+    }
+    (ofLeft ++ ofRight).toSeq
+  }
+
+  /** How many tasks are enough for a small batch, if one process has all indexes. */
+  private lazy val tasks: Option[Int] =
+    Option
+      .when(running.isDefined && IndexLocality.areOne(session.sparkContext) && batches.forall(_.isShort)) {
+        inputs.indices.map(changedRows).sum / DeltaPlanner.RowsOfTask + 1
+      }
+      .filter(_ < SQLConf.get.numShufflePartitions)
+      .map(_.toInt)
+
+  private def changedRows(i: Int): Long = {
+    val registry = IndexRegistry(SQLConf.get.getConf(StreamJoinConf.ExecutorIndexMemory))
+    val arrangement = inputs(i).arrangement
+    val folder = new ArrangementFolder(new Path(arrangement.root), HadoopConf.of(session).value.value)
+    (batches(i).start.version + 1 to batches(i).end.version)
+      .map(registry.manifest(arrangement, _, folder).changedRows)
+      .sum
+  }
+
+  // Versions.
+
+  private def batchOf(i: Int): InputBatch =
+    (streamIn(join.children(i)), running) match {
+      case (Some((stream, start, end)), _) => InputBatch(Some(stream), start, end)
+      // Without new data Spark drops the relation from the plan; the query's offsets still tell.
+      case (None, Some(batch)) =>
+        val seen = batch.context.endOffsets.collectFirst {
+          case (stream: ArrangementStream, offset) if stream.source.contains(inputs(i).source) =>
+            (stream, Snapshot.of(offset))
+        }
+        val at = seen.fold(Snapshot.Nothing)(_._2)
+        InputBatch(seen.map(_._1), at, at)
+      // EXPLAIN: all paths, as if all inputs had changed.
+      case (None, None) => InputBatch(None, Snapshot(0), Snapshot(1))
+    }
+
+  private def streamIn(child: LogicalPlan): Option[(ArrangementStream, Snapshot, Snapshot)] =
+    child.collectFirst {
+      case StreamingDataSourceV2ScanRelation(_, _, _, stream: ArrangementStream, start, end) =>
+        def snapshot(offset: Option[Offset]) =
+          offset.fold(Snapshot.Nothing)(at => stream.checked(Snapshot.of(at)))
+        (stream, snapshot(start), snapshot(end))
+    }
+}
+
+private[delta] object DeltaPlanner {
+
+  /** About as many changes as a task processes in the time that it takes to start. */
+  private val RowsOfTask = 20000L
+}

@@ -1,0 +1,109 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
+
+import streamjoin.core.Side
+
+/** The time bounds of a join, as users read them. */
+final private[streamjoin] class BoundsExplain(join: IntervalJoinSpec, times: Seq[Attribute], names: JoinNames) {
+  import names.{column, name, text}
+
+  /** All bounds, and for each event-time column without one, the source of its watermark. */
+  def all: Seq[BoundInWords] =
+    join.found.map(bound) ++ times.indices.filterNot(join.bounds.expires).flatMap(derived)
+
+  private def derived(key: Int): Seq[BoundInWords] = {
+    val side = join.sides(key)
+    val out = column(side, times(key))
+    val reaching = for {
+      bound <- join.bounds.reaching(key)
+      constraint <- join.constraints
+      if constraint.out == times(bound.out).exprId && constraint.in == times(bound.in).exprId
+    } yield BoundInWords(
+      side,
+      name(side),
+      times(key).name,
+      BoundsExplain.inequality(column(side, times(bound.in)), out, bound.postpone),
+      s"$out is held back with ${column(side, times(bound.in))}",
+      constraint.from.map(source => text(source.conjunct)).mkString(" AND "),
+      constraint.from.map(_.ordinal.fold("a filter")(n => s"join ${n + 1}")).distinct.mkString(", ")
+    )
+    if (reaching.nonEmpty) reaching
+    else
+      Seq(
+        BoundInWords(
+          side,
+          name(side),
+          times(key).name,
+          "none",
+          s"$out has no watermark in the output of this join",
+          "",
+          ""
+        )
+      )
+  }
+
+  private def bound(found: FoundBound): BoundInWords = {
+    val in = column(found.side.other, found.in)
+    val bound = BoundsExplain.inequality(in, column(found.side, found.out), found.postpone)
+    val offset = math.abs(found.postpone)
+    val keeps =
+      if (found.postpone >= 0) s"${name(found.side)} kept ${JoinNames.duration(found.postpone)}"
+      else s"${name(found.side)} kept until ${JoinNames.duration(offset)} before the watermark of $in"
+    BoundInWords(
+      found.side,
+      name(found.side),
+      found.out.name,
+      bound,
+      keeps,
+      text(found.conjunct),
+      BoundInWords.Own
+    )
+  }
+}
+
+private object BoundsExplain {
+
+  /** `out >= in - postpone`, written the way users write it. */
+  private def inequality(in: String, out: String, postpone: Long): String =
+    if (postpone == 0) s"$in <= $out"
+    else s"$in <= $out ${if (postpone > 0) "+" else "-"} ${JoinNames.duration(math.abs(postpone))}"
+}
+
+/**
+ * A time bound, as users read it.
+ *
+ * @param side
+ *   side whose rows it keeps
+ * @param input
+ *   user-facing name of that side
+ * @param column
+ *   event-time column of that side
+ * @param bound
+ *   inequality, such as `d.time <= o.time + 1 hour`
+ * @param keeps
+ *   retention, such as `orders kept 1 hour`
+ * @param conjunct
+ *   part of the condition that contains the bound
+ * @param origin
+ *   join or filter that has this condition
+ */
+final private[streamjoin] case class BoundInWords(
+    side: Side,
+    input: String,
+    column: String,
+    bound: String,
+    keeps: String,
+    conjunct: String,
+    origin: String
+) {
+  override def toString: String =
+    if (origin == BoundInWords.Own) s"$bound: $keeps"
+    else if (origin.isEmpty) keeps
+    else s"$bound by $origin: $keeps"
+}
+
+private[streamjoin] object BoundInWords {
+  val Own = "this join"
+}

@@ -1,0 +1,104 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.streamjoin.analysis.AwaitedKeys
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
+
+import streamjoin.core.{JoinType, Side, TimeBounds}
+
+/** How the rows of both inputs get to the same task. */
+sealed private[streamjoin] trait Routing {
+  def partitions: FirstPartitions = this match {
+    case Routing.ByKey => FirstPartitions.AsStores
+    // Broadcast rows go to every task, so there are no more tasks than can run at once.
+    case _: Routing.Spread => FirstPartitions.AtOnce
+    case Routing.OneTask => FirstPartitions.One
+  }
+}
+
+private[streamjoin] object Routing {
+
+  /** Rows with equal keys go to the same task. */
+  case object ByKey extends Routing
+
+  /**
+   * Without an equality: one side is broadcast to all tasks, each row of the other goes to one
+   * task.
+   */
+  final case class Spread(broadcast: Side) extends Routing
+
+  /**
+   * Without an equality, both sides preserved: with several tasks, none could tell whether a
+   * broadcast row has matched.
+   */
+  case object OneTask extends Routing
+
+  def of(joinType: JoinType, equality: Boolean): Routing =
+    if (equality) ByKey
+    else if (Side.both.forall(joinType.pads)) OneTask
+    else Spread(if (joinType.pads(Side.Right)) Side.Left else Side.Right)
+}
+
+/**
+ * The plan of a join of two streams, as data: computed once, by analysis, and shared by the logical
+ * and the physical node.
+ *
+ * Watermark keys number the event-time columns of the left input, then those of the right one.
+ *
+ * @param sides
+ *   side by watermark key
+ * @param watermarks
+ *   watermarks received, by watermark key
+ * @param found
+ *   bounds found in the condition, the tightest for each pair of columns
+ * @param condition
+ *   condition without the equalities, in the form that checkpoints store
+ * @param ordinal
+ *   position of the join in the query, from the inputs up; it identifies the state
+ * @param constraints
+ *   constraints between event-time columns of one input, from the conditions below
+ */
+final private[streamjoin] case class IntervalJoinSpec(
+    joinType: JoinType,
+    sides: IndexedSeq[Side],
+    watermarks: IndexedSeq[ColumnWatermark],
+    bounds: TimeBounds,
+    found: Seq[FoundBound],
+    condition: String,
+    ordinal: Int,
+    constraints: Seq[RowConstraint],
+    routing: Routing,
+    awaited: AwaitedKeys = AwaitedKeys.none
+) {
+
+  /** The side whose rows are sent to every task. */
+  def broadcast: Option[Side] = routing match {
+    case Routing.Spread(side) => Some(side)
+    case _ => None
+  }
+
+  def outputWatermark(key: Int): ColumnWatermark =
+    new ColumnWatermark.OfJoin(watermarks, bounds, key, ordinal)
+
+  override def hashCode: Int = ordinal
+
+  /** For Spark's texts of logical plans; the physical operator has the readable description. */
+  override def toString: String = s"join ${ordinal + 1}"
+
+  def outputWatermarksForSpark: Seq[ColumnWatermark] =
+    awaited.forSpark(if (joinType.filtered.isDefined) keys(Side.Left) else sides.indices, outputWatermark)
+
+  /** The watermark keys of a side. */
+  def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)
+
+  /**
+   * The columns that are emitted. If rows of one side are padded, the columns of the other are
+   * nullable.
+   */
+  def output(left: Seq[Attribute], right: Seq[Attribute]): Seq[Attribute] = {
+    def padded(side: Side, attributes: Seq[Attribute]): Seq[Attribute] =
+      if (joinType.pads(side.other)) attributes.map(_.withNullability(true)) else attributes
+    if (joinType.filtered.isDefined) left else padded(Side.Left, left) ++ padded(Side.Right, right)
+  }
+}

@@ -1,0 +1,252 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.streamjoin.exec.{BufferedRowLimit, LateRowsWriter, RowIterator, StateTask}
+import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator}
+
+import streamjoin.core.Side
+
+/** The metrics of a task. */
+final private[streamjoin] case class TaskMetrics(
+    joined: SQLMetric,
+    padded: SQLMetric,
+    late: SQLMetric,
+    lateBySide: Map[Side, SQLMetric],
+    evicted: SQLMetric,
+    removed: SQLMetric,
+    kept: SQLMetric,
+    timeMs: Map[Side, SQLMetric],
+    evictTimeMs: SQLMetric,
+    removalsTimeMs: SQLMetric
+)
+
+/**
+ * The work of one task in one batch, in phases: (1) store the left rows and join them with the
+ * right rows in state; (2) the same for the right rows; (3) evict.
+ *
+ * The law: each pair that satisfies the condition is emitted exactly once, by its later row.
+ *   - A pair within a batch: left rows count as earlier, whatever their times, so ties need no
+ *     rule. A left row probes before any right row of the batch is stored; the right row then finds
+ *     it in state.
+ *   - A pair across batches: the earlier row is still in state, because eviction follows the
+ *     watermark that the later row, not being late, has reached ([[streamjoin.core.TimeBound]]).
+ *   - A row that expires in its own batch is evicted only after all rows of the batch are joined.
+ *
+ * An unmatched row of a preserved side is padded once: when it is evicted, because from then on any
+ * match would be late. A row that can never match is padded at once and not stored.
+ *
+ * Idle inputs are the exception: others carry the watermark for eviction past the idle input's own,
+ * so a row of it that is not late may find its match evicted.
+ */
+final private[streamjoin] class IntervalJoinTask(
+    spec: TaskSpec,
+    partition: Int,
+    left: Iterator[InternalRow],
+    right: Iterator[InternalRow],
+    state: JoinState,
+    metrics: TaskMetrics,
+    lateRows: Option[LateRowsWriter]
+) extends StateTask {
+  private val joinType = spec.joinType
+  private val satisfies: BasePredicate = spec.pair
+    .map(Predicate.create(_, Side.both.flatMap(spec.sides(_).stored)))
+    .orNull
+  private val pair = new JoinedRow
+  private val emit: Emit =
+    if (joinType.filtered.isDefined) new EmitLeft(spec)
+    else if (spec.sides.values.forall(_.isPlain)) new EmitPlainPairs(spec)
+    else new EmitPairs(spec)
+
+  /**
+   * Rows in state now or earlier in this batch. A row that leaves within the batch still counts, so
+   * that the order of rows does not matter.
+   */
+  private val accumulated =
+    new BufferedRowLimit(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
+
+  /** The output of the batch. Once it is consumed, call [[finish]] and commit the state. */
+  override def output: Iterator[InternalRow] =
+    timed(metrics.timeMs(Side.Left))(takeIn(Side.Left, left) ++ meet(Side.Left)) ++
+      timed(metrics.timeMs(Side.Right))(takeIn(Side.Right, right) ++ meet(Side.Right)) ++
+      timed(metrics.evictTimeMs, metrics.removalsTimeMs)(Side.both.iterator.flatMap(evict))
+
+  override def finish(): Unit = {
+    metrics.joined += joined
+    metrics.kept += came - leftAtOnce
+  }
+
+  /** A broadcast row is counted by the task that keeps it. */
+  private def counts(side: Side): Boolean = !state.isGuest(side)
+
+  /** Stores rows that may have a match. Emits the others, if their side is preserved. */
+  private def takeIn(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] = new RowIterator {
+    private val reader = new SideReader(spec.sides(side))
+
+    override protected def advance(): InternalRow = {
+      var out: InternalRow = null
+      while (out == null && rows.hasNext) {
+        val row = rows.next()
+        val lateAt = reader.lateAt(row)
+        if (lateAt >= 0) {
+          if (counts(side)) dropped(side, row, lateAt)
+        } else {
+          val stored = reader.meeting(row)
+          if (stored != null) keep(side, stored)
+          else if (joinType.pads(side)) {
+            metrics.padded += 1
+            out = emit.unmet(side, row)
+          }
+        }
+      }
+      out
+    }
+  }
+
+  private def dropped(side: Side, row: InternalRow, at: Int): Unit = {
+    metrics.late += 1
+    metrics.lateBySide(side) += 1
+    lateRows.foreach(_.add(side, row, at, spec.sides(side).late(at)))
+  }
+
+  private def keep(side: Side, row: UnsafeRow): Unit = {
+    accumulated.add()
+    if (counts(side)) came += 1
+    state.append(side, row)
+  }
+
+  /** Joins the rows of this batch with the other side in state. */
+  private def meet(side: Side): Iterator[InternalRow] = new RowIterator {
+    private lazy val matches = state.matches(side, spec.sides(side).reach)
+    private lazy val (left, right) =
+      if (side == Side.Left) (matches.ownRow, matches.otherRow) else (matches.otherRow, matches.ownRow)
+
+    override protected def advance(): InternalRow = {
+      var out: InternalRow = null
+      while (out == null && matches.next())
+        if (satisfies == null || satisfies.eval(pair(left, right))) out = met(side, matches, left, right)
+      out
+    }
+  }
+
+  /** Handles a matching pair; returns the row to emit, or null. */
+  private def met(side: Side, matches: MatchIterator, left: UnsafeRow, right: UnsafeRow): InternalRow = {
+    if (joinType.leavesOnMatch(side)) {
+      matches.removeOwn()
+      leftAtOnce += 1
+    } else if (joinType.pads(side)) matches.flagOwn()
+    if (joinType.leavesOnMatch(side.other)) {
+      matches.removeOther()
+      metrics.removed += 1
+    } else if (joinType.pads(side.other)) matches.flagOther()
+    if (joinType.emitsPairs || joinType.emitsFirstMatch) {
+      joined += 1
+      emit.met(left, right)
+    } else null
+  }
+
+  // Counted locally and added up at the end, because a metric is an accumulator.
+  private var joined = 0L
+  private var leftAtOnce = 0L
+  private var came = 0L
+
+  private def evict(side: Side): Iterator[InternalRow] = new RowIterator {
+    private val expired =
+      state.expired(side, spec.sides(side).evictionLimits.toArray, unmatched = joinType.pads(side))
+
+    override protected def advance(): InternalRow =
+      if (expired.next()) {
+        metrics.padded += 1
+        emit.unmet(side, expired.row)
+      } else {
+        if (counts(side)) {
+          metrics.evicted += expired.evicted
+          metrics.removed += expired.evicted
+        }
+        null
+      }
+  }
+
+  /** Measures a phase from the first request for a row to its end. */
+  private def timed(counters: SQLMetric*)(rows: => Iterator[InternalRow]): Iterator[InternalRow] =
+    new Iterator[InternalRow] {
+      private lazy val begun = System.nanoTime()
+      private lazy val phase = { begun: Unit; rows }
+      private var ended = false
+
+      override def hasNext: Boolean = {
+        val more = phase.hasNext
+        if (!more && !ended) {
+          ended = true
+          counters.foreach(_ += (System.nanoTime() - begun) / 1000000)
+        }
+        more
+      }
+
+      override def next(): InternalRow = phase.next()
+    }
+}
+
+/** Builds output rows from stored ones; each overwrites the one before. */
+sealed abstract private class Emit {
+  def met(left: UnsafeRow, right: UnsafeRow): InternalRow
+
+  /** Emits an unmatched row, which may not be stored. */
+  def unmet(side: Side, row: InternalRow): InternalRow
+}
+
+/** Emits left rows only. */
+final private class EmitLeft(spec: TaskSpec) extends Emit {
+  private val left = spec.sides(Side.Left)
+  private lazy val project = UnsafeProjection.create(spec.output, left.output)
+
+  override def met(row: UnsafeRow, right: UnsafeRow): InternalRow = unmet(Side.Left, row)
+  override def unmet(side: Side, row: InternalRow): InternalRow =
+    if (left.isPlain) row else project(row)
+}
+
+/** Concatenates the bytes of both rows. */
+final private class EmitPlainPairs(spec: TaskSpec) extends Emit {
+  private val schemas = Side.both.map(side => DataTypeUtils.fromAttributes(spec.sides(side).output))
+  private val joiner = GenerateUnsafeRowJoiner.create(schemas.head, schemas(1))
+  private val nulls: Seq[UnsafeRow] = schemas.map { schema =>
+    val row = UnsafeRow.createFromByteArray(
+      UnsafeRow.calculateBitSetWidthInBytes(schema.size) + 8 * schema.size,
+      schema.size
+    )
+    schema.indices.foreach(row.setNullAt)
+    row
+  }
+
+  override def met(left: UnsafeRow, right: UnsafeRow): InternalRow = joiner.join(left, right)
+
+  override def unmet(side: Side, row: InternalRow): InternalRow = {
+    val own = row.asInstanceOf[UnsafeRow]
+    if (side == Side.Left) joiner.join(own, nulls(1)) else joiner.join(nulls.head, own)
+  }
+}
+
+/** For stored rows that have more than the columns of their side. */
+final private class EmitPairs(spec: TaskSpec) extends Emit {
+  private val pair = new JoinedRow
+  // The attributes of the output: unlike those of the input, they are nullable on a side that may
+  // be null.
+  private val (leftOut, rightOut) = spec.output.splitAt(spec.sides(Side.Left).output.size)
+  private val leftStored = leftOut ++ spec.sides(Side.Left).stored.drop(leftOut.size)
+  private val rightStored = rightOut ++ spec.sides(Side.Right).stored.drop(rightOut.size)
+  private val both = UnsafeProjection.create(spec.output, leftStored ++ rightStored)
+  private lazy val storedLeft = UnsafeProjection.create(spec.output, leftStored ++ rightOut)
+  private lazy val plain = UnsafeProjection.create(spec.output, leftOut ++ rightOut)
+  private val nulls: Seq[InternalRow] =
+    Side.both.map(side => new GenericInternalRow(spec.sides(side).output.size))
+
+  override def met(left: UnsafeRow, right: UnsafeRow): InternalRow = both(pair(left, right))
+
+  override def unmet(side: Side, row: InternalRow): InternalRow =
+    if (side == Side.Right) plain(pair(nulls.head, row))
+    else if (row.numFields == leftOut.size) plain(pair(row, nulls(1)))
+    else storedLeft(pair(row, nulls(1)))
+}

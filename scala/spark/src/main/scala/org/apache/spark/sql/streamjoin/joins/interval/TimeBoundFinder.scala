@@ -1,0 +1,105 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.time.{EventTime, LinearTime, TimeComparison}
+import org.apache.spark.sql.types.YearMonthIntervalType
+import org.apache.spark.unsafe.types.CalendarInterval
+
+import streamjoin.core.Side
+
+/**
+ * A time bound found in a condition: `out >= in - postpone`, with the conjunct that implies it.
+ *
+ * @param side
+ *   side of `out`, whose rows the bound keeps
+ * @param postpone
+ *   in microseconds, widened for clock changes
+ * @param exact
+ *   whether the bound is as strict as its comparison
+ */
+final private[streamjoin] case class FoundBound(
+    side: Side,
+    out: Attribute,
+    in: Attribute,
+    postpone: Long,
+    conjunct: Expression,
+    exact: Boolean
+)
+
+/** Why a conjunct that compares times of both inputs is not a bound. */
+sealed private[streamjoin] trait NoBound {
+  def conjunct: Expression
+}
+
+private[streamjoin] object NoBound {
+
+  /** @param longest constant that is at least as long, or that can stand in for it */
+  final case class NotConstant(conjunct: Expression, reason: String, longest: String) extends NoBound
+  final case class InsideOr(conjunct: Expression, bounds: Seq[FoundBound]) extends NoBound
+}
+
+/** Finds the time bounds in a join condition. Pure: conjuncts in, bounds out. */
+final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: AttributeSet) {
+  import NoBound._
+
+  def sideOf(expression: Expression): Option[Side] =
+    if (expression.references.isEmpty) None
+    else if (expression.references.subsetOf(left)) Some(Side.Left)
+    else if (expression.references.subsetOf(right)) Some(Side.Right)
+    else None
+
+  /** The bounds in a conjunct; an equality gives two. */
+  def bounds(conjunct: Expression): Seq[FoundBound] =
+    for {
+      comparison <- TimeComparison.in(conjunct)
+      side <- sideOf(comparison.out)
+      other <- sideOf(comparison.in)
+      if side != other
+    } yield FoundBound(side, comparison.out, comparison.in, comparison.postpone, conjunct, comparison.exact)
+
+  /** Why a conjunct that looks like a bound is not one. */
+  def problem(conjunct: Expression): Option[NoBound] = conjunct match {
+    case or: Or =>
+      val inside = alternatives(or).flatMap(PredicateParts.conjuncts).flatMap(bounds)
+      if (inside.isEmpty) None else Some(InsideOr(or, inside))
+    case _ if sideOf(conjunct).isDefined || bounds(conjunct).nonEmpty => None
+    case _ =>
+      TimeComparison
+        .pairs(conjunct)
+        .headOption
+        .filter(_ => Seq(left, right).forall(side => spansTime(conjunct, side)))
+        .flatMap { case (greater, less, _) => why(conjunct, greater, less) }
+  }
+
+  private def alternatives(expression: Expression): Seq[Expression] = expression match {
+    case Or(l, r) => alternatives(l) ++ alternatives(r)
+    case other => Seq(other)
+  }
+
+  private def spansTime(expression: Expression, side: AttributeSet): Boolean =
+    expression.references.exists(column => EventTime.isTime(column) && side.contains(column))
+
+  private def why(conjunct: Expression, greater: Expression, less: Expression): Option[NotConstant] = {
+    val (more, fewer) = LinearTime.ofBoth(greater, less)
+    Seq(more, fewer).collectFirst {
+      case Left(LinearTime.Months(part)) =>
+        NotConstant(
+          conjunct,
+          s"${part.sql} has months or years, whose length varies",
+          s"${31 * months(part).getOrElse(1)} DAYS"
+        )
+      case Left(LinearTime.Varies(part)) =>
+        NotConstant(
+          conjunct,
+          s"${part.sql} varies from row to row, or is no sum of a timestamp and intervals",
+          "1 HOUR"
+        )
+    }
+  }
+
+  private def months(part: Expression): Option[Int] = part.collectFirst {
+    case Literal(months: Int, _: YearMonthIntervalType) => math.abs(months)
+    case Literal(interval: CalendarInterval, _) => math.abs(interval.months)
+  }
+}

@@ -1,0 +1,81 @@
+package org.apache.spark.sql.streamjoin.joins.order
+
+import org.apache.spark.sql.streamjoin.analysis.AwaitedKeys
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
+
+import streamjoin.core.Watermark
+
+/**
+ * The plan of an order, as data: computed once, by analysis.
+ *
+ * The law of a window join: a row that has not been emitted yet has a rowtime of at least the
+ * smallest of
+ *   - the watermarks of both inputs, for a row that is still to arrive or that leaves without a
+ *     match;
+ *   - if the rowtime is that of the earlier row of a pair, the times of the rows that the join
+ *     keeps ([[Center]]).
+ *
+ * The join's output watermark alone is lower: it counts a row as kept until it expires, whether
+ * there is one or not.
+ *
+ * @param time
+ *   watermark of the rowtime in the input
+ * @param behind
+ *   by watermark key, how far at most a row's time is behind its rowtime, in microseconds; none if
+ *   unknown
+ * @param span
+ *   how long rows wait, in addition to the delays of the watermarks, in microseconds
+ * @param below
+ *   partitions of our operator right below, in which the rows can stay
+ */
+final private[streamjoin] case class OrderSpec(
+    ordinal: Int,
+    time: ColumnWatermark,
+    center: Option[OrderSpec.Center],
+    behind: IndexedSeq[Option[Long]],
+    span: Long,
+    below: Option[FirstPartitions],
+    awaited: AwaitedKeys = AwaitedKeys.none
+) {
+
+  def outputWatermark(key: Int): ColumnWatermark = ColumnWatermark.ofOrder(time, behind, key, ordinal)
+
+  override def hashCode: Int = ordinal
+
+  /** For Spark's texts of logical plans. */
+  override def toString: String = s"order ${ordinal + 1}"
+}
+
+private[streamjoin] object OrderSpec {
+
+  /**
+   * The event-time column of the window join below that is the rowtime.
+   *
+   * @param join
+   *   ordinal of the join
+   * @param key
+   *   watermark key of the column in the join
+   * @param own
+   *   watermark of the column as the join receives it
+   * @param reached
+   *   watermarks of all columns in the join's bounds
+   */
+  final case class Center(join: Int, key: Int, own: ColumnWatermark, reached: Seq[ColumnWatermark]) {
+
+    /**
+     * The earliest rowtime that may still arrive after a batch, in microseconds.
+     *
+     * @param next
+     *   watermarks of the next batch
+     * @param late
+     *   watermarks against which its rows are late: a new row may have a time that low
+     * @param kept
+     *   lowest time that the join keeps
+     */
+    def earliest(next: WatermarkValues, late: WatermarkValues, kept: Option[Long]): Option[Long] = {
+      val known = reached.map(_.value(next)) :+ own.value(late)
+      Option.unless(known.contains(Watermark.Undefined))((known ++ kept).min)
+    }
+  }
+}

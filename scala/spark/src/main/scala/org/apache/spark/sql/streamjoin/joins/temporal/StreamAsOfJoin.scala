@@ -1,0 +1,63 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Filter, LogicalPlan}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.plans.PendingOperator
+
+import streamjoin.core.AsOf
+
+/**
+ * Joins each left row with the right row of its key that was valid at its time, as a query is
+ * written. The operator that replaces it buffers rows until the match is known.
+ *
+ * @param leftTime
+ *   event-time column of the left input
+ * @param leftKeys
+ *   key expressions, each equal to the one of `rightKeys` at its position; at least one
+ * @param operation
+ *   column of the right input that says whether a row is a version or deletes its key; none if all
+ *   rows are versions
+ * @param ties
+ *   columns of the right input that order rows with the same key and time: the row that is greater
+ *   in the first column that differs comes later; in `operation`, the one that is no delete. They
+ *   are expressions of the node, so that the columns a query selects do not change which rows
+ *   match.
+ * @param condition
+ *   further condition that a pair has to satisfy for the left row to have a match
+ * @param isLeftOuter
+ *   whether a left row without a match is emitted, padded with nulls
+ * @param ordered
+ *   whether a batch emits its rows in the order of the left time
+ */
+final private[streamjoin] case class StreamAsOfJoin(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    rule: AsOf,
+    leftTime: Attribute,
+    rightTime: Attribute,
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    operation: Option[Attribute],
+    ties: Seq[Attribute],
+    condition: Option[Expression],
+    isLeftOuter: Boolean,
+    ordered: Boolean
+) extends BinaryNode
+    with PendingOperator {
+  override def output: Seq[Attribute] =
+    left.output ++ (if (isLeftOuter) right.output.map(_.withNullability(true)) else right.output)
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): StreamAsOfJoin =
+    copy(left = newLeft, right = newRight)
+
+  override def disabled: AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL_DISABLED", "column" -> leftTime.name)
+
+  /** A filter on versions would have a fact join another version. */
+  override def passes(conjunct: Expression): Boolean =
+    conjunct.deterministic && conjunct.references.nonEmpty && conjunct.references.subsetOf(left.outputSet)
+
+  override def withFilter(condition: Expression): LogicalPlan = copy(left = Filter(condition, left))
+}

@@ -1,0 +1,54 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import org.apache.spark.sql.streamjoin.analysis.AwaitedKeys
+import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+
+import streamjoin.core.{AsOf, JoinType}
+
+/**
+ * What a temporal join does, as data; derived once, during analysis.
+ *
+ * Watermark key 0 is the time of the left input, 1 that of the right input. The other event-time
+ * columns, which the join passes through, follow.
+ *
+ * @param watermarks
+ *   input watermarks of the first two keys
+ * @param behind
+ *   by watermark key: how far a row's time is behind that of its left row at most, in microseconds;
+ *   none if unknown
+ * @param keys
+ *   the equalities as text, stable across runs
+ * @param condition
+ *   the rest of the join condition as text, stable across runs
+ */
+final private[streamjoin] case class TemporalJoinSpec(
+    ordinal: Int,
+    rule: AsOf,
+    watermarks: IndexedSeq[ColumnWatermark],
+    behind: IndexedSeq[Option[Long]],
+    isLeftOuter: Boolean,
+    keys: String,
+    condition: String,
+    awaited: AwaitedKeys = AwaitedKeys.none
+) {
+
+  /** Left rows before this time have joined all that they can join ([[AsOf.settled]]). */
+  val settled: ColumnWatermark =
+    ColumnWatermark.Smallest(Seq(watermarks(0), ColumnWatermark.Shifted(-rule.ahead, watermarks(1))))
+
+  /** Rows are emitted in the order of the left time, or at most the history behind it. */
+  def outputWatermark(key: Int): ColumnWatermark = {
+    val out = if (rule.history == 0) settled else ColumnWatermark.Shifted(-rule.history, settled)
+    ColumnWatermark.ofOrder(out, behind, key, ordinal)
+  }
+
+  def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(Seq(0), outputWatermark)
+
+  /** Spark's name of the join type. */
+  def joinType: String = (if (isLeftOuter) JoinType.LeftOuter else JoinType.Inner).name
+
+  override def hashCode: Int = ordinal
+
+  /** For Spark's plan strings. */
+  override def toString: String = s"join ${ordinal + 1}"
+}

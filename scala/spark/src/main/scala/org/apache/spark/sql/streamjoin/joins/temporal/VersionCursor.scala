@@ -1,0 +1,105 @@
+package org.apache.spark.sql.streamjoin.joins.temporal
+
+import org.apache.spark.sql.catalyst.expressions._
+
+import streamjoin.core.Side
+
+/**
+ * Merges facts with the versions that leave the buffer; both are sorted by key, then by time. It
+ * holds two versions of a key in memory, and looks up once which one the key had before them.
+ *
+ * The last version of a key becomes the key's newest in the table.
+ *
+ * @param rows
+ *   versions by key and time; of those with the same key and time, the last one wins
+ * @param newest
+ *   looks up the version that the key of a fact had before these, or null
+ * @param keep
+ *   receives the last version of each key
+ */
+final private[temporal] class VersionCursor(
+    spec: TemporalSpec,
+    rows: Iterator[UnsafeRow],
+    newest: UnsafeRow => UnsafeRow,
+    keep: UnsafeRow => Unit
+) {
+  private val right = spec.inputs(1)
+  private val keyOrder = new KeyOrder(spec.inputs.head, right)
+
+  /** A row with the current key, and the index of its input. */
+  private var key: UnsafeRow = _
+  private var keyOfInput = 0
+
+  /** The next row to read, of any key. */
+  private var ahead: UnsafeRow = _
+  step()
+
+  /** The versions before and after the current fact. */
+  private var before, head: UnsafeRow = _
+
+  /** The last version read of the current key. */
+  private var last: UnsafeRow = _
+
+  private def step(): Unit = ahead = if (rows.hasNext) rows.next() else null
+
+  private def time(row: UnsafeRow): Long = row.getLong(right.field)
+
+  /** The version that is valid for a fact, or null. The row can be used until the next call. */
+  def met(fact: UnsafeRow): UnsafeRow = {
+    if (key == null || !keyOrder.isSame(key, keyOfInput, fact, Side.Left.index)) moveTo(fact)
+    val at = fact.getLong(spec.inputs.head.field)
+    while (head != null && spec.rule.allows(at, time(head))) {
+      before = head
+      head = read()
+    }
+    before
+  }
+
+  private def moveTo(fact: UnsafeRow): Unit = {
+    leave()
+    while (ahead != null && keyOrder.compare(ahead, Side.Right.index, fact, Side.Left.index) < 0) {
+      begin(ahead, Side.Right.index)
+      leave()
+    }
+    begin(fact, Side.Left.index)
+    val known = newest(fact)
+    before = if (known == null) null else known.copy()
+    head = read()
+  }
+
+  private def begin(row: UnsafeRow, ofInput: Int): Unit = {
+    key = row.copy()
+    keyOfInput = ofInput
+  }
+
+  /** Reads the next versions of the key that share one time, and returns the last of them. */
+  private def read(): UnsafeRow = {
+    var found: UnsafeRow = null
+    while (
+      ahead != null && keyOrder.isSame(ahead, Side.Right.index, key, keyOfInput) &&
+      (found == null || time(found) == time(ahead))
+    ) {
+      found = ahead.copy()
+      step()
+    }
+    if (found != null) last = found
+    found
+  }
+
+  /** Finishes the current key. */
+  private def leave(): Unit = if (key != null) {
+    while (read() != null) {}
+    if (last != null) keep(last)
+    key = null
+    last = null
+  }
+
+  /** Finishes the remaining keys, after the last fact. */
+  def finish(): Unit = {
+    leave()
+    while (ahead != null) {
+      begin(ahead, Side.Right.index)
+      leave()
+    }
+  }
+}

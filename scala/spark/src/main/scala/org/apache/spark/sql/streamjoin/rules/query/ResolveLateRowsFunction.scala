@@ -1,0 +1,44 @@
+package org.apache.spark.sql.streamjoin.rules.query
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.{NamedStreamingRelation, UnresolvedTableValuedFunction}
+import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
+
+/**
+ * Replaces `sj_late_rows('query')` and `STREAM sj_late_rows('query')` with the late rows of a
+ * running query. Spark calls the rule while a query is analyzed, before it looks up the function.
+ */
+final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSession) extends Rule[LogicalPlan] {
+  import LateRowsOfQuery.Function
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
+    case NamedStreamingRelation(call: UnresolvedTableValuedFunction, _)
+        if Function.isCalledBy(call, session) =>
+      rows(call, streaming = true)
+    case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
+      rows(call, streaming = false)
+  }
+
+  private def rows(call: UnresolvedTableValuedFunction, streaming: Boolean): LogicalPlan = {
+    val (name, at) = call.functionArgs match {
+      case Seq(argument @ Literal(name: UTF8String, _: StringType)) => (name.toString, argument.origin)
+      case Seq(other) =>
+        throw Function.refused(s"takes the id or the name of a query, and not ${other.sql}", other.origin)
+      case _ => throw Function.refused("takes the id or the name of a query", call.origin)
+    }
+    val running = session.streams.active
+    val query = running
+      .find(query => query.id.toString == name || query.name == name)
+      .getOrElse {
+        val names = running.map(query => Option(query.name).getOrElse(query.id.toString))
+        val known = if (names.isEmpty) "none runs" else s"these run: ${names.mkString(", ")}"
+        throw Function.refused(s"finds no running query $name; $known", at)
+      }
+    LateRowsOfQuery.of(session, query, streaming).asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
+  }
+}

@@ -1,0 +1,52 @@
+package org.apache.spark.sql.streamjoin.watermark
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeStatsAccum
+import org.apache.spark.sql.types.TimestampType
+
+/**
+ * Stands below an `EventTimeWatermark` of a nullable column and records the newest time without the
+ * nulls. The strategy inserts it.
+ */
+final private[streamjoin] case class ObserveMaxEventTime(time: Attribute, child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): ObserveMaxEventTime = copy(child = newChild)
+}
+
+private[streamjoin] object ObserveMaxEventTime {
+
+  /** Inserts the node below each mark that needs it. */
+  def noted(plan: LogicalPlan): LogicalPlan = plan.transform {
+    case mark @ EventTimeWatermark(_, time, _, child)
+        if time.nullable && time.dataType == TimestampType && !child.isInstanceOf[ObserveMaxEventTime] =>
+      mark.copy(child = ObserveMaxEventTime(time, child))
+  }
+}
+
+/**
+ * Passes rows through and records their newest event time. `EventTimeWatermarkExec` above it does
+ * so too, but takes a null for the year 1970, which would make older rows late.
+ */
+final private[streamjoin] case class NewestTimeExec(time: Attribute, child: SparkPlan) extends EventTimeObserverExec {
+
+  /** In milliseconds, without nulls. */
+  val stats: EventTimeStatsAccum = registered(new EventTimeStatsAccum)
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val at = child.output.indexWhere(_.exprId == time.exprId)
+    child.execute().mapPartitions { rows =>
+      rows.map { row =>
+        if (!row.isNullAt(at)) stats.add(microsToMillis(row.getLong(at)))
+        row
+      }
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): NewestTimeExec = copy(child = newChild)
+}
