@@ -18,7 +18,7 @@ private[streamjoin] trait Recognizer {
 sealed private[streamjoin] trait Recognition
 
 private[streamjoin] object Recognition {
-  case object NotMine extends Recognition
+  case object NotApplicable extends Recognition
 
   /** @param what short name of the operator, for EXPLAIN */
   final case class Rejected(what: String, error: AnalysisException) extends Recognition

@@ -67,14 +67,14 @@ private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
   /**
    * The output of a task. Once it is consumed, the state is committed.
    *
-   * @param guest
+   * @param replicated
    *   a side that another task keeps
    */
   final protected def runTask(
       spec: StateSpec,
       partition: Int,
       hadoopConf: Configuration,
-      guest: Option[JoinState.Guest] = None
+      replicated: Option[JoinState.ReplicatedSide] = None
   )(
       makeTask: (JoinState, Option[LateRowsWriter]) => StateTask
   ): Iterator[InternalRow] = {
@@ -86,7 +86,7 @@ private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
       spec.bucketWidths,
       spec.indexMemory,
       IndexCache.take[JoinIndex](storeId(partition)),
-      guest,
+      replicated,
       ExecutorMemory.limit(spec.executorIndexMemory)
     )
     TaskContext.get().addTaskCompletionListener[Unit] { task =>

@@ -23,8 +23,8 @@ private[streamjoin] object OperatorKinds {
   def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
     recognizers.iterator
       .map(_.recognize(operator, ordinal, lineage))
-      .find(_ != Recognition.NotMine)
-      .getOrElse(Recognition.NotMine)
+      .find(_ != Recognition.NotApplicable)
+      .getOrElse(Recognition.NotApplicable)
 
   def plan(
       node: StatefulNode,

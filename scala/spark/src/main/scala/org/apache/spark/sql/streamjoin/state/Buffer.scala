@@ -192,7 +192,7 @@ final private[streamjoin] class Buffer(
     // First, so that none of them counts as a neighbour: another attempt may have dropped it whole.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
     if (inSeveralGoes) arriveAtOnce(store, shrink)
-    freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(tidy(_, store))
+    freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(compact(_, store))
     if (buckets.size > Buffer.MostSmall) widen(store)
     segments.filter(_.isSparse).toSeq.foreach { segment =>
       load(segment, store)
@@ -270,7 +270,7 @@ final private[streamjoin] class Buffer(
    * is much larger than what came after it. A bucket then has about as many segments as its size
    * has doubled, and a row is rewritten about as often. Rows that have left are dropped.
    */
-  private def tidy(bucket: Buffer.Bucket, store: SegmentStore): Unit = {
+  private def compact(bucket: Buffer.Bucket, store: SegmentStore): Unit = {
     val end = bucket.segments.lastIndexWhere(segment => segment.isFresh && segment.live > 0)
     if (end >= 0) {
       val last = bucket.segments(end)

@@ -9,13 +9,13 @@ import streamjoin.core.Side
  *
  * @param memory
  *   memory of both sides, except one that another task stores
- * @param guestMemory
+ * @param replicatedMemory
  *   memory of that side
  */
 final private[streamjoin] class JoinIndex(
     buffers: Seq[Buffer],
     val memory: IndexMemory,
-    guestMemory: Option[IndexMemory]
+    replicatedMemory: Option[IndexMemory]
 ) extends CachedIndex {
 
   /** Token of the commit that the index equals; null while a batch works on it. */
@@ -37,7 +37,7 @@ final private[streamjoin] class JoinIndex(
   def buffer(side: Side): Buffer = buffers(side.index)
   def all: Seq[Buffer] = buffers
 
-  private def memories: Seq[IndexMemory] = memory +: guestMemory.toSeq
+  private def memories: Seq[IndexMemory] = memory +: replicatedMemory.toSeq
 
   /** Bytes in memory. */
   def used: Long = memories.map(_.used).sum

@@ -42,7 +42,7 @@ import streamjoin.core.Side
  *   bytes that the index may hold in memory
  * @param cached
  *   the index that an earlier task left, if any
- * @param guest
+ * @param replicated
  *   a side that another task stores, if any
  * @param executor
  *   limit for all indexes of the executor together
@@ -53,7 +53,7 @@ final private[streamjoin] class JoinState(
     bucketWidths: Seq[Long],
     budget: Long,
     cached: Option[JoinIndex],
-    guest: Option[JoinState.Guest] = None,
+    replicated: Option[JoinState.ReplicatedSide] = None,
     executor: ExecutorMemory.Limit = ExecutorMemory.unlimited
 ) {
   private val segments = new SegmentStore(store)
@@ -73,10 +73,10 @@ final private[streamjoin] class JoinState(
 
   private var held: JoinIndex =
     if (reused) cached.get
-    else if (rewound) JoinState.rewind(cached.get, segments, header, guest)
+    else if (rewound) JoinState.rewind(cached.get, segments, header, replicated)
     else {
       cached.foreach(_.close())
-      JoinState.read(segments, header, layouts, bucketWidths, budget, guest, executor)
+      JoinState.read(segments, header, layouts, bucketWidths, budget, replicated, executor)
     }
   // No version equals the index until the next commit.
   index.begin(header.map(_.token))
@@ -94,7 +94,7 @@ final private[streamjoin] class JoinState(
     val before = buffer.memory.used
     buffer.append(row)
     if (buffer.memory.used != before) {
-      JoinState.checkGuests(index, store)
+      JoinState.checkReplicated(index, store)
       if (memory.exceeded) index.shrink(segments)
     }
   }
@@ -152,7 +152,7 @@ final private[streamjoin] class JoinState(
   def rows(side: Side): Long = index.buffer(side).rows
 
   /** Another task stores the rows of this side; this task only has a copy in memory. */
-  def isGuest(side: Side): Boolean = !index.buffer(side).isDurable
+  def isReplicated(side: Side): Boolean = !index.buffer(side).isDurable
 
   /** The lowest time among the rows of a side, by expiring time, once they are committed. */
   def lowest(side: Side, at: Int): Option[Long] = index.buffer(side).lowest(at)
@@ -171,7 +171,7 @@ final private[streamjoin] class JoinState(
 
   /** Makes all changes durable. */
   def commit(): Unit = {
-    JoinState.checkGuests(index, store)
+    JoinState.checkReplicated(index, store)
     table.foreach(_.writeSize())
     index.all.foreach(_.write(segments, () => index.shrink(segments)))
     table.foreach { keyed =>
@@ -244,9 +244,9 @@ private[streamjoin] object JoinState {
    * @param open
    *   opens the store of the task that stores the side, at the version to be read
    */
-  final case class Guest(side: Side, cap: Long, open: (ReadStateStore => Unit) => Unit)
+  final case class ReplicatedSide(side: Side, cap: Long, open: (ReadStateStore => Unit) => Unit)
 
-  private def checkGuests(index: JoinIndex, store: ReadStateStore): Unit =
+  private def checkReplicated(index: JoinIndex, store: ReadStateStore): Unit =
     index.all.foreach { buffer =>
       if (!buffer.isDurable && buffer.memory.used > buffer.memory.budget)
         throw StreamJoinErrors.runtime(
@@ -278,19 +278,19 @@ private[streamjoin] object JoinState {
       layouts: Seq[RowLayout],
       bucketWidths: Seq[Long],
       budget: Long,
-      guest: Option[Guest],
+      replicated: Option[ReplicatedSide],
       executor: ExecutorMemory.Limit
   ): JoinIndex = {
     val memory = new IndexMemory(budget, executor)
-    val guestMemory = guest.map(from => new IndexMemory(from.cap, executor))
+    val replicatedMemory = replicated.map(from => new IndexMemory(from.cap, executor))
     val buffers = Side.both.map { side =>
       val width = header.fold(bucketWidths(side.index))(_.sides(side.index).bucketWidth)
-      val isGuest = guest.exists(_.side == side)
-      val heldBy = if (isGuest) guestMemory.get else memory
-      new Buffer(side.index, layouts(side.index), width, heldBy, isDurable = !isGuest)
+      val isReplicated = replicated.exists(_.side == side)
+      val heldBy = if (isReplicated) replicatedMemory.get else memory
+      new Buffer(side.index, layouts(side.index), width, heldBy, isDurable = !isReplicated)
     }
-    val index = new JoinIndex(buffers, memory, guestMemory)
-    fill(index, segments, header, guest, hasBase = false)
+    val index = new JoinIndex(buffers, memory, replicatedMemory)
+    fill(index, segments, header, replicated, hasBase = false)
     index.token = header.map(_.token).orNull
     index
   }
@@ -303,9 +303,9 @@ private[streamjoin] object JoinState {
       index: JoinIndex,
       segments: SegmentStore,
       header: Option[SegmentFormat.VersionHeader],
-      guest: Option[Guest]
+      replicated: Option[ReplicatedSide]
   ): JoinIndex = {
-    fill(index, segments, header, guest, hasBase = true)
+    fill(index, segments, header, replicated, hasBase = true)
     index
   }
 
@@ -319,12 +319,12 @@ private[streamjoin] object JoinState {
       index: JoinIndex,
       segments: SegmentStore,
       header: Option[SegmentFormat.VersionHeader],
-      guest: Option[Guest],
+      replicated: Option[ReplicatedSide],
       hasBase: Boolean
   ): Unit =
     try {
       fill(index, index.all.filter(_.isDurable), segments, header, hasBase)
-      if (header.isDefined) guest.foreach { from =>
+      if (header.isDefined) replicated.foreach { from =>
         val looked = index.buffer(from.side)
         from.open { store =>
           val kept = new SegmentStore(store)
@@ -356,7 +356,7 @@ private[streamjoin] object JoinState {
     def take(side: Int, segment: Segment, load: () => Unit): Unit = {
       bySide(side).add(segment)
       if (bySide(side).isDurable) loaded.offer(bySide(side), segment, load) else load()
-      checkGuests(index, segments.store)
+      checkReplicated(index, segments.store)
     }
     if (hasBase) segments.readSome(lacking)(make)(take) else segments.readAll(make)(take)
     loaded.shrink()

@@ -137,18 +137,18 @@ private[streamjoin] object ColumnWatermark {
   /**
    * The output watermark of an operator that emits in the order of the column with key 0.
    *
-   * @param behind
+   * @param maxLagMicros
    *   by watermark key, how far at most a row's time is behind that column, in microseconds
    */
   final class OfOrder(
       override val columns: IndexedSeq[ColumnWatermark],
-      behind: IndexedSeq[Long],
+      maxLagMicros: IndexedSeq[Long],
       override val key: Int,
       override val ordinal: Int
   ) extends Output {
     override protected def work(of: WatermarkValues): Long = columns(key).value(of) match {
       case Watermark.Undefined => Watermark.Undefined
-      case known => Watermark.postponed(math.max(known, of.ordered(ordinal)), behind(key))
+      case known => Watermark.postponed(math.max(known, of.ordered(ordinal)), maxLagMicros(key))
     }
   }
 
@@ -157,18 +157,18 @@ private[streamjoin] object ColumnWatermark {
    *
    * @param time
    *   watermark of the order
-   * @param behind
+   * @param maxLagMicros
    *   as in [[OfOrder]]; none if unknown
    */
   def ofOrder(
       time: ColumnWatermark,
-      behind: IndexedSeq[Option[Long]],
+      maxLagMicros: IndexedSeq[Option[Long]],
       key: Int,
       ordinal: Int
   ): ColumnWatermark =
     new OfOrder(
-      behind.map(known => if (known.isDefined) time else Unknown),
-      behind.map(_.getOrElse(0L)),
+      maxLagMicros.map(known => if (known.isDefined) time else Unknown),
+      maxLagMicros.map(_.getOrElse(0L)),
       key,
       ordinal
     )

@@ -119,7 +119,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
       "ON o.id = d.id WHERE o.asof + 1 > match_condition AND (asof) > 0 AND within BETWEEN 1 AND 5"
     val frame = spark.sql(text)
     assert(frame.columns.toSeq == Seq("asof", "match_condition", "w", "over"))
-    assert(frame.queryExecution.analyzed.toString.contains("AsOfMatch"), frame.queryExecution.analyzed)
+    assert(frame.queryExecution.analyzed.toString.contains("StreamAsOfJoin"), frame.queryExecution.analyzed)
   }
 
   test("IMPOSE_ORDER and WATERMARK set the watermarks of a WITHIN join") {

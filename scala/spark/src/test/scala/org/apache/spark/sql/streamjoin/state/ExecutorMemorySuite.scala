@@ -223,7 +223,7 @@ class ExecutorMemorySuite extends StateTest {
           Seq(10L, 10L),
           250000,
           None,
-          Some(JoinState.Guest(Side.Right, cap, read => reading(keeper, version)(read)))
+          Some(JoinState.ReplicatedSide(Side.Right, cap, read => reading(keeper, version)(read)))
         )
         def work(state: JoinState): Int = {
           fill(state, 0, 50)

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partition
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{LeafExecNode, StreamSourceAwareSparkPlan}
-import org.apache.spark.sql.streamjoin.arrangement.index.{IndexRegistry, LocalRows}
+import org.apache.spark.sql.streamjoin.arrangement.index.{IndexLocality, IndexRegistry}
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangeReader
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
@@ -63,7 +63,7 @@ final private[streamjoin] case class ChangesExec(
     val handedOn = FilterProject(condition, values, changed)
     val slices = tasks.getOrElse(meta.partitions)
     val none: RDD[InternalRow] = sparkContext.parallelize(Seq.empty[InternalRow], slices)
-    LocalRows.place(none).mapPartitionsWithIndex { (slice, _) =>
+    IndexLocality.place(none).mapPartitionsWithIndex { (slice, _) =>
       val reader = new ChangeReader(arrangement, IndexRegistry(memory), hadoopConf.value.value)
       val own = Iterator.range(slice, arrangement.meta.partitions, slices)
       val changes = own.flatMap(reader.changes(_, from, to)).map { change =>

@@ -117,7 +117,7 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
     val rows = longMetric("numOutputRows")
     val figures = access.figures
     val resultsOf = results
-    LocalRows.place(child.execute()).mapPartitions { input =>
+    IndexLocality.place(child.execute()).mapPartitions { input =>
       val task = LookUpTask.begin(spec, hadoopConf.value.value, figures)
       resultsOf(task, input).map { row =>
         rows += 1

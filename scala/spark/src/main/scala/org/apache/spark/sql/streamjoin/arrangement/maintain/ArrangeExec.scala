@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, LocalRows}
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexLocality}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind, Manifest}
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, Operation, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, PlannedBatch}
@@ -98,7 +98,7 @@ final private[streamjoin] case class ArrangeExec(
       }
     )
     val figures = metrics
-    LocalRows.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
+    IndexLocality.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
       val task = new ArrangeTask(spec, partition, hadoopConf.value.value)
       TaskContext.get().addTaskFailureListener((_, _) => task.abort())
       val result = task.run(input)

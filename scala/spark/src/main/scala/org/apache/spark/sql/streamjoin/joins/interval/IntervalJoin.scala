@@ -81,17 +81,17 @@ final private[streamjoin] case class IntervalJoin(
       RowConstraint(bound.out.exprId, bound.in.exprId, bound.postpone, Seq(source))
     }
     val both = sides(Side.Left)._2 ++ sides(Side.Right)._2
-    val met = RowConstraints(RowConstraints.tightest(both.all ++ own), both.present)
+    val joined = RowConstraints(RowConstraints.tightest(both.all ++ own), both.present)
       .closed(own.flatMap(bound => Seq(bound.out, bound.in)).toSet)
     val padded = Side.both.filter(joinType.pads)
     val result =
-      if (padded.isEmpty) met
+      if (padded.isEmpty) joined
       else {
         def alone(constraint: RowConstraint): Boolean = padded.exists { side =>
           val columns = sides(side)._1.outputSet.map(_.exprId).toSet
           columns(constraint.out) && columns(constraint.in)
         }
-        val kept = met.all.filterNot(alone) ++ padded.flatMap(sides(_)._2.all)
+        val kept = joined.all.filterNot(alone) ++ padded.flatMap(sides(_)._2.all)
         // If both sides are padded, any column may be null.
         RowConstraints(
           RowConstraints.tightest(kept),

@@ -99,10 +99,10 @@ final private[streamjoin] case class IntervalJoinExec(
     val hadoopConf = binding.get.hadoopConf
     zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
       val configuration = hadoopConf.value.value
-      val guest = spec
-        .guest(partition)
-        .map(JoinState.Guest(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, configuration)))
-      runTask(spec, partition, configuration, guest)(
+      val replicated = spec
+        .replicated(partition)
+        .map(JoinState.ReplicatedSide(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, configuration)))
+      runTask(spec, partition, configuration, replicated)(
         new IntervalJoinTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
       )
     }
@@ -110,7 +110,7 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override protected def countRows(state: JoinState): Unit = {
     Side.both.foreach { side =>
-      if (!state.isGuest(side)) {
+      if (!state.isReplicated(side)) {
         longMetric("numTotalStateRows") += state.rows(side)
         longMetric(JoinMetric.rowsInState(side)) += state.rows(side)
       }

@@ -80,7 +80,7 @@ final private[streamjoin] class IntervalJoinTask(
   }
 
   /** A broadcast row is counted by the task that keeps it. */
-  private def counts(side: Side): Boolean = !state.isGuest(side)
+  private def counts(side: Side): Boolean = !state.isReplicated(side)
 
   /** Stores rows that may have a match. Emits the others, if their side is preserved. */
   private def takeIn(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] = new RowIterator {
@@ -98,7 +98,7 @@ final private[streamjoin] class IntervalJoinTask(
           if (stored != null) keep(side, stored)
           else if (joinType.pads(side)) {
             metrics.padded += 1
-            out = emit.unmet(side, row)
+            out = emit.unmatched(side, row)
           }
         }
       }
@@ -127,13 +127,13 @@ final private[streamjoin] class IntervalJoinTask(
     override protected def advance(): InternalRow = {
       var out: InternalRow = null
       while (out == null && matches.next())
-        if (satisfies == null || satisfies.eval(pair(left, right))) out = met(side, matches, left, right)
+        if (satisfies == null || satisfies.eval(pair(left, right))) out = joined(side, matches, left, right)
       out
     }
   }
 
   /** Handles a matching pair; returns the row to emit, or null. */
-  private def met(side: Side, matches: MatchIterator, left: UnsafeRow, right: UnsafeRow): InternalRow = {
+  private def joined(side: Side, matches: MatchIterator, left: UnsafeRow, right: UnsafeRow): InternalRow = {
     if (joinType.leavesOnMatch(side)) {
       matches.removeOwn()
       leftAtOnce += 1
@@ -144,7 +144,7 @@ final private[streamjoin] class IntervalJoinTask(
     } else if (joinType.pads(side.other)) matches.flagOther()
     if (joinType.emitsPairs || joinType.emitsFirstMatch) {
       joined += 1
-      emit.met(left, right)
+      emit.joined(left, right)
     } else null
   }
 
@@ -160,7 +160,7 @@ final private[streamjoin] class IntervalJoinTask(
     override protected def advance(): InternalRow =
       if (expired.next()) {
         metrics.padded += 1
-        emit.unmet(side, expired.row)
+        emit.unmatched(side, expired.row)
       } else {
         if (counts(side)) {
           metrics.evicted += expired.evicted
@@ -192,10 +192,10 @@ final private[streamjoin] class IntervalJoinTask(
 
 /** Builds output rows from stored ones; each overwrites the one before. */
 sealed abstract private class Emit {
-  def met(left: UnsafeRow, right: UnsafeRow): InternalRow
+  def joined(left: UnsafeRow, right: UnsafeRow): InternalRow
 
   /** Emits an unmatched row, which may not be stored. */
-  def unmet(side: Side, row: InternalRow): InternalRow
+  def unmatched(side: Side, row: InternalRow): InternalRow
 }
 
 /** Emits left rows only. */
@@ -203,8 +203,8 @@ final private class EmitLeft(spec: TaskSpec) extends Emit {
   private val left = spec.sides(Side.Left)
   private lazy val project = UnsafeProjection.create(spec.output, left.output)
 
-  override def met(row: UnsafeRow, right: UnsafeRow): InternalRow = unmet(Side.Left, row)
-  override def unmet(side: Side, row: InternalRow): InternalRow =
+  override def joined(row: UnsafeRow, right: UnsafeRow): InternalRow = unmatched(Side.Left, row)
+  override def unmatched(side: Side, row: InternalRow): InternalRow =
     if (left.isPlain) row else project(row)
 }
 
@@ -221,9 +221,9 @@ final private class EmitPlainPairs(spec: TaskSpec) extends Emit {
     row
   }
 
-  override def met(left: UnsafeRow, right: UnsafeRow): InternalRow = joiner.join(left, right)
+  override def joined(left: UnsafeRow, right: UnsafeRow): InternalRow = joiner.join(left, right)
 
-  override def unmet(side: Side, row: InternalRow): InternalRow = {
+  override def unmatched(side: Side, row: InternalRow): InternalRow = {
     val own = row.asInstanceOf[UnsafeRow]
     if (side == Side.Left) joiner.join(own, nulls(1)) else joiner.join(nulls.head, own)
   }
@@ -243,9 +243,9 @@ final private class EmitPairs(spec: TaskSpec) extends Emit {
   private val nulls: Seq[InternalRow] =
     Side.both.map(side => new GenericInternalRow(spec.sides(side).output.size))
 
-  override def met(left: UnsafeRow, right: UnsafeRow): InternalRow = both(pair(left, right))
+  override def joined(left: UnsafeRow, right: UnsafeRow): InternalRow = both(pair(left, right))
 
-  override def unmet(side: Side, row: InternalRow): InternalRow =
+  override def unmatched(side: Side, row: InternalRow): InternalRow =
     if (side == Side.Right) plain(pair(nulls.head, row))
     else if (row.numFields == leftOut.size) plain(pair(row, nulls(1)))
     else storedLeft(pair(row, nulls(1)))

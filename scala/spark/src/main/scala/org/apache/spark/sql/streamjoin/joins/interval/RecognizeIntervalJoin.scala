@@ -33,7 +33,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         candidate.refusal.fold[Recognition](Recognition.Found(candidate.result(ordinal)))(
           Recognition.Rejected(NodeName, _)
         )
-      case _ => Recognition.NotMine
+      case _ => Recognition.NotApplicable
     }
 
   final private class Candidate(join: Join, lineage: WatermarkLineage) {

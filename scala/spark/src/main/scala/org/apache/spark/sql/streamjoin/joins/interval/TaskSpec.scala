@@ -35,7 +35,7 @@ final private[streamjoin] case class TaskSpec(
   override def bucketWidths: Seq[Long] = Side.both.map(sides(_).bucketWidth)
 
   /** The side that a task reads while another task keeps it. */
-  def guest(partition: Int): Option[Side] = broadcast.filter(_ => partition != TaskSpec.BroadcastKeeper)
+  def replicated(partition: Int): Option[Side] = broadcast.filter(_ => partition != TaskSpec.BroadcastKeeper)
 }
 
 private[streamjoin] object TaskSpec {
@@ -132,8 +132,8 @@ private[streamjoin] object TaskSpec {
   private def bucketWidth(join: IntervalJoinSpec, side: Side, delay: BigInt): Long = {
     val key = bucketed(join, side)
     val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
-    val met = bounds.map(bound => BigInt(bound.postpone)).sum.abs
+    val joined = bounds.map(bound => BigInt(bound.postpone)).sum.abs
     val stays = bounds.collect { case bound if bound.out == key => BigInt(bound.postpone) }.maxOption
-    BucketWidth.of(stays.foldLeft(met)(_ max _) + delay)
+    BucketWidth.of(stays.foldLeft(joined)(_ max _) + delay)
   }
 }

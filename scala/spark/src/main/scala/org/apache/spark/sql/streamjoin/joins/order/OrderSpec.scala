@@ -21,7 +21,7 @@ import streamjoin.core.Watermark
  *
  * @param time
  *   watermark of the rowtime in the input
- * @param behind
+ * @param maxLagMicros
  *   by watermark key, how far at most a row's time is behind its rowtime, in microseconds; none if
  *   unknown
  * @param span
@@ -33,13 +33,13 @@ final private[streamjoin] case class OrderSpec(
     ordinal: Int,
     time: ColumnWatermark,
     center: Option[OrderSpec.Center],
-    behind: IndexedSeq[Option[Long]],
+    maxLagMicros: IndexedSeq[Option[Long]],
     span: Long,
     below: Option[FirstPartitions],
     awaited: AwaitedKeys = AwaitedKeys.none
 ) {
 
-  def outputWatermark(key: Int): ColumnWatermark = ColumnWatermark.ofOrder(time, behind, key, ordinal)
+  def outputWatermark(key: Int): ColumnWatermark = ColumnWatermark.ofOrder(time, maxLagMicros, key, ordinal)
 
   override def hashCode: Int = ordinal
 

@@ -25,7 +25,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
     operator match {
       case order: RowtimeOrder if isMine(order) =>
         joinBelow(order).fold(above(order, ordinal, lineage))(aboveJoin(order, _, ordinal, lineage))
-      case _ => Recognition.NotMine
+      case _ => Recognition.NotApplicable
     }
 
   /**
@@ -93,7 +93,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       ordinal,
       time,
       center,
-      behind(order, times),
+      maxLagMicros(order, times),
       order.span,
       partitionsBelow(order.child)
     )
@@ -107,13 +107,13 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
     case _ => None
   }
 
-  private def behind(order: RowtimeOrder, times: Seq[Attribute]): IndexedSeq[Option[Long]] = {
+  private def maxLagMicros(order: RowtimeOrder, times: Seq[Attribute]): IndexedSeq[Option[Long]] = {
     val below = RowConstraintsOf(order.child)
     times.toIndexedSeq.map { column =>
       if (column.exprId == order.time.exprId) Some(0L)
       else
         order.times
-          .zip(order.behind)
+          .zip(order.maxLagMicros)
           .collectFirst { case (known, micros) if known.exprId == column.exprId => micros }
           .orElse(
             below.all

@@ -21,7 +21,7 @@ import org.apache.spark.sql.streamjoin.plans.PendingOperator
  *   rowtime. While the join buffers a row, it may still emit a match with that row's time.
  * @param times
  *   event-time columns of a window join's inputs, as far as they are in its output
- * @param behind
+ * @param maxLagMicros
  *   largest distance of each of `times` behind the rowtime of its row, in microseconds
  * @param span
  *   for a window join: largest distance between the times of a pair, in microseconds
@@ -31,7 +31,7 @@ final private[streamjoin] case class RowtimeOrder(
     ofJoin: Boolean,
     center: Option[Attribute],
     times: Seq[Attribute],
-    behind: Seq[Long],
+    maxLagMicros: Seq[Long],
     span: Long,
     child: LogicalPlan
 ) extends UnaryNode
@@ -61,7 +61,7 @@ private[streamjoin] object RowtimeOrder {
     ofJoin = false,
     center = None,
     times = Nil,
-    behind = Nil,
+    maxLagMicros = Nil,
     span = 0,
     stream
   )

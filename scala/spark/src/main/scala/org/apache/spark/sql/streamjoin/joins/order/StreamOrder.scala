@@ -56,9 +56,9 @@ final private[streamjoin] case class StreamOrder(
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
 
   override def rowConstraints: RowConstraints = {
-    val own = times.zip(plan.behind).collect {
-      case (column, Some(behind)) if column.exprId != times.head.exprId =>
-        RowConstraint(column.exprId, times.head.exprId, behind, Nil)
+    val own = times.zip(plan.maxLagMicros).collect {
+      case (column, Some(maxLagMicros)) if column.exprId != times.head.exprId =>
+        RowConstraint(column.exprId, times.head.exprId, maxLagMicros, Nil)
     }
     val below = RowConstraintsOf(child)
     RowConstraints(RowConstraints.tightest(below.all ++ own), below.present).closed(Set.empty)

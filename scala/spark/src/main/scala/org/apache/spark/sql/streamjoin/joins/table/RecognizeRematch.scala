@@ -19,7 +19,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
       case written: TableRematch =>
         try Recognition.Found(recognized(written, ordinal, lineage))
         catch { case refusal: AnalysisException => Recognition.Rejected(NodeName, refusal) }
-      case _ => Recognition.NotMine
+      case _ => Recognition.NotApplicable
     }
 
   private def recognized(written: TableRematch, ordinal: Int, lineage: WatermarkLineage): RematchJoin = {
@@ -58,7 +58,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
       RematchJoinSpec(
         ordinal,
         (watermark +: others.map(_._2)).toIndexedSeq,
-        Some(0L) +: others.toIndexedSeq.map { case (column, _) => behind(column, written.time, stream) },
+        Some(0L) +: others.toIndexedSeq.map { case (column, _) => maxLagMicros(column, written.time, stream) },
         written.rematch,
         join.rows.name,
         columns
@@ -69,6 +69,6 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
     )
   }
 
-  private def behind(column: Attribute, time: Attribute, stream: LogicalPlan): Option[Long] =
+  private def maxLagMicros(column: Attribute, time: Attribute, stream: LogicalPlan): Option[Long] =
     RowConstraintsOf(stream).all.find(c => c.out == column.exprId && c.in == time.exprId).map(_.postpone)
 }

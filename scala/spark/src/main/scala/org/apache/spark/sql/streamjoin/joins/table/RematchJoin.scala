@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  *
  * @param watermarks
  *   input watermarks of the stream's event times; rows expire by the first
- * @param behind
+ * @param maxLagMicros
  *   by watermark key: how far a row's time is behind the first one at most, in microseconds; none
  *   if unknown
  * @param rematch
@@ -26,7 +26,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 final private[streamjoin] case class RematchJoinSpec(
     ordinal: Int,
     watermarks: IndexedSeq[ColumnWatermark],
-    behind: IndexedSeq[Option[Long]],
+    maxLagMicros: IndexedSeq[Option[Long]],
     rematch: Long,
     table: String,
     keys: String,
@@ -38,11 +38,11 @@ final private[streamjoin] case class RematchJoinSpec(
     new ColumnWatermark.OfOrder(emitted, IndexedSeq.fill(emitted.size)(0L), key, ordinal)
 
   private lazy val emitted: IndexedSeq[ColumnWatermark] = {
-    def kept(behind: Long) = ColumnWatermark.Shifted(-rematch - behind, watermarks.head)
-    behind.indices.map {
+    def kept(maxLagMicros: Long) = ColumnWatermark.Shifted(-rematch - maxLagMicros, watermarks.head)
+    maxLagMicros.indices.map {
       case 0 => kept(0)
       case key =>
-        behind(key).fold[ColumnWatermark](ColumnWatermark.Unknown) { micros =>
+        maxLagMicros(key).fold[ColumnWatermark](ColumnWatermark.Unknown) { micros =>
           ColumnWatermark.Smallest(Seq(watermarks(key), kept(micros)))
         }
     }

@@ -55,7 +55,7 @@ final private[temporal] class KeyedVersions(
       var out: InternalRow = null
       while (out == null && sorted.hasNext) {
         val fact = sorted.next()
-        out = resultOf(fact, known.met(fact))
+        out = resultOf(fact, known.versionOf(fact))
       }
       if (out == null) known.finish()
       out

@@ -30,7 +30,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
           right <- watermark(found.rightTime, found.right, lineage)
         } yield joined(found, ordinal, IndexedSeq(left, right), lineage))
           .fold(Recognition.Rejected(NodeName, _), Recognition.Found(_))
-      case _ => Recognition.NotMine
+      case _ => Recognition.NotApplicable
     }
 
   private def joined(
@@ -64,7 +64,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         ordinal,
         found.rule,
         watermarks,
-        behind(found, others),
+        maxLagMicros(found, others),
         found.isLeftOuter,
         leftKeys.zip(rightKeys).map { case (l, r) => form(EqualTo(l, r)) }.mkString(", "),
         found.condition.fold("true")(form(_))
@@ -73,7 +73,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
     )
   }
 
-  private def behind(found: StreamAsOfJoin, others: Seq[Attribute]): IndexedSeq[Option[Long]] = {
+  private def maxLagMicros(found: StreamAsOfJoin, others: Seq[Attribute]): IndexedSeq[Option[Long]] = {
     val rule = found.rule
     val known = RowConstraintsOf(found.left)
     def ofLeft(column: ExprId) =

@@ -72,11 +72,11 @@ final private[streamjoin] case class TemporalJoin(
     def constraint(out: Attribute, in: Attribute, postpone: Long) =
       RowConstraint(out.exprId, in.exprId, postpone, Nil)
     val own = constraint(times.head, times(1), plan.rule.ahead) +:
-      plan.behind(1).toSeq.map(constraint(times(1), times.head, _))
+      plan.maxLagMicros(1).toSeq.map(constraint(times(1), times.head, _))
     val both = RowConstraintsOf(left) ++ RowConstraintsOf(right)
-    val met = RowConstraints(RowConstraints.tightest(both.all ++ own), both.present)
+    val joined = RowConstraints(RowConstraints.tightest(both.all ++ own), both.present)
       .closed(Set(leftTime, rightTime))
-    val result = if (plan.isLeftOuter) met.copy(present = RowConstraintsOf(left).present) else met
+    val result = if (plan.isLeftOuter) joined.copy(present = RowConstraintsOf(left).present) else joined
     result.within(outputSet)
   }
 

@@ -13,7 +13,7 @@ import streamjoin.core.{AsOf, JoinType}
  *
  * @param watermarks
  *   input watermarks of the first two keys
- * @param behind
+ * @param maxLagMicros
  *   by watermark key: how far a row's time is behind that of its left row at most, in microseconds;
  *   none if unknown
  * @param keys
@@ -25,7 +25,7 @@ final private[streamjoin] case class TemporalJoinSpec(
     ordinal: Int,
     rule: AsOf,
     watermarks: IndexedSeq[ColumnWatermark],
-    behind: IndexedSeq[Option[Long]],
+    maxLagMicros: IndexedSeq[Option[Long]],
     isLeftOuter: Boolean,
     keys: String,
     condition: String,
@@ -39,7 +39,7 @@ final private[streamjoin] case class TemporalJoinSpec(
   /** Rows are emitted in the order of the left time, or at most the history behind it. */
   def outputWatermark(key: Int): ColumnWatermark = {
     val out = if (rule.history == 0) settled else ColumnWatermark.Shifted(-rule.history, settled)
-    ColumnWatermark.ofOrder(out, behind, key, ordinal)
+    ColumnWatermark.ofOrder(out, maxLagMicros, key, ordinal)
   }
 
   def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(Seq(0), outputWatermark)

@@ -157,7 +157,7 @@ final private[temporal] class TemporalTask(
       var out: InternalRow = null
       while (out == null && sorted.hasNext) {
         val fact = sorted.next()
-        val found = timed.met(fact)
+        val found = timed.versionOf(fact)
         if (found == null && keyed.isDefined) keyed.get.addFact(fact) else out = resultOf(fact, found)
       }
       out

@@ -13,7 +13,7 @@ final private[temporal] class TimedVersions(spec: TemporalSpec, state: JoinState
   private val kept = new UnsafeRow(versions.output.size)
 
   /** The closest version under the rule, or null; valid until the next call. */
-  def met(fact: UnsafeRow): UnsafeRow = {
+  def versionOf(fact: UnsafeRow): UnsafeRow = {
     val at = fact.getLong(facts.field)
     spec.rule.direction match {
       case AsOf.Backward => before(fact, at)

@@ -45,7 +45,7 @@ final private[temporal] class VersionCursor(
   private def time(row: UnsafeRow): Long = row.getLong(right.field)
 
   /** The version that is valid for a fact, or null. The row can be used until the next call. */
-  def met(fact: UnsafeRow): UnsafeRow = {
+  def versionOf(fact: UnsafeRow): UnsafeRow = {
     if (key == null || !keyOrder.isSame(key, keyOfInput, fact, Side.Left.index)) moveTo(fact)
     val at = fact.getLong(spec.inputs.head.field)
     while (head != null && spec.rule.allows(at, time(head))) {

@@ -5,7 +5,7 @@ import scala.util.Random
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** Two attempts at a task write the same segments, even if the rows come in another order. */
-class ArrivalsSuite extends StateTest {
+class WriteBufferSuite extends StateTest {
   import TestRows.simple
 
   private val shape = simple

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.{LongType, TimestampType}
 import streamjoin.core.{AsOf, Side}
 
 /** Merges facts and versions by key, on plain rows: keys with the same hash are told apart. */
-class VersionsOfKeySuite extends AnyFunSuite {
+class VersionCursorSuite extends AnyFunSuite {
   private val columns =
     Seq(AttributeReference("key", LongType)(), AttributeReference("time", TimestampType)())
   private val input = InputSpec(columns, columns.take(1), columns(1), Long.MinValue, 1)
@@ -85,9 +85,9 @@ class VersionsOfKeySuite extends AnyFunSuite {
       facts.foreach { fact =>
         val (key, at) = (fact.getLong(0), fact.getLong(1))
         val times = (versions ++ before.values).filter(_.getLong(0) == key).map(_.getLong(1))
-        val met = Option(merged.met(fact))
-        assert(met.map(_.getLong(1)) == times.filter(rule.allows(at, _)).maxOption, s"$rule: $key at $at")
-        assert(met.forall(_.getLong(0) == key))
+        val versionOf = Option(merged.versionOf(fact))
+        assert(versionOf.map(_.getLong(1)) == times.filter(rule.allows(at, _)).maxOption, s"$rule: $key at $at")
+        assert(versionOf.forall(_.getLong(0) == key))
       }
       merged.finish()
       assert(kept.toSet == versions.groupMapReduce(_.getLong(0))(_.getLong(1))(math.max).toSet)
