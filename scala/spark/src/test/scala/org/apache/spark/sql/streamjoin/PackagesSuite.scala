@@ -13,19 +13,29 @@ class PackagesSuite extends AnyFunSuite {
   private val Sources = Path.of("scala/spark/src/main/scala/org/apache/spark/sql/streamjoin")
   private val Root = "the root"
 
-  /** In this order: each package may use those before it, and whatever those may use. */
-  private val Chain = Seq("base", "time", "watermark", "plans", "analysis", "operators", "rules", Root)
+  /** The engine: what belongs to no single join. Each package, and those that it may use. */
+  private val Engine = Seq(
+    "base" -> "",
+    "time" -> "base",
+    "watermark" -> "base time",
+    "plans" -> "base time watermark",
+    "analysis" -> "base time watermark plans",
+    "state" -> "base",
+    "files" -> "base",
+    "exec.explain" -> "base time watermark plans analysis",
+    "exec" -> "base time watermark plans analysis state exec.explain",
+    "arrangement.storage" -> "base",
+    "arrangement.index" -> "base state arrangement.storage",
+    "arrangement.maintain" -> "base exec arrangement.storage arrangement.index",
+    "arrangement.source" -> "base arrangement.storage arrangement.index arrangement.maintain",
+    "arrangement.lookup" -> "base plans analysis arrangement.storage arrangement.index arrangement.source"
+  ).map { case (name, uses) => name -> uses.split(' ').toSet }.toMap
 
-  /**
-   * Packages beside the chain: what each may use, and the first package of the chain that may use
-   * it.
-   */
-  private val Beside = Map(
-    "state" -> (Set("base"), "operators"),
-    "arrangement" -> (Set("base", "state"), "operators"),
-    "files" -> (Set("base"), "rules"),
-    "sql" -> (Set("base", "time", "plans", "analysis"), "rules")
-  )
+  private val Joins = Seq("interval", "order", "temporal", "table", "delta").map("joins." + _).toSet
+
+  private val Sql = Set("base", "time", "plans", "analysis")
+
+  private val Rules = Set("rules.query", "rules.start", "rules.batch")
 
   private val Import = """\s*import org\.apache\.spark\.sql\.streamjoin\.(.*)""".r
 
@@ -52,21 +62,20 @@ class PackagesSuite extends AnyFunSuite {
     }
   }.toMap
 
-  private def mayUse(user: String, other: String): Boolean = {
-    val (from, to) = (user.split('.').head, other.split('.').head)
-    if (user == other) true
-    else if (from == "operators" && to == "operators") other == "operators"
-    else
-      (Beside.get(from), Beside.get(to)) match {
-        case (Some((allowed, _)), _) => allowed(to)
-        case (None, Some((_, first))) => Chain.indexOf(from) >= Chain.indexOf(first)
-        case (None, None) => Chain.indexOf(to) < Chain.indexOf(from) && Chain.contains(to)
-      }
-  }
+  private def mayUse(user: String, other: String): Boolean = user == other || (user match {
+    case Root => true
+    case engine if Engine.contains(engine) => Engine(engine)(other)
+    // A join uses the engine and no other join.
+    case join if Joins(join) => Engine.contains(other)
+    case "joins" => Engine.contains(other) || Joins(other)
+    case "sql" => Sql(other)
+    case rules if Rules(rules) => other != Root
+    case _ => false
+  })
 
   test("the known packages are exactly those in the sources") {
-    val known = (Chain ++ Beside.keys).toSet
-    val there = used.keys.flatMap { case (user, other) => Seq(user, other) }.map(_.split('.').head).toSet
+    val known = Engine.keySet ++ Joins ++ Rules ++ Set("joins", "sql", Root)
+    val there = used.keys.flatMap { case (user, other) => Seq(user, other) }.toSet
     assert(there == known)
   }
 
@@ -93,20 +102,15 @@ class PackagesSuite extends AnyFunSuite {
   }
 
   test("a dependency in the wrong direction is detected") {
-    assert(
-      !mayUse("watermark", "plans") && !mayUse("state", "operators") && !mayUse(
-        "operators",
-        "operators.interval"
-      )
-    )
-    assert(
-      !mayUse("operators.interval", "operators.order") && !mayUse("analysis", "state") && !mayUse(
-        "base",
-        Root
-      )
-    )
-    assert(
-      mayUse("operators.interval", "state") && mayUse(Root, "files") && mayUse("rules", "operators.interval")
-    )
+    assert(!mayUse("watermark", "plans"))
+    assert(!mayUse("state", "exec"))
+    assert(!mayUse("exec", "joins.interval"))
+    assert(!mayUse("joins.interval", "joins.order"))
+    assert(!mayUse("joins.order", "rules.start"))
+    assert(!mayUse("arrangement.index", "arrangement.lookup"))
+    assert(!mayUse("rules.batch", Root))
+    assert(mayUse("joins.interval", "state"))
+    assert(mayUse("joins.delta", "arrangement.lookup"))
+    assert(mayUse("rules.start", "joins.table"))
   }
 }
