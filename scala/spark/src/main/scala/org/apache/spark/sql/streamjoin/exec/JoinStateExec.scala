@@ -21,11 +21,7 @@ private[streamjoin] trait StateSpec {
   /** Bucket widths of the left and the right input, in microseconds. */
   def bucketWidths: Seq[Long]
 
-  /** Memory limit of the task's index, in bytes. */
-  def indexMemory: Long
-
-  /** Memory limit of all indexes of an executor, in bytes, if it is set. */
-  def executorIndexMemory: Option[Long]
+  def limits: BufferLimits
 
   /** Where to write late rows, if they are kept. */
   def lateRows: Option[LateRows.Spec]
@@ -84,10 +80,10 @@ private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
       store,
       spec.layouts,
       spec.bucketWidths,
-      spec.indexMemory,
+      spec.limits.indexMemory,
       IndexCache.take[JoinIndex](storeId(partition)),
       replicated,
-      ExecutorMemory.limit(spec.executorIndexMemory)
+      ExecutorMemory.limit(spec.limits.executorIndexMemory)
     )
     TaskContext.get().addTaskCompletionListener[Unit] { task =>
       if (task.isFailed() || task.isInterrupted()) state.close()
@@ -115,6 +111,9 @@ private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
       }
     )
   }
+
+  /** Called by a task. */
+  final protected def taskMetrics: TaskMetrics = new TaskMetrics(metrics)
 
   private def commit(store: StateStore, partition: Int, state: JoinState): Unit = {
     longMetric("commitTimeMs") += timeTakenMs(state.commit())

@@ -121,19 +121,6 @@ final private[streamjoin] case class IntervalJoinExec(
     longMetric(JoinMetric.PayloadBytes) += state.size.payload
   }
 
-  private def taskMetrics: TaskMetrics = TaskMetrics(
-    joined = longMetric(JoinMetric.JoinedRows),
-    padded = longMetric(JoinMetric.PaddedRows),
-    late = longMetric("numRowsDroppedByWatermark"),
-    lateBySide = Side.both.map(side => side -> longMetric(JoinMetric.lateRows(side))).toMap,
-    evicted = longMetric(IntervalJoinMetric.EvictedRows),
-    removed = longMetric("numRemovedStateRows"),
-    kept = longMetric("numUpdatedStateRows"),
-    timeMs = Side.both.map(side => side -> longMetric(IntervalJoinMetric.timeMs(side))).toMap,
-    evictTimeMs = longMetric(IntervalJoinMetric.EvictTimeMs),
-    removalsTimeMs = longMetric("allRemovalsTimeMs")
-  )
-
   // EXPLAIN and progress.
 
   override def nodeName: String = RecognizeIntervalJoin.NodeName

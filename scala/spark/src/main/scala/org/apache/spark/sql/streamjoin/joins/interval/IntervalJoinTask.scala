@@ -5,24 +5,10 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.exec.{BufferedRowLimit, LateRowsWriter, RowIterator, StateTask}
+import org.apache.spark.sql.streamjoin.exec.{BufferingTask, JoinMetric, LateRowsWriter, RowIterator, TaskMetrics}
 import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator}
 
 import streamjoin.core.Side
-
-/** The metrics of a task. */
-final private[streamjoin] case class TaskMetrics(
-    joined: SQLMetric,
-    padded: SQLMetric,
-    late: SQLMetric,
-    lateBySide: Map[Side, SQLMetric],
-    evicted: SQLMetric,
-    removed: SQLMetric,
-    kept: SQLMetric,
-    timeMs: Map[Side, SQLMetric],
-    evictTimeMs: SQLMetric,
-    removalsTimeMs: SQLMetric
-)
 
 /**
  * The work of one task in one batch, in phases: (1) store the left rows and join them with the
@@ -50,7 +36,11 @@ final private[streamjoin] class IntervalJoinTask(
     state: JoinState,
     metrics: TaskMetrics,
     lateRows: Option[LateRowsWriter]
-) extends StateTask {
+) extends BufferingTask(spec, partition, state, metrics, lateRows) {
+  private val padded = metrics(JoinMetric.PaddedRows)
+  private val evicted = metrics(IntervalJoinMetric.EvictedRows)
+  private val removed = metrics("numRemovedStateRows")
+  private val timeMs = metrics.bySide(IntervalJoinMetric.timeMs)
   private val joinType = spec.joinType
   private val satisfies: BasePredicate = spec.pair
     .map(Predicate.create(_, Side.both.flatMap(spec.sides(_).stored)))
@@ -61,22 +51,15 @@ final private[streamjoin] class IntervalJoinTask(
     else if (spec.sides.values.forall(_.isPlain)) new EmitPlainPairs(spec)
     else new EmitPairs(spec)
 
-  /**
-   * Rows in state now or earlier in this batch. A row that leaves within the batch still counts, so
-   * that the order of rows does not matter.
-   */
-  private val accumulated =
-    new BufferedRowLimit(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
-
   /** The output of the batch. Once it is consumed, call [[finish]] and commit the state. */
   override def output: Iterator[InternalRow] =
-    timed(metrics.timeMs(Side.Left))(takeIn(Side.Left, left) ++ meet(Side.Left)) ++
-      timed(metrics.timeMs(Side.Right))(takeIn(Side.Right, right) ++ meet(Side.Right)) ++
-      timed(metrics.evictTimeMs, metrics.removalsTimeMs)(Side.both.iterator.flatMap(evict))
+    timed(timeMs(Side.Left))(takeIn(Side.Left, left) ++ meet(Side.Left)) ++
+      timed(timeMs(Side.Right))(takeIn(Side.Right, right) ++ meet(Side.Right)) ++
+      timed(metrics(IntervalJoinMetric.EvictTimeMs), metrics("allRemovalsTimeMs"))(Side.both.iterator.flatMap(evict))
 
   override def finish(): Unit = {
-    metrics.joined += joined
-    metrics.kept += came - leftAtOnce
+    metrics(JoinMetric.JoinedRows) += joinedRows
+    kept += came - leftAtOnce
   }
 
   /** A broadcast row is counted by the task that keeps it. */
@@ -92,12 +75,12 @@ final private[streamjoin] class IntervalJoinTask(
         val row = rows.next()
         val lateAt = reader.lateAt(row)
         if (lateAt >= 0) {
-          if (counts(side)) dropped(side, row, lateAt)
+          if (counts(side)) dropLate(side, row, lateAt, spec.sides(side).late(lateAt))
         } else {
           val stored = reader.meeting(row)
           if (stored != null) keep(side, stored)
           else if (joinType.pads(side)) {
-            metrics.padded += 1
+            padded += 1
             out = emit.unmatched(side, row)
           }
         }
@@ -106,16 +89,9 @@ final private[streamjoin] class IntervalJoinTask(
     }
   }
 
-  private def dropped(side: Side, row: InternalRow, at: Int): Unit = {
-    metrics.late += 1
-    metrics.lateBySide(side) += 1
-    lateRows.foreach(_.add(side, row, at, spec.sides(side).late(at)))
-  }
-
   private def keep(side: Side, row: UnsafeRow): Unit = {
-    accumulated.add()
     if (counts(side)) came += 1
-    state.append(side, row)
+    buffer(side, row)
   }
 
   /** Joins the rows of this batch with the other side in state. */
@@ -140,16 +116,16 @@ final private[streamjoin] class IntervalJoinTask(
     } else if (joinType.pads(side)) matches.flagOwn()
     if (joinType.leavesOnMatch(side.other)) {
       matches.removeOther()
-      metrics.removed += 1
+      removed += 1
     } else if (joinType.pads(side.other)) matches.flagOther()
     if (joinType.emitsPairs || joinType.emitsFirstMatch) {
-      joined += 1
+      joinedRows += 1
       emit.joined(left, right)
     } else null
   }
 
   // Counted locally and added up at the end, because a metric is an accumulator.
-  private var joined = 0L
+  private var joinedRows = 0L
   private var leftAtOnce = 0L
   private var came = 0L
 
@@ -159,12 +135,12 @@ final private[streamjoin] class IntervalJoinTask(
 
     override protected def advance(): InternalRow =
       if (expired.next()) {
-        metrics.padded += 1
+        padded += 1
         emit.unmatched(side, expired.row)
       } else {
         if (counts(side)) {
-          metrics.evicted += expired.evicted
-          metrics.removed += expired.evicted
+          evicted += expired.evicted
+          removed += expired.evicted
         }
         null
       }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.exec.{BucketWidth, LateRows, StateSpec}
+import org.apache.spark.sql.streamjoin.exec.{BucketWidth, BufferLimits, LateRows, StateSpec}
 import org.apache.spark.sql.streamjoin.state.{ProbeTimeRange, RowLayout}
 
 import streamjoin.core.{JoinType, Side, TimeBound}
@@ -23,9 +23,7 @@ final private[streamjoin] case class TaskSpec(
     sides: Map[Side, SideSpec],
     pair: Option[Expression],
     output: Seq[Attribute],
-    maxAccumulatedRecords: Long,
-    indexMemory: Long,
-    executorIndexMemory: Option[Long],
+    limits: BufferLimits,
     broadcastMemory: Long,
     broadcast: Option[Side],
     lateRows: Option[LateRows.Spec]
@@ -85,9 +83,7 @@ private[streamjoin] object TaskSpec {
       ),
       PredicateParts.all(bySide.getOrElse(None, Nil).filterNot(isReach(parts, probed, _))),
       exec.output,
-      exec.conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
-      exec.conf.getConf(StreamJoinConf.IndexMemory),
-      exec.conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      BufferLimits.of(exec.conf),
       exec.conf.getConf(StreamJoinConf.BroadcastMemory),
       join.broadcast,
       exec.lateRows

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.order
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.exec.{BufferedRowLimit, LateRows, LateRowsWriter, StateSpec, StateTask}
+import org.apache.spark.sql.streamjoin.exec._
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side
@@ -37,9 +37,7 @@ final private[order] case class OrderTaskSpec(
     layout: OrderLayout,
     late: Long,
     due: Long,
-    maxAccumulatedRecords: Long,
-    indexMemory: Long,
-    executorIndexMemory: Option[Long],
+    limits: BufferLimits,
     lateRows: Option[LateRows.Spec]
 ) extends StateSpec {
 
@@ -49,9 +47,6 @@ final private[order] case class OrderTaskSpec(
   override def bucketWidths: Seq[Long] = Side.both.map(_ => layout.bucketWidth)
 }
 
-/** The metrics of a task. */
-final private[order] case class TaskMetrics(late: SQLMetric, kept: SQLMetric, evicted: SQLMetric)
-
 /** The work of one task in one batch: rows that are due pass through, the rest waits in state. */
 final private[order] class OrderTask(
     spec: OrderTaskSpec,
@@ -60,32 +55,25 @@ final private[order] class OrderTask(
     state: JoinState,
     metrics: TaskMetrics,
     lateRows: Option[LateRowsWriter]
-) extends StateTask {
+) extends BufferingTask(spec, partition, state, metrics, lateRows) {
   private val field = spec.layout.field
-  private val accumulated = new BufferedRowLimit(partition, state.rows(Side.Left), spec.maxAccumulatedRecords)
 
   override def output: Iterator[InternalRow] = rows.filter(passes) ++ leaving
 
-  override def finish(): Unit = metrics.evicted += expired.evicted
+  override def finish(): Unit = metrics("numRemovedStateRows") += expired.evicted
 
   /** A row without a time has no place in the order and is emitted at once. */
   private def passes(row: InternalRow): Boolean =
     row.isNullAt(field) || {
       val time = row.getLong(field)
-      if (time < spec.late) drop(row)
+      if (time < spec.late) dropLate(Side.Left, row, 0, spec.late)
       else if (time >= spec.due) keep(row)
       time >= spec.late && time < spec.due
     }
 
-  private def drop(row: InternalRow): Unit = {
-    metrics.late += 1
-    lateRows.foreach(_.add(Side.Left, row, 0, spec.late))
-  }
-
   private def keep(row: InternalRow): Unit = {
-    accumulated.add()
-    metrics.kept += 1
-    state.append(Side.Left, row.asInstanceOf[UnsafeRow])
+    kept += 1
+    buffer(Side.Left, row.asInstanceOf[UnsafeRow])
   }
 
   private lazy val expired = state.expired(Side.Left, Array(spec.due), unmatched = true)

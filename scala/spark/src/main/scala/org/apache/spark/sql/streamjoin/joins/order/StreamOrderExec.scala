@@ -124,9 +124,7 @@ final private[streamjoin] case class StreamOrderExec(
       new OrderLayout(child.output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
       emitted,
       evictionLimits(binding.get.evictionValues).head,
-      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
-      conf.getConf(StreamJoinConf.IndexMemory),
-      conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      BufferLimits.of(conf),
       lateRows
     )
     val hadoopConf = binding.get.hadoopConf
@@ -139,12 +137,6 @@ final private[streamjoin] case class StreamOrderExec(
       )
     }
   }
-
-  private def taskMetrics: TaskMetrics = TaskMetrics(
-    late = longMetric("numRowsDroppedByWatermark"),
-    kept = longMetric("numUpdatedStateRows"),
-    evicted = longMetric("numRemovedStateRows")
-  )
 
   override protected def countRows(state: JoinState): Unit = {
     longMetric("numTotalStateRows") += state.rows(Side.Left)

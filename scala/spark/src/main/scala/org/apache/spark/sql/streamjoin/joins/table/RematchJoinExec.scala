@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, BucketWidth, JoinMetric, JoinStateExec}
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, BucketWidth, BufferLimits, JoinMetric, JoinStateExec}
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -101,24 +101,16 @@ final private[streamjoin] case class RematchJoinExec(
       BucketWidth.of(BucketWidth.delay(left) + plan.rematch),
       binding.get.batch,
       evictionLimits(binding.get.evictionValues).head,
-      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
-      conf.getConf(StreamJoinConf.IndexMemory),
-      conf.getConf(StreamJoinConf.ExecutorIndexMemory)
+      BufferLimits.of(conf)
     )
     val lookUps = lookUp.access.spec(rows, conf.getConf(StreamJoinConf.ExecutorIndexMemory))
     val figures = lookUp.access.figures
     val results = LookUpResults(rows, lookUp.access, lookUp.condition, lookUp.values, lookUp.padded)
     val hadoopConf = binding.get.hadoopConf
-    val metrics = RematchMetrics(
-      padded = longMetric(JoinMetric.PaddedRows),
-      rematched = longMetric(RematchMetric.RematchedRows),
-      kept = longMetric("numUpdatedStateRows"),
-      removed = longMetric("numRemovedStateRows")
-    )
     zipped(left.execute(), right.execute()) { (partition, stream, changed) =>
       val task = LookUpTask.begin(lookUps, hadoopConf.value.value, figures)
       runTask(spec, partition, hadoopConf.value.value) { (state, _) =>
-        new RematchTask(spec, partition, stream, changed, task, results.inTask(task), state, metrics)
+        new RematchTask(spec, partition, stream, changed, task, results.inTask(task), state, taskMetrics)
       }
     }
   }

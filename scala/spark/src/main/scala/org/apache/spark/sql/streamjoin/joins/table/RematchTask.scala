@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
-import org.apache.spark.sql.streamjoin.exec.{BufferedRowLimit, LateRows, RowIterator, StateSpec, StateTask}
+import org.apache.spark.sql.streamjoin.exec._
 import org.apache.spark.sql.streamjoin.state.{JoinState, ProbeTimeRange, RowLayout}
 import org.apache.spark.sql.types.{DataType, LongType}
 
@@ -31,9 +31,7 @@ final private[table] case class RematchTaskSpec(
     bucketWidth: Long,
     batch: Long,
     leaving: Long,
-    maxAccumulatedRecords: Long,
-    indexMemory: Long,
-    executorIndexMemory: Option[Long]
+    limits: BufferLimits
 ) extends StateSpec {
 
   /** Types of the changed keys. They are in state only during a batch; its number is their time. */
@@ -48,14 +46,6 @@ final private[table] case class RematchTaskSpec(
 
   override def lateRows: Option[LateRows.Spec] = None
 }
-
-/** Metrics of a task. */
-final private[table] case class RematchMetrics(
-    padded: SQLMetric,
-    rematched: SQLMetric,
-    kept: SQLMetric,
-    removed: SQLMetric
-)
 
 /**
  * Runs one task of a batch, in phases: (1) look up again the buffered rows whose keys were added to
@@ -73,14 +63,15 @@ final private[table] class RematchTask(
     lookUps: LookUpTask,
     results: LookUpResults.InTask,
     state: JoinState,
-    metrics: RematchMetrics
-) extends StateTask {
-  private val accumulated =
-    new BufferedRowLimit(partition, state.rows(Side.Left), spec.maxAccumulatedRecords)
+    metrics: TaskMetrics
+) extends BufferingTask(spec, partition, state, metrics, lateRows = None) {
+  private val padded = metrics(JoinMetric.PaddedRows)
+  private val removed = metrics("numRemovedStateRows")
+  private val rematchedRows = metrics(RematchMetric.RematchedRows)
 
   override def output: Iterator[InternalRow] = rematched ++ rows.flatMap(takeIn)
 
-  override def finish(): Unit = metrics.removed += left(Side.Left, spec.leaving)
+  override def finish(): Unit = removed += left(Side.Left, spec.leaving)
 
   private def left(side: Side, limit: Long): Long = {
     val expired = state.expired(side, Array(limit), unmatched = false)
@@ -103,8 +94,8 @@ final private[table] class RematchTask(
             current = results.matches(pairs.otherRow)
             if (current.hasNext) {
               pairs.removeOther()
-              metrics.rematched += 1
-              metrics.removed += 1
+              rematchedRows += 1
+              removed += 1
             }
           }
           if (current.hasNext) current.next()
@@ -126,11 +117,10 @@ final private[table] class RematchTask(
     val matches = results.matches(row)
     if (matches.hasNext) matches
     else {
-      metrics.padded += 1
+      padded += 1
       if (lookUps.hasKey(row) && !row.isNullAt(spec.time) && row.getLong(spec.time) >= spec.leaving) {
-        accumulated.add()
-        metrics.kept += 1
-        state.append(Side.Left, row.asInstanceOf[UnsafeRow])
+        kept += 1
+        buffer(Side.Left, row.asInstanceOf[UnsafeRow])
       }
       results.unmatched(row)
     }

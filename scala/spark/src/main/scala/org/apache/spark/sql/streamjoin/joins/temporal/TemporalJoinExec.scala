@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.exec._
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, BucketWidth, JoinMetric, TimeRanges, TwoStreamsExec}
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -140,23 +140,10 @@ final private[streamjoin] case class TemporalJoinExec(
       limits(1),
       Watermark.postponed(emitted, -plan.rule.ahead),
       TimeUnit.MILLISECONDS.toMicros(conf.getConf(StreamJoinConf.TemporalDeletedKeysMaxAge)),
-      conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
-      conf.getConf(StreamJoinConf.IndexMemory),
-      conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      BufferLimits.of(conf),
       lateRows
     )
   }
-
-  private def taskMetrics: TaskMetrics = TaskMetrics(
-    joined = longMetric(JoinMetric.JoinedRows),
-    padded = longMetric(JoinMetric.PaddedRows),
-    late = longMetric("numRowsDroppedByWatermark"),
-    lateBySide = Side.both.map(side => side -> longMetric(JoinMetric.lateRows(side))).toMap,
-    ignored = longMetric(TemporalMetric.IgnoredVersions),
-    past = longMetric(TemporalMetric.PastVersions),
-    kept = longMetric("numUpdatedStateRows"),
-    evicted = longMetric("numRemovedStateRows")
-  )
 
   /** The version of a key in the table counts as a row of the right input. */
   override protected def countRows(state: JoinState): Unit = {

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.base.Operation
-import org.apache.spark.sql.streamjoin.exec.{LateRows, StateSpec}
+import org.apache.spark.sql.streamjoin.exec.{BufferLimits, LateRows, StateSpec}
 import org.apache.spark.sql.streamjoin.state.RowLayout
 
 import streamjoin.core.{AsOf, Side}
@@ -79,9 +79,7 @@ final private[temporal] case class TemporalSpec(
     needed: Long,
     looked: Long,
     remembers: Long,
-    maxAccumulatedRecords: Long,
-    indexMemory: Long,
-    executorIndexMemory: Option[Long],
+    limits: BufferLimits,
     lateRows: Option[LateRows.Spec]
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Seq(inputs.head.layoutWithoutKeys, inputs(1).layout)
@@ -99,15 +97,3 @@ final private[temporal] case class TemporalSpec(
     SortedRows.by(right, before).orElse(deletesFirst).orElse(SortedRows.by(right, after.drop(1)))
   }
 }
-
-/** Metrics of a task. */
-final private[temporal] case class TaskMetrics(
-    joined: SQLMetric,
-    padded: SQLMetric,
-    late: SQLMetric,
-    lateBySide: Map[Side, SQLMetric],
-    ignored: SQLMetric,
-    past: SQLMetric,
-    kept: SQLMetric,
-    evicted: SQLMetric
-)

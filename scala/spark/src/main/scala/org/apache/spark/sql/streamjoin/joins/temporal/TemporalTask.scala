@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.base.Operation
-import org.apache.spark.sql.streamjoin.exec.{BufferedRowLimit, LateRowsWriter, RowIterator, StateTask}
+import org.apache.spark.sql.streamjoin.exec.{BufferingTask, JoinMetric, LateRowsWriter, RowIterator, TaskMetrics}
 import org.apache.spark.sql.streamjoin.state.JoinState
 
 import streamjoin.core.Side
@@ -26,12 +26,15 @@ final private[temporal] class TemporalTask(
     state: JoinState,
     metrics: TaskMetrics,
     lateRows: Option[LateRowsWriter]
-) extends StateTask {
+) extends BufferingTask(spec, partition, state, metrics, lateRows) {
+  private val joinedRows = metrics(JoinMetric.JoinedRows)
+  private val paddedRows = metrics(JoinMetric.PaddedRows)
+  private val evicted = metrics("numRemovedStateRows")
+  private val ignored = metrics(TemporalMetric.IgnoredVersions)
+  private val past = metrics(TemporalMetric.PastVersions)
   private val (left, right) = (spec.inputs.head, spec.inputs(1))
   private val condition = spec.condition.map(Predicate.create(_, left.output ++ right.output))
   private val operations = spec.operation.map(new Operations(_, right))
-  private val accumulated =
-    new BufferedRowLimit(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
 
   private val keyed = Option.when(spec.rule.keepsNewest)(new KeyedVersions(spec, state, isDelete))
 
@@ -57,7 +60,7 @@ final private[temporal] class TemporalTask(
         var out: InternalRow = null
         while (out == null && leftRows.hasNext) out = takeIn(leftRows.next().asInstanceOf[UnsafeRow])
         while (out == null && waited.next()) out = due(waited.row)
-        if (out == null) metrics.evicted += waited.evicted
+        if (out == null) evicted += waited.evicted
         out
       }
     }
@@ -69,7 +72,7 @@ final private[temporal] class TemporalTask(
     else {
       val time = row.getLong(left.field)
       if (time < left.late) {
-        drop(Side.Left, row)
+        dropLate(Side.Left, row, 0, spec.inputs(Side.Left.index).late)
         null
       } else if (time < spec.due) due(row)
       else {
@@ -89,15 +92,8 @@ final private[temporal] class TemporalTask(
   private def hasKey(input: InputSpec, row: UnsafeRow): Boolean = !input.keyFields.exists(row.isNullAt)
 
   private def keep(side: Side, row: UnsafeRow): Unit = {
-    accumulated.add()
-    metrics.kept += 1
-    state.append(side, row)
-  }
-
-  private def drop(side: Side, row: UnsafeRow): Unit = {
-    metrics.late += 1
-    metrics.lateBySide(side) += 1
-    lateRows.foreach(_.add(side, row, 0, spec.inputs(side.index).late))
+    kept += 1
+    buffer(side, row)
   }
 
   // Versions.
@@ -111,18 +107,18 @@ final private[temporal] class TemporalTask(
   private def evict(use: UnsafeRow => Unit): Unit = {
     val expired = state.expired(Side.Right, Array(spec.needed), unmatched = keyed.isDefined)
     while (expired.next()) use(expired.row)
-    metrics.evicted += expired.evicted
+    evicted += expired.evicted
   }
 
   private def isDelete(row: UnsafeRow): Boolean = operations.exists(_.of(row) == Operation.Delete)
 
   private def takeInVersion(row: UnsafeRow): Unit =
     if (operations.exists(_.of(row) == Operation.Before)) ()
-    else if (row.isNullAt(right.field) || !hasKey(right, row)) metrics.ignored += 1
+    else if (row.isNullAt(right.field) || !hasKey(right, row)) ignored += 1
     else {
       val time = row.getLong(right.field)
       val isTaken = if (time < right.late) takeInPast(row) else { takeInTimed(row, time); true }
-      if (isTaken && time < spec.looked) metrics.past += 1
+      if (isTaken && time < spec.looked) past += 1
     }
 
   private def takeInTimed(row: UnsafeRow, time: Long): Unit = keyed match {
@@ -137,7 +133,7 @@ final private[temporal] class TemporalTask(
     val among = keyed.fold[KeyedVersions.Place](KeyedVersions.Past)(_.place(row))
     among match {
       case KeyedVersions.Newest => keyed.foreach(_.add(row))
-      case KeyedVersions.Past => drop(Side.Right, row)
+      case KeyedVersions.Past => dropLate(Side.Right, row, 0, spec.inputs(Side.Right.index).late)
       case KeyedVersions.Replaced =>
     }
     among == KeyedVersions.Newest
@@ -175,7 +171,7 @@ final private[temporal] class TemporalTask(
   /** @param version version that is valid for the fact, or null */
   private def resultOf(fact: UnsafeRow, version: UnsafeRow): InternalRow =
     if (version != null && !isDelete(version) && condition.forall(_.eval(joined(fact, version)))) {
-      metrics.joined += 1
+      joinedRows += 1
       toOutput(joined(fact, version))
     } else padded(fact)
 
@@ -183,7 +179,7 @@ final private[temporal] class TemporalTask(
   private def padded(row: InternalRow): InternalRow =
     if (!spec.isLeftOuter) null
     else {
-      metrics.padded += 1
+      paddedRows += 1
       toOutput(joined(row, nothing))
     }
 }

@@ -1,0 +1,86 @@
+package org.apache.spark.sql.streamjoin.exec
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.state.JoinState
+
+import streamjoin.core.Side
+
+/**
+ * Limits on what one task buffers.
+ *
+ * @param maxRecords
+ *   number of rows at which a task fails
+ * @param indexMemory
+ *   limit for the index of a task, in bytes
+ * @param executorIndexMemory
+ *   limit for all indexes of an executor, in bytes, if set
+ */
+final private[streamjoin] case class BufferLimits(
+    maxRecords: Long,
+    indexMemory: Long,
+    executorIndexMemory: Option[Long]
+)
+
+private[streamjoin] object BufferLimits {
+  def of(conf: SQLConf): BufferLimits = BufferLimits(
+    conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
+    conf.getConf(StreamJoinConf.IndexMemory),
+    conf.getConf(StreamJoinConf.ExecutorIndexMemory)
+  )
+}
+
+/** The metrics of an operator, by name. A task looks each of them up once, not row by row. */
+final private[streamjoin] class TaskMetrics(all: Map[String, SQLMetric]) {
+  def apply(name: String): SQLMetric = all(name)
+
+  def bySide(name: Side => String): Map[Side, SQLMetric] =
+    Side.both.flatMap(side => all.get(name(side)).map(side -> _)).toMap
+}
+
+/** A task that buffers rows: which of them are counted, and which are too many or too late. */
+abstract private[streamjoin] class BufferingTask(
+    spec: StateSpec,
+    partition: Int,
+    state: JoinState,
+    metrics: TaskMetrics,
+    lateRows: Option[LateRowsWriter]
+) extends StateTask {
+
+  /**
+   * Rows in state now or earlier in this batch. A row that leaves within the batch still counts, so
+   * that the order of rows does not matter.
+   */
+  private var buffered = Side.both.map(state.rows).sum
+
+  final protected val kept: SQLMetric = metrics("numUpdatedStateRows")
+  private val late = metrics("numRowsDroppedByWatermark")
+  private val lateBySide = metrics.bySide(JoinMetric.lateRows)
+
+  /** Fails before anything of the batch is committed if there are too many rows. */
+  final protected def buffer(side: Side, row: UnsafeRow): Unit = {
+    buffered += 1
+    if (buffered >= spec.limits.maxRecords)
+      throw StreamJoinErrors.runtime(
+        "STREAMJOIN_MAX_ACCUMULATED_RECORDS",
+        "partition" -> partition.toString,
+        "cap" -> spec.limits.maxRecords.toString
+      )
+    state.append(side, row)
+  }
+
+  /**
+   * @param time
+   *   which of the input's event-time columns is late
+   * @param watermark
+   *   what it is below, in microseconds
+   */
+  final protected def dropLate(side: Side, row: InternalRow, time: Int, watermark: Long): Unit = {
+    late += 1
+    lateBySide.get(side).foreach(_ += 1)
+    lateRows.foreach(_.add(side, row, time, watermark))
+  }
+}
