@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.streamjoin.analysis.RowConstraintsOf
-import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription, StatefulNode}
+import org.apache.spark.sql.streamjoin.analysis.{RowConstraintsOf, SpecifiedNode}
+import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 import streamjoin.core.{JoinType, Side}
@@ -27,30 +27,16 @@ final private[streamjoin] case class IntervalJoin(
     times: Seq[Attribute],
     plan: IntervalJoinSpec
 ) extends BinaryNode
-    with StatefulNode {
+    with SpecifiedNode {
 
   override def output: Seq[Attribute] = plan.output(left.output, right.output)
 
   override def kind: String = IntervalJoin.Kind
 
-  override def ordinal: Int = plan.ordinal
-
   override def typeName: String = plan.joinType.name
-
-  override def outputWatermark(column: Attribute): Option[ColumnWatermark] = {
-    val key = times.indexWhere(_.exprId == column.exprId)
-    if (key < 0) None else Some(plan.outputWatermark(key))
-  }
-
-  override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
 
   override def evictedBy: Seq[ColumnWatermark] =
     plan.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).distinct.map(plan.watermarks)
-
-  override def received(column: Attribute): Option[(Int, ColumnWatermark)] = {
-    val key = times.indexWhere(_.exprId == column.exprId)
-    Option.when(key >= 0)(key -> plan.watermarks(key))
-  }
 
   override def partitions: Option[FirstPartitions] = Some(plan.routing.partitions)
 
@@ -100,11 +86,6 @@ final private[streamjoin] case class IntervalJoin(
       }
     result.within(outputSet)
   }
-
-  /**
-   * Not derived from the rows of the batch: however small it is, rows from state are emitted too.
-   */
-  override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): IntervalJoin =
     copy(left = newLeft, right = newRight)

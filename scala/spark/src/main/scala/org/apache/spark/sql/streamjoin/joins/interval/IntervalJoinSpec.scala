@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.analysis.AwaitedKeys
+import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, OperatorSpec}
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
 
@@ -70,7 +70,10 @@ final private[streamjoin] case class IntervalJoinSpec(
     constraints: Seq[RowConstraint],
     routing: Routing,
     awaited: AwaitedKeys = AwaitedKeys.none
-) {
+) extends OperatorSpec {
+
+  override protected def emittedKeys: Seq[Int] =
+    if (joinType.filtered.isDefined) keys(Side.Left) else sides.indices
 
   /** The side whose rows are sent to every task. */
   def broadcast: Option[Side] = routing match {
@@ -78,16 +81,9 @@ final private[streamjoin] case class IntervalJoinSpec(
     case _ => None
   }
 
-  def outputWatermark(key: Int): ColumnWatermark =
+  override def outputWatermark(key: Int): ColumnWatermark =
     new ColumnWatermark.OfJoin(watermarks, bounds, key, ordinal)
 
-  override def hashCode: Int = ordinal
-
-  /** For Spark's texts of logical plans; the physical operator has the readable description. */
-  override def toString: String = s"join ${ordinal + 1}"
-
-  def outputWatermarksForSpark: Seq[ColumnWatermark] =
-    awaited.forSpark(if (joinType.filtered.isDefined) keys(Side.Left) else sides.indices, outputWatermark)
 
   /** The watermark keys of a side. */
   def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)

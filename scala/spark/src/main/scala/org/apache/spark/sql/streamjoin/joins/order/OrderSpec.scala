@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.joins.order
 
-import org.apache.spark.sql.streamjoin.analysis.AwaitedKeys
+import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, OperatorSpec}
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -37,14 +37,13 @@ final private[streamjoin] case class OrderSpec(
     span: Long,
     below: Option[FirstPartitions],
     awaited: AwaitedKeys = AwaitedKeys.none
-) {
+) extends OperatorSpec {
 
-  def outputWatermark(key: Int): ColumnWatermark = ColumnWatermark.ofOrder(time, maxLagMicros, key, ordinal)
+  override def watermarks: IndexedSeq[ColumnWatermark] = IndexedSeq(time)
 
-  override def hashCode: Int = ordinal
+  override protected def emittedKeys: Seq[Int] = maxLagMicros.indices
 
-  /** For Spark's texts of logical plans. */
-  override def toString: String = s"order ${ordinal + 1}"
+  override def outputWatermark(key: Int): ColumnWatermark = ColumnWatermark.ofOrder(time, maxLagMicros, key, ordinal)
 }
 
 private[streamjoin] object OrderSpec {

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.order
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
+import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf, SpecifiedNode}
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
@@ -29,28 +29,16 @@ final private[streamjoin] case class StreamOrder(
     override val times: Seq[Attribute],
     plan: OrderSpec
 ) extends UnaryNode
-    with RowtimeNode {
+    with RowtimeNode
+    with SpecifiedNode {
 
   override def output: Seq[Attribute] = child.output
 
   override def kind: String = StreamOrder.Kind
 
-  override def ordinal: Int = plan.ordinal
-
   override def typeName: String = "ordered"
 
-  override def outputWatermark(column: Attribute): Option[ColumnWatermark] = {
-    val key = times.indexWhere(_.exprId == column.exprId)
-    if (key < 0) None else Some(plan.outputWatermark(key))
-  }
-
-  override def outputWatermarksForSpark: Seq[ColumnWatermark] =
-    plan.awaited.forSpark(times.indices, plan.outputWatermark)
-
   override def evictedBy: Seq[ColumnWatermark] = Seq(plan.time)
-
-  override def received(column: Attribute): Option[(Int, ColumnWatermark)] =
-    Option.when(column.exprId == times.head.exprId)(0 -> plan.time)
 
   override def awaiting(lags: Map[Int, Long]): StreamOrder =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))

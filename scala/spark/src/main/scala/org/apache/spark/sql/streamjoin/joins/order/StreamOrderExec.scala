@@ -55,10 +55,10 @@ final private[streamjoin] case class StreamOrderExec(
 
   // Watermarks and state.
 
-  override def watermarks: IndexedSeq[ColumnWatermark] = IndexedSeq(plan.time)
+  override def watermarks: IndexedSeq[ColumnWatermark] = plan.watermarks
 
   override protected def outputWatermarksForSpark: Seq[ColumnWatermark] =
-    plan.awaited.forSpark(times.indices, plan.outputWatermark)
+    plan.outputWatermarksForSpark
 
   /**
    * A lower bound, in microseconds, on the times that arrive after a batch with these watermarks.

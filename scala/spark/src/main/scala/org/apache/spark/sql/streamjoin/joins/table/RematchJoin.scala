@@ -2,8 +2,8 @@ package org.apache.spark.sql.streamjoin.joins.table
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.JoinType
-import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Join, JoinHint, LogicalPlan, Statistics}
-import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, NormalForm, RowConstraintsOf}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Join, JoinHint, LogicalPlan}
+import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, NormalForm, OperatorSpec, RowConstraintsOf, SpecifiedNode}
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
 
@@ -31,10 +31,12 @@ final private[streamjoin] case class RematchJoinSpec(
     table: String,
     keys: String,
     awaited: AwaitedKeys = AwaitedKeys.none
-) {
+) extends OperatorSpec {
+
+  override protected def emittedKeys: Seq[Int] = Seq(0)
 
   /** A buffered row is emitted up to `rematch` behind the watermark. */
-  def outputWatermark(key: Int): ColumnWatermark =
+  override def outputWatermark(key: Int): ColumnWatermark =
     new ColumnWatermark.OfOrder(emitted, IndexedSeq.fill(emitted.size)(0L), key, ordinal)
 
   private lazy val emitted: IndexedSeq[ColumnWatermark] = {
@@ -47,13 +49,6 @@ final private[streamjoin] case class RematchJoinSpec(
         }
     }
   }
-
-  def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(Seq(0), outputWatermark)
-
-  override def hashCode: Int = ordinal
-
-  /** For Spark's plan strings. */
-  override def toString: String = s"join ${ordinal + 1}"
 }
 
 /**
@@ -70,7 +65,8 @@ final private[streamjoin] case class RematchJoin(
     times: Seq[Attribute],
     plan: RematchJoinSpec
 ) extends BinaryNode
-    with RowtimeNode {
+    with RowtimeNode
+    with SpecifiedNode {
 
   def join: Join = Join(left, right, joinType, condition, JoinHint.NONE)
 
@@ -80,21 +76,9 @@ final private[streamjoin] case class RematchJoin(
 
   override def kind: String = RematchJoin.Kind
 
-  override def ordinal: Int = plan.ordinal
-
   override def typeName: String = s"${joinType.sql.toLowerCase} table"
 
-  override def outputWatermark(column: Attribute): Option[ColumnWatermark] = {
-    val key = times.indexWhere(_.exprId == column.exprId)
-    Option.when(key >= 0)(plan.outputWatermark(key))
-  }
-
-  override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
-
   override def evictedBy: Seq[ColumnWatermark] = plan.watermarks.take(1)
-
-  override def received(column: Attribute): Option[(Int, ColumnWatermark)] =
-    Option.when(column.exprId == times.head.exprId)(0 -> plan.watermarks.head)
 
   override def awaiting(lags: Map[Int, Long]): RematchJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
@@ -110,9 +94,6 @@ final private[streamjoin] case class RematchJoin(
     ),
     Map("columns" -> NormalForm.columns(stream.output))
   )
-
-  /** Not derived from the input size: a small batch may emit many buffered rows. */
-  override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): RematchJoin =
     copy(left = newLeft, right = newRight)

@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import java.util.Locale
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan, Statistics}
-import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
+import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf, SpecifiedNode}
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
@@ -39,29 +39,16 @@ final private[streamjoin] case class TemporalJoin(
     plan: TemporalJoinSpec,
     ordered: Boolean
 ) extends BinaryNode
-    with RowtimeNode {
+    with RowtimeNode
+    with SpecifiedNode {
 
   override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
   override def kind: String = TemporalJoin.Kind
 
-  override def ordinal: Int = plan.ordinal
-
   override def typeName: String = s"${plan.joinType} temporal"
 
-  override def outputWatermark(column: Attribute): Option[ColumnWatermark] = {
-    val key = times.indexWhere(_.exprId == column.exprId)
-    Option.when(key >= 0)(plan.outputWatermark(key))
-  }
-
-  override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
-
   override def evictedBy: Seq[ColumnWatermark] = Seq(plan.settled)
-
-  override def received(column: Attribute): Option[(Int, ColumnWatermark)] = {
-    val key = times.take(2).indexWhere(_.exprId == column.exprId)
-    Option.when(key >= 0)(key -> plan.watermarks(key))
-  }
 
   override def awaiting(lags: Map[Int, Long]): TemporalJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
@@ -97,9 +84,6 @@ final private[streamjoin] case class TemporalJoin(
       "right_columns" -> NormalForm.columns(right.output)
     )
   )
-
-  /** Not derived from the input size: a small batch may emit many rows that were waiting. */
-  override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): TemporalJoin =
     copy(left = newLeft, right = newRight)

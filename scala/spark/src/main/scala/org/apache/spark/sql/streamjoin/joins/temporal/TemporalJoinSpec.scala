@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
-import org.apache.spark.sql.streamjoin.analysis.AwaitedKeys
+import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, OperatorSpec}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 import streamjoin.core.{AsOf, JoinType}
@@ -30,25 +30,20 @@ final private[streamjoin] case class TemporalJoinSpec(
     keys: String,
     condition: String,
     awaited: AwaitedKeys = AwaitedKeys.none
-) {
+) extends OperatorSpec {
+
+  override protected def emittedKeys: Seq[Int] = Seq(0)
 
   /** Left rows before this time have joined all that they can join ([[AsOf.settled]]). */
   val settled: ColumnWatermark =
     ColumnWatermark.Smallest(Seq(watermarks(0), ColumnWatermark.Shifted(-rule.ahead, watermarks(1))))
 
   /** Rows are emitted in the order of the left time, or at most the history behind it. */
-  def outputWatermark(key: Int): ColumnWatermark = {
+  override def outputWatermark(key: Int): ColumnWatermark = {
     val out = if (rule.history == 0) settled else ColumnWatermark.Shifted(-rule.history, settled)
     ColumnWatermark.ofOrder(out, maxLagMicros, key, ordinal)
   }
 
-  def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(Seq(0), outputWatermark)
-
   /** Spark's name of the join type. */
   def joinType: String = (if (isLeftOuter) JoinType.LeftOuter else JoinType.Inner).name
-
-  override def hashCode: Int = ordinal
-
-  /** For Spark's plan strings. */
-  override def toString: String = s"join ${ordinal + 1}"
 }

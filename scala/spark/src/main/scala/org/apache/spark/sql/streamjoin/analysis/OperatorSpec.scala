@@ -1,0 +1,61 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.Statistics
+import org.apache.spark.sql.streamjoin.plans.StatefulNode
+import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+
+/**
+ * What a stateful operator does, as data: computed once, by analysis, for the logical and the
+ * physical node.
+ */
+private[streamjoin] trait OperatorSpec {
+
+  /** Position of the operator in the query, from the inputs up: the number of its state. */
+  def ordinal: Int
+
+  /** Watermarks of event-time columns as they are received, by watermark key from 0. */
+  def watermarks: IndexedSeq[ColumnWatermark]
+
+  /** By watermark key. */
+  def outputWatermark(key: Int): ColumnWatermark
+
+  /** Watermark keys of columns that are emitted. */
+  protected def emittedKeys: Seq[Int]
+
+  def awaited: AwaitedKeys
+
+  final def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(emittedKeys, outputWatermark)
+
+  /** Plans are hashed often, and the ordinal tells the operators of a query apart. */
+  override def hashCode: Int = ordinal
+
+  /** For Spark's texts of logical plans. */
+  override def toString: String = s"operator ${ordinal + 1}"
+}
+
+/** A logical node with its [[OperatorSpec]]. */
+private[streamjoin] trait SpecifiedNode extends StatefulNode {
+  def plan: OperatorSpec
+
+  /** Event-time columns by watermark key. */
+  def times: Seq[Attribute]
+
+  final override def ordinal: Int = plan.ordinal
+
+  private def key(column: Attribute): Option[Int] =
+    Some(times.indexWhere(_.exprId == column.exprId)).filter(_ >= 0)
+
+  final override def outputWatermark(column: Attribute): Option[ColumnWatermark] =
+    key(column).map(plan.outputWatermark)
+
+  final override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+
+  final override def received(column: Attribute): Option[(Int, ColumnWatermark)] =
+    key(column).filter(plan.watermarks.indices.contains).map(key => key -> plan.watermarks(key))
+
+  /**
+   * Not derived from the rows of the batch: however small it is, rows from state are emitted too.
+   */
+  final override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
+}
