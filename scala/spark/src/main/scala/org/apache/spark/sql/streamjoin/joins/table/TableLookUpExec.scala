@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.SparkPlan
@@ -9,7 +8,6 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.{FilterProject, IndexA
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.exec.PlannedBatch
 
 /**
  * Joins each row of a stream with the rows of a table that match it, or with nulls.
@@ -123,11 +121,14 @@ private[table] object LookUpResults {
 
 private[streamjoin] object TableLookUpExec {
 
-  /** The look-up, without its metrics in the query progress. */
-  def of(join: TableJoin, session: SparkSession, stream: SparkPlan): TableLookUpExec = {
+  /**
+   * The look-up, without its metrics in the query progress.
+   *
+   * @param newest
+   *   what the batch sees of the table ([[TableVersions.beginBatch]])
+   */
+  def of(join: TableJoin, newest: Option[Snapshot], stream: SparkPlan): TableLookUpExec = {
     val key = KeyColumns.of(join.key.map(_.probe))
-    val newest = PlannedBatch.current(session).map(TableVersions.decide(session, _, join.table))
-    // EXPLAIN looks nothing up.
     val version = newest.fold(-1L)(_.version - (if (join.table.isPrevious) 1 else 0))
     val access = IndexAccess(
       join.rows,
@@ -137,7 +138,7 @@ private[streamjoin] object TableLookUpExec {
       Snapshot(math.max(version, -1)),
       version,
       newest.fold(-1L)(_.version)
-    )(ReaderFigures.of(session.sparkContext))
+    )(ReaderFigures.of(stream.session.sparkContext))
     val fields = AttributeMap(join.fields.map(field => field.toAttribute -> field))
     val values = join.output.map { column =>
       fields.get(column).fold[NamedExpression](column) {

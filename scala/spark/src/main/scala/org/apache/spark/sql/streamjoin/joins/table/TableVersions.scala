@@ -36,7 +36,7 @@ final private[table] class TableVersions(session: SparkSession, checkpoint: Path
   )
 }
 
-private[table] object TableVersions extends Logging {
+private[streamjoin] object TableVersions extends Logging {
   private val Poll = 200L
   private val PollsOfALog = 300
   private val PurgeInterval = 10L
@@ -60,11 +60,17 @@ private[table] object TableVersions extends Logging {
     log(session, batch, table).get(batch.execution.currentBatchId - 1).getOrElse(Snapshot.Nothing)
 
   /**
-   * Decides what the look-ups of a batch see of an arrangement. The first look-up that is planned
-   * waits until the table has loaded, leases the newest version, and writes its number to the
-   * checkpoint. The other look-ups read it from there.
+   * The first step of a batch, while it is planned: decides what its look-ups see of an
+   * arrangement. The first look-up waits until the table has loaded, leases the newest version, and
+   * writes its number to the checkpoint. The other look-ups read it from there.
+   *
+   * @return
+   *   none in EXPLAIN, which looks nothing up
    */
-  def decide(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot = {
+  def beginBatch(session: SparkSession, table: TableOptions): Option[Snapshot] =
+    PlannedBatch.current(session).map(decide(session, _, table))
+
+  private def decide(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot = {
     val number = batch.execution.currentBatchId
     val root = table.options.root
     val log = this.log(session, batch, table)

@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangeExec}
 import org.apache.spark.sql.streamjoin.exec.{BatchBinding, PlannedBatch, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.joins.delta.{DeltaJoin, DeltaPlanner}
-import org.apache.spark.sql.streamjoin.joins.table.{LookUpProgressExec, RematchJoin, TableJoin, TableLookUpExec}
+import org.apache.spark.sql.streamjoin.joins.table.{LookUpProgressExec, RematchJoin, TableJoin, TableLookUpExec, TableVersions}
 import org.apache.spark.sql.streamjoin.joins.{ArrangedJoins, OperatorKinds}
 import org.apache.spark.sql.streamjoin.plans.{Barrier, PendingOperator, RejectedOperator, RejectedOperatorExec, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.{DropPunctuation, IdleAfter, NewestTimeExec, ObserveMaxEventTime}
@@ -66,7 +66,8 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
     try {
       val found = TableJoin.of(join)
       ArrangedJoins.beginRun(session)
-      val lookUp = TableLookUpExec.of(found, session, planLater(found.stream))
+      val seen = TableVersions.beginBatch(session, found.table)
+      val lookUp = TableLookUpExec.of(found, seen, planLater(found.stream))
       if (PlannedBatch.current(session).isEmpty) lookUp else LookUpProgressExec.of(nameOf(found), lookUp)
     } catch {
       case refusal: AnalysisException if BatchBinding.currentTime(session).isEmpty =>
