@@ -20,6 +20,12 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
   import ColumnWatermark._
   import WatermarkLineage._
 
+  /** The event-time columns of a plan's output that carry a watermark, each once. */
+  def columns(plan: LogicalPlan): Seq[(Attribute, ColumnWatermark)] = plan.output
+    .filter(EventTime.isTime)
+    .distinctBy(_.exprId)
+    .flatMap(column => of(column, plan).map(column -> _))
+
   /**
    * The watermark of a column of `plan`'s output, if it carries one. A window's watermark applies
    * to the last instant in it.

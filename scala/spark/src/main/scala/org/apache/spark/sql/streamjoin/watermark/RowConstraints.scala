@@ -60,6 +60,10 @@ final private[streamjoin] case class RowConstraints(all: Seq[RowConstraint], pre
   def ++(that: RowConstraints): RowConstraints =
     RowConstraints(RowConstraints.tightest(all ++ that.all), present ++ that.present)
 
+  /** How far a time is behind another of its row at most, in microseconds, if that is known. */
+  def maxLagMicros(column: ExprId, behind: ExprId): Option[Long] =
+    all.find(constraint => constraint.out == column && constraint.in == behind).map(_.postpone)
+
   def within(columns: AttributeSet): RowConstraints = {
     val ids = columns.map(_.exprId).toSet
     RowConstraints(all.filter(c => ids(c.out) && ids(c.in)), present & ids)

@@ -7,7 +7,6 @@ import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
 
 import streamjoin.core.{Side, TimeBound, TimeBounds}
@@ -46,12 +45,8 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
     private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
 
     /** The event-time columns of each side, with their watermarks. */
-    private val marked: Map[Side, Seq[(Attribute, ColumnWatermark)]] = Side.both.map { side =>
-      side -> plan(side).output
-        .filter(EventTime.isTime)
-        .distinctBy(_.exprId)
-        .flatMap(column => lineage.of(column, plan(side)).map(column -> _))
-    }.toMap
+    private val marked: Map[Side, Seq[(Attribute, ColumnWatermark)]] =
+      Side.both.map(side => side -> lineage.columns(plan(side))).toMap
 
     private val times: IndexedSeq[Attribute] = Side.both.flatMap(marked(_).map(_._1)).toIndexedSeq
     private val keyOf: Map[ExprId, Int] = times.map(_.exprId).zipWithIndex.toMap

@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project
 import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
-import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 /**
@@ -84,10 +83,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       center: Option[OrderSpec.Center],
       lineage: WatermarkLineage
   ): StreamOrder = {
-    val others = order.child.output
-      .filter(column => EventTime.isTime(column) && column.exprId != order.time.exprId)
-      .distinctBy(_.exprId)
-      .filter(lineage.of(_, order.child).isDefined)
+    val others = lineage.columns(order.child).map(_._1).filter(_.exprId != order.time.exprId)
     val times = order.time +: others
     val plan = OrderSpec(
       ordinal,
@@ -115,11 +111,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
         order.times
           .zip(order.maxLagMicros)
           .collectFirst { case (known, micros) if known.exprId == column.exprId => micros }
-          .orElse(
-            below.all
-              .find(c => c.out == column.exprId && c.in == order.time.exprId)
-              .map(_.postpone)
-          )
+          .orElse(below.maxLagMicros(column.exprId, order.time.exprId))
     }
   }
 }

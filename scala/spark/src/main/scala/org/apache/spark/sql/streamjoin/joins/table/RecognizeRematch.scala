@@ -1,10 +1,8 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streamjoin.analysis._
-import org.apache.spark.sql.streamjoin.time.EventTime
 
 /** Turns a [[TableRematch]] into a [[RematchJoin]], or rejects it with an error that says why. */
 private[streamjoin] object RecognizeRematch extends Recognizer {
@@ -44,10 +42,8 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
           "Compute the key from the columns of the row alone."
         )
     }
-    val others = stream.output
-      .filter(column => EventTime.isTime(column) && column.exprId != written.time.exprId)
-      .distinctBy(_.exprId)
-      .flatMap(column => lineage.of(column, stream).map(column -> _))
+    val others = lineage.columns(stream).filter(_._1.exprId != written.time.exprId).toIndexedSeq
+    val known = RowConstraintsOf(stream)
     val form = new NormalForm(written.left.output, written.right.output)
     RematchJoin(
       written.left,
@@ -57,8 +53,8 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
       written.time +: others.map(_._1),
       RematchJoinSpec(
         ordinal,
-        (watermark +: others.map(_._2)).toIndexedSeq,
-        Some(0L) +: others.toIndexedSeq.map { case (column, _) => maxLagMicros(column, written.time, stream) },
+        watermark +: others.map(_._2),
+        Some(0L) +: others.map { case (column, _) => known.maxLagMicros(column.exprId, written.time.exprId) },
         written.rematch,
         join.rows.name,
         columns
@@ -68,7 +64,4 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
       )
     )
   }
-
-  private def maxLagMicros(column: Attribute, time: Attribute, stream: LogicalPlan): Option[Long] =
-    RowConstraintsOf(stream).all.find(c => c.out == column.exprId && c.in == time.exprId).map(_.postpone)
 }

@@ -6,7 +6,6 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 import org.apache.spark.sql.types.MetadataBuilder
 
@@ -44,12 +43,9 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
     val (leftKeyed, leftColumns) = keyed(found.left, leftKeys)
     val (rightKeyed, rightColumns) = keyed(found.right, rightKeys)
     val times = Seq(found.leftTime, found.rightTime)
-    val others = found.children.flatMap { input =>
-      input.output
-        .filter(column => EventTime.isTime(column) && !times.exists(_.exprId == column.exprId))
-        .distinctBy(_.exprId)
-        .filter(lineage.of(_, input).isDefined)
-    }
+    val others = found.children
+      .flatMap(lineage.columns(_).map(_._1))
+      .filterNot(column => times.exists(_.exprId == column.exprId))
     val form = new NormalForm(found.left.output, found.right.output)
     TemporalJoin(
       leftKeyed,
@@ -76,10 +72,8 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
   private def maxLagMicros(found: StreamAsOfJoin, others: Seq[Attribute]): IndexedSeq[Option[Long]] = {
     val rule = found.rule
     val known = RowConstraintsOf(found.left)
-    def ofLeft(column: ExprId) =
-      known.all.find(c => c.out == column && c.in == found.leftTime.exprId).map(_.postpone)
     IndexedSeq(Some(0L), Option.when(rule.behind != Long.MaxValue)(rule.behind)) ++
-      others.map(column => ofLeft(column.exprId))
+      others.map(column => known.maxLagMicros(column.exprId, found.leftTime.exprId))
   }
 
   /** Adds computed keys to the input as columns: tasks, state and shuffle only know columns. */
