@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side
 
@@ -41,14 +41,37 @@ final private[streamjoin] class TaskMetrics(all: Map[String, SQLMetric]) {
     Side.both.flatMap(side => all.get(name(side)).map(side -> _)).toMap
 }
 
-/** A task that buffers rows: which of them are counted, and which are too many or too late. */
+/** How a task opens its [[JoinState]]. */
+private[streamjoin] trait StateSpec {
+
+  /** Row layouts of the left and the right input. */
+  def layouts: Seq[RowLayout]
+
+  /** Bucket widths of the left and the right input, in microseconds. */
+  def bucketWidths: Seq[Long]
+
+  def limits: BufferLimits
+
+  /** Where to write late rows, if they are kept. */
+  def lateRows: Option[LateRows.Spec]
+}
+
+/**
+ * The work of one task in one batch, which buffers rows: which of them are counted, and which are
+ * too many or too late.
+ */
 abstract private[streamjoin] class BufferingTask(
     spec: StateSpec,
     partition: Int,
     state: JoinState,
     metrics: TaskMetrics,
     lateRows: Option[LateRowsWriter]
-) extends StateTask {
+) {
+
+  /** Once it is consumed, the state is ready to be committed, after [[finish]]. */
+  def output: Iterator[InternalRow]
+
+  def finish(): Unit
 
   /**
    * Rows in state now or earlier in this batch. A row that leaves within the batch still counts, so

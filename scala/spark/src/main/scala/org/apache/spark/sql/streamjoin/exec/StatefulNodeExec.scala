@@ -1,20 +1,21 @@
 package org.apache.spark.sql.streamjoin.exec
 
-import java.util.UUID
-
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
+import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.CompletionIterator
 
-import streamjoin.core.Watermark
+import streamjoin.core.{Side, Watermark}
 
 /**
  * What all our stateful operators share: the binding to a batch, the watermarks that they receive
@@ -49,14 +50,14 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
    */
   protected def firstPartitions(stores: Int): Int
 
-  /** Schemas of the keys and the values in the state store. */
-  protected def storeSchema: (StructType, StructType)
-
-  /** Whether tasks also read the stores of other partitions. */
-  protected def readsOtherStores: Boolean
-
   /** Metrics for the progress, in milliseconds, in addition to those of the tasks. */
   protected def progressFigures: Seq[(String, Long)]
+
+  /** Names and descriptions of its metrics, in addition to those of the state. */
+  protected def ownMetrics: Seq[(String, String)]
+
+  /** Counts the rows of a committed state and adds to [[lowestTimes]]. */
+  protected def countRows(state: JoinState): Unit
 
   // Partitions and watermarks.
 
@@ -135,8 +136,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
       batchId: Long,
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
-    val (keys, values) = storeSchema
-    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, keys, 0, values)
+    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, SegmentStore.KeySchema, 0, SegmentStore.ValueSchema)
     List(
       StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
         getStateInfo,
@@ -148,84 +148,17 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     )
   }
 
-  private lazy val storeConf = new StateStoreConf(storeSettings)
-
-  /** For a store that is only read: its reports would stay on the driver forever. */
-  private lazy val quietStoreConf = Option.when(readsOtherStores) {
-    val quiet = storeSettings
-    quiet.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
-    new StateStoreConf(quiet)
-  }
-
-  /**
-   * RocksDB uploads a snapshot with every commit unless changelogs are enabled. They are enabled
-   * here, unless the user says otherwise.
-   */
-  private def storeSettings: SQLConf = {
-    val settings = conf.clone()
-    // RocksDBConf ignores the case of the name, too.
-    if (!settings.getAllConfs.keys.exists(_.equalsIgnoreCase(StatefulNodeExec.Changelogs)))
-      settings.setConfString(StatefulNodeExec.Changelogs, "true")
-    settings
-  }
+  private lazy val stores = new StateStores(getStateInfo, conf)
 
   /** Evaluates what tasks need and only the driver can create. */
   final protected def makeOnDriver(): Unit = {
     metrics: Unit
-    storeConf: Unit
-    quietStoreConf: Unit
+    stores: Unit
   }
 
-  final protected def storeId(partition: Int): StateStoreProviderId =
-    StateStoreProviderId(getStateInfo, partition, StateStoreId.DEFAULT_STORE_NAME)
-
-  /**
-   * The store of a task's partition, at the version that the batch starts from. Changes that are
-   * not committed are discarded.
-   */
-  final protected def openStore(partition: Int, hadoopConf: Configuration): StateStore = {
-    val (info, (keys, values)) = (getStateInfo, storeSchema)
-    val store = StateStore.get(
-      storeId(partition),
-      keys,
-      values,
-      NoPrefixKeyStateEncoderSpec(keys),
-      info.storeVersion,
-      info.getStateStoreCkptId(partition).map(_.head),
-      None,
-      useColumnFamilies = false,
-      storeConf,
-      hadoopConf
-    )
-    // A task that ends before its output is consumed has not committed.
-    TaskContext.get().addTaskCompletionListener[Unit](_ => if (!store.hasCommitted) store.abort())
-    store
-  }
-
-  /** Reads the store of another partition, at the version that the batch starts from. */
-  final protected def readStore(partition: Int, hadoopConf: Configuration)(
-      read: ReadStateStore => Unit
-  ): Unit = {
-    val (info, (keys, values)) = (getStateInfo, storeSchema)
-    val provider = StateStoreProvider.createAndInit(
-      // A fresh run id gives a separate provider: the partition's own task may run in this process,
-      // and a store serves one task at a time.
-      storeId(partition).copy(queryRunId = UUID.randomUUID()),
-      keys,
-      values,
-      NoPrefixKeyStateEncoderSpec(keys),
-      useColumnFamilies = false,
-      quietStoreConf.get,
-      new Configuration(hadoopConf),
-      useMultipleValuesPerKey = false,
-      None
-    )
-    try {
-      val store = provider.getReadStore(info.storeVersion, info.getStateStoreCkptId(partition).map(_.head))
-      try read(store)
-      finally store.release()
-    } finally provider.close()
-  }
+  /** A side that the task of another partition keeps, at the version that the batch starts from. */
+  final protected def replicated(side: Side, cap: Long, keeper: Int, hadoopConf: Configuration): JoinState.ReplicatedSide =
+    JoinState.ReplicatedSide(side, cap, stores.read(keeper, hadoopConf))
 
   /**
    * Reports a committed store.
@@ -233,7 +166,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
    * @param indexBytes
    *   memory of the task's index, in addition to that of the store
    */
-  final protected def reportStore(store: StateStore, indexBytes: Long): Unit = {
+  private def reportStore(store: StateStore, indexBytes: Long): Unit = {
     val storeMetrics = store.metrics
     longMetric("stateMemory") += storeMetrics.memoryUsedBytes + indexBytes
     setStoreCustomMetrics(storeMetrics.customMetrics)
@@ -252,7 +185,90 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     }
   }
 
-  final protected def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
+  private def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
+
+  // Tasks.
+
+  final override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
+    (ownMetrics ++ StateMetric.all).map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
+
+  /** Zips two inputs by task; each task runs where its state store is. */
+  final protected def zipped(left: RDD[InternalRow], right: RDD[InternalRow])(
+      run: (Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow]
+  ): RDD[InternalRow] = left.stateStoreAwareZipPartitions(
+    right,
+    getStateInfo,
+    stateStoreNames,
+    session.sessionState.streamingQueryManager.stateStoreCoordinator
+  )(run)
+
+  /**
+   * The output of a task. Once it is consumed, the state is committed.
+   *
+   * @param replicated
+   *   a side that another task keeps
+   */
+  final protected def runTask(
+      spec: StateSpec,
+      partition: Int,
+      hadoopConf: Configuration,
+      replicated: Option[JoinState.ReplicatedSide] = None
+  )(
+      makeTask: (JoinState, Option[LateRowsWriter]) => BufferingTask
+  ): Iterator[InternalRow] = {
+    val begun = System.nanoTime()
+    val store = stores.open(partition, hadoopConf)
+    val state = new JoinState(
+      store,
+      spec.layouts,
+      spec.bucketWidths,
+      spec.limits.indexMemory,
+      IndexCache.take[JoinIndex](stores.id(partition)),
+      replicated,
+      ExecutorMemory.limit(spec.limits.executorIndexMemory)
+    )
+    TaskContext.get().addTaskCompletionListener[Unit] { task =>
+      if (task.isFailed() || task.isInterrupted()) state.close()
+      else state.leaveOff().foreach(IndexCache.put(stores.id(partition), _))
+    }
+    longMetric(StateMetric.LoadTimeMs) += millisSince(begun)
+
+    val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
+    TaskContext.get().addTaskCompletionListener[Unit](_ => lateRows.foreach(_.abort()))
+
+    val updating = System.nanoTime()
+    val task = makeTask(state, lateRows)
+    val numOutputRows = longMetric("numOutputRows")
+    val output = task.output.map { row =>
+      numOutputRows += 1
+      row
+    }
+    CompletionIterator[InternalRow, Iterator[InternalRow]](
+      output, {
+        task.finish()
+        longMetric("allUpdatesTimeMs") += millisSince(updating)
+        // Before the state: a committed state has its late rows.
+        lateRows.foreach(_.commit())
+        commit(store, partition, state)
+      }
+    )
+  }
+
+  /** Called by a task. */
+  final protected def taskMetrics: TaskMetrics = new TaskMetrics(metrics)
+
+  private def commit(store: StateStore, partition: Int, state: JoinState): Unit = {
+    longMetric("commitTimeMs") += timeTakenMs(state.commit())
+    countRows(state)
+    val size = state.size
+    longMetric(StateMetric.IndexBytes) += size.index
+    longMetric(StateMetric.SegmentBytes) += size.stored
+    longMetric(StateMetric.Segments) += size.segments
+    longMetric(StateMetric.SegmentsOnDisk) += size.unloaded
+    reportStore(store, size.index)
+    // Last: from here on, another task may own the index.
+    IndexCache.put(stores.id(partition), state.handOver())
+  }
 
   // Progress.
 
@@ -271,5 +287,21 @@ private[streamjoin] object StatefulNodeExec {
   /** In the progress: number of the operator in the query, from 1. */
   val Number = "join"
 
-  private val Changelogs = s"${RocksDBConf.ROCKSDB_SQL_CONF_NAME_PREFIX}.changelogCheckpointing.enabled"
+}
+
+/** Metrics of a [[JoinState]] in the query progress. */
+private[streamjoin] object StateMetric {
+  val LoadTimeMs = "loadTimeMs"
+  val IndexBytes = "indexBytes"
+  val SegmentBytes = "segmentBytes"
+  val Segments = "segments"
+  val SegmentsOnDisk = "segmentsOnDisk"
+
+  val all: Seq[(String, String)] = Seq(
+    LoadTimeMs -> "time to open the state store and, where needed, read the index from it",
+    IndexBytes -> "bytes of the index in memory",
+    SegmentBytes -> "bytes of the segments in the state store",
+    Segments -> "segments in state",
+    SegmentsOnDisk -> "segments that the budget of memory leaves to the state store"
+  )
 }

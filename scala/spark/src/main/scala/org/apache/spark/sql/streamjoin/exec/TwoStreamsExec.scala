@@ -8,7 +8,7 @@ import org.apache.spark.sql.streamjoin.exec.explain.{JoinNames, WatermarkExplain
 import streamjoin.core.Side
 
 /** A join of two streams: how EXPLAIN, the progress and late rows name its inputs. */
-private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with JoinStateExec {
+private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNodeExec {
 
   /** The event-time columns by watermark key, followed by other columns. */
   def times: Seq[Attribute]

@@ -87,8 +87,6 @@ final private[streamjoin] case class IntervalJoinExec(
     received.indices.map(key => join.bounds.evictionLimit(key, received))
   }
 
-  override protected def readsOtherStores: Boolean = join.broadcast.isDefined
-
   // Execution.
 
   override protected def ownMetrics: Seq[(String, String)] = IntervalJoinMetric.all
@@ -99,10 +97,10 @@ final private[streamjoin] case class IntervalJoinExec(
     val hadoopConf = binding.get.hadoopConf
     zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
       val configuration = hadoopConf.value.value
-      val replicated = spec
+      val broadcast = spec
         .replicated(partition)
-        .map(JoinState.ReplicatedSide(_, spec.broadcastMemory, readStore(TaskSpec.BroadcastKeeper, configuration)))
-      runTask(spec, partition, configuration, replicated)(
+        .map(replicated(_, spec.broadcastMemory, TaskSpec.BroadcastKeeper, configuration))
+      runTask(spec, partition, configuration, broadcast)(
         new IntervalJoinTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
       )
     }

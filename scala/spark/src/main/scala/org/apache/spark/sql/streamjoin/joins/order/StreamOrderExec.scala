@@ -34,7 +34,7 @@ final private[streamjoin] case class StreamOrderExec(
     @transient override val binding: Option[BatchBinding],
     child: SparkPlan
 ) extends UnaryExecNode
-    with JoinStateExec {
+    with StatefulNodeExec {
 
   override def shortName: String = StreamOrderExec.OperatorName
 
@@ -94,8 +94,6 @@ final private[streamjoin] case class StreamOrderExec(
       )
       lowest <- lowestKept(0)
     } yield lowest <= earliest).getOrElse(false)
-
-  override protected def readsOtherStores: Boolean = false
 
   /**
    * The batches before have emitted rows up to this time. A row with an earlier time is late, even

@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, BucketWidth, BufferLimits, JoinMetric, JoinStateExec}
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, BucketWidth, BufferLimits, JoinMetric, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -50,7 +50,7 @@ final private[streamjoin] case class RematchJoinExec(
     left: SparkPlan,
     right: SparkPlan
 ) extends BinaryExecNode
-    with JoinStateExec {
+    with StatefulNodeExec {
 
   override def shortName: String = RematchJoinExec.OperatorName
 
@@ -77,8 +77,6 @@ final private[streamjoin] case class RematchJoinExec(
 
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
     IndexedSeq(Watermark.postponed(watermarks.head.value(values), plan.rematch))
-
-  override protected def readsOtherStores: Boolean = false
 
   @transient private lazy val folder = table.options.open()
 

@@ -77,8 +77,6 @@ final private[streamjoin] case class TemporalJoinExec(
     IndexedSeq(settled, plan.rule.needed(settled))
   }
 
-  override protected def readsOtherStores: Boolean = false
-
   private def limitsFrom(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
     binding.fold(IndexedSeq.fill(2)(Watermark.Undefined))(batch => evictionLimits(of(batch)))
 
