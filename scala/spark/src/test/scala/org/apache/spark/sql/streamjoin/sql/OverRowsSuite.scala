@@ -107,7 +107,8 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
     test(query) {
       val seen = streamed(query)
       val times = seen.map(_.takeWhile(_ != ' '))
-      assert(seen.nonEmpty && times == times.sorted)
+      assert(seen.nonEmpty)
+      assert(times == times.sorted)
       assert(seen.sorted == joined(how, each).sorted)
     }
   }
