@@ -34,10 +34,8 @@ class ChainOracleSuite extends AnyFunSuite with JoinTest {
           job.feed(rows ++ rows.take(2): _*)
           val redone = job.redoLast()
           val attempts = job.seen.filter(_.id == redone).map(_.rows.sorted)
-          assert(
-            attempts.size == 2 && attempts.distinct.size == 1,
-            s"seed $seed, batch $redone: ${chain.tree}"
-          )
+          assert(attempts.size == 2, s"seed $seed, batch $redone: ${chain.tree}")
+          assert(attempts.distinct.size == 1, s"seed $seed, batch $redone: ${chain.tree}")
         }
         job.seen.map(_.rows.size).sum
       }

@@ -91,7 +91,8 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       assert(job.feed(data("o", "b", 102), data("d", "b", 103)).isEmpty)
       // Deliveries wait in the first join for orders that are still to come.
       assert(job.feed(data("d", "c", 102), data("d", "e", 106)).isEmpty)
-      assert(second == Seq("-", "-", "-", ((2, 0))) && inState(job).head == ((2, 4)))
+      assert(second == Seq("-", "-", "-", ((2, 0))))
+      assert(inState(job).head == ((2, 4)))
       watermark("o", 103)
       assert(second == Seq("-", "-", "-", ((2, 0))), "no watermark is passed on before d has one")
       assert(job.feed(data("r", "x", 100)) == Seq("a x"))
@@ -105,7 +106,8 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       // Rule 1: no row still to come could match an evicted one. This pair is not late, but has
       // expired, so it is not buffered.
       assert(job.feed(data("o", "c", 103)).isEmpty)
-      assert(second == Seq("103", "102", "110", ((0, 0))) && operators(job)(1).numRowsDroppedByWatermark == 0)
+      assert(second == Seq("103", "102", "110", ((0, 0))))
+      assert(operators(job)(1).numRowsDroppedByWatermark == 0)
       assert(job.feed(data("r", "y", 110)).isEmpty)
       // Rule 2: the earliest delivery that is kept matches the earliest return that can still come.
       assert(job.feed(data("o", "e", 103)) == Seq("e y"))
@@ -130,7 +132,8 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       )
       // They are emitted once the third stream continues.
       val out = job.feed(r("a0", "10:10", 7), r("x", "19:00"))
-      assert(out.contains("0 0 7") && out.size > 45)
+      assert(out.contains("0 0 7"))
+      assert(out.size > 45)
     }
   }
 
