@@ -77,7 +77,8 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
     running(job(near("left_outer"))) { job =>
       job.feed(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:01", 3), d("e", "10:02", 4))
       assert(job.state == ((2, 2)))
-      assert(job.operator.numRowsTotal == 4 && job.operator.numRowsUpdated == 4)
+      assert(job.operator.numRowsTotal == 4)
+      assert(job.operator.numRowsUpdated == 4)
       job.feed(o("x", "12:00", 5), d("x", "12:00", 6))
       job.feed(o("x", "12:00", 5), d("x", "12:00", 6))
       assert(job.state == ((2, 2)))
@@ -118,10 +119,8 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
       running(job(near(how))) { job =>
         job.feed(o("a", "10:00", 1), d("b", "10:05", 2))
         val text = job.plan.toString
-        assert(
-          text.contains(s"$spread spread over 2 tasks") && text.contains(s"$sent sent to all of them"),
-          text
-        )
+        assert(text.contains(s"$spread spread over 2 tasks"), text)
+        assert(text.contains(s"$sent sent to all of them"), text)
       }
   }
 
