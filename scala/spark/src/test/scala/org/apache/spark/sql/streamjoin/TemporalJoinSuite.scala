@@ -28,7 +28,8 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .flatMap(_.rows)
         .filterNot(_.contains("999"))
       val late = job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
-      assert(out == out.sorted && out.size == 59 - late, "times sort like their text")
+      assert(out == out.sorted, "times sort like their text")
+      assert(out.size == 59 - late)
       assert(out.count(_.endsWith("-")) == out.count { row =>
         val minute = row.split(' ')(1).toInt
         minute < minute % 7 * 2
@@ -269,7 +270,8 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       }
     for (order <- Seq("odd", "nothing")) {
       val error = intercept[AnalysisException](placed(order)(newStreams()))
-      assert(error.getCondition == "STREAMJOIN_COLUMN" && error.getMessage.contains(order))
+      assert(error.getCondition == "STREAMJOIN_COLUMN")
+      assert(error.getMessage.contains(order))
     }
   }
 
@@ -370,11 +372,14 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         "o.t: 2024-06-01T10:20:00Z; d.t: 2024-06-01T10:20:00Z",
         "routing by hash of the equality over 2 tasks, one state store each"
       ).foreach(words => assert(plan.contains(words), words))
-      assert(job.watermark("left") == "10:20" && job.watermark("right") == "10:20")
+      assert(job.watermark("left") == "10:20")
+      assert(job.watermark("right") == "10:20")
       val figures = job.streaming.recentProgress.flatMap(_.stateOperators)
       def sum(name: String) = figures.map(_.customMetrics.asScala.get(name).fold(0L)(_.longValue)).sum
-      assert(sum("joinedRows") == 1 && sum("paddedRows") == 0)
-      assert(job.metric("payloadBytes") > 0 && job.metric("indexBytes") > 0)
+      assert(sum("joinedRows") == 1)
+      assert(sum("paddedRows") == 0)
+      assert(job.metric("payloadBytes") > 0)
+      assert(job.metric("indexBytes") > 0)
       val written = Files.readString(Path.of(job.checkpoint, "stream-joins", "0"))
       Seq(
         "temporal_join",

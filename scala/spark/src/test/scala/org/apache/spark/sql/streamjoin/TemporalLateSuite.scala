@@ -17,9 +17,12 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
         job.feed(end("10:00"): _*)
         // The key of the last row has no newer version: rows to come match it.
         val out = job.feed(o("a", "09:59", 5), d("a", "09:57", 6), o("a", "10:00", 7), d("b", "09:57", 8))
-        assert(out.isEmpty && job.operator.numRowsDroppedByWatermark == 2)
-        assert(job.metric("pastVersions") == 1 && job.metric("keysWithVersion") == 2)
-        assert(job.metric("leftLateRows") == 1 && job.metric("rightLateRows") == 1)
+        assert(out.isEmpty)
+        assert(job.operator.numRowsDroppedByWatermark == 2)
+        assert(job.metric("pastVersions") == 1)
+        assert(job.metric("keysWithVersion") == 2)
+        assert(job.metric("leftLateRows") == 1)
+        assert(job.metric("rightLateRows") == 1)
         val kept = PythonApi
           .lateRows(spark, job.streaming, streaming = false)
           .withColumn("late", expr("from_json(row, 'id STRING, t TIMESTAMP, v INT')"))
@@ -55,7 +58,8 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
       assert(job.settle() == Seq("2 1"))
       // The table is active again: a version is late only if it is replaced for all rows to come.
       assert(job.feed(d("b", "10:58", 4), d("c", "10:01", 7), d("a", "09:59", 8)).isEmpty)
-      assert(job.operator.numRowsDroppedByWatermark == 1 && job.metric("pastVersions") == 2)
+      assert(job.operator.numRowsDroppedByWatermark == 1)
+      assert(job.metric("pastVersions") == 2)
       job.restart()
       assert(
         job.feed(d("b", "11:00", 5), o("b", "11:00", 9), o("a", "11:01", 10), o("c", "11:02", 11)).isEmpty
@@ -92,7 +96,8 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
       assert(job.feed(o("a", "10:59", 5), o("a", "11:00", 6)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 1)
       job.feed(end("12:00"): _*)
-      assert(job.feed(end("12:00"): _*).isEmpty && job.seen.flatMap(_.rows).count(_ == "6 3") == 1)
+      assert(job.feed(end("12:00"): _*).isEmpty)
+      assert(job.seen.flatMap(_.rows).count(_ == "6 3") == 1)
     }
   }
 
