@@ -56,7 +56,7 @@ class ChainOracleSuite extends AnyFunSuite with JoinTest {
         val rows = chain.batches.flatten.collect { case (`name`, row) => row }
         spark.createDataFrame(spark.sparkContext.parallelize(rows), fields).as(name)
       }
-      val seen = job.seen.flatMap(_.rows).filterNot(_.contains(RandomChain.End.toString)).sorted.toSeq
+      val seen = withoutClosingRows(job.seen.flatMap(_.rows), RandomChain.End.toString).sorted
       assert(seen == expected.collect().map(text(_: Row)).sorted.toSeq)
       val operators = job.streaming.recentProgress.flatMap(_.stateOperators)
       assert(operators.map(_.numRowsDroppedByWatermark).sum == 0, "no row may be late")
