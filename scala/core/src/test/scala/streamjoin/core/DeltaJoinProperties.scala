@@ -130,7 +130,8 @@ class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       val left = join.collections.map(_.of.toSeq.map { case (row, copies) => row -> -copies })
       val result = join.result
       assert(join.onBatch(left).of == result.of.map { case (row, copies) => row -> -copies })
-      assert(join.result.of.isEmpty && join.collections.forall(_.of.isEmpty))
+      assert(join.result.of.isEmpty)
+      assert(join.collections.forall(_.of.isEmpty))
     }
   }
 

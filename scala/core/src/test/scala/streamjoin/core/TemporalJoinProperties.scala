@@ -199,7 +199,8 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     def passes(time: Long) = join.onWatermarks(Map(0 -> time, 1 -> time))
     Seq(version(1, isDelete = false), version(5, isDelete = true)).foreach(join.onRow(Side.Right, _))
     passes(20)
-    assert(join.snapshot.versions.isEmpty && join.snapshot.deletions.map(_._2) == Seq(30))
+    assert(join.snapshot.versions.isEmpty)
+    assert(join.snapshot.deletions.map(_._2) == Seq(30))
     assert(
       join.onRow(Side.Right, version(3, isDelete = false)) == Seq(
         Late(Side.Right, version(3, isDelete = false))
@@ -220,7 +221,8 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       var said = Watermark.Undefined
       var last = Watermark.Undefined
       def comes(time: Long) = {
-        assert(time >= said && (time >= last || story.rule.history > 0))
+        assert(time >= said)
+        assert(time >= last || story.rule.history > 0)
         last = time
       }
       (story.events ++ closing).foreach { event =>
@@ -275,7 +277,8 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     def share(kind: PartialFunction[Output[Timed], Unit]) = outputs.count(kind.isDefinedAt)
     assert(share { case Joined(_, _) => } > 2000)
     assert(share { case Alone(_, _) => } > 500)
-    assert(share { case Late(Side.Left, _) => } > 300 && share { case Late(Side.Right, _) => } > 100)
+    assert(share { case Late(Side.Left, _) => } > 300)
+    assert(share { case Late(Side.Right, _) => } > 100)
   }
 
   test("the example of the document: a delete ends a version, and nothing is kept of its key") {

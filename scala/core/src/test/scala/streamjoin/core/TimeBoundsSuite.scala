@@ -25,8 +25,10 @@ class TimeBoundsSuite extends AnyFunSuite {
   test("the postpone map has an entry for every key") {
     assert(simple.postponeMap == Map(0 -> Seq(1 -> 1L), 1 -> Seq(0 -> 4L)))
     assert(chain.postponeMap == Map(0 -> Nil, 1 -> Seq(2 -> 1L), 2 -> Seq(1 -> 4L)))
-    assert(chain.bounded(Side.Left) == Seq(1) && chain.bounded(Side.Right) == Seq(2))
-    assert(chain.keys(Side.Left) == Set(0, 1) && chain.keys(Side.Right) == Set(2))
+    assert(chain.bounded(Side.Left) == Seq(1))
+    assert(chain.bounded(Side.Right) == Seq(2))
+    assert(chain.keys(Side.Left) == Set(0, 1))
+    assert(chain.keys(Side.Right) == Set(2))
   }
 
   test("of several bounds on a pair of keys, the one with the smallest postpone time counts") {
@@ -113,8 +115,10 @@ class TimeBoundsSuite extends AnyFunSuite {
   }
 
   test("postponing saturates at the ends of the range") {
-    assert(Watermark.postponed(10, 4) == 6 && Watermark.postponed(10, -4) == 14)
-    assert(Watermark.postponed(Undefined, 4) == Undefined && Watermark.postponed(Undefined, -4) == Undefined)
+    assert(Watermark.postponed(10, 4) == 6)
+    assert(Watermark.postponed(10, -4) == 14)
+    assert(Watermark.postponed(Undefined, 4) == Undefined)
+    assert(Watermark.postponed(Undefined, -4) == Undefined)
     assert(Watermark.postponed(Undefined, Long.MinValue) == Undefined)
     assert(Watermark.postponed(Long.MinValue + 3, 4) == Undefined)
     assert(Watermark.postponed(Long.MaxValue - 3, -4) == Long.MaxValue)

@@ -36,7 +36,9 @@ class TraceParserSuite extends AnyFunSuite {
     val trace = parsed(story)
     assert(trace.joinType == JoinType.LeftOuter)
     assert(trace.keys == Seq(Column(Side.Left, "time"), Column(Side.Right, "time")))
-    assert(trace.cap.contains(5L) && trace.fails.isEmpty && trace.runsOn("core"))
+    assert(trace.cap.contains(5L))
+    assert(trace.fails.isEmpty)
+    assert(trace.runsOn("core"))
     assert(trace.columns(Side.Left) == Seq("time", "id"))
     assert(CoreTrace.bounds(trace).tightest == Seq(TimeBound(0, 1, 6), TimeBound(1, 0, 0)))
   }
@@ -50,11 +52,8 @@ class TraceParserSuite extends AnyFunSuite {
     assert(x.state.map(_.labels) == Some(Map(Side.Left -> Seq("a"), Side.Right -> Seq("x"))))
     assert(watermark.action == WatermarkComes(Column(Side.Right, "time"), 9))
     assert(watermark.expected.map(_.kind) == Seq("expect", "emit"))
-    assert(
-      restart.action == Restart && restart.state.map(_.labels) == Some(
-        Map(Side.Left -> Nil, Side.Right -> Nil)
-      )
-    )
+    assert(restart.action == Restart)
+    assert(restart.state.map(_.labels) == Some(Map(Side.Left -> Nil, Side.Right -> Nil)))
   }
 
   test("merged steps take the rows between watermarks together") {
@@ -87,7 +86,8 @@ class TraceParserSuite extends AnyFunSuite {
       ("state |", "state") -> "a state line is"
     ).foreach { case ((from, to), reason) =>
       val message = refusal(from, to)
-      assert(message.contains(reason) && message.contains("\n--> "), s"for `$to`")
+      assert(message.contains(reason), s"for `$to`")
+      assert(message.contains("\n--> "), s"for `$to`")
     }
   }
 

@@ -125,6 +125,13 @@ private[streamjoin] object JoinTest {
   /** Columns side by side, `-` for null, times of the day in UTC. */
   def text(row: Row): String = row.toSeq.map(text(_: Any)).mkString(" ")
 
+  /**
+   * Output without the closing rows, which are fed only to advance the watermarks. Each has one of
+   * `marks` in a column.
+   */
+  def withoutClosingRows(rows: Iterable[String], marks: String*): Seq[String] =
+    rows.filterNot(_.split(' ').exists(marks.contains)).toSeq
+
   /** Streams by name, all with one schema. */
   final class Streams(spark: org.apache.spark.sql.classic.SparkSession, schema: String) {
     private val fields = StructType.fromDDL(schema)

@@ -63,7 +63,8 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       assert(it.folder.manifest(1).baseFiles.nonEmpty, "no base was written")
       assert(orphans(it).isEmpty)
       forgetIndexes()
-      assert(rowsOf(it.root, Some(0)).size == 80 && rowsOf(it.root).count(_ == "0 x") == 1)
+      assert(rowsOf(it.root, Some(0)).size == 80)
+      assert(rowsOf(it.root).count(_ == "0 x") == 1)
     }
   }
 
@@ -97,7 +98,8 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(1, 3, "u"), Row(3, 2, "i"))
       val before = it.folder.manifest(1)
       it.replay()
-      assert(it.folder.manifest(1) == before && orphans(it).isEmpty)
+      assert(it.folder.manifest(1) == before)
+      assert(orphans(it).isEmpty)
       forgetIndexes()
       assert(rowsOf(it.root) == Seq("1 3", "2 2", "3 2"))
     }
@@ -121,12 +123,14 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
         ).map(_.replace("NAME", Path.of(it.root).getFileName.toString))
         assert(kept == expected)
         val counts = it.folder.manifest(2).counts
-        assert(counts("updatesOfUnknownKeys") == 1 && counts("deletesOfUnknownKeys") == 2)
+        assert(counts("updatesOfUnknownKeys") == 1)
+        assert(counts("deletesOfUnknownKeys") == 2)
 
         // Replay the batch, with and without the index in memory.
         it.feed(Row(7, 7, "u"), Row(8, 8, "d"), Row(1, null, "d"))
         val four = kept
-        assert(four.size == 5 && four.take(3) == expected)
+        assert(four.size == 5)
+        assert(four.take(3) == expected)
         it.replay()
         assert(kept == four)
         it.stop()
@@ -163,8 +167,10 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       during(it) {
         it.feed(Row(1, 2L), Row(2, Int.MaxValue.toLong), Row(2, -Int.MaxValue.toLong))
         val said = refused("STREAMJOIN_DIFF")(it.feed(Row(3, 1L), Row(1, diff)))
-        assert(said.contains(s"copies $diff") && said.contains("2147483647"))
-        assert(it.folder.newest == 0 && rowsOf(it.root) == Seq("1", "1"))
+        assert(said.contains(s"copies $diff"))
+        assert(said.contains("2147483647"))
+        assert(it.folder.newest == 0)
+        assert(rowsOf(it.root) == Seq("1", "1"))
       }
     }
   }
@@ -202,7 +208,8 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       assert(reader.sum() == Map("1 1" -> 1L))
       it.feed(Row(1, -0.0, Row(-0.0f, Seq(0.0, 1.5)), -1))
       reader.settle()
-      assert(rowsOf(it.root).isEmpty && reader.sum().isEmpty)
+      assert(rowsOf(it.root).isEmpty)
+      assert(reader.sum().isEmpty)
     }
   }
 
@@ -281,10 +288,12 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       } finally query.stop()
     }
     val complete = refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE")(start("complete", Some("op")))
-    assert(complete.contains("complete mode") && complete.contains("outputMode(\"update\")"))
+    assert(complete.contains("complete mode"))
+    assert(complete.contains("outputMode(\"update\")"))
     refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE")(start("complete", None))
     val update = refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE")(start("update", None))
-    assert(update.contains("update mode") && update.contains("op="))
+    assert(update.contains("update mode"))
+    assert(update.contains("op="))
     assert(start("update", Some("op")) == Seq("1 2"))
   }
 }

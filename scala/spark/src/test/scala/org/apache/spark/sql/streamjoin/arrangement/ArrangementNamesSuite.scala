@@ -53,7 +53,8 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
         "WITH c AS (SELECT * FROM counted_view) SELECT * FROM c WHERE id IN (SELECT id FROM counted_table)"
       )
       val without = texts.map(calls)
-      assert(without.head > 0 && without(1) == 0)
+      assert(without.head > 0)
+      assert(without(1) == 0)
       session.conf.set(Folder, newFolder("arrangements"))
       assert(texts.map(calls) == without)
     } finally spark.sql("DROP TABLE counted_table"): Unit
@@ -64,7 +65,8 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
       StreamJoinErrors.runtime("STREAMJOIN_ARRANGEMENT_UNREADABLE", "file" -> "f", "reason" -> "r")
     error match {
       case known: SparkRuntimeException =>
-        assert(known.getCondition == "STREAMJOIN_ARRANGEMENT_UNREADABLE" && !known.isInternalError)
+        assert(known.getCondition == "STREAMJOIN_ARRANGEMENT_UNREADABLE")
+        assert(!known.isInternalError)
         assert(known.getSqlState == StreamJoinErrors.conditions(known.getCondition).sqlState)
         assert(known.getMessageParameters.get("file") == "f")
         assert(known.getMessage.startsWith("[STREAMJOIN_ARRANGEMENT_UNREADABLE] "))
@@ -87,10 +89,9 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
       )
       for ((name, join) <- joins) {
         val said = refused("STREAMJOIN_DELTA")(join())
-        assert(
-          said.contains("write sj.delta_join") && said.contains("sj.table") && !said.contains("GROUP BY"),
-          name
-        )
+        assert(said.contains("write sj.delta_join"), name)
+        assert(said.contains("sj.table"), name)
+        assert(!said.contains("GROUP BY"), name)
       }
       val counted = "SELECT count(*) FROM STREAM people a JOIN STREAM people b ON a.id = b.id"
       assert(refused("STREAMJOIN_DELTA")(spark.sql(counted)).contains("GROUP BY"))

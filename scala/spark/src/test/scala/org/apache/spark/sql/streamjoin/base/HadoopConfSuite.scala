@@ -14,9 +14,11 @@ class HadoopConfSuite extends AnyFunSuite with SparkTest {
   test("a new token is in the next settings, and unchanged settings are broadcast once") {
     withConf(Token -> "one") {
       val first = HadoopConf.of(spark)
-      assert(token == "one" && (HadoopConf.of(spark) eq first))
+      assert(token == "one")
+      assert(HadoopConf.of(spark) eq first)
       spark.conf.set(Token, "two")
-      assert(token == "two" && first.value.value.get(Token) == "one")
+      assert(token == "two")
+      assert(first.value.value.get(Token) == "one")
       val shared = spark.sparkContext.hadoopConfiguration
       shared.set("fs.test.shared", "three")
       try assert(HadoopConf.of(spark).value.value.get("fs.test.shared") == "three")

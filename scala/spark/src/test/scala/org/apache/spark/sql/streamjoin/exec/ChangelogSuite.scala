@@ -54,7 +54,8 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
 
   test("RocksDB commits the state of a join as changelogs by default") {
     withRocksDb()(running(picked()) { job =>
-      assert(feedAll(job) == expected && kinds(job, 1000) == Set("changelog"))
+      assert(feedAll(job) == expected)
+      assert(kinds(job, 1000) == Set("changelog"))
     })
   }
 
@@ -76,7 +77,8 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
   for (key <- Seq(setting, setting.replace("changelogCheckpointing", "ChangelogCheckpointing")))
     test(s"a join writes no changelogs if the user disables them: $key") {
       withRocksDb(key -> "false")(running(picked()) { job =>
-        assert(feedAll(job) == expected && kinds(job, 1000) == Set("zip"))
+        assert(feedAll(job) == expected)
+        assert(kinds(job, 1000) == Set("zip"))
       })
     }
 
@@ -88,7 +90,8 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
           if (at % 2 == 0) withConf(setting -> "false")(job.restart()) else job.restart()
           job.feed(rows: _*)
         }
-        assert(out.sorted == expected && kinds(job, 1000) == Set("changelog", "zip"))
+        assert(out.sorted == expected)
+        assert(kinds(job, 1000) == Set("changelog", "zip"))
       } finally job.stop()
     }
   }
@@ -104,7 +107,8 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
         )
       ) { job =>
         feedAll(job)
-        assert(kinds(job, 1000) == Set("changelog") && kinds(job, 0) == Set("zip"))
+        assert(kinds(job, 1000) == Set("changelog"))
+        assert(kinds(job, 0) == Set("zip"))
       }
     )
   }

@@ -44,9 +44,8 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     val old = withConf("spark.streamjoin.enabled" -> "false")(begun())
     val error = refused(old, picked())
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN")
-    assert(
-      error.getMessage.contains("spark.streamjoin.enabled=false") && error.getMessage.contains(old.checkpoint)
-    )
+    assert(error.getMessage.contains("spark.streamjoin.enabled=false"))
+    assert(error.getMessage.contains(old.checkpoint))
     withConf("spark.streamjoin.enabled" -> "false")(goesOn(old))
   }
 

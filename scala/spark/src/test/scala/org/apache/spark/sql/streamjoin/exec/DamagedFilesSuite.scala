@@ -60,6 +60,7 @@ class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
     assert(
       SparkTest.messages(error).exists(message => message.contains(file) && message.contains("it is missing"))
     )
-    assert(!Files.exists(path) && next.seen.isEmpty)
+    assert(!Files.exists(path))
+    assert(next.seen.isEmpty)
   }
 }

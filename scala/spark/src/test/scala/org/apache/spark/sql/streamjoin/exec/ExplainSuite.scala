@@ -43,7 +43,8 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
     assert(rows == Seq("left o t d.t <= o.t + 1 hour o kept 1 hour", "right d t o.t <= d.t d kept 0 seconds"))
     assert(bounds.select("conjunct").collect().forall(_.getString(0).contains("o.t")))
     val none = PythonApi.bounds(newStreams().marked("o"))
-    assert(none.collect().isEmpty && none.columns.toSeq == bounds.columns.toSeq)
+    assert(none.collect().isEmpty)
+    assert(none.columns.toSeq == bounds.columns.toSeq)
   }
 
   test("the plan and the progress of a running join show its watermarks and counts") {
@@ -56,24 +57,28 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
       job.feed(o("x", "11:45", 4), d("x", "11:30", 5))
       job.feed(o("late", "09:00", 6), d("late", "10:29", 7))
       val text = job.execution.lastExecution.toString
-      assert(text.contains("o.t: 2024-06-01T11:45:00Z") && text.contains("d.t: 2024-06-01T11:30:00Z"))
+      assert(text.contains("o.t: 2024-06-01T11:45:00Z"))
+      assert(text.contains("d.t: 2024-06-01T11:30:00Z"))
       val all = job.streaming.recentProgress.flatMap(_.stateOperators)
       def sum(metric: String) = all.map(_.customMetrics.asScala.get(metric).fold(0L)(_.longValue)).sum
       assert(all.map(_.operatorName).toSet == Set("streamIntervalJoin"))
       assert(all.map(_.numRowsDroppedByWatermark).sum == 2)
-      assert(sum("leftLateRows") == 1 && sum("rightLateRows") == 1)
+      assert(sum("leftLateRows") == 1)
+      assert(sum("rightLateRows") == 1)
       assert(sum("joinedRows") == 1)
       // c could not match; b expired.
       assert(sum("paddedRows") == 2)
       // The two buffered orders of 10:00, and both deliveries.
       assert(sum("evictedRows") == 4)
       assert(job.state == ((1, 0)))
-      assert(job.watermark("left") == "11:45" && job.watermark("right") == "11:30")
+      assert(job.watermark("left") == "11:45")
+      assert(job.watermark("right") == "11:30")
       val operator = job.operator
       assert(operator.numRowsTotal == job.state._1 + job.state._2)
       Seq("leftTimeMs", "rightTimeMs", "evictTimeMs", "loadTimeMs")
         .foreach(name => assert(operator.customMetrics.get(name).longValue >= 0, name))
-      assert(operator.numShufflePartitions == 2 && operator.numStateStoreInstances == 2)
+      assert(operator.numShufflePartitions == 2)
+      assert(operator.numStateStoreInstances == 2)
       assert(operator.memoryUsedBytes > 0)
       // A listener gets it as JSON.
       assert(job.progress.json.contains("\"watermarkMs.left.t\""))

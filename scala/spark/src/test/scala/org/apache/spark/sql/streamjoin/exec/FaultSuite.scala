@@ -146,7 +146,8 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
   )
     test(s"$name survives failing file calls, part ${group + 1} of $groups") {
       import failing.{calls, expected}
-      assert(expected.size >= 4 && calls > 100, s"only $calls calls can fail")
+      assert(expected.size >= 4)
+      assert(calls > 100, s"only $calls calls can fail")
       val some = group * step until calls by groups * step
       info(s"${some.size} of $calls calls")
       some.foreach(failing.at)

@@ -66,7 +66,8 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
   test("input columns with the same name are told apart in late rows") {
     val columns = Seq("id", "t", "v", "v").map(AttributeReference(_, StringType)())
     val input = LateRows.Input("o", Seq(columns(1)), columns)
-    assert(input.schema.fieldNames.toSeq == Seq("id", "t", "v", "v_2") && input.columns == Seq("t"))
+    assert(input.schema.fieldNames.toSeq == Seq("id", "t", "v", "v_2"))
+    assert(input.columns == Seq("t"))
   }
 
   test("late rows keep microseconds, with and without a time zone, under any parser policy") {
@@ -84,11 +85,8 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
         val late = PythonApi.lateRows(spark, job.streaming, streaming = false)
         assert(late.select("watermark").collect().map(text(_: Row)).toSeq == Seq("10:00"))
         val json = late.select("row").collect().head.getString(0)
-        assert(
-          json.contains(""""t":"2024-06-01T09:00:00.000456Z"""") && json.contains(
-            """"n":"2024-06-01T09:00:00.000456""""
-          )
-        )
+        assert(json.contains(""""t":"2024-06-01T09:00:00.000456Z""""))
+        assert(json.contains(""""n":"2024-06-01T09:00:00.000456""""))
       }
     }
   }
@@ -102,7 +100,8 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
         val (before, names) = (table(job), files(job).sorted)
         assert(before.size == 2)
         job.redoLast()
-        assert(table(job) == before && files(job).sorted == names)
+        assert(table(job) == before)
+        assert(files(job).sorted == names)
       }
     }
   }

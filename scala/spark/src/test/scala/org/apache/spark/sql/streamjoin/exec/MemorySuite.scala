@@ -43,7 +43,8 @@ class MemorySuite extends AnyFunSuite with JoinTest {
     }
     assert(SparkTest.errorClass(failed).contains("STREAMJOIN_BROADCAST_TOO_LARGE"), failed)
     val message = SparkTest.messages(failed).mkString("\n")
-    assert(message.contains("of the right input") && message.contains("allows 204800"), message)
+    assert(message.contains("of the right input"), message)
+    assert(message.contains("allows 204800"), message)
     assert(began.seen.size == 1, "the failed batch must not emit rows")
     running(began) { again =>
       assert(again.settle().size == many.size)
@@ -64,7 +65,8 @@ class MemorySuite extends AnyFunSuite with JoinTest {
         }
       }
     val (all, onDisk) = segments(None)
-    assert(all > 4 && onDisk == 0)
+    assert(all > 4)
+    assert(onDisk == 0)
     assert(segments(Some("1k"))._2 > 0)
     val refused = intercept[Exception](segments(Some("0")))
     assert(SparkTest.messages(refused).exists(_.contains("must be positive")))
@@ -76,7 +78,8 @@ class MemorySuite extends AnyFunSuite with JoinTest {
       failing.start()
       try {
         failing.feed(o("a", "10:00", 1), d("a", "10:01", 2))
-        assert(ExecutorMemory.ofProcess.indexes > 0 && ExecutorMemory.ofProcess.used > 0)
+        assert(ExecutorMemory.ofProcess.indexes > 0)
+        assert(ExecutorMemory.ofProcess.used > 0)
         intercept[Exception](failing.feed((0 until 500).map(i => o(s"$i", "10:00", i)): _*))
       } finally failing.stop()
     }

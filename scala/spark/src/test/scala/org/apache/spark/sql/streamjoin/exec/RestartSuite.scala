@@ -96,7 +96,8 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
         val error = intercept[StreamingQueryException](job.feed(orders(5, 6) :+ d("a", "10:30", 9): _*))
         assert(SparkTest.errorClass(error).contains("STREAMJOIN_MAX_ACCUMULATED_RECORDS"))
         val messages = SparkTest.messages(error).mkString
-        assert(messages.contains(cap) && messages.contains(" 5 "))
+        assert(messages.contains(cap))
+        assert(messages.contains(" 5 "))
         assert(job.seen.map(_.id).toSeq == Seq(0L))
         val after = listing(job).filter { case (path, _) =>
           !path.startsWith("offsets") && !path.startsWith("sources")

@@ -16,7 +16,8 @@ class TimeRangesSuite extends AnyFunSuite {
   test("the time from the previous watermark to the current one is split into equal parts") {
     for (tasks <- 1 to 7; from <- Seq(0L, -1000000L, 123456789L)) {
       val counted = sizes(TimeRanges(from, from + 7000, tasks), from until from + 7000)
-      assert(counted.size == tasks && counted.max - counted.min <= tasks, counted)
+      assert(counted.size == tasks, counted)
+      assert(counted.max - counted.min <= tasks, counted)
     }
   }
 
@@ -44,8 +45,11 @@ class TimeRangesSuite extends AnyFunSuite {
   test("with a history, most tasks are left for the rows that are on time") {
     val ranges = TimeRanges(10000, 11000, 8, history = 10000)
     val (behind, onTime) = (sizes(ranges, 0L until 10000), sizes(ranges, 10000L until 11000))
-    assert(ranges.parts == 8 && behind.take(2).forall(_ >= 4900) && behind.drop(2).forall(_ == 0))
-    assert(onTime.take(2).forall(_ == 0) && onTime.drop(2).forall(_ >= 160))
+    assert(ranges.parts == 8)
+    assert(behind.take(2).forall(_ >= 4900))
+    assert(behind.drop(2).forall(_ == 0))
+    assert(onTime.take(2).forall(_ == 0))
+    assert(onTime.drop(2).forall(_ >= 160))
     assert(TimeRanges(0, 10, 2, history = 5).parts == 2)
   }
 }

@@ -83,12 +83,14 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
       val processes = started {
         done = running(picked()) { job =>
           story.foreach(rows => job.feed(rows: _*))
-          assert(spark.conf.get(setting) == ours && checksums(job).isEmpty)
+          assert(spark.conf.get(setting) == ours)
+          assert(checksums(job).isEmpty)
           rows(job)
         }
       }
       // Spark may meanwhile remove the folder of a session that was garbage-collected.
-      assert(processes.filterNot(_.contains("artifacts-")).isEmpty && done == expected)
+      assert(processes.filterNot(_.contains("artifacts-")).isEmpty)
+      assert(done == expected)
       // A process would be seen.
       assert(started(new ProcessBuilder("true").start().waitFor(): Unit).nonEmpty)
     }
@@ -97,7 +99,8 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
   test("a file manager that the user has chosen stays") {
     for (choice <- Seq(context, system)) withConf(setting -> choice)(running(picked()) { job =>
       job.feed(story.head: _*)
-      assert(spark.conf.get(setting) == choice && checksums(job).nonEmpty)
+      assert(spark.conf.get(setting) == choice)
+      assert(checksums(job).nonEmpty)
     })
   }
 

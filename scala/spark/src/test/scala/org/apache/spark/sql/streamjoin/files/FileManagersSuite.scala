@@ -99,11 +99,13 @@ class FileManagersSuite extends AnyFunSuite {
     import place._
     val out = files.createAtomic(path("x"), overwriteIfPossible = false)
     out.write("one".getBytes(UTF_8))
-    assert(!files.exists(path("x")) && Files.exists(folder))
+    assert(!files.exists(path("x")))
+    assert(Files.exists(folder))
     out.close()
     out.close()
     out.cancel()
-    assert(read("x") == "one" && out.getPos == 3)
+    assert(read("x") == "one")
+    assert(out.getPos == 3)
     assert(permissions(at("x")) == "rw-r--r--")
   }
 
@@ -177,10 +179,12 @@ class FileManagersSuite extends AnyFunSuite {
     assert(list() == Seq(".hidden", "10", "folder", "linked", "x", "x.crc"))
     val found = files.list(new Path(folder.toString), (file: Path) => file.getName == "x").toSeq
     assert(found.map(_.getPath) == Seq(new Path(at("x").toUri)))
-    assert(found.map(_.getLen) == Seq(5) && found.forall(_.isFile))
+    assert(found.map(_.getLen) == Seq(5))
+    assert(found.forall(_.isFile))
     assert(found.map(_.getModificationTime) == Seq(Files.getLastModifiedTime(at("x")).toMillis))
     assert(files.list(path("x")).map(_.getPath.getName).toSeq == Seq("x"))
-    assert(list("folder").isEmpty && files.list(new Path(folder.toString)).count(_.isDirectory) == 1)
+    assert(list("folder").isEmpty)
+    assert(files.list(new Path(folder.toString)).count(_.isDirectory) == 1)
   }
 
   testEach("a symbolic link is deleted, but not its target") { place =>
@@ -190,14 +194,16 @@ class FileManagersSuite extends AnyFunSuite {
     files.mkdirs(path("gone"))
     Files.createSymbolicLink(at("gone/link"), at("kept"))
     files.delete(path("gone"))
-    assert(list() == Seq("kept") && read("kept/x") == "one")
+    assert(list() == Seq("kept"))
+    assert(read("kept/x") == "one")
   }
 
   testEach("names can have blanks, percent signs, colons and non-ASCII letters") { place =>
     import place._
     for (name <- Seq("a b%20", "größe", "+&#?")) {
       write(name, name)
-      assert(read(name) == name && list() == Seq(name))
+      assert(read(name) == name)
+      assert(list() == Seq(name))
       files.delete(path(name))
     }
     Files.writeString(at("a:b"), "")
@@ -207,7 +213,8 @@ class FileManagersSuite extends AnyFunSuite {
   testEach("the checkpoint folder is created from a path with or without a scheme") { place =>
     for (root <- Seq(new Path(place.folder.toString, "new/a b"), new Path(place.at("new/a b").toUri))) {
       val files = managers.map(_._2(root, new Configuration)).find(_.getClass == place.files.getClass).get
-      assert(files.isLocal && files.createCheckpointDirectory().toUri.getPath == s"${place.folder}/new/a b")
+      assert(files.isLocal)
+      assert(files.createCheckpointDirectory().toUri.getPath == s"${place.folder}/new/a b")
       assert(Files.isDirectory(place.at("new/a b")))
     }
   }
@@ -239,7 +246,8 @@ class FileManagersSuite extends AnyFunSuite {
         assert(place.read("replaced") == "by Spark")
         place.write("replaced", "by us", overwrite = true)
         place.files.delete(place.path("deleted"))
-        assert(place.all == Seq("replaced") && theirs.read("replaced") == "by Spark".replace("Spark", "us"))
+        assert(place.all == Seq("replaced"))
+        assert(theirs.read("replaced") == "by Spark".replace("Spark", "us"))
         theirs.write("replaced", "by Spark again", overwrite = true)
         assert(place.read("replaced") == "by Spark again")
       }
@@ -253,7 +261,8 @@ class FileManagersSuite extends AnyFunSuite {
         intercept[ChecksumException](place.read("x"))
         Files.delete(place.at("x"))
         place.write("x", "three")
-        assert(place.all == Seq("x") && theirs.read("x") == "three")
+        assert(place.all == Seq("x"))
+        assert(theirs.read("x") == "three")
       }
     }
   }
@@ -295,7 +304,8 @@ class FileManagersSuite extends AnyFunSuite {
     ) { place =>
       place.write("x", "one")
       intercept[FileAlreadyExistsException](place.write("x", "two"))
-      assert(place.all == Seq("x") && place.read("x") == "one")
+      assert(place.all == Seq("x"))
+      assert(place.read("x") == "one")
     }
   }
 
@@ -304,8 +314,10 @@ class FileManagersSuite extends AnyFunSuite {
       in((path, conf) => new FailingNioFiles(path, conf, step)) { place =>
         if (overwrite) place.by(context._2).write("x", "old")
         intercept[IOException](place.write("x", "new" * 100000, overwrite))
-        if (overwrite) assert(place.withoutChecksums == Seq("x") && place.by(ours._2).read("x") == "old")
-        else assert(place.all.isEmpty)
+        if (overwrite) {
+          assert(place.withoutChecksums == Seq("x"))
+          assert(place.by(ours._2).read("x") == "old")
+        } else assert(place.all.isEmpty)
       }
     }
 
@@ -329,10 +341,8 @@ class FileManagersSuite extends AnyFunSuite {
     for ((manager, make) <- Seq(ours, context)) in(make, "fs.permissions.umask-mode" -> "027") { place =>
       place.files.mkdirs(place.path("folder"))
       place.write("x", "one")
-      assert(
-        permissions(place.at("x")) == "rw-r-----" && permissions(place.at("folder")) == "rwxr-x---",
-        manager
-      )
+      assert(permissions(place.at("x")) == "rw-r-----", manager)
+      assert(permissions(place.at("folder")) == "rwxr-x---", manager)
     }
   }
 
@@ -343,7 +353,8 @@ class FileManagersSuite extends AnyFunSuite {
       settings.foreach { case (key, value) => conf.set(key, value) }
       CheckpointFileManager.create(new Path(path), conf).asInstanceOf[LocalCheckpointFileManager].files
     }
-    assert(of("file:/tmp/x").isInstanceOf[NioFiles] && of("/tmp/x").isInstanceOf[NioFiles])
+    assert(of("file:/tmp/x").isInstanceOf[NioFiles])
+    assert(of("/tmp/x").isInstanceOf[NioFiles])
     val context = classOf[FileContextBasedCheckpointFileManager]
     assert(
       of("viewfs://cluster/x", "fs.viewfs.mounttable.cluster.link./x" -> "file:/tmp").getClass == context

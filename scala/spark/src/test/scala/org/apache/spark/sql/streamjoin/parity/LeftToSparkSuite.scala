@@ -35,12 +35,14 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
     withConf("spark.streamjoin.unbounded" -> "spark") {
       running(job(streams => picked(hourly(condition = "o.id = d.id")(streams)))) { job =>
         assert(job.feed(o("a", "10:00", 1), d("a", "18:00", 2)) == Seq("1 2"))
-        assert(job.joins.isEmpty && sparks(job) == 1)
+        assert(job.joins.isEmpty)
+        assert(sparks(job) == 1)
         assert(ourFiles(job).isEmpty)
       }
       running(job(streams => picked(hourly()(streams)))) { job =>
         assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
-        assert(job.joins.size == 1 && sparks(job) == 0)
+        assert(job.joins.size == 1)
+        assert(sparks(job) == 0)
       }
       // What Spark does not support either, it refuses with its own error.
       val spark = refusal(hourly("left_outer", "o.id = d.id")(streams))
@@ -59,7 +61,8 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
         first.join(streams.raw("e").as("e"), expr("f.a = e.v")).selectExpr("a", "b", "e.id")
       }) { job =>
         assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2), "e" -> row("x", "10:00", 1)) == Seq("1 2 x"))
-        assert(job.joins.size == 1 && sparks(job) == 1)
+        assert(job.joins.size == 1)
+        assert(sparks(job) == 1)
         assert(job.feed(d("a", "10:40", 3)) == Seq("1 3 x"))
       }
     }
@@ -80,7 +83,8 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       for (below <- Seq(Hourly, "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
         running(job(mixed(below)(_).selectExpr("o.v", "e.v"))) { job =>
           job.feed(o("a", "10:00", 1), o("b", "10:00", 2), "e" -> row("b", "10:00", 3), d("a", "10:10"))
-          assert(job.joins.size == 1 && sparks(job) == 1)
+          assert(job.joins.size == 1)
+          assert(sparks(job) == 1)
           val out = job.feed(o("x", "20:00"), d("x", "20:00"), "e" -> row("x", "20:00"))
           assert(out == (if (below == Hourly) Seq("2 3") else Nil))
         }
@@ -102,7 +106,8 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
           .selectExpr("o.v", "w", "e.v")
       running(job(query)) { job =>
         job.feed(o("a", "10:00", 1), d("z", "10:00"), "e" -> row("z", "10:00"))
-        assert(job.joins.size == 1 && sparks(job) == 1)
+        assert(job.joins.size == 1)
+        assert(sparks(job) == 1)
         // Orders and the third stream run ahead; deliveries hold the order back, and it is not late
         // above.
         job.feed(o("x", "15:00", 8), "e" -> row("x", "15:00"))
@@ -143,7 +148,8 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
         assert(job.feed(fed: _*) == out)
         job.restart()
         assert(job.feed(fed: _*) == out)
-        assert(job.joins.isEmpty && sparks(job) == 0, condition)
+        assert(job.joins.isEmpty, condition)
+        assert(sparks(job) == 0, condition)
       }
     for ((how, out) <- Seq("left_semi" -> Nil, "left_anti" -> Seq("1")))
       running(job(hourly(how, never)(_).selectExpr("o.v")))(job => assert(job.feed(fed: _*) == out))
@@ -192,7 +198,8 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       for (condition <- Seq(Hourly, "o.id = d.id"))
         running(job(streams => picked(hourly(condition = condition)(streams)))) { job =>
           assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
-          assert(job.joins.isEmpty && sparks(job) == 1)
+          assert(job.joins.isEmpty)
+          assert(sparks(job) == 1)
           assert(ourFiles(job).isEmpty)
         }
       assert(!refusal(hourly("left_anti")(streams)).getCondition.startsWith("STREAMJOIN_"))
@@ -217,7 +224,8 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       )
     ) running(job(query)) { job =>
       assert(job.feed(o("a", "10:00", 5)) == Seq("5 1"))
-      assert(job.joins.isEmpty && sparks(job) == 0)
+      assert(job.joins.isEmpty)
+      assert(sparks(job) == 0)
       assert(ourFiles(job).isEmpty)
     }
   }
@@ -244,7 +252,8 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       one("o").union(one("d"))
     }) { job =>
       assert(job.feed(o("a", "10:00", 5), d("a", "10:00", 6)) == Seq("5 1", "6 1"))
-      assert(job.joins.isEmpty && ourFiles(job).isEmpty)
+      assert(job.joins.isEmpty)
+      assert(ourFiles(job).isEmpty)
     }
     running(job(streams => picked(hourly()(streams)).union(streams.raw("e").selectExpr("v", "v + 1")))) {
       job =>

@@ -22,8 +22,10 @@ import org.apache.spark.sql.streamjoin.PythonApi
 class ParitySuite extends AnyFunSuite with ParityTest {
 
   test("only one of the two sessions has the extension") {
-    assert(PythonApi.installed(extended) && PythonApi.installed(extended.newSession()))
-    assert(!PythonApi.installed(plain) && !PythonApi.installed(plain.newSession()))
+    assert(PythonApi.installed(extended))
+    assert(PythonApi.installed(extended.newSession()))
+    assert(!PythonApi.installed(plain))
+    assert(!PythonApi.installed(plain.newSession()))
     assert(plain.sparkContext.getConf.get("spark.sql.extensions").isEmpty)
   }
 

@@ -107,7 +107,8 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
     test(query) {
       val seen = streamed(query)
       val times = seen.map(_.takeWhile(_ != ' '))
-      assert(seen.nonEmpty && times == times.sorted)
+      assert(seen.nonEmpty)
+      assert(times == times.sorted)
       assert(seen.sorted == joined(how, each).sorted)
     }
   }
@@ -172,6 +173,6 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
     )
   ) test(s"an aggregation of a window join: $query") {
     val seen = running(job(sql(query)))(run => chain.map(_.filter(_._1 != "r")).flatMap(run.batches(_: _*)))
-    assert(seen.flatMap(_.rows).filterNot(_.startsWith("12")) == Seq("10:00 1", "10:30 1"))
+    assert(seen.flatMap(_.rows) == Seq("10:00 1", "10:30 1"))
   }
 }

@@ -70,7 +70,8 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     views
     val text = "SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = :id"
     val error = intercept[AnalysisException](spark.sql(text, Map("other" -> 1)))
-    assert(error.getCondition == "UNBOUND_SQL_PARAMETER" && error.getQueryContext.head.fragment == ":id")
+    assert(error.getCondition == "UNBOUND_SQL_PARAMETER")
+    assert(error.getQueryContext.head.fragment == ":id")
   }
 
   test("scripts and EXECUTE IMMEDIATE may use WITHIN") {
@@ -93,7 +94,8 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
 
   test("an error after a character of two UTF-16 units points at the right place") {
     val (error, at) = refused("SELECT '\uD83D\uDE00', o.v FROM o JOIN d WITHIN 5 parsecs ON o.id = d.id")
-    assert(error.getCondition == "STREAMJOIN_CLAUSE_DURATION" && at == "WITHIN 5 parsecs")
+    assert(error.getCondition == "STREAMJOIN_CLAUSE_DURATION")
+    assert(at == "WITHIN 5 parsecs")
   }
 
   test("an error inside MATCH_CONDITION points at its place in the statement") {
@@ -103,10 +105,12 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     )
     val open = error("o.t >= ")
     assert(open.getCondition == "PARSE_SYNTAX_ERROR")
-    assert(open.line.contains(3) && open.startPosition.contains(26), open.getMessage)
+    assert(open.line.contains(3), open.getMessage)
+    assert(open.startPosition.contains(26), open.getMessage)
     assert(open.getMessage.contains("FROM o ASOF JOIN d"), open.getMessage)
     val twice = error("o.t >= >= d.t")
-    assert(twice.line.contains(3) && twice.startPosition.contains(26), twice.getMessage)
+    assert(twice.line.contains(3), twice.getMessage)
+    assert(twice.startPosition.contains(26), twice.getMessage)
     val interval = error("o.t >= d.t - INTERVAL 1 FORTNIGHT")
     assert(interval.line.contains(3), interval.getMessage)
   }

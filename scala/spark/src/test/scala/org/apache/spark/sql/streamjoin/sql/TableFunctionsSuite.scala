@@ -26,11 +26,8 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
       )
     ) {
       val found = spark.sql(query)
-      assert(
-        !found.isStreaming && found.collect().map(_.getAs[String]("keeps")).toSeq == expected.map(
-          _.getAs[String]("keeps")
-        )
-      )
+      assert(!found.isStreaming)
+      assert(found.collect().map(_.getAs[String]("keeps")).toSeq == expected.map(_.getAs[String]("keeps")))
     }
     assert(
       spark.sql(s"SELECT keeps FROM SJ_BOUNDS(TABLE($within)) WHERE side = 'left'").collect().length == 1

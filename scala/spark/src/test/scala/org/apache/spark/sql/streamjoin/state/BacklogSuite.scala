@@ -97,7 +97,8 @@ class BacklogSuite extends StateTest {
         look()
       }
     }
-    assert(found.sorted == pairs.sorted && found.size > 700)
+    assert(found.sorted == pairs.sorted)
+    assert(found.size > 700)
     // Each segment of the left side is read once per block of the right side.
     val blocks = 1 + all(Side.Right).size * (100L << 10) / (Budget / 4)
     assert(reads.values.max <= blocks, "reads of a value while rows are matched")
@@ -108,7 +109,8 @@ class BacklogSuite extends StateTest {
     assert(reads.values.max <= 4, "reads of a value while rows are evicted and the rest is sorted")
     assert(reads.keys.exists(_.getInt(0) == 3), "parts were left to the store")
     assert(state.size.index <= Budget)
-    assert(peak > Budget && peak <= Budget + OverBudget, s"${peak / MiB} MiB")
+    assert(peak > Budget, s"${peak / MiB} MiB")
+    assert(peak <= Budget + OverBudget, s"${peak / MiB} MiB")
 
     val matched = (pairs.map(_._2).filter(_ % 3 == 0) ++ pairs.map(_._1).filter(_ % 5 == 0)).toSet
     reading(provider, 1) { committed =>

@@ -86,11 +86,14 @@ class BeyondBudgetSuite extends StateTest {
       evict(next, Side.Left, unmatched = false, Count / 2)
       next.commit()
       val half = next.committedIndex.memory.keys
-      assert(before > 0 && half > 0 && half < before)
+      assert(before > 0)
+      assert(half > 0)
+      assert(half < before)
       val last = on(provider.getStore(2, None), rows, width = 100L, Budget, Some(next.handOver()))
       evict(last, Side.Left, unmatched = false, Count)
       last.commit()
-      assert(last.committedIndex.memory.keys == 0 && last.size == JoinState.Size(0, 0, 0, 0, 0))
+      assert(last.committedIndex.memory.keys == 0)
+      assert(last.size == JoinState.Size(0, 0, 0, 0, 0))
     }
   }
 }

@@ -19,12 +19,14 @@ class BucketsSuite extends StateTest {
       val width = 1L + random.nextInt(1 << random.nextInt(30))
       val time = random.nextLong() >> random.nextInt(60)
       val bucket = Buckets.of(time, width)
-      assert(Buckets.level(bucket) == 0 && Buckets.raised(bucket, 0) == bucket)
+      assert(Buckets.level(bucket) == 0)
+      assert(Buckets.raised(bucket, 0) == bucket)
       val highest = Buckets.highestLevel(width)
       (0 to highest).foreach { level =>
         val above = Buckets.raised(bucket, level)
         assert(Buckets.level(above) == level)
-        assert(above >= Buckets.first(level) && above <= Buckets.last(level))
+        assert(above >= Buckets.first(level))
+        assert(above <= Buckets.last(level))
         assert(Buckets.span(above, width) == width * BigInt(4).pow(level), s"$width, $level")
         (level to highest).foreach(to => assert(Buckets.raised(above, to) == Buckets.raised(bucket, to)))
       }
@@ -37,8 +39,10 @@ class BucketsSuite extends StateTest {
       val span = Buckets.span(bucket, Width)
       val begin = Math.floorDiv(time, span) * span
       def at(time: Long) = Buckets.raised(Buckets.of(time, Width), level)
-      assert(at(begin) == bucket && at(begin + span - 1) == bucket)
-      assert(at(begin - 1) == bucket - 1 && at(begin + span) == bucket + 1)
+      assert(at(begin) == bucket)
+      assert(at(begin + span - 1) == bucket)
+      assert(at(begin - 1) == bucket - 1)
+      assert(at(begin + span) == bucket + 1)
     }
   }
 
@@ -49,11 +53,14 @@ class BucketsSuite extends StateTest {
       buckets.foreach(level.add)
       level.level
     }
-    assert(levelOf(0L until 64L) == 0 && levelOf(0L until 65L) == 1 && levelOf(0L until 10000L) == 4)
+    assert(levelOf(0L until 64L) == 0)
+    assert(levelOf(0L until 65L) == 1)
+    assert(levelOf(0L until 10000L) == 4)
     (0 until 200).foreach { _ =>
       val buckets = Seq.fill(random.nextInt(500))(random.nextLong(1L << random.nextInt(40)))
       val expected = (0 to 20).find(to => buckets.map(Buckets.raised(_, to)).distinct.size <= 64).get
-      assert(levelOf(buckets) == expected && levelOf(random.shuffle(buckets)) == expected)
+      assert(levelOf(buckets) == expected)
+      assert(levelOf(random.shuffle(buckets)) == expected)
     }
   }
 
@@ -87,7 +94,8 @@ class BucketsSuite extends StateTest {
         assert(pairs(state, Side.Left, near(by)).isEmpty)
         right.foreach(row => state.append(Side.Right, rows(row)))
         val found = pairs(state, Side.Right, near(by)).map(_.swap)
-        assert(found.distinct.size == found.size && found.toSet == within(left, right, by))
+        assert(found.distinct.size == found.size)
+        assert(found.toSet == within(left, right, by))
         state.commit()
         assert(state.size.segments <= 2 * 64)
 
@@ -137,7 +145,8 @@ class BucketsSuite extends StateTest {
         assert(state.committedIndex.buffer(Side.Left).rows == (now.map(_._3).sum: Long))
       }
       assert(most <= Buffer.MostSmall + Buffer.MostSmall / 4 * 2)
-      assert(last.map(_._3).sum == batches * perBatch && written <= 3L * batches * perBatch)
+      assert(last.map(_._3).sum == batches * perBatch)
+      assert(written <= 3L * batches * perBatch)
     }
 
   test("rows of merged buckets keep their flags, are found, and are evicted in time") {
@@ -175,9 +184,8 @@ class BucketsSuite extends StateTest {
       batch { state =>
         val buffer = state.committedIndex.buffer(Side.Left)
         assert(buffer.rows == count * 2 / 3)
-        assert(
-          buffer.segments.size <= Buffer.MostSmall && buffer.segments.exists(s => Buckets.level(s.bucket) > 0)
-        )
+        assert(buffer.segments.size <= Buffer.MostSmall)
+        assert(buffer.segments.exists(s => Buckets.level(s.bucket) > 0))
         // Each row is found by its key and time, however wide its bucket.
         (0L until count).foreach(i => state.append(Side.Right, rows(simple(count + i, i, timeOf(i) + 5))))
         val met = pairs(state, Side.Right, near(5)).map(_._2)
@@ -214,6 +222,8 @@ class BucketsSuite extends StateTest {
         }
       }
     val whole = contents(Long.MaxValue, _ => true, 1)
-    assert(whole.size < 320 && contents(1, _ => true, 2) == whole && contents(9000, _ % 3 == 0, 3) == whole)
+    assert(whole.size < 320)
+    assert(contents(1, _ => true, 2) == whole)
+    assert(contents(9000, _ % 3 == 0, 3) == whole)
   }
 }

@@ -94,10 +94,12 @@ class ExecutorMemorySuite extends StateTest {
       put(0)
       put(0)
       assert(executor.indexes == 1, "the first index was replaced")
-      assert(executor.used > 50 * 1000 && executor.used < 150 * 1000)
+      assert(executor.used > 50 * 1000)
+      assert(executor.used < 150 * 1000)
       // Spark does not know this store.
       IndexCache.sweep()
-      assert(executor.indexes == 0 && executor.used == 0)
+      assert(executor.indexes == 0)
+      assert(executor.used == 0)
       assert(IndexCache.take[JoinIndex](id).isEmpty)
     }
   }
@@ -116,7 +118,8 @@ class ExecutorMemorySuite extends StateTest {
       store.commit()
       index.token = null
       intercept[StreamJoinRuntimeException](open(provider, 2, executor, cached = Some(index)))
-      assert(executor.indexes == 0 && executor.used == 0)
+      assert(executor.indexes == 0)
+      assert(executor.used == 0)
     }
   }
 
@@ -135,7 +138,8 @@ class ExecutorMemorySuite extends StateTest {
       IndexCache.sweep(_ => true, idleNanos = Long.MaxValue)
       assert(executor.indexes == 2, "it was used a moment ago")
       IndexCache.sweep(_ => true, idleNanos = 0)
-      assert(executor.indexes == 1 && executor.used == 90 * 1000)
+      assert(executor.indexes == 1)
+      assert(executor.used == 90 * 1000)
       assert(IndexCache.take[JoinIndex](id).isEmpty)
     }
   }
@@ -146,10 +150,14 @@ class ExecutorMemorySuite extends StateTest {
     val (large, small, third) = (memory(150), memory(150), memory(150))
     large.add(90)
     small.add(40)
-    assert(!large.exceeded && !small.exceeded && !third.exceeded)
+    assert(!large.exceeded)
+    assert(!small.exceeded)
+    assert(!third.exceeded)
     third.add(30)
     assert(executor.used == 160)
-    assert(large.exceeded && !small.exceeded && !third.exceeded, "50 is the share of each")
+    assert(large.exceeded, "50 is the share of each")
+    assert(!small.exceeded, "50 is the share of each")
+    assert(!third.exceeded, "50 is the share of each")
     large.add(-10)
     assert(!large.exceeded, "150 are allowed")
     large.add(21)
@@ -158,7 +166,9 @@ class ExecutorMemorySuite extends StateTest {
     small.add(20)
     third.add(60)
     third.close()
-    assert(!small.exceeded && executor.used == 100 && executor.indexes == 2)
+    assert(!small.exceeded)
+    assert(executor.used == 100)
+    assert(executor.indexes == 2)
   }
 
   test("indexes keep to the executor's limit, down to their shares") {
@@ -175,9 +185,11 @@ class ExecutorMemorySuite extends StateTest {
     }
     val first = batch(0, Seq.fill(4)(None))
     // The first tasks keep what they have until their next batch; then all tasks have the same.
-    assert(first.head.size.unloaded == 0 && first.last.size.unloaded > 0)
+    assert(first.head.size.unloaded == 0)
+    assert(first.last.size.unloaded > 0)
     val second = batch(1, first.map(state => Some(state.handOver())))
-    assert(executor.used <= Limit && executor.used > Limit / 2)
+    assert(executor.used <= Limit)
+    assert(executor.used > Limit / 2)
     second.foreach(state => assert(state.size.index <= Limit / 4 + 2 * 16000))
     second.foreach(_.close())
     assert(executor.used == 0)
@@ -202,7 +214,8 @@ class ExecutorMemorySuite extends StateTest {
       val opened = new JoinState(provider.getStore(1, None), layouts, Seq(1L, 1L), half, None)
       val now = remaining(opened, Map(Side.Left -> 1000L, Side.Right -> 0L))
       val (loaded, unloaded) = now.partition(_._2)
-      assert(loaded.size >= 8 && unloaded.size >= 8)
+      assert(loaded.size >= 8)
+      assert(unloaded.size >= 8)
       assert(unloaded.map(_._1).max <= loaded.map(_._1).min)
       opened.abort()
     }
@@ -235,7 +248,8 @@ class ExecutorMemorySuite extends StateTest {
         val small = task(0, 200000)
         val error = intercept[StreamJoinRuntimeException](work(small))
         assert(error.getCondition == "STREAMJOIN_BROADCAST_TOO_LARGE")
-        assert(error.getMessage.contains("Task 1 of the join holds ") && error.getMessage.contains("200000"))
+        assert(error.getMessage.contains("Task 1 of the join holds "))
+        assert(error.getMessage.contains("200000"))
         assert(error.getMessage.contains("bytes of the right input"))
         small.abort()
 
@@ -243,7 +257,8 @@ class ExecutorMemorySuite extends StateTest {
         // kB of the others.
         val state = task(0, 2000000)
         assert(work(state) == 7 * 300)
-        assert(state.size.unloaded == 0 && state.size.segments > 5)
+        assert(state.size.unloaded == 0)
+        assert(state.size.segments > 5)
         assert(state.committedIndex.memory.used <= 250000)
         assert(state.size.index > 350000)
         state.close()
@@ -260,7 +275,8 @@ class ExecutorMemorySuite extends StateTest {
     memory.add(100)
     assert(!memory.exceeded)
     memory.limitTo(50)
-    assert(memory.exceeded && memory.allowance == 50)
+    assert(memory.exceeded)
+    assert(memory.allowance == 50)
     memory.limitTo(1000)
     assert(!memory.exceeded)
     memory.close()

@@ -32,7 +32,8 @@ class IndexCacheSuite extends StateTest {
       Seq[JoinState => Any](_.rows(Side.Left), _.lowest(Side.Left, 0), _.size, _.commit(), _.handOver())
         .foreach { look =>
           intercept[AssertionError](look(first))
-          assert(index.buffer(Side.Left).segments.size == segments && index.memory.used == used)
+          assert(index.buffer(Side.Left).segments.size == segments)
+          assert(index.memory.used == used)
         }
       assert(second.rows(Side.Left) == 2)
       second.commit()
@@ -56,11 +57,14 @@ class IndexCacheSuite extends StateTest {
       state.append(Side.Left, rows(simple(1, 1, 1)))
       state.commit()
       IndexCache.put(stopped, state.handOver())
-      assert(executor.indexes == 1 && executor.used > 0)
+      assert(executor.indexes == 1)
+      assert(executor.used > 0)
 
       val next = StateStoreProviderId(stopped.storeId, UUID.randomUUID())
       assert(IndexCache.take[JoinIndex](next).isEmpty)
-      assert(executor.indexes == 0 && executor.used == 0 && IndexCache.take[JoinIndex](stopped).isEmpty)
+      assert(executor.indexes == 0)
+      assert(executor.used == 0)
+      assert(IndexCache.take[JoinIndex](stopped).isEmpty)
 
       // An index put in the place of another run's index replaces it.
       val (one, other) = (begun(None), begun(None))
@@ -68,7 +72,8 @@ class IndexCacheSuite extends StateTest {
       val (held, later) = (one.handOver(), other.handOver())
       IndexCache.put(stopped, held)
       IndexCache.put(next, later)
-      assert(executor.indexes == 1 && executor.used == later.memory.used)
+      assert(executor.indexes == 1)
+      assert(executor.used == later.memory.used)
       assert(IndexCache.take[JoinIndex](next).exists(_ eq later))
       later.close()
     }

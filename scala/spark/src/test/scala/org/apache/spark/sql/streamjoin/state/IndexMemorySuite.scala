@@ -70,8 +70,10 @@ class IndexMemorySuite extends StateTest {
           val index = state.committedIndex
           assert(state.size.index <= budget || state.size.unloaded == state.size.segments)
           if (budget == Long.MaxValue) assert(state.size.unloaded == 0)
-          if (budget < 48)
-            assert(state.size.unloaded == state.size.segments && state.size.index == own(state))
+          if (budget < 48) {
+            assert(state.size.unloaded == state.size.segments)
+            assert(state.size.index == own(state))
+          }
           val loaded = segments(index).filter(_.isLoaded)
           assert(state.size.segments - state.size.unloaded == loaded.size)
           assert(index.memory.keys <= budget / 2)
@@ -84,7 +86,8 @@ class IndexMemorySuite extends StateTest {
           val whole = loaded.map(segment => held(segment) + segment.keys.index.bytes).sum
           val flags =
             loaded.map(segment => SegmentFormat.arraySize(SegmentFormat.flagsSize(segment.rows)).toLong)
-          assert(index.memory.used - always - whole >= 0 && index.memory.used - always - whole <= flags.sum)
+          assert(index.memory.used - always - whole >= 0)
+          assert(index.memory.used - always - whole <= flags.sum)
         }
       }
     }
@@ -109,7 +112,8 @@ class IndexMemorySuite extends StateTest {
         val state = on(provider.getStore(0, None), rows, Width, budget)
         (0L until 1000L).foreach(i => state.append(Side.Left, rows(simple(i, i, 7))))
         state.commit()
-        assert(state.size.index <= math.max(budget, own(state)) && state.rows(Side.Left) == 1000)
+        assert(state.size.index <= math.max(budget, own(state)))
+        assert(state.rows(Side.Left) == 1000)
       }
     }
   }
@@ -125,9 +129,12 @@ class IndexMemorySuite extends StateTest {
         val store = provider.getStore(1, None)
         val state = on(store, rows, Width, budget)
         val always = own(state) + state.committedIndex.memory.keys
-        assert(state.size.index <= math.max(budget, always) && state.size.stored == stored)
-        if (budget > whole + own(state))
-          assert(state.size.index == whole + own(state) && state.size.unloaded == 0)
+        assert(state.size.index <= math.max(budget, always))
+        assert(state.size.stored == stored)
+        if (budget > whole + own(state)) {
+          assert(state.size.index == whole + own(state))
+          assert(state.size.unloaded == 0)
+        }
         store.abort()
       }
     }
@@ -142,11 +149,13 @@ class IndexMemorySuite extends StateTest {
         reading(provider, 1) { store =>
           val index = JoinState.readOnly(store, Seq(rows.layout, rows.layout), budget)
           val always = segments(index).size.toLong * Segment.OwnBytes + index.memory.keys
-          assert(index.memory.used <= math.max(budget, always) && index.memory.keys <= budget / 2)
+          assert(index.memory.used <= math.max(budget, always))
+          assert(index.memory.keys <= budget / 2)
           val before = index.memory.used
           assert(rowsOf(index, store).map(found => TestRows.number(found.row)).sorted == (0L until 1000L))
           assert(index.memory.used == before)
-          assert(index.buffer(Side.Right).rows == 1000 && index.buffer(Side.Left).rows == 0)
+          assert(index.buffer(Side.Right).rows == 1000)
+          assert(index.buffer(Side.Left).rows == 0)
         }
       }
     }
@@ -160,7 +169,8 @@ class IndexMemorySuite extends StateTest {
     assert(memory.used == held)
     val index = segment.keys.index.bytes
     segment.keys.dropHashes()
-    assert(index >= 100 * 8 && memory.used == held + index)
+    assert(index >= 100 * 8)
+    assert(memory.used == held + index)
     places.take(60).foreach(segment.remove)
     assert(memory.used == held, "more are gone than are left")
     segment.keys.index
@@ -183,8 +193,10 @@ class IndexMemorySuite extends StateTest {
     val absent = (1000L until 1100L).map(i =>
       all.head.layout.hash(rows(simple(i, i, i)).getBaseObject, rows(simple(i, i, i)).getBaseOffset)
     )
-    assert(absent.count(all.head.keys.mayHave) == 0 && absent.forall(all(1).keys.mayHave))
+    assert(absent.count(all.head.keys.mayHave) == 0)
+    assert(absent.forall(all(1).keys.mayHave))
     all.foreach(_.discard())
-    assert(memory.keys == 0 && memory.used == 0)
+    assert(memory.keys == 0)
+    assert(memory.used == 0)
   }
 }

@@ -126,8 +126,10 @@ class JoinStateSuite extends StateTest {
         state.append(Side.Left, rows(simple(i, i, 10 * i, wide)))
         buffer.segments.size
       }
-      assert(segments.take(500).forall(_ == 0) && segments.last > 0)
-      assert(buffer.segments.map(_.live).sum < 1200 && state.rows(Side.Left) == 1200)
+      assert(segments.take(500).forall(_ == 0))
+      assert(segments.last > 0)
+      assert(buffer.segments.map(_.live).sum < 1200)
+      assert(state.rows(Side.Left) == 1200)
       (1L to 1200L by 100).foreach(i => state.append(Side.Right, rows(simple(i, i, 10 * i))))
       assert(pairs(state, Side.Right, anyTime).size == 12)
       state.commit()
@@ -184,7 +186,8 @@ class JoinStateSuite extends StateTest {
       // Two attempts at one batch have the same version, but not the same index.
       val newer = provider.getStore(2, None)
       val next = on(newer, rows, cached = Some(third.committedIndex))
-      assert(!next.reused && !next.rewound)
+      assert(!next.reused)
+      assert(!next.rewound)
       assert(numbers(next, newer) == Seq(1, 4))
       next.abort()
     }
@@ -262,11 +265,8 @@ class JoinStateSuite extends StateTest {
               val segments = Side.both.map(index.buffer(_).segments.size).sum
               assert(index.memory.used == segments * Segment.OwnBytes)
             }
-            assert(
-              index
-                .buffer(Side.Left)
-                .bucketWidth == 10 && index.buffer(Side.Left).rows == 10 * version - first
-            )
+            assert(index.buffer(Side.Left).bucketWidth == 10)
+            assert(index.buffer(Side.Left).rows == 10 * version - first)
             opened.release()
           }
         }

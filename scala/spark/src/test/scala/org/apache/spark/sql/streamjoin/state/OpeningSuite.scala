@@ -113,7 +113,8 @@ class OpeningSuite extends StateTest {
         reading(provider, 1) { store =>
           val index = JoinState.readOnly(store, layouts, half)
           val (in, out) = index.buffer(Side.Left).segments.toSeq.partition(_.isLoaded)
-          assert(in.map(_.bucket) == Seq(2L, 3L) && out.map(_.bucket) == Seq(0L, 1L))
+          assert(in.map(_.bucket) == Seq(2L, 3L))
+          assert(out.map(_.bucket) == Seq(0L, 1L))
         }
     }
   }

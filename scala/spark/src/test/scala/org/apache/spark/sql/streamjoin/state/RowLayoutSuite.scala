@@ -90,7 +90,8 @@ class RowLayoutSuite extends StateTest {
 
   for (of <- types) test(s"keys are equal if and only if their projections are: ${of.simpleString}") {
     val (same, different) = compared((1 to 20).map(seed => new Random(seed) -> Seq(of)))
-    assert(same > 10 && different > 10, "both occur")
+    assert(same > 10, "both occur")
+    assert(different > 10, "both occur")
   }
 
   test("keys of several columns are equal if and only if their projections are") {
@@ -134,11 +135,8 @@ class RowLayoutSuite extends StateTest {
       assert(layout.hash(shifted, at) == layout.hash(row.getBaseObject, row.getBaseOffset))
       assert(layout.sameKey(shifted, at, layout, row.getBaseObject, row.getBaseOffset))
       val last = row.numFields - 1
-      assert(
-        layout.time(shifted, at, 0) == row.getLong(last - 1) && layout.time(shifted, at, 1) == row.getLong(
-          last
-        )
-      )
+      assert(layout.time(shifted, at, 0) == row.getLong(last - 1))
+      assert(layout.time(shifted, at, 1) == row.getLong(last))
       // In this layout, expiry time 0 is the second time.
       assert(layout.expiryTime(shifted, at, 0) == row.getLong(last))
       assert(layout.expiryTime(shifted, at, 1) == row.getLong(last - 1))

@@ -33,11 +33,13 @@ class SegmentIndexSuite extends StateTest {
       var looked =
         if (end - start > SegmentIndex.Crowded) 1 + 32 - Integer.numberOfLeadingZeros(end - start) else 0
       var candidate = index.from(segment, slot, from)
-      assert(candidate >= start && candidate <= end)
+      assert(candidate >= start)
+      assert(candidate <= end)
       val found = mutable.ArrayBuffer.empty[Long]
       val row = new UnsafeRow(rows.layout.fields)
       val last = index.until(segment, slot, to)
-      assert(last >= start && last <= end)
+      assert(last >= start)
+      assert(last <= end)
       while (candidate < last) {
         val at = candidate
         candidate += 1
@@ -71,7 +73,8 @@ class SegmentIndexSuite extends StateTest {
     assert(places.forall(place => segment.keys.index.mayHave(segment.hash(place))))
     val through = elsewhere.count(place => segment.keys.index.mayHave(others.hash(place)))
     assert(through < 20000 / 10)
-    assert(through > 0 && through <= 20000 * 12 / 1000, s"$through of 20000")
+    assert(through > 0, s"$through of 20000")
+    assert(through <= 20000 * 12 / 1000, s"$through of 20000")
   }
 
   for ((span, step) <- Seq("seconds" -> 1L, "minutes" -> 1000L, "hours" -> 500000L, "months" -> 50000000L))
@@ -100,10 +103,12 @@ class SegmentIndexSuite extends StateTest {
     val like = places(all.indexWhere(_.key == Seq(-1L)))
     for ((from, to) <- Seq(Long.MinValue -> -1L, Hot + 1L -> Long.MaxValue, Long.MinValue -> Long.MinValue)) {
       val (found, looked) = probe(segment, like, from, to)
-      assert(found.isEmpty && looked <= 40, s"from $from to $to")
+      assert(found.isEmpty, s"from $from to $to")
+      assert(looked <= 40, s"from $from to $to")
     }
     val (found, looked) = probe(segment, like, Long.MinValue, Long.MaxValue)
-    assert(found.size == Hot - Hot / 100 && looked <= Hot)
+    assert(found.size == Hot - Hot / 100)
+    assert(looked <= Hot)
   }
 
   test("a probe of a hot key whose rows all have one time finds them all, or looks at almost none") {
@@ -133,7 +138,8 @@ class SegmentIndexSuite extends StateTest {
     }
     strangers.take(5).foreach { case (own, like) =>
       val (found, looked) = probe(segment, own, like.head, Long.MinValue, Long.MaxValue)
-      assert(found.isEmpty && looked <= 40)
+      assert(found.isEmpty)
+      assert(looked <= 40)
     }
   }
 

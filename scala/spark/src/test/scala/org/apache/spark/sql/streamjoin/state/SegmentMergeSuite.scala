@@ -146,7 +146,8 @@ class SegmentMergeSuite extends StateTest {
         // header.
         val second = on(provider.getStore(1, None), rows, Width, budget)
         assert(evict(second, Side.Left, unmatched = false, 250L).isEmpty)
-        assert(second.rows(Side.Left) == 750 && second.lowest(Side.Left, 0).contains(250L))
+        assert(second.rows(Side.Left) == 750)
+        assert(second.lowest(Side.Left, 0).contains(250L))
         second.commit()
         assert(values(provider, 2) == before.filter { case ((_, bucket, _, _), _) => bucket >= 2 })
       }
@@ -165,7 +166,8 @@ class SegmentMergeSuite extends StateTest {
       val keys = store.iterator().map(_.key.copy()).toSeq
       keys.filter(key => key.getInt(0) == 1 && key.getLong(2) < 2).foreach(store.remove(_))
       val expired = state.expired(Side.Left, Array(200L), unmatched = false)
-      assert(!expired.next() && expired.evicted == 200)
+      assert(!expired.next())
+      assert(expired.evicted == 200)
       state.commit()
       assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1))
     }

@@ -75,7 +75,8 @@ class VersionTableSuite extends StateTest {
               }
               val there = (0 until keys).count(k => last.getOrElse(k, model.get(k)).isDefined)
               state.commit()
-              assert(table.size == there && state.keys == there)
+              assert(table.size == there)
+              assert(state.keys == there)
               assert(state.size.index <= math.max(budget, 0))
               content(provider, version + 1L)
             }
@@ -113,7 +114,8 @@ class VersionTableSuite extends StateTest {
       (1L to 50L).foreach(n => first.append(Side.Right, rows(TestRows.simple(n, key = n % 3, time = n))))
       first.commit()
       val (second, again) = opened(withoutScan(provider.getStore(1, None)))
-      assert(second.rows(Side.Right) == 50 && again.get(key(3)) == row(3, 10))
+      assert(second.rows(Side.Right) == 50)
+      assert(again.get(key(3)) == row(3, 10))
       assert(evict(second, Side.Right, unmatched = true, 30) == (1L to 29L))
       second.commit()
       val (third, _) = opened(withoutScan(provider.getStore(2, None)))
@@ -141,7 +143,8 @@ class VersionTableSuite extends StateTest {
     store.remove(segment)
     store.commit()
     val error = intercept[StreamJoinRuntimeException](opened(provider.getStore(version + 1, None)))
-    assert(error.getCondition == "STREAMJOIN_STATE_FORMAT" && error.getMessage.contains("no segment"))
+    assert(error.getCondition == "STREAMJOIN_STATE_FORMAT")
+    assert(error.getMessage.contains("no segment"))
   }
 
   test("a deletion is kept for as long as it is remembered, and then leaves nothing") {
@@ -157,11 +160,15 @@ class VersionTableSuite extends StateTest {
       val (first, table) = opened(provider.getStore(0, None), hash = hash)
       (1 to 10).foreach(k => table.put(key(k), row(k.toLong, 10)))
       (1 to 6).foreach(k => table.delete(key(k), row(-k.toLong, 3), until = 20, span = 5))
-      assert(table.get(key(1), from = 20) == row(-1, 3) && table.get(key(1), from = 21) == null)
-      assert(table.get(key(1)) == null && table.get(key(7)) == row(7, 10))
+      assert(table.get(key(1), from = 20) == row(-1, 3))
+      assert(table.get(key(1), from = 21) == null)
+      assert(table.get(key(1)) == null)
+      assert(table.get(key(7)) == row(7, 10))
       first.commit()
       val counts = next(1) { table =>
-        assert(table.size == 4 && table.deletedKeys == 6 && table.get(key(6), from = 3) == row(-6, 3))
+        assert(table.size == 4)
+        assert(table.deletedKeys == 6)
+        assert(table.get(key(6), from = 3) == row(-6, 3))
         // One comes back, one is deleted anew, others go in a chunk of their own.
         table.put(key(1), row(100, 1))
         table.delete(key(2), row(-200, 1), until = 40, span = 5)
@@ -171,7 +178,8 @@ class VersionTableSuite extends StateTest {
       assert(counts == ((4, 6, 6)))
       val later = next(2) { table =>
         table.forget(25)
-        assert(table.get(key(2), from = 25) == row(-200, 1) && table.get(key(1)) == row(100, 1))
+        assert(table.get(key(2), from = 25) == row(-200, 1))
+        assert(table.get(key(1)) == row(100, 1))
         assert((3 to 6).forall(k => table.get(key(k), from = 0) == null))
       }
       assert(later == ((4, 1, 1)))

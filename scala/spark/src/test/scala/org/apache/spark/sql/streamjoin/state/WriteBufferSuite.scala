@@ -45,7 +45,8 @@ class WriteBufferSuite extends StateTest {
     val random = new Random(1)
     val rows = Seq.tabulate(150000)(i => shape(simple(i, i % 100, i % 7L)).copy())
     val one = drained(rows, 10L)
-    assert(one.size == 1 && one.head._2.size >= 2)
+    assert(one.size == 1)
+    assert(one.head._2.size >= 2)
     assert(drained(random.shuffle(rows), 10L) == one)
   }
 }

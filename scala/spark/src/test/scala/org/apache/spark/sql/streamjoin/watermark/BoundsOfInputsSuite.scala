@@ -31,7 +31,8 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
       assert(job.state == ((1, 0)))
       // W(d) = 11:30 evicts orders before 10:30.
       assert(job.feed(d(null, "11:30", Bound)).isEmpty)
-      assert(job.watermark("left") == "10:30" && job.watermark("right") == "11:30")
+      assert(job.watermark("left") == "10:30")
+      assert(job.watermark("right") == "11:30")
       assert(job.state == ((0, 0)))
       assert(job.feed(o("a", "10:29", 3), o("a", "10:31", 4), d("a", "11:29", 5)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 2)
@@ -80,7 +81,8 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
           assert(job.feed(o(null, "10:40", Bound)).isEmpty)
           assert(job.feed(d(null, "11:10", Bound)).isEmpty)
           assert(job.feed(o("a", "10:50", 3), d("a", "11:10", 3)) == Seq("3 3"))
-          assert(job.watermark("left") == "10:40" && job.watermark("right") == "11:10")
+          assert(job.watermark("left") == "10:40")
+          assert(job.watermark("right") == "11:10")
         }
       }
     }

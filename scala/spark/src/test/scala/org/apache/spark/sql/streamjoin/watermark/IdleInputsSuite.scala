@@ -64,9 +64,11 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       assert(job.seen.size == batches + 2)
       assert(job.watermark("right") == "11:30")
       assert(job.metric("idleSinceMs.right.t") == Noon)
-      assert(job.metric("idleSinceMs.left.t") == -1 && job.metric("lagMs.right.t") == -1)
+      assert(job.metric("idleSinceMs.left.t") == -1)
+      assert(job.metric("lagMs.right.t") == -1)
       // It follows the other input, without further batches of its own.
-      assert(wait(job, clock, 3600).isEmpty && job.seen.size == batches + 2)
+      assert(wait(job, clock, 3600).isEmpty)
+      assert(job.seen.size == batches + 2)
       // W(d) = W(o) = 13:00 evicts orders before 12:00.
       assert(job.feed(o("c", "13:00", 3)) == Seq("2 -"))
       assert(job.watermark("right") == "13:00")
@@ -110,7 +112,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       assert(job.feed(o("b", "12:00", 2)).isEmpty)
       // If all inputs are idle, the highest watermark counts.
       assert(wait(job, clock, 40) == Seq("1 -"))
-      assert(job.watermark("left") == "12:00" && job.watermark("right") == "12:00")
+      assert(job.watermark("left") == "12:00")
+      assert(job.watermark("right") == "12:00")
       assert(job.feed(d("b", "10:30", 3), d("b", "12:10", 4)) == Seq("2 4"))
     }
   }
@@ -125,7 +128,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       // After a long pause, the rows of the next batch are seen before the decision.
       clock.advance(100000)
       assert(job.feed(d("x", "10:00", 9)).isEmpty)
-      assert(wait(job, clock, 29).isEmpty && wait(job, clock, 1) == Seq("1 -"))
+      assert(wait(job, clock, 29).isEmpty)
+      assert(wait(job, clock, 1) == Seq("1 -"))
     }
   }
 
@@ -133,7 +137,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     running(outer() _) { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("x", "12:00", 9))
       val batches = job.seen.size
-      assert(wait(job, clock, 60).isEmpty && job.seen.size == batches)
+      assert(wait(job, clock, 60).isEmpty)
+      assert(job.seen.size == batches)
     }
   }
 
@@ -199,7 +204,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       assert(job.feed(d("b", "10:35", 4), d("c", "11:05", 5)) == Seq("11:00 3 5"))
       job.feed(o("z", "12:00", 6), d("z", "12:00", 7))
       val rowtimes = job.seen.flatMap(_.rows).map(_.takeWhile(_ != ' '))
-      assert(rowtimes == rowtimes.sorted && !job.seen.flatMap(_.rows).exists(_.endsWith(" 4")))
+      assert(rowtimes == rowtimes.sorted)
+      assert(!job.seen.flatMap(_.rows).exists(_.endsWith(" 4")))
     }
   }
 
@@ -210,7 +216,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       }
     }
     val refused = refusal(idleAfter(newStreams(), "d"))
-    assert(refused.getCondition == "STREAMJOIN_INPUT" && refused.getMessage.contains("sj.idle_after"))
+    assert(refused.getCondition == "STREAMJOIN_INPUT")
+    assert(refused.getMessage.contains("sj.idle_after"))
     val bounds = StreamInputs.withBounds(
       newStreams().raw("d").selectExpr("*", "v = 1 AS b"),
       "t",
@@ -258,10 +265,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       fed.map(_.toString).foreach { v =>
         val with_v = out.filter(_.contains(v))
         val alone = with_v.count(_.contains("-"))
-        assert(
-          with_v.nonEmpty && (alone == 0 || alone == 1 && with_v.size == 1),
-          s"seed $seed, row $v: $with_v"
-        )
+        assert(with_v.nonEmpty, s"seed $seed, row $v: $with_v")
+        assert(alone == 0 || alone == 1 && with_v.size == 1, s"seed $seed, row $v: $with_v")
       }
       assert(out.distinct.size == out.size, s"seed $seed: a row came out twice")
     }
@@ -337,7 +342,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     made.uncommit()
     clock.advance(1000000)
     made.runOnce()
-    assert(made.seen.count(_.id == last) == 2 && keys(made, last).map(_.toString) == before)
+    assert(made.seen.count(_.id == last) == 2)
+    assert(keys(made, last).map(_.toString) == before)
     // The batch's own time decides what follows from it, the time of the run what comes later.
     assert(keys(made, last + 1).forall(!_.has("idleSinceMs")))
     assert(keys(made, made.seen.last.id).exists(_.has("idleSinceMs")))
@@ -391,15 +397,18 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       assert(job.watermark("right") == "10:30")
       assert(job.feed(d("p1", "11:05", -1)) == Seq("1 -"))
       clock.advance(20000)
-      assert(job.feed(d("p0", "12:40", -1)).isEmpty && job.metric("idleSinceMs.right.t") == -1)
+      assert(job.feed(d("p0", "12:40", -1)).isEmpty)
+      assert(job.metric("idleSinceMs.right.t") == -1)
       // p1 is silent: p0 alone determines the watermark.
       assert(wait(job, clock, 10) == Seq("2 -"))
-      assert(job.watermark("right") == "12:40" && job.metric("idleSinceMs.right.t") == Noon)
+      assert(job.watermark("right") == "12:40")
+      assert(job.metric("idleSinceMs.right.t") == Noon)
       // p1 resumes; rows are late below 11:05, the lower one of what both have sent.
       assert(job.feed(o("c", "11:50", 3), d("p1", "11:04", 7), d("p1", "12:20", 8)) == Seq("3 8"))
       assert(job.operator.numRowsDroppedByWatermark == 1)
       job.feed(o("e", "12:10", 4))
-      assert(job.watermark("right") == "12:40" && job.metric("idleSinceMs.right.t") == -1)
+      assert(job.watermark("right") == "12:40")
+      assert(job.metric("idleSinceMs.right.t") == -1)
       assert(keys(job, job.seen.last.id).last.get("watermarkMs").asLong == at("12:20").getTime)
     }
   }

@@ -17,7 +17,9 @@ class RowConstraintsSuite extends AnyFunSuite {
   test("a constraint follows through a third time, by the tightest path") {
     // a >= b - 1, b >= c - 2, c >= d - 3, and a looser path straight from a to d
     val all = closed(b, c)(bound(a, b, 1), bound(b, c, 2), bound(c, d, 3), bound(a, d, 7))
-    assert(all((a, c)) == 3 && all((b, d)) == 5 && all((a, d)) == 6)
+    assert(all((a, c)) == 3)
+    assert(all((b, d)) == 5)
+    assert(all((a, d)) == 6)
   }
 
   test("no constraint follows through a time that may be null") {
@@ -31,7 +33,9 @@ class RowConstraintsSuite extends AnyFunSuite {
     val circle = Seq(bound(a, b, 1), bound(b, a, 1))
     assert(closed(a, b)(circle: _*) == Map((a, b) -> 1L, (b, a) -> 1L))
     val tied = closed(a, b, c)(circle ++ Seq(bound(b, c, 5), bound(c, b, 5)): _*)
-    assert(tied((a, c)) == 6 && tied((b, c)) == 5 && tied((c, a)) == 6)
+    assert(tied((a, c)) == 6)
+    assert(tied((b, c)) == 5)
+    assert(tied((c, a)) == 6)
   }
 
   test("a constraint whose sum overflows a Long is dropped") {

@@ -193,7 +193,8 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
         val before = files(job)
         job.redoLast()
         val again = job.seen.last
-        assert(again.id == last.id && again.rows.sorted == last.rows.sorted)
+        assert(again.id == last.id)
+        assert(again.rows.sorted == last.rows.sorted)
         assert(before.forall { case (batch, keys) => files(job)(batch) == keys })
       }
       val once = job.seen.groupBy(_.id).values.map(_.last).flatMap(_.rows).toSeq.sorted

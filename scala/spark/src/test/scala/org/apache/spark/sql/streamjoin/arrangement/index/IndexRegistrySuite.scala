@@ -71,7 +71,8 @@ class IndexRegistrySuite extends AnyFunSuite {
           if (random.nextInt(10) == 0) indexes.sweep(0, 0)
         }
         indexes.clear()
-        assert(indexes.bytes == 0 && indexes.size == 0, s"seed $seed")
+        assert(indexes.bytes == 0, s"seed $seed")
+        assert(indexes.size == 0, s"seed $seed")
       }
     }
 
@@ -85,9 +86,12 @@ class IndexRegistrySuite extends AnyFunSuite {
         (indexes.get(files.ref, 0, 0, low, high, files.conf, stats), stats)
       }
       val (first, built) = get(2, 2)
-      assert(built.rebuilt && get(1, 2)._1.eq(first))
+      assert(built.rebuilt)
+      assert(get(1, 2)._1.eq(first))
       val (next, advanced) = get(2, 4)
-      assert(next.eq(first) && !advanced.rebuilt && first.newest == 4)
+      assert(next.eq(first))
+      assert(!advanced.rebuilt)
+      assert(first.newest == 4)
       // A base, so that an index of the newest version need not start at the beginning.
       files.add(Nil, base = true)
       indexes.clear()
@@ -95,9 +99,12 @@ class IndexRegistrySuite extends AnyFunSuite {
       assert(later.oldest == 4)
       val held = later.rowsOf(5).map { case (row, copies) => Item.of(row) -> copies }.toSeq
       val (earlier, rebuilt) = get(2, 3)
-      assert(rebuilt.rebuilt && earlier.ne(later) && earlier.covers(2, 5))
+      assert(rebuilt.rebuilt)
+      assert(earlier.ne(later))
+      assert(earlier.covers(2, 5))
       // Tasks that hold the old index keep using it.
-      assert(later.oldest == 4 && later.newest == 5)
+      assert(later.oldest == 4)
+      assert(later.newest == 5)
       assert(later.rowsOf(5).map { case (row, copies) => Item.of(row) -> copies }.toSeq == held)
       assert(get(5, 5)._1.eq(earlier))
     }
@@ -111,7 +118,9 @@ class IndexRegistrySuite extends AnyFunSuite {
       files.rows(indexes, 2)
       val some = indexes.bytes
       files.rows(indexes, 5)
-      assert(some > 0 && indexes.bytes > some && memory.used == indexes.bytes)
+      assert(some > 0)
+      assert(indexes.bytes > some)
+      assert(memory.used == indexes.bytes)
       assert(indexes.size == files.partitions)
       val before = indexes.bytes
       files.rows(indexes, 5)
@@ -119,7 +128,9 @@ class IndexRegistrySuite extends AnyFunSuite {
       indexes.sweep()
       assert(indexes.size == files.partitions)
       indexes.sweep(idleNanos = 0)
-      assert(indexes.size == 0 && indexes.bytes == 0 && memory.used == 0)
+      assert(indexes.size == 0)
+      assert(indexes.bytes == 0)
+      assert(memory.used == 0)
       assert(files.rows(indexes, 5) == files.collections(5))
       assert(indexes.bytes == before)
     }

@@ -84,7 +84,8 @@ class KeyIndexSuite extends AnyFunSuite {
       val random = new Random(seed)
       val cut = random.nextInt(collections.size)
       val later = index.from(index.oldest + cut)
-      assert(later.oldest == index.oldest + cut && later.newest == index.newest)
+      assert(later.oldest == index.oldest + cut)
+      assert(later.newest == index.newest)
       assert(later.entryCount <= index.entryCount)
       assert(later.negativeRows == index.negativeRows, s"seed $seed")
       val changes = Model.changes(random, collections.last, keys, 20)
@@ -150,7 +151,8 @@ class KeyIndexSuite extends AnyFunSuite {
     load(6, 1, -1)
     val copies = (0 to 6).map(version => find(index, Some(1), version).map(_._2).sum)
     assert(copies == Seq(3, 0, 5, 3, -4, 0, 0))
-    assert(find(index, Some(1), 1).isEmpty && find(index, Some(1), 6).isEmpty)
+    assert(find(index, Some(1), 1).isEmpty)
+    assert(find(index, Some(1), 6).isEmpty)
     assert(index.negativeRows == 0)
   }
 
@@ -173,11 +175,15 @@ class KeyIndexSuite extends AnyFunSuite {
 
   test("a read of a version that the index does not cover fails") {
     val index = newIndex(oldest = 3)
-    assert(!index.covers(3, 3) && index.newest == 2)
+    assert(!index.covers(3, 3))
+    assert(index.newest == 2)
     index.load(3, Iterator.empty)
     index.load(5, Iterator(MemoryBlock.of(Seq(Item(None, "", 0) -> 1))))
-    assert(index.covers(3, 5) && !index.covers(2, 5) && !index.covers(3, 6))
-    assert(index.rowsOf(4).isEmpty && index.rowsOf(5).size == 1)
+    assert(index.covers(3, 5))
+    assert(!index.covers(2, 5))
+    assert(!index.covers(3, 6))
+    assert(index.rowsOf(4).isEmpty)
+    assert(index.rowsOf(5).size == 1)
     intercept[AssertionError](index.rowsOf(2))
     intercept[AssertionError](find(index, None, 6))
     intercept[AssertionError](index.load(5, Iterator.empty))

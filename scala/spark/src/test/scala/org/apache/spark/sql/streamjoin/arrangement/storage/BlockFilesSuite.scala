@@ -75,7 +75,8 @@ class BlockFilesSuite extends AnyFunSuite {
       }
       names.foreach(name => writer.add(0, 1, Item.row(Item(None, name, 1)), 1))
       val file = writer.commit().get
-      assert(file.blocks.size == 2 && file.blocks.map(_.rows) == Seq(3, 2))
+      assert(file.blocks.size == 2)
+      assert(file.blocks.map(_.rows) == Seq(3, 2))
       val found = file.blocks.flatMap { block =>
         val bytes = BlockFiles.read(files.root, file.path, block, files.conf)
         assert(bytes.length == block.rawBytes)
@@ -93,7 +94,8 @@ class BlockFilesSuite extends AnyFunSuite {
     withFiles { files =>
       def count = Option(files.folder.resolve("changes/0").toFile.listFiles).fold(0)(_.length)
       val empty = new BlockFileWriter(files.root, "changes/0", 0, UUID.randomUUID(), files.conf)
-      assert(empty.commit().isEmpty && count == 0)
+      assert(empty.commit().isEmpty)
+      assert(count == 0)
       empty.abort()
       val large = new BlockFileWriter(files.root, "changes/0", 1, UUID.randomUUID(), files.conf)
       large.add(0, 0, Item.row(Item(None, "x" * (BlockFiles.LargestBlock + 1), 1)), 1)
@@ -169,7 +171,8 @@ class BlockFilesSuite extends AnyFunSuite {
       (0 until 3).foreach(_ => files.add(items))
       Files.delete(files.folder.resolve("versions/1"))
       refused(files.rows(registry, 2))
-      assert(files.files.manifestOf(1).isEmpty && files.files.newest == 2)
+      assert(files.files.manifestOf(1).isEmpty)
+      assert(files.files.newest == 2)
     }
   }
 

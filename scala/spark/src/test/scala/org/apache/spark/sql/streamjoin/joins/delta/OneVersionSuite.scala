@@ -72,7 +72,8 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
           assert(self.sum(batch) == joined(it, ofA), s"batch $batch, version $ofA")
           ofA
         }
-        assert(seen.size > 2 && seen.last == 25, seen)
+        assert(seen.size > 2, seen)
+        assert(seen.last == 25, seen)
       }
     }
   }
@@ -188,7 +189,8 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
         java.nio.file.Files.write(offsets.resolve("1"), lines)
         self.start()
         self.settle()
-        assert(self.versions(1, 2).contains(Seq(2, 0)) && self.versions(2, 2).contains(Seq(2, 2)))
+        assert(self.versions(1, 2).contains(Seq(2, 0)))
+        assert(self.versions(2, 2).contains(Seq(2, 2)))
         assert(self.sum(2) == joined(it, 2))
       }
     }

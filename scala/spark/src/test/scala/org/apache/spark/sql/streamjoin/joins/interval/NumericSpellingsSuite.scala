@@ -21,8 +21,10 @@ class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
       val more = if (second.contains("DECIMAL")) 2 * (Second + 32) else 0L
       def on(condition: String, left: Long, right: Long): Unit = {
         val found = kept(orders.join(deliveries, expr(s"o.id = d.id AND $condition")))
-        assert(found(Side.Left) - left >= 0 && found(Side.Left) - left <= 2 * more, condition)
-        assert(found(Side.Right) - right >= 0 && found(Side.Right) - right <= 2 * more, condition)
+        assert(found(Side.Left) - left >= 0, condition)
+        assert(found(Side.Left) - left <= 2 * more, condition)
+        assert(found(Side.Right) - right >= 0, condition)
+        assert(found(Side.Right) - right <= 2 * more, condition)
       }
       on(s"$d BETWEEN $o AND $o + 5", 5 * Second + rounding, rounding)
       on(s"$d BETWEEN $o - 3 AND $o", rounding, 3 * Second + rounding)
@@ -49,11 +51,10 @@ class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
         )
       )
     )
-    assert(
-      exact(Side.Left) >= 1500000 && exact(Side.Left) < 1501000 && exact(Side.Right) >= 500000 && exact(
-        Side.Right
-      ) < 501000
-    )
+    assert(exact(Side.Left) >= 1500000)
+    assert(exact(Side.Left) < 1501000)
+    assert(exact(Side.Right) >= 500000)
+    assert(exact(Side.Right) < 501000)
   }
 
   test("numbers that do not bound the times are refused") {

@@ -96,7 +96,8 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     assert(error.getCondition == refused.errorClass, error.getMessage)
     assert(error.getSqlState == "0A000")
     val message = error.getMessage
-    assert(message.startsWith(s"[${refused.errorClass}]") && message.endsWith("SQLSTATE: 0A000"))
+    assert(message.startsWith(s"[${refused.errorClass}]"))
+    assert(message.endsWith("SQLSTATE: 0A000"))
     assert(!message.matches("(?s).*<(\\w+)>.*".r.regex), message)
     assert(!message.matches("(?s).*#\\d.*"), s"Spark's expression ids: $message")
     refused.words.foreach(word => assert(message.contains(word)))
@@ -190,7 +191,8 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
         .withWatermark("w", "0 seconds")
         .as(name)
     val error = refusal(windows("o").join(windows("d"), expr("o.id = d.id AND o.w = d.w")))
-    assert(error.getCondition == "STREAMJOIN_NO_WATERMARK" && error.getMessage.contains("before window(...)"))
+    assert(error.getCondition == "STREAMJOIN_NO_WATERMARK")
+    assert(error.getMessage.contains("before window(...)"))
   }
 
   test("a state encoding other than Spark's rows is refused") {
@@ -209,7 +211,8 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     val error = refusal(query(join(Hourly, how)), mode)
     assert(error.getCondition == "STREAMJOIN_OUTPUT_MODE")
     assert(error.getSqlState == "0A000")
-    assert(error.getMessage.contains(mode) && error.getMessage.contains("append"))
+    assert(error.getMessage.contains(mode))
+    assert(error.getMessage.contains("append"))
   }
 
   test("update mode is refused except for inner and left semi joins, complete mode always") {
@@ -236,9 +239,8 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
       val error = refusal(
         twice.withWatermark(column, "5 seconds").as("o").join(streams.marked("d"), expr(Hourly))
       )
-      assert(
-        error.getCondition == "STREAMJOIN_TWO_WATERMARKS" && error.getMessageParameters.get("first") == "t"
-      )
+      assert(error.getCondition == "STREAMJOIN_TWO_WATERMARKS")
+      assert(error.getMessageParameters.get("first") == "t")
     }
   }
 
@@ -282,7 +284,8 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
       withConf(name -> "keep") {
         val error = refusal(join(Hourly))
         assert(error.getCondition == "STREAMJOIN_UNKNOWN_SETTING")
-        assert(error.getMessage.contains(name) && error.getMessage.contains("spark.streamjoin.lateRows,"))
+        assert(error.getMessage.contains(name))
+        assert(error.getMessage.contains("spark.streamjoin.lateRows,"))
       }
   }
 }

@@ -69,7 +69,8 @@ class RematchSuite extends AnyFunSuite with TableTest {
         people.feed(Row(5, "Zoe", "insert"))
         assert(query.next.isEmpty, "but it was not kept")
         val state = query.running.lastProgress.stateOperators.head
-        assert(state.operatorName == "streamTableJoin" && state.numRowsTotal == 0)
+        assert(state.operatorName == "streamTableJoin")
+        assert(state.numRowsTotal == 0)
       }
     }
   }
@@ -392,7 +393,8 @@ class RematchSuite extends AnyFunSuite with TableTest {
         query.add(order(1, 3, "Keyboard"))
         query.settle()
         val plan = explained(query.running)
-        assert(plan.contains("StreamTableJoin") && plan.contains("by (id) at version 0"), plan)
+        assert(plan.contains("StreamTableJoin"), plan)
+        assert(plan.contains("by (id) at version 0"), plan)
         query.stop()
         length = "50 seconds"
         refused("STREAMJOIN_CHECKPOINT_CHANGED")(query.start())

@@ -67,7 +67,9 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
         val error = refused("STREAMJOIN_DELTA") {
           spark.readStream.table("people").join(spark.readStream.table("towns"), "id")
         }
-        assert(error.contains("sj.delta_join") && error.contains("sj.table") && !error.contains("GROUP BY"))
+        assert(error.contains("sj.delta_join"))
+        assert(error.contains("sj.table"))
+        assert(!error.contains("GROUP BY"))
       }
     }
   }

@@ -105,7 +105,8 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
     during(query.reader) {
       eventually(timeout(20.seconds)) {
         val message = query.reader.running.status.message
-        assert(message.startsWith("Waiting until") && message.contains("newest version is 0"), message)
+        assert(message.startsWith("Waiting until"), message)
+        assert(message.contains("newest version is 0"), message)
       }
       table.stream.addData(Row(1, "Jane", "update"))
       during(table) {

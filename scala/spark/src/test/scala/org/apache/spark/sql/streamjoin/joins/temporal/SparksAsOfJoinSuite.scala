@@ -87,7 +87,8 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
 
   private def refused(condition: String, word: String)(made: => DataFrame): Unit = {
     val error = intercept[AnalysisException](made)
-    assert(error.getCondition == condition && error.getMessage.contains(word), error.getMessage)
+    assert(error.getCondition == condition, error.getMessage)
+    assert(error.getMessage.contains(word), error.getMessage)
   }
 
   test("_joinAsOf refuses what sj.asof_join refuses, by the same name") {
@@ -113,7 +114,8 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
     }
     def isOurs(joined: DataFrame) = joined.queryExecution.analyzed.exists(_.isInstanceOf[StreamAsOfJoin])
     val (left, right) = (batch("o", rows), batch("d", rows))
-    assert(!isOurs(Options()(streams.marked("o"), right)) && !isOurs(Options()(left, streams.marked("d"))))
+    assert(!isOurs(Options()(streams.marked("o"), right)))
+    assert(!isOurs(Options()(left, streams.marked("d"))))
     assert(isOurs(of(Options())(streams)))
     withConf("spark.streamjoin.enabled" -> "false")(assert(!isOurs(of(Options())(streams))))
   }

@@ -18,9 +18,12 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
         job.feed(end("10:00"): _*)
         // The key of the last row has no newer version: rows to come match it.
         val out = job.feed(o("a", "09:59", 5), d("a", "09:57", 6), o("a", "10:00", 7), d("b", "09:57", 8))
-        assert(out.isEmpty && job.operator.numRowsDroppedByWatermark == 2)
-        assert(job.metric("pastVersions") == 1 && job.metric("keysWithVersion") == 2)
-        assert(job.metric("leftLateRows") == 1 && job.metric("rightLateRows") == 1)
+        assert(out.isEmpty)
+        assert(job.operator.numRowsDroppedByWatermark == 2)
+        assert(job.metric("pastVersions") == 1)
+        assert(job.metric("keysWithVersion") == 2)
+        assert(job.metric("leftLateRows") == 1)
+        assert(job.metric("rightLateRows") == 1)
         val kept = PythonApi
           .lateRows(spark, job.streaming, streaming = false)
           .withColumn("late", expr("from_json(row, 'id STRING, t TIMESTAMP, v INT')"))
@@ -56,7 +59,8 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
       assert(job.settle() == Seq("2 1"))
       // The table is active again: a version is late only if it is replaced for all rows to come.
       assert(job.feed(d("b", "10:58", 4), d("c", "10:01", 7), d("a", "09:59", 8)).isEmpty)
-      assert(job.operator.numRowsDroppedByWatermark == 1 && job.metric("pastVersions") == 2)
+      assert(job.operator.numRowsDroppedByWatermark == 1)
+      assert(job.metric("pastVersions") == 2)
       job.restart()
       assert(
         job.feed(d("b", "11:00", 5), o("b", "11:00", 9), o("a", "11:01", 10), o("c", "11:02", 11)).isEmpty
@@ -93,7 +97,8 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
       assert(job.feed(o("a", "10:59", 5), o("a", "11:00", 6)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 1)
       job.feed(end("12:00"): _*)
-      assert(job.feed(end("12:00"): _*).isEmpty && job.seen.flatMap(_.rows).count(_ == "6 3") == 1)
+      assert(job.feed(end("12:00"): _*).isEmpty)
+      assert(job.seen.flatMap(_.rows).count(_ == "6 3") == 1)
     }
   }
 
@@ -134,8 +139,8 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
       job.feed((0 until 5).map(at => o(s"k$at", "10:30", 10 + at)): _*)
       job.feed(end("11:00"): _*)
       job.feed(end("11:01"): _*)
-      val met = job.seen.flatMap(_.rows).filterNot(row => row.startsWith("0 ") || row.contains("999")).sorted
-      assert(met.toSeq == (0 until 5).map(at => s"${10 + at} $at"), how)
+      val met = withoutEnd(job.seen.flatMap(_.rows)).filterNot(_.startsWith("0 ")).sorted
+      assert(met == (0 until 5).map(at => s"${10 + at} $at"), how)
     }
   }
 }

@@ -19,9 +19,11 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
     running(job(values(temporal()))) { job =>
       val facts = (0 until 60).map(minute => o("a", f"10:$minute%02d", minute))
       job.feed(facts :+ d("a", "10:30", 1) :+ d("b", "12:00", 2): _*)
-      assert(job.seen.last.rows.size == 59 && sorts(job) == Seq(2))
+      assert(job.seen.last.rows.size == 59)
+      assert(sorts(job) == Seq(2))
       job.redoLast()
-      assert(job.seen.last == job.seen.init.last && sorts(job) == Seq(2))
+      assert(job.seen.last == job.seen.init.last)
+      assert(sorts(job) == Seq(2))
       assert(job.seen.last.rows.map(_.takeWhile(_ != ' ').toInt) == (0 until 59))
     }
   }
@@ -52,7 +54,8 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
       )
       job.feed(end("11:00"): _*)
       val expected = (0 until 20).map(at => s"$at ${if (at < 7) "-" else at % 5}")
-      assert(job.seen.flatMap(_.rows).toSet == expected.toSet && sorts(job).isEmpty)
+      assert(job.seen.flatMap(_.rows).toSet == expected.toSet)
+      assert(sorts(job).isEmpty)
     }
   }
 

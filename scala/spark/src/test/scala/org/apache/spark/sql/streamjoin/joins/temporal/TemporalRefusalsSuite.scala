@@ -141,7 +141,8 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
       (left, right) <- Seq(streams.raw("o") -> streams.marked("d"), streams.marked("o") -> streams.raw("d"))
     ) {
       val error = refusal(temporalOf(left, right).select("o.v"))
-      assert(error.getCondition == "STREAMJOIN_TEMPORAL_TIME" && error.getMessage.contains("withWatermark"))
+      assert(error.getCondition == "STREAMJOIN_TEMPORAL_TIME")
+      assert(error.getMessage.contains("withWatermark"))
     }
   }
 

@@ -67,7 +67,9 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
       )
     )
       test(s"$name: stopped and started after every batch, $store") {
-        assert(expected.size > 30 && expected.count(_.endsWith("-")) > 5 && expected.exists(!_.endsWith("-")))
+        assert(expected.size > 30)
+        assert(expected.count(_.endsWith("-")) > 5)
+        assert(expected.exists(!_.endsWith("-")))
         withConf(settings: _*) {
           running(job(query)) { job =>
             story.foreach { rows =>

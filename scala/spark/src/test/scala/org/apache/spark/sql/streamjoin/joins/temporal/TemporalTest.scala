@@ -51,4 +51,7 @@ private[streamjoin] trait TemporalTest extends CheckpointTest { this: AnyFunSuit
   /** A row past all others on each side, each under a key of its own. */
   protected def end(time: String): Seq[(String, org.apache.spark.sql.Row)] =
     Seq(o("end", time, 999), d("past", time, 999))
+
+  /** Output without the rows of [[end]]. */
+  protected def withoutEnd(rows: Iterable[String]): Seq[String] = withoutClosingRows(rows, "999")
 }
