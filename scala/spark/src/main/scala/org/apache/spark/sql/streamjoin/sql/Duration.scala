@@ -5,12 +5,8 @@ import java.util.Locale
 import scala.collection.mutable
 import scala.util.Try
 
-import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.SqlBaseParser._
 import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParserUtils}
-import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
-import org.apache.spark.sql.types.{CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType}
-import org.apache.spark.unsafe.types.CalendarInterval
 import org.apache.spark.sql.streamjoin.time.IntervalLength
 
 /**
@@ -122,7 +118,7 @@ private[sql] object Duration {
         case None if upper.exists(unit => Varying.exists(unit.startsWith)) => Left(IntervalLength.Varies)
         case None =>
           Try(CatalystSqlParser.parseExpression(written.toString))
-            .fold(_ => Left("Spark cannot read it as an interval"), micros)
+            .fold(_ => Left("Spark cannot read it as an interval"), IntervalLength.micros)
       }
     }
   }

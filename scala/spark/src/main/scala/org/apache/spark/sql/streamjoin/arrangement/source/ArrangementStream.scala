@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Leases, Manifest, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, KnowsLatestOffset, Leases, Manifest, Snapshot}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /** The changes of an arrangement as a stream; its offsets are versions. */
@@ -21,7 +21,8 @@ final private[streamjoin] class ArrangementStream(
     extends MicroBatchStream
     with SupportsAdmissionControl
     with SupportsTriggerAvailableNow
-    with ReportsSourceMetrics {
+    with ReportsSourceMetrics
+    with KnowsLatestOffset {
 
   /** Tells it apart from other streams of the same arrangement in a query. */
   def source: Option[String] = options.source
@@ -114,7 +115,7 @@ final private[streamjoin] class ArrangementStream(
   override def commit(end: Offset): Unit = leases.renew(reader, Snapshot.of(end).version)
 
   /** Whether an offset was the newest version at the last look. */
-  def isLatest(end: Offset): Boolean = {
+  override def isLatest(end: Offset): Boolean = {
     val seen = Snapshot.of(end)
     seen.slices.isEmpty && seen.version >= ofRun.newest
   }

@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.fs.{ChecksumException, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.connector.read.streaming.{ReadLimit, SupportsAdmissionControl}
+import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit, SupportsAdmissionControl}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 
 /**
@@ -57,11 +57,16 @@ private[streamjoin] object CaughtUp {
     RunningQuery.of(session, query).exists { micro =>
       val batch = micro.getLatestExecutionContext()
       batch.endOffsets.forall {
-        case (changes: ArrangementStream, end) => changes.isLatest(end)
+        case (source: KnowsLatestOffset, end) => source.isLatest(end)
         case (source: SupportsAdmissionControl, end) =>
           source.getDefaultReadLimit == ReadLimit.allAvailable() ||
           batch.latestOffsets.get(source).exists(_.json == end.json)
         case _ => true
       }
     }
+}
+
+/** A source that says itself whether an offset is its latest. */
+private[streamjoin] trait KnowsLatestOffset {
+  def isLatest(end: Offset): Boolean
 }

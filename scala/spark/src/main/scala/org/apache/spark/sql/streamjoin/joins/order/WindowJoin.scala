@@ -81,7 +81,7 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
       // A left semi or anti join does not emit right rows, so its output does not wait for them.
       windows.waitsForKept.map(times).filter(bounded.outputSet.contains),
       emitted.map(times),
-      emitted.map(windows.maxLagMicros),
+      emitted.map(windows.behind),
       windows.greatest - windows.least,
       Project(bounded.output :+ rowtime, bounded)
     )
@@ -106,5 +106,5 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
 
   /** The rowtime of an unmatched row. */
   private def alone(side: Side, time: Attribute): Expression =
-    TimeDistance.exactlyLater(time, windows.maxLagMicros(side))
+    TimeDistance.exactlyLater(time, windows.behind(side))
 }

@@ -2,7 +2,6 @@ package org.apache.spark.sql.streamjoin.joins.table
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
 import org.apache.spark.sql.streamjoin.exec._
 import org.apache.spark.sql.streamjoin.state.{JoinState, ProbeTimeRange, RowLayout}

@@ -6,7 +6,6 @@ import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter, RightOuter}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ArrangedRows, KeyPart}
@@ -15,7 +14,6 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, Input
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.types.LongType
-import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * A join of a stream with a table: each row of the stream is looked up in an arrangement. It keeps

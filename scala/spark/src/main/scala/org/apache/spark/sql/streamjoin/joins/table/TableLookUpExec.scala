@@ -149,7 +149,7 @@ private[streamjoin] object TableLookUpExec {
     val padded = Option.when(join.isOuter)(join.output.map { column =>
       if (fields.contains(column)) Literal(null, column.dataType) else column
     })
-    val figures = LookUpFigures.of(session.sparkContext)
+    val figures = LookUpFigures.of(stream.session.sparkContext)
     TableLookUpExec(
       access,
       PredicateParts.all(join.conditions),

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, EqualTo, ExprId, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, EqualTo, Expression}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.streamjoin.analysis._

@@ -2,12 +2,11 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.streamjoin.base.Operation
 import org.apache.spark.sql.streamjoin.exec.{BufferLimits, LateRows, StateSpec}
 import org.apache.spark.sql.streamjoin.state.RowLayout
 
-import streamjoin.core.{AsOf, Side}
+import streamjoin.core.AsOf
 
 /**
  * An input, as tasks need it.

@@ -1,27 +1,17 @@
 package org.apache.spark.sql.streamjoin.rules.start
 
 import org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
-import org.apache.spark.sql.catalyst.expressions.{Alias, CommonExpressionDef, CommonExpressionRef, With}
-import org.apache.spark.sql.catalyst.optimizer.InlineCTE
 import org.apache.spark.sql.catalyst.plans.logical.{
-  AnalysisHelper,
   EventTimeWatermark,
-  Filter,
   Join,
-  LeafNode,
-  LogicalPlan,
-  Project,
-  WithCTE
+  LogicalPlan
 }
-import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.{
   InternalOutputModes,
-  StreamingRelationV2,
   WriteToStreamStatement
 }
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
-import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery, StreamJoinType, WatermarkLineage}
@@ -30,7 +20,7 @@ import org.apache.spark.sql.streamjoin.joins.OperatorKinds
 import org.apache.spark.sql.streamjoin.joins.table.TableJoin
 import org.apache.spark.sql.streamjoin.plans.{PendingOperator, StatefulNode, UncheckedStreamJoin}
 import org.apache.spark.sql.streamjoin.watermark.{DropPunctuation, IdleAfter}
-import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.SparkSession
 
 /**
  * Rejects a streaming query that cannot run, and prepares one that can. Spark calls the rule at
