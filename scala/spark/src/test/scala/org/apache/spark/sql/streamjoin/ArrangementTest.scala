@@ -12,7 +12,6 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.arrangement.index.IndexRegistry
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
-import org.apache.spark.sql.streamjoin.arrangement.source.Reader
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Snapshot}
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.types.StructType

@@ -22,10 +22,9 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress, Trigger}
-import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
+import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery}
 import org.apache.spark.sql.streamjoin.joins.interval.{IntervalJoin, IntervalJoinExec}
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalJoinExec
-import org.apache.spark.sql.streamjoin.rules.start.PrepareStreamingQuery
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Dataset, Encoders, Row}
 import org.apache.spark.util.{Clock, SystemClock}
@@ -85,7 +84,7 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
   /** The joins of a query that streamjoin would run, not Spark. */
   protected def joins(frame: DataFrame): Seq[IntervalJoin] = OptimizedQuery
     .nodes(
-      PrepareStreamingQuery.visible(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
+      PreparedQuery.of(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
       spark
     )
     .collect { case join: IntervalJoin => join }

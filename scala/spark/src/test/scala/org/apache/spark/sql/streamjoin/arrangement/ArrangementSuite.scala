@@ -11,6 +11,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.{Encoders, Row}
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 
 /** What an arrangement keeps and for how long, and what it refuses with which error class. */
 class ArrangementSuite extends AnyFunSuite with ArrangementTest {
@@ -57,7 +58,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
         val live = names.folder.manifest(base.manifest).baseFiles ++
           (base.manifest to newest.version).flatMap(names.folder.manifest(_).changes)
         val lengths = live.map(file => Files.size(Path.of(names.root, file.path)))
-        assert(arrangement.ArrangementState.of(names.folder).bytes == lengths.sum)
+        assert(ArrangementState.of(names.folder).bytes == lengths.sum)
       }
     }
   }

@@ -4,6 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streamjoin.arrangement.maintain.ArrangeTask
+import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, VersionLog}
 import org.apache.spark.sql.streamjoin.{ArrangementTest, PythonApi}
 
 /** A changelog with a time is applied in the order of that time, however it is cut into batches. */
@@ -88,7 +89,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
   /** The number of deletion entries in the changes of the newest version, and in its base. */
   private def deletions(it: ArrangementTest.Maintainer): (Int, Int) = {
     val manifest = it.folder.manifest(it.folder.newest)
-    def in(files: Seq[arrangement.BlockFile]) = files.flatMap(_.blocks).filter(_.index == 2).map(_.rows).sum
+    def in(files: Seq[BlockFile]) = files.flatMap(_.blocks).filter(_.index == 2).map(_.rows).sum
     (in(manifest.changes), in(manifest.baseFiles))
   }
 
@@ -173,7 +174,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       val without = manifest.changes.map(file => file.copy(blocks = file.blocks.filter(_.index < 2)))
       java.nio.file.Files.delete(path)
       java.nio.file.Files.deleteIfExists(path.resolveSibling(".1.crc"))
-      new arrangement.VersionLog(spark, it.folder.root).add(1, manifest.copy(changes = without))
+      new VersionLog(spark, it.folder.root).add(1, manifest.copy(changes = without))
       it.start()
       it.feed(Row(1, 11, 110L, "insert"), Row(2, 9, 90L, "update"))
       assert(rowsOf(it.root) == Seq("1 11 110", "2 10 100"), "rows still have their time")

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow,
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.util.SerializableConfiguration
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, LoadStats}
-import org.apache.spark.sql.streamjoin.arrangement.storage._
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, Block, BlockFiles, RowKey, Snapshot}
 
 /** The changes between two snapshots, in one partition of the primary index. */
 final private[streamjoin] case class ReadPartition(partition: Int, start: Snapshot, end: Snapshot)

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.order
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
-import org.apache.spark.sql.streamjoin.exec._
+import org.apache.spark.sql.streamjoin.exec.{BufferLimits, BufferingTask, LateRows, LateRowsWriter, StateSpec, TaskMetrics}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
 import org.apache.spark.sql.streamjoin.joins.order.WindowJoin
 import org.apache.spark.sql.streamjoin.joins.temporal.AsOfClauses
-import org.apache.spark.sql.streamjoin.plans._
+import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, JoinWithClauses, MatchCondition, Over, Within}
 import org.apache.spark.sql.streamjoin.time.TimeDistance
 
 import streamjoin.core.{JoinWindows, Side}

@@ -6,7 +6,7 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
-import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, ArrangementStream, Reader, RunVersions}
+import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, ArrangementStream, RunVersions}
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
 import org.apache.spark.sql.streamjoin.joins.table.TableTest
 import org.apache.spark.sql.util.CaseInsensitiveStringMap

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProj
 import org.apache.spark.sql.types.{LongType, TimestampType}
 
 import streamjoin.core.{AsOf, Side}
+import org.apache.spark.sql.streamjoin.exec.BufferLimits
 
 /** Merges facts and versions by key, on plain rows: keys with the same hash are told apart. */
 class VersionCursorSuite extends AnyFunSuite {
@@ -46,9 +47,7 @@ class VersionCursorSuite extends AnyFunSuite {
       needed = Long.MinValue,
       looked = Long.MinValue,
       remembers = 0,
-      Long.MaxValue,
-      Long.MaxValue,
-      None,
+      BufferLimits(Long.MaxValue, Long.MaxValue, None),
       None
     )
 
