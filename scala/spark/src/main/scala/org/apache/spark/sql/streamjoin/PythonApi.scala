@@ -45,7 +45,7 @@ object PythonApi {
 
   /**
    * The rows that the joins of a query have dropped as late, as a table or as a stream. See
-   * [[operators.LateRows.Schema]].
+   * [[exec.LateRows.Schema]].
    *
    * @throws org.apache.spark.sql.AnalysisException
    *   if the query does not keep them

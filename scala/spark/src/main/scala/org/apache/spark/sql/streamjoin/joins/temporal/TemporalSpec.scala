@@ -53,7 +53,7 @@ final private[temporal] case class InputSpec(
  *   column with the operation of a right row; none if all rows are versions
  * @param ties
  *   columns that order versions of one key and time, see
- *   [[org.apache.spark.sql.streamjoin.plans.StreamAsOfJoin]]
+ *   [[StreamAsOfJoin]]
  * @param output
  *   columns of both inputs; those of the right one are null in a padded row
  * @param due
