@@ -59,6 +59,9 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   /** Counts the rows of a committed state and adds to [[lowestTimes]]. */
   protected def countRows(state: JoinState): Unit
 
+  /** Lines for EXPLAIN. */
+  protected def words: Seq[String]
+
   // Partitions and watermarks.
 
   override val stateInfo: Option[StatefulOperatorStateInfo] =
@@ -270,7 +273,12 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     IndexCache.put(stores.id(partition), state.handOver())
   }
 
-  // Progress.
+  // EXPLAIN and progress.
+
+  final override def simpleString(maxFields: Int): String = s"$nodeName ${words.mkString(", ")}"
+
+  final override def verboseStringWithOperatorId(): String =
+    s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
 
   override def getProgress(): StateOperatorProgress = {
     // Spark asks for the progress once a batch is over (`ProgressReporter.finishTrigger`).
@@ -286,7 +294,6 @@ private[streamjoin] object StatefulNodeExec {
 
   /** In the progress: number of the operator in the query, from 1. */
   val Number = "join"
-
 }
 
 /** Metrics of a [[JoinState]] in the query progress. */

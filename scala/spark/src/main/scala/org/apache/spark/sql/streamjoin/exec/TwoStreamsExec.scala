@@ -19,9 +19,6 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
   /** Expressions that carry the aliases written by the user. */
   protected def expressionsInWords: Seq[Expression]
 
-  /** Lines for EXPLAIN. */
-  protected def words: Seq[String]
-
   final protected def input(side: Side): SparkPlan = if (side == Side.Left) left else right
 
   /** What the tasks need to write late rows, if they are kept. */
@@ -52,9 +49,4 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
       origin => binding.flatMap(_.newest.get(origin)),
       column => binding.flatMap(_.eviction.idleSince(column))
     )
-
-  override def simpleString(maxFields: Int): String = s"$nodeName ${words.mkString(", ")}"
-
-  override def verboseStringWithOperatorId(): String =
-    s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
 }

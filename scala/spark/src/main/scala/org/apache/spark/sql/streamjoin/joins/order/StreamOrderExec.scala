@@ -157,10 +157,8 @@ final private[streamjoin] case class StreamOrderExec(
 
   override def nodeName: String = RecognizeOrder.NodeName
 
-  override def simpleString(maxFields: Int): String =
-    s"$nodeName by ${times.head.name}, $numPartitions tasks, one state store each"
-
-  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\n  by ${times.head.name}\n"
+  override protected def words: Seq[String] =
+    Seq(s"by ${times.head.name}", s"$numPartitions tasks, one state store each")
 }
 
 private[streamjoin] object StreamOrderExec {

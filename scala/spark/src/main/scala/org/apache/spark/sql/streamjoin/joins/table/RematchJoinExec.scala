@@ -128,16 +128,11 @@ final private[streamjoin] case class RematchJoinExec(
 
   override def nodeName: String = RecognizeRematch.NodeName
 
-  private def words: Seq[String] = Seq(
+  override protected def words: Seq[String] = Seq(
     lookUp.words,
     s"keeps rows without a match by ${times.head.name} for ${JoinNames.duration(plan.rematch)}",
     s"$numPartitions tasks, one state store each"
   )
-
-  override def simpleString(maxFields: Int): String = s"$nodeName ${words.mkString(", ")}"
-
-  override def verboseStringWithOperatorId(): String =
-    s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
 }
 
 private[streamjoin] object RematchJoinExec {
