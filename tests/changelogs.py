@@ -1,4 +1,4 @@
-"""Random files of changes for the arrangements of ``jobs/delta_job.py``, and what they and their join are then."""
+"""Random change files for the arrangements of ``jobs/delta_job.py``, and the rows that these and their join have."""
 
 import json
 import os
@@ -14,7 +14,7 @@ Rows = Counter[tuple[object, ...]]
 
 
 class Changelogs:
-    """Files of changes of ``a``, a changelog, and of ``b``, updates; the same for the same seed."""
+    """Change files of ``a``, a changelog, and of ``b``, counted rows; the same for the same seed."""
 
     def __init__(self, folder: Path, files: int, seed: int, payload: int) -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class Changelogs:
 
     @staticmethod
     def _of_b(present: Rows, chance: random.Random) -> list[dict[str, object]]:
-        """Return rows that come and go; none goes that is not there."""
+        """Return rows that come and go; only rows that are present go."""
         changes = []
         for _ in range(20):
             rows = sorted(present.elements(), key=str)
@@ -68,24 +68,24 @@ class Changelogs:
         return changes
 
     def rows_of_a(self, files: int) -> Rows:
-        """Return id, k and at of the rows after so many files."""
+        """Return id, k and at of the rows after this many files."""
         changes = [row for rows in self.a[:files] for row in rows]
         last = {row["id"]: row for row in sorted(changes, key=lambda row: int(str(row["at"])))}
         return Counter((row["id"], row["k"], row["at"]) for row in last.values() if row["op"] != "delete")
 
     def rows_of_b(self, files: int) -> Rows:
-        """Return id, k and n of the rows after so many files."""
+        """Return id, k and n of the rows after this many files."""
         now: Rows = Counter()
         for row in (row for rows in self.b[:files] for row in rows):
             now[row["id"], row["k"], row["n"]] += int(str(row["d"]))
         return +now
 
     def rows(self, name: str, files: int) -> Rows:
-        """Return the rows of one of them."""
+        """Return the rows of ``a`` or ``b`` after this many files."""
         return self.rows_of_a(files) if name == "a" else self.rows_of_b(files)
 
     def join(self, files_of_a: int, files_of_b: int) -> Rows:
-        """Return the join, as ``joined`` of the job has it."""
+        """Return the join, as ``joined`` of the job defines it."""
         result: Rows = Counter()
         for (a_id, a_k, at), copies in self.rows_of_a(files_of_a).items():
             for (b_id, b_k, n), more in self.rows_of_b(files_of_b).items():
@@ -95,7 +95,7 @@ class Changelogs:
 
 
 def added(changes: list[list[object]], to: Rows) -> Rows:
-    """Return rows after changes, whose last column says how many copies come or go."""
+    """Return the rows after changes, whose last column is the number of copies that come or go."""
     sums = Counter(to)
     for row in changes:
         sums[tuple(row[:-1])] += int(str(row[-1]))

@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session with the extension, and small processes of their own."""
+"""What all tests share: one Spark session with the extension, and small separate processes."""
 
 import contextlib
 import os
@@ -50,7 +50,7 @@ def watermark_before_filter(spark: SparkSession) -> Iterator[None]:
 
 
 def run(command: list[str], environment: dict[str, str] | None = None, expect: int = 0, timeout: float = 600) -> str:
-    """Run a command with a clean Spark environment; return its standard output, and on a surprise show all of it."""
+    """Run a command with a clean Spark environment; return its standard output, or fail with all of its output."""
     clean = {
         key: value
         for key, value in os.environ.items()
@@ -65,9 +65,9 @@ def run(command: list[str], environment: dict[str, str] | None = None, expect: i
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a master and two workers with different addresses, both of them this machine's; yield the master's URL.
+    """Run a master and two workers, each at an address of its own on this machine; yield the master's URL.
 
-    Spark runs a task twice at a time on two hosts only, and the workers of a ``local-cluster`` have one.
+    Spark speculates a task only on another host, and the workers of a ``local-cluster`` share one.
     """
     folder = tmp_path_factory.mktemp("cluster")
     with socket.socket() as free:
@@ -94,7 +94,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that was started with a session of its own, and its JVM, if they run."""
+    """Kill a process that was started in a session of its own, and its JVM, if they still run."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -102,7 +102,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture
 def python(tmp_path: Path) -> Run:
-    """Return a function that runs a text as a Python program and returns what it prints."""
+    """Return a function that runs a text as a Python program and returns its output."""
 
     def run_text(text: str, **environment: str) -> str:
         script = tmp_path / "script.py"
@@ -113,7 +113,7 @@ def python(tmp_path: Path) -> Run:
 
 
 def refused(condition: str, fix: str, call: Callable[[], Any]) -> None:
-    """Expect a call to fail with this condition and this text in its message, and nothing of py4j."""
+    """Expect a call to fail with this condition, and with this text and nothing of py4j in its message."""
     with pytest.raises(sj.StreamJoinError) as caught:
         call()
     assert caught.value.getCondition() == condition, str(caught.value)

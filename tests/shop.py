@@ -1,4 +1,4 @@
-"""Three tables of a shop that change, and a folder of arrangements: what tests of these and of delta joins share."""
+"""Three changing tables of a shop, and a folder of arrangements, for the tests of arrangements and delta joins."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class Shop:
         self.files = 0
 
     def feed(self, name: str, *rows: Values) -> None:
-        """Add a file to a stream: a batch of its query, and a version of its arrangement."""
+        """Add a file to a stream: one batch of its query, and one version of its arrangement."""
         (self.folder / name).mkdir(exist_ok=True)
         self.files += 1
         file = self.folder / name / f"{self.files}.json"
@@ -47,13 +47,13 @@ class Shop:
         os.utime(file, (self.files, self.files))  # Spark reads the oldest first
 
     def stream(self, name: str, schema: str) -> DataFrame:
-        """Return the stream of a folder, one file a batch."""
+        """Return the stream of a folder, one file per batch."""
         (self.folder / name).mkdir(exist_ok=True)
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         return reader.json(str(self.folder / name))
 
     def arrange(self, name: str, schema: str, keys: list[list[str]], **options: str) -> None:
-        """Read all files of a stream into the arrangement of its name."""
+        """Read all files of a stream into the arrangement of the same name."""
         writer = sj.arrange(self.stream(name, schema), name, keys, **options).trigger(availableNow=True)
         writer.start(checkpointLocation=self.checkpoint(name)).awaitTermination()
 
@@ -61,7 +61,7 @@ class Shop:
         return str(self.folder / "checkpoints" / name)
 
     def run(self, df: DataFrame, name: str, write: Callable[[DataFrame, int], None]) -> None:
-        """Run a query to the end of what is there, from its checkpoint."""
+        """Run a query from its checkpoint to the end of its input."""
         writer = df.writeStream.foreachBatch(write).outputMode("append").trigger(availableNow=True)
         writer.option("checkpointLocation", self.checkpoint(name)).start().awaitTermination()
 
@@ -79,7 +79,7 @@ def adds_up(changes: Counter[tuple[Any, ...]], batch: DataFrame) -> None:
 
 
 def refused(condition: str, call: Callable[[], object], text: str = "") -> None:
-    """Expect an error of ours, at once or as the reason why a query failed."""
+    """Expect one of our errors, raised at once or as the cause of a failed query."""
     with pytest.raises((sj.StreamJoinError, AnalysisException, StreamingQueryException)) as caught:
         call()
     error: Any = caught.value
@@ -105,7 +105,7 @@ ROUNDS: list[dict[str, list[Values]]] = [
             {"id": 11, "line": 1, "cents": 50, "op": "insert"},
         ],
     },
-    # All three at once: a customer moves, an order gets a day, a line goes and one comes.
+    # All three at once: a customer and an order change; a line is deleted, one added, one changed.
     {
         "customers": [{"customer": 2, "segment": "BUILDING", "op": "update"}],
         "orders": [{"id": 12, "customer": 1, "day": 3, "op": "update"}],
@@ -130,7 +130,7 @@ TABLES = {
 
 
 def play(shop: Shop, changes: dict[str, list[Values]]) -> None:
-    """Let a round of changes come, each table's as a version."""
+    """Feed one round of changes, each table's as one version."""
     for name, rows in changes.items():
         shop.feed(name, *rows)
         schema, keys = TABLES[name]

@@ -1,4 +1,4 @@
-"""An input of a random trace: its rows, cut into files, as a stream for Spark and as a table for DuckDB."""
+"""One input of a random trace: its rows, cut into files, as a stream for Spark and as a table for DuckDB."""
 
 import os
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-# Spark's name of a join type, and DuckDB's.
+# Spark's names of the join types, and DuckDB's.
 TYPES = {
     "inner": "INNER",
     "left_outer": "LEFT",
@@ -44,7 +44,7 @@ class Side:
         return pa.table(columns, schema=self.schema())
 
     def stream(self, spark: SparkSession, folder: Path) -> DataFrame:
-        """Write the files and return the stream of them, one file a batch."""
+        """Write the files and return them as a stream, one file per batch."""
         target = folder / self.name
         target.mkdir()
         for number, rows in enumerate(self.files):

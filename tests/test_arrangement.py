@@ -1,4 +1,4 @@
-"""Arrangements as a Python user has them: from files of changes to tables at versions."""
+"""Arrangements as a Python user sees them: from change files to tables at a version."""
 
 import shutil
 from collections import Counter
@@ -49,7 +49,7 @@ def test_changes_as_a_stream_that_goes_on(shop: Shop) -> None:
     shop.feed("orders", {"id": 1, "customer": 9, "day": 1, "op": "update"})
     shop.feed("orders", {"id": 2, "op": "delete"})
     shop.arrange("orders", ORDERS, [["id"]], op="op")
-    # From its checkpoint.
+    # It continues from its checkpoint.
     shop.run(changes, "changes", lambda batch, _: seen.append(rows_of(batch.select("id", "_version", "_diff"))))
     assert seen == [[(1, 0, 1), (2, 0, 1)], [(1, 1, -1), (1, 1, 1), (2, 2, -1)]]
 
@@ -103,7 +103,7 @@ def test_an_older_change_in_a_later_batch_does_not_count(shop: Shop) -> None:
     row = "STRUCT<id: INT, name: STRING>"
     schema = f"before {row}, after {row}, op STRING, ts_ms BIGINT, lsn BIGINT"
     ada, eve, bob = {"id": 1, "name": "Ada"}, {"id": 2, "name": "Eve"}, {"id": 3, "name": "Bob"}
-    # The insert and the delete of a transaction; a tombstone has nothing but its place in the log.
+    # A transaction with an insert and a delete; a tombstone has nothing but its place in the log.
     shop.feed(
         "names", {"op": "c", "after": ada, "ts_ms": 1, "lsn": 1}, {"op": "d", "before": ada, "ts_ms": 1, "lsn": 2}
     )
@@ -175,7 +175,7 @@ def test_changes_of_a_table_as_spark_spells_them(shop: Shop) -> None:
     shop.feed("names", row("insert", 1, "Ada"), row("insert", 2, "Eve"))
     shop.feed("names", row("update_preimage", 1, "Ada"), row("update_postimage", 1, "Ann"), row("delete", 2, "Eve"))
     shop.feed("names", row("insert", 4, "Bob"), row("insert", 5, "Mia"))
-    # One moves to a key that is free, two change places.
+    # One row moves to a free key, two swap their keys.
     moved = [("update_preimage", 1, "Ann"), ("update_postimage", 3, "Ann")]
     moved += [("update_preimage", 4, "Bob"), ("update_postimage", 5, "Bob")]
     moved += [("update_preimage", 5, "Mia"), ("update_postimage", 4, "Mia")]
@@ -200,7 +200,7 @@ def test_an_aggregation_in_update_mode_is_a_changelog(shop: Shop) -> None:
     found = sj.arrangement("counts")
     assert rows_of(found.toDF()) == [(0, 2), (1, 1), (2, 1)]
     assert rows_of(found.toDF(2)) == [(0, 1), (1, 1), (2, 1)]
-    # Without an operation, the old count of a customer would stay beside the new one.
+    # Without an operation, a customer's old count would stay next to the new one.
     added = sj.arrange(counts.drop("op"), "added", [["customer"]]).outputMode("update")
     with pytest.raises(AnalysisException, match="STREAMJOIN_ARRANGEMENT_OUTPUT_MODE"):
         added.start(checkpointLocation=shop.checkpoint("added"))
@@ -442,7 +442,7 @@ def test_a_checkpoint_that_was_put_back_to_an_earlier_state(shop: Shop, tmp_path
     run("ccc")
     shutil.rmtree(checkpoint)
     (tmp_path / "copy").rename(checkpoint)
-    for _ in range(2):  # It goes on failing, whatever the number of starts.
+    for _ in range(2):  # It keeps failing, however often it is started.
         with pytest.raises(StreamingQueryException, match="STREAMJOIN_ARRANGEMENT_RESTORED"):
             run("dddd")
     assert rows_of(shop.spark.read.format("streamjoin").load(arrangement)) == [(1, "a"), (2, "bb"), (3, "ccc")]

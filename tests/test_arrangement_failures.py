@@ -1,8 +1,8 @@
-"""Arrangements and a delta join that are killed, lose executors and have tasks retried: every version is exact.
+"""Arrangements and a delta join under kills, lost executors and retried tasks: every version is exact.
 
-Two queries maintain arrangements (``jobs/delta_job.py``), a third one joins them, and two more look up one of them, the
-last of which keeps the rows without a match. Whatever happens to the processes, each version is what the input files up
-to it say, what the join has handed on is the join of these, and each batch of a look-up has met the version that its
+Two queries maintain arrangements (``jobs/delta_job.py``), a third one joins them, and two more look up one of them;
+the last of these keeps rows without a match. Whatever happens to the processes, each version equals the input files up
+to it, the changes from the join add up to their join, and each batch of a look-up is joined with the version that its
 checkpoint names.
 """
 
@@ -24,24 +24,24 @@ NAMES = ("a", "b")
 
 
 class Runs:
-    """The processes that work with one folder."""
+    """The processes that share one folder."""
 
     def __init__(self, changelogs: Changelogs, folder: Path) -> None:
         self.input = changelogs.folder
         self.folder = folder
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start a process, in a group of its own with its JVM."""
+        """Start a process in a group of its own, together with its JVM."""
         command = [sys.executable, str(JOB), f"--input={self.input}", f"--output={self.folder}"]
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def log(self) -> str:
-        """Return the end of what the processes have said."""
+        """Return the end of the processes' log."""
         return (self.folder / "log").read_text()[-5000:]
 
     def finish(self) -> None:
-        """Run a process to its end."""
+        """Run a process until it ends."""
         process = self.start()
         try:
             assert process.wait(timeout=240) == 0, self.log()
@@ -49,7 +49,7 @@ class Runs:
             kill_group(process)
 
     def kill(self, chance: random.Random, look_up: str | None) -> None:
-        """Start a process, and kill it after one of its queries has done a batch, or in a batch of a look-up."""
+        """Start a process, and kill it after one of its queries has finished a batch, or in a batch of a look-up."""
         others = [self.versions("a"), self.versions("b"), self.folder / "batches"]
         watched = self.folder / look_up if look_up else chance.choice(others)
         before = len(_numbers(watched))
@@ -69,11 +69,11 @@ class Runs:
         return self.folder / "arrangements" / name
 
     def versions(self, name: str) -> Path:
-        """Return the folder of the manifests of an arrangement."""
+        """Return the folder with the manifests of an arrangement."""
         return self.arrangement(name) / "versions"
 
     def files_of(self, name: str) -> list[int]:
-        """Return how many input files there are up to each version, as the checkpoint of its query says.
+        """Return the number of input files up to each version, according to the checkpoint of its query.
 
         A process that dies between the file source's log and Spark's leaves two files for one batch.
         """
@@ -90,7 +90,7 @@ class Runs:
         return found
 
     def orphans(self, name: str) -> set[str]:
-        """Return the files of an arrangement that have no meaning."""
+        """Return the files of an arrangement that nothing refers to."""
         root = self.arrangement(name)
         files: dict[int, set[str]] = {}
         kept = 0
@@ -98,7 +98,7 @@ class Runs:
             manifest = json.loads((root / "versions" / str(version)).read_text())
             written = {file["path"] for file in manifest["changes"] + manifest["base_files"]}
             files[version] = {f"versions/{version}"} | written
-            # A kill may have come while the versions before these were removed.
+            # A kill may have come while the versions before these were being removed.
             kept = min([manifest["since"], *(base[0] for base in manifest["bases"])])
         needed = {"meta.json"}.union(*(paths for version, paths in files.items() if version >= kept))
         there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
@@ -147,7 +147,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
 
 
 def _check_join(runs: Runs, changelogs: Changelogs) -> int:
-    """Compare the sum of the join's changes after each batch; return how many batches there are."""
+    """Compare the sum of the join's changes after each batch; return the number of batches."""
     versions = {name: runs.files_of(name) for name in NAMES}
     now = Rows()
     folder = runs.folder / "batches"
@@ -169,7 +169,7 @@ def _check_join(runs: Runs, changelogs: Changelogs) -> int:
 
 
 def _check_look_ups(runs: Runs, changelogs: Changelogs, name: str) -> int:
-    """Compare each batch with the version that its checkpoint names; return how many were done again."""
+    """Compare each batch with the version that its checkpoint names; return how many batches ran again."""
     files = runs.files_of(name)
     assert files[-1] == len(changelogs.b), "the stream has not come to its end"
     versions = runs.files_of("a")
@@ -224,19 +224,18 @@ def test_cluster(cluster: str, tmp_path: Path) -> None:
     marks = {path.name for path in tmp_path.iterdir()}
     assert {"maintainer.failed", "maintainer.again", "join.failed", "join.again", "executor.lost"} <= marks
 
-    # Look-ups run where the index is: each index is loaded once, by what has changed.
+    # Look-ups run where the index is: each index loads every change once.
     changed = [
         sum(_changes_by_second_key(tmp_path / "arrangements" / name, step) for name in NAMES) for step in range(steps)
     ]
     print(f"changed {changed}, loaded {loaded}")
     assert 0 < sum(loaded[:killed]) <= sum(changed[:killed])
-    # What the lost executor had is loaded by another one, and again by the one that comes in its
-    # place.
+    # Another executor loads what the lost one had, and so does the one that replaces it.
     assert sum(loaded[killed:]) <= sum(changed[killed:]) + 2 * sum(changed)
 
 
 def _changes_by_second_key(arrangement: Path, version: int) -> int:
-    """Return how many rows the files of a version have for the index by which the join looks up."""
+    """Return the number of rows in a version's files for the index that the join looks up."""
     manifest = json.loads((arrangement / "versions" / str(version)).read_text())
     blocks = (block for file in manifest["changes"] for block in file["blocks"])
     return sum(rows for index, _, _, _, _, rows, _ in blocks if index == 1)

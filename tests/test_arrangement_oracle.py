@@ -1,10 +1,9 @@
-"""Random changelogs, kept as arrangements and joined by a delta join and by DuckDB: the same after every step.
+"""Random changelogs, kept as arrangements and joined by a delta join and by DuckDB: equal after every step.
 
 A story has two to four inputs. In each step some of them get a few changes: rows are inserted, updated and deleted by
-their primary key, some keys more than once, some never seen. Some changes come late, in a later file than newer ones of
-their key, or of its deletion, and a maintaining query may be stopped and started again. DuckDB applies the same changes
-to plain tables, and joins them anew; the delta join only says what has changed, and what it has said adds up to
-DuckDB's rows.
+primary key, some keys more than once, some never seen. Some changes come late, in a later file than newer ones of their
+key, or than its deletion, and a maintaining query may be stopped and started again. DuckDB applies the same changes to
+plain tables and joins them from scratch; the delta join emits only changes, which have to add up to DuckDB's rows.
 
 ``STREAMJOIN_SEEDS`` is the number of stories, ``STREAMJOIN_FIRST_SEED`` the first of them.
 """
@@ -33,7 +32,7 @@ Change = tuple[int | None, int | None, int, str, int, int, str]
 
 @dataclass
 class Input:
-    """A changelog: its files, the query that arranges it, and its table in DuckDB."""
+    """A changelog: its files, the query that maintains its arrangement, and its table in DuckDB."""
 
     name: str
     folder: Path
@@ -93,7 +92,7 @@ class Input:
         )
 
     def load(self, database: duckdb.DuckDBPyConnection) -> None:
-        """Make the table as it should be."""
+        """Create the table as it should be."""
         database.execute(f"CREATE OR REPLACE TABLE {self.name} (id INT, k INT, v INT, s VARCHAR, seq INT)")
         if self.rows:
             database.executemany(
@@ -103,7 +102,7 @@ class Input:
 
 
 def _condition(names: list[str], chance: random.Random) -> str:
-    """Return a condition that ties each input to one before it, in SQL that Spark and DuckDB read alike."""
+    """Return a condition that ties each input to an earlier one, in SQL that Spark and DuckDB read alike."""
     parts = []
     for i, name in enumerate(names[1:], 1):
         other = chance.choice(names[:i])

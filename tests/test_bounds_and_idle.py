@@ -1,4 +1,4 @@
-"""`impose_order`, `with_bounds`, `idle_after`: what a query says of one of its streams. The operator's own tests are
+"""`impose_order`, `with_bounds`, `idle_after`: what a query declares about its streams. The operator's own tests are
 in BoundsOfInputsSuite and IdleInputsSuite."""
 
 import json
@@ -51,10 +51,12 @@ def test_bounds_move_the_watermark_and_nothing_else(spark: SparkSession, tmp_pat
         write(tmp_path / "deliveries", 0, ("a", "10:30", False))
         query.processAllAvailable()
         assert rows(spark, "bounded") == [("a", "a")]
+        # The bound moves the watermark of deliveries to 11:01: order b of 10:00 cannot match any
+        # more.
         write(tmp_path / "deliveries", 1, (None, "11:01", True))
         query.processAllAvailable()
         assert rows(spark, "bounded") == [("a", "a"), ("b", None)]
-        # One that goes back in time moves nothing: the row is late as before.
+        # A bound that goes back in time moves nothing: the row is late as before.
         write(tmp_path / "deliveries", 2, (None, "09:00", True))
         query.processAllAvailable()
         write(tmp_path / "orders", 1, ("c", "10:30", None))

@@ -1,4 +1,4 @@
-"""Three streams in one query, from PySpark: what stands above the joins, and what the joins say of themselves."""
+"""Three streams in one query, from PySpark: operators above the joins, and what the joins report."""
 
 import json
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
 
-ORIGIN = 1_767_225_600  # seconds: the start of 2026
+ORIGIN = 1_767_225_600  # the start of 2026, in seconds
 
 
 class Chain:
-    """Orders, deliveries within an hour, returns within half an hour of these; times are minutes."""
+    """Orders, deliveries within an hour, returns within half an hour of a delivery; times are in minutes."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
@@ -44,7 +44,7 @@ class Chain:
         return writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
 
     def feed(self, query: StreamingQuery, **rows: list[tuple[str, int, int]]) -> list[tuple[object, ...]]:
-        """Let rows come; return what came out."""
+        """Feed rows; return what came out."""
         before = set(self.batches)
         for name, some in rows.items():
             self.files += 1

@@ -1,7 +1,7 @@
-"""Random chains of joins, by streams and by DuckDB: the same rows must come out of the rows that were not late.
+"""Random chains of joins, by streams and by DuckDB: rows that were not late must give the same result.
 
-Three or four streams run apart, come out of order and at times stand still; the joins are of all types, left-deep,
-right-deep and bushy. Which rows were late, the query tells itself (``sj.late_rows``): DuckDB gets the others.
+Three or four streams drift apart, are out of order and at times stand still; the joins are of all types, left-deep,
+right-deep and bushy. The query itself reports which rows were late (``sj.late_rows``), and DuckDB gets the others.
 
 ``STREAMJOIN_SEEDS`` is the number of chains, ``STREAMJOIN_FIRST_SEED`` the first of them.
 """
@@ -24,7 +24,7 @@ import streamjoin as sj
 
 SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "2"))
 FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
-AT_ONCE = 4  # most of a small batch is waiting
+AT_ONCE = 4  # a small batch mostly waits
 BATCHES = 6
 CLOSING_SECOND = 100_000
 
@@ -33,7 +33,7 @@ Ids = Counter[tuple[int | None, ...]]
 
 @dataclass
 class Node:
-    """A join, or where ``how`` is empty an input."""
+    """A join, or an input if ``how`` is empty."""
 
     left: "Node | None"
     right: "Node | None"
@@ -48,7 +48,7 @@ class Node:
         return self.left.stream(inputs).join(self.right.stream(inputs), F.expr(self.condition), self.how)
 
     def sql(self) -> str:
-        """Return the same as a relation for DuckDB."""
+        """Return the same query as a relation for DuckDB."""
         if self.left is None or self.right is None:
             return self.visible[0]
         columns = ", ".join(name + column for name in self.visible for column in "ktvi")
@@ -80,8 +80,8 @@ class Chain:
         one, other = self.chance.choice(left.visible), self.chance.choice(right.visible)
         low = self.chance.randint(-20, 10)
         high = low + self.chance.randint(0, 30)
-        # The sum of the ids is true of all pairs: it keeps the ids in the rows of each join, late
-        # ones too.
+        # The sum of the ids holds for all pairs: it keeps the ids in the rows of each join, also in
+        # late ones.
         condition = (
             f"{one}k = {other}k AND {one}i + {other}i >= 0 AND {other}t BETWEEN "
             f"{one}t + INTERVAL '{low}' SECOND AND {one}t + INTERVAL '{high}' SECOND"
@@ -109,15 +109,15 @@ class Chain:
                     key = None if chance.random() < 0.05 else chance.randrange(3)
                     rows.append((key, None if chance.random() < 0.03 else at, chance.randrange(10), next(ids)))
             files.append(rows)
-        # A row past all others, which meets nobody; in two files, so that what it lets go comes
-        # out.
+        # A row past all others, which matches nothing; in two files, so that the rows it releases
+        # come out.
         key = -1 - "lmnr".index(name)
         for number in (1, 2):
             files.append([(key, START + timedelta(seconds=CLOSING_SECOND * number), 9, -number)])
         return Side(name, delay, files, late=set())
 
     def start(self, spark: SparkSession, folder: Path) -> StreamingQuery:
-        """Start the query, which ends with the files."""
+        """Start the query, which ends with its files."""
         folder.mkdir()
         joined = self.tree.stream({side.name: side.stream(spark, folder) for side in self.sides})
         return (
@@ -130,7 +130,7 @@ class Chain:
         )
 
     def late(self, query: StreamingQuery) -> dict[str, set[int]]:
-        """Return the ids of the late rows by stream; each of them has come from one."""
+        """Return the ids of the late rows, by stream; every late row comes from exactly one."""
         late: dict[str, set[int]] = {side.name: set() for side in self.sides}
         ids = F.from_json("row", ", ".join(f"{name}i INT" for name in late)).alias("ids")
         for row in sj.late_rows(query).select(ids).collect():

@@ -1,4 +1,4 @@
-"""Tasks that are retried, tasks that run twice, an executor that is lost: every batch has the same rows."""
+"""Retried tasks, speculative tasks and a lost executor: every batch has the same rows."""
 
 import json
 import os
@@ -20,7 +20,7 @@ Batches = dict[int, Counter[str]]
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the three streams, one file of each a batch."""
+    """Return a folder with the three streams; a batch reads one file of each."""
     folder = tmp_path_factory.mktemp("files")
     chance = random.Random(11)
     for place, name in enumerate("odr"):
@@ -56,7 +56,7 @@ def _run(files: Path, folder: Path, master: str, *more: str) -> tuple[Batches, d
 
 @pytest.fixture(scope="module")
 def undisturbed(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
-    """Return the rows of each batch of a run in which nothing goes wrong."""
+    """Return the rows of each batch of an undisturbed run."""
     batches, _ = _run(files, tmp_path_factory.mktemp("undisturbed"), "local[2]")
     assert len(batches) == FILES
     assert sum(batches.values(), Counter()).total() > 900
@@ -87,7 +87,7 @@ def test_tasks_retried_or_an_executor_lost(
     assert seen["late"] == 0
     assert seen["lost"] == ("executor" in disturbed)
     if "retry" in disturbed:
-        # A task that the lost executor was to run has a second attempt too.
+        # A task that the lost executor should have run has a second attempt too.
         assert seen["again"] >= seen["disturbed"] > 0
         assert seen["again"] == seen["disturbed"] or "executor" in disturbed
 

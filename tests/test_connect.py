@@ -76,7 +76,7 @@ refused(lambda: sj.check(spark))
 print("---")
 """
 
-# What a classic session keeps, read over Connect.
+# What a classic session maintains, read over Connect.
 ARRANGEMENTS = """
 refused(lambda: sj.arrange(stream("o"), "orders", keys=[["id"]]))
 refused(lambda: sj.delta_join({"o": "orders", "d": "deliveries"}, "o.id = d.id", spark=spark))

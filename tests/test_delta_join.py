@@ -1,4 +1,4 @@
-"""Delta joins as a Python user has them: from arrangements to a table that is kept up to date."""
+"""Delta joins as a Python user sees them: from arrangements to a table that is kept up to date."""
 
 from collections import Counter
 from functools import partial
@@ -15,7 +15,7 @@ import streamjoin as sj
 
 
 def answer() -> list[tuple[Any, ...]]:
-    """Return DuckDB's answer over the tables as they are."""
+    """Return DuckDB's answer over the current tables."""
     with duckdb.connect() as db:
         for alias, name in (("c", "customers"), ("o", "orders"), ("l", "lines")):
             rows = sj.arrangement(name).toDF().toPandas()
@@ -39,7 +39,7 @@ def test_an_aggregation_of_a_join_is_an_arrangement(shop: Shop) -> None:
 
 
 def test_a_join_of_three_is_merged_into_a_table(shop: Shop) -> None:
-    """As docs/delta-joins.md has it: a batch that runs twice writes the same table."""
+    """As in docs/delta-joins.md: a batch that runs twice writes the same table."""
     play(shop, ROUNDS[0])
     columns = ["customer", "id", "line", "cents"]
 
@@ -74,7 +74,7 @@ def test_the_result_is_an_arrangement_again(shop: Shop) -> None:
         found = sj.arrangement("result")
         assert found.schema.names == ["customer", "id", "line", "cents"]
         assert rows_of(found.toDF()) == answer()
-        # A join with what is itself a join.
+        # A join with the result of another join.
         again = sj.delta_join({"r": "result", "c": "customers"}, "r.customer = c.customer", ["r.id", "c.segment"])
         shop.run(again, "again", lambda batch, _: adds_up(total, batch))
         assert sorted(total.elements()) == sorted((row[1], "BUILDING") for row in answer())
@@ -203,7 +203,7 @@ def test_two_queries_and_a_restart(shop: Shop) -> None:
     for number, changes in enumerate(ROUNDS):
         play(shop, changes)
         for name, total in totals.items():
-            # The second begins later, with what is there.
+            # The second query begins later, with the rows that are there.
             if name == "first" or number > 1:
                 shop.run(joined(), name, lambda batch, _, total=total: adds_up(total, batch))  # type: ignore[misc]
                 assert sorted(total.elements()) == answer(), f"{name}, round {number}"
@@ -290,7 +290,7 @@ def test_the_plan_of_a_batch(shop: Shop, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_values_of_rows_without_a_match(shop: Shop) -> None:
-    """A column that has no nulls has them where there is no match; what is computed of it sees them."""
+    """A column without nulls has nulls in unmatched rows, and expressions over it see them."""
     shop.feed("orders", {"id": 1}, {"id": 2})
     shop.arrange("orders", "id INT", [["id"]])
     shop.feed("lines", {"id": 1, "cents": 5})
@@ -406,7 +406,7 @@ def test_a_checkpoint_stays_with_its_join(shop: Shop) -> None:
     shop.run(plain, "two", lambda batch, _: adds_up(Counter(), batch))
     left = sj.delta_join(two, "c.customer = o.customer", both, how="left")
     refused("STREAMJOIN_CHECKPOINT_CHANGED", lambda: shop.run(left, "two", lambda batch, _: None), "join_type")
-    # The same join by other names, its conditions in another order.
+    # The same join with other names, and with its conditions in another order.
     renamed = {"who": "customers", "what": "orders", "part": "lines"}
     names = {"c.": "who.", "o.": "what.", "l.": "part."}
 

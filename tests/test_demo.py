@@ -1,4 +1,4 @@
-"""The demo job, as a user starts it, on few rows: it compares its own result with DuckDB's."""
+"""The demo jobs as a user starts them, on few rows: each compares its own result with DuckDB's."""
 
 import subprocess
 import sys

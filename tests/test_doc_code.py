@@ -1,7 +1,7 @@
 """The code of README.md and of each page in docs/ runs, block by block, and prints what the page says.
 
-A page is one program, in a working directory of its own. Blocks of the language ``text output`` are what the block
-before them prints. A block that cannot run is marked ``python no-run`` with a reason after it.
+A page is one program, in a working directory of its own. A ``text output`` block holds what the block before it
+prints. A block that cannot run is marked ``python no-run``, followed by a reason.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ INDENTED = re.compile(r"^[ \t>]+```(?:python|sql|text output)", re.MULTILINE)
 ENDLESS = re.compile(r"\b(\w+)\.awaitTermination\(\)")
 NO_RUN = "python no-run"
 
-# These pages begin with the first line; the others use the names of the README.
+# These pages start from the first line; the others use the names of the README.
 FROM_NOTHING = {"README.md", "getting-started.md", "migration.md"}
 NAMES = """
 import streamjoin as sj
@@ -46,7 +46,7 @@ joined = orders.join(
 )
 """
 
-# This page makes its own input.
+# This page writes its own input.
 WITHOUT_INPUT = {"getting-started.md"}
 
 
@@ -68,7 +68,7 @@ def runnable(page: Path) -> list[Block]:
 
 @pytest.fixture
 def working_directory(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Let relative paths begin at an empty folder, in Python and in the JVM, whose own directory is fixed."""
+    """Make relative paths start at an empty folder, in Python and in the JVM, whose own directory is fixed."""
     jvm: Any = spark._jvm
     files = jvm.org.apache.hadoop.fs.FileSystem.getLocal(spark._jsc.hadoopConfiguration())
     before = (files.getWorkingDirectory(), jvm.System.getProperty("user.dir"))
@@ -82,7 +82,7 @@ def working_directory(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.fixture
 def session_as_before(spark: SparkSession) -> Iterator[None]:
-    """Stop the queries that a page leaves running, and take back its settings and views."""
+    """Stop the queries that a page leaves running, and reset its settings and views."""
     before = dict(spark.conf.getAll)
     yield
     for query in spark.streams.active:
@@ -110,7 +110,7 @@ def write_input() -> None:
 
 
 def finish(query: StreamingQuery) -> None:
-    """Stand for ``query.awaitTermination()``: a query that would never end reads all of its input and is stopped."""
+    """Replace ``query.awaitTermination()``: let an endless query read all of its input, and stop it."""
     query.processAllAvailable()
     if not query.awaitTermination(2):
         query.stop()
@@ -121,7 +121,7 @@ def run(block: Block, page: Path, names: dict[str, Any], spark: SparkSession) ->
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         if block.language == "python":
-            # Tracebacks have the line of the page.
+            # Tracebacks show the line of the page.
             text = "\n" * block.above + ENDLESS.sub(r"finish(\1)", block.text)
             exec(compile(text, str(page), "exec"), names)
         else:
@@ -133,7 +133,7 @@ def run(block: Block, page: Path, names: dict[str, Any], spark: SparkSession) ->
 
 
 def run_page(page: Path, spark: SparkSession, expect: Callable[[Block, str], None]) -> None:
-    """Run the blocks of a page, and hand each block of output to ``expect`` with what was printed."""
+    """Run the blocks of a page, and pass each block of output to ``expect`` with what was printed."""
     names: dict[str, Any] = {"__name__": "__main__", "finish": finish}
     if page.name not in WITHOUT_INPUT:
         write_input()

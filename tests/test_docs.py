@@ -1,4 +1,4 @@
-"""The tables of `docs/reference.md` list the settings and errors that the code has: all of them, and no others."""
+"""The tables of `docs/reference.md` list exactly the settings and errors that the code has."""
 
 import json
 import re
@@ -17,7 +17,7 @@ FIRST_CELL = re.compile(r"^\|\s*`([^`]+)`\s*\|", re.MULTILINE)
 
 
 def documented(pattern: str) -> set[str]:
-    """Return the names in the first column of the reference's tables that match a pattern as a whole."""
+    """Return the names in the first column of the reference's tables that match a pattern completely."""
     cells = FIRST_CELL.findall((ROOT / "docs" / "reference.md").read_text(encoding="utf-8"))
     names = [cell for cell in cells if re.fullmatch(pattern, cell)]
     assert len(names) == len(set(names)), f"listed twice: {sorted(names)}"

@@ -1,4 +1,4 @@
-"""The numbered programs of `examples`, each prints what its docstring promises."""
+"""Each numbered program of `examples` prints what its docstring promises."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ from conftest import ROOT, run
 
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
-# Lines of the output; * stands for anything.
+# Expected lines of output; * matches anything.
 PRINTED = {
     "01_rate_source.py": """
 |ad|shown|clicked_ad|clicked|
@@ -95,7 +95,7 @@ batch 0 is written
 }
 
 
-# One process for all, because most of the time of a short program is the start of its JVM.
+# One process for all, because a short program spends most of its time starting its JVM.
 RUN_ALL = """
 import os.path
 import runpy

@@ -1,7 +1,7 @@
 """Checkpoints that earlier builds wrote are restored and continued, for every state format since the first release.
 
-The archives in ``golden/`` hold a checkpoint of some joins with each state store that were stopped in the middle, the
-output until then, and the input of before and after; ``golden/make.py`` made them, once.
+The archives in ``golden/`` hold, for each state store, the checkpoints of some joins that were stopped half way, their
+output until then, and the input from before and after; ``golden/make.py`` made them, once.
 """
 
 import json
@@ -29,8 +29,8 @@ SQL_TYPES = {
     "left_semi": "SEMI JOIN",
     "left_anti": "ANTI JOIN",
 }
-# A left row with the one right row that it meets: by which of them it meets, and what that one has
-# to be.
+# How a left row finds its only right row: the candidates, their order, and the condition that the
+# first of them has to meet.
 CLOSEST = {
     "temporal": ("rt <= lt", "rt DESC", "rv >= 2 AND lv + rv < 15"),
     "asof": ("abs(epoch_us(rt) - epoch_us(lt)) <= 7000000", "abs(epoch_us(rt) - epoch_us(lt))", "true"),
@@ -39,7 +39,7 @@ CLOSEST = {
 Ids = Counter[tuple[int | None, int | None]]
 
 
-# Every archive and every store; in `make test-long` each with each.
+# Every archive and every store; in `make test-long` every combination.
 @pytest.mark.parametrize(
     ("archive", "store"),
     [(each, store) for at, each in enumerate(ARCHIVES) for store in (STORES if LONG else [STORES[at % 2]])],
@@ -65,7 +65,7 @@ def test_restored_and_continued(archive: Path, store: str, tmp_path: Path) -> No
 
 
 def written(output: Path, how: str) -> Ids:
-    """Return the ids of all rows that came out, without those of the closing rows."""
+    """Return the ids of all rows that came out, except the closing rows."""
     ids: Ids = Counter()
     for path in output.glob(f"{how}/*/*.json"):
         for line in json.loads(path.read_text()):
@@ -75,7 +75,7 @@ def written(output: Path, how: str) -> Ids:
 
 
 def batch_answer(folder: Path, how: str) -> Ids:
-    """Return what DuckDB makes of all rows."""
+    """Return DuckDB's join of all rows."""
     columns = "lid, NULL" if how in ("left_semi", "left_anti") else "lid, rid"
     left, right = (
         f"(SELECT * REPLACE ({side[0]}t::TIMESTAMPTZ AS {side[0]}t) FROM read_json_auto('{folder}/*/{side}/*.json'))"
@@ -86,7 +86,7 @@ def batch_answer(folder: Path, how: str) -> Ids:
         met = f"SELECT IF({matches}, rid, NULL) FROM {right} WHERE lk = rk AND {candidates} ORDER BY {order} LIMIT 1"
         query = f"SELECT lid, ({met}) FROM {left}"
     elif how == "rematch":
-        # Of the left rows from before, those whose match comes after came out without it too.
+        # Left rows from before whose match comes after came out without it, too.
         first, later = (
             f"(FROM read_json_auto('{folder}/{part}'))" for part in ("before/left/*.json", "after/right/*.json")
         )

@@ -1,6 +1,6 @@
 """`join` with and without `within`, durations, and the bounds of a join.
 
-Errors by their condition and by the fix that they name.
+Errors are checked by their condition and by the fix that they name.
 """
 
 from collections.abc import Iterable
@@ -87,7 +87,7 @@ DELIVERIES = [(1, 5, "p"), (1, 105, "q"), (1, 106, "r"), (2, 44, "s"), (4, 1, "t
 
 
 def event_times(df: DataFrame, name: str) -> DataFrame:
-    """Mark seconds as an event time, as `withWatermark` does to a stream (a batch DataFrame loses the mark)."""
+    """Mark seconds as an event time, as `withWatermark` does for a stream (a batch DataFrame loses the mark)."""
     marked = F.timestamp_seconds(name).alias(name, metadata={"spark.watermarkDelayMs": 0})
     return df.select(*[marked if column == name else F.col(f"`{column}`") for column in df.columns])
 
@@ -99,12 +99,12 @@ def inputs(spark: SparkSession, left_time: str, right_time: str) -> tuple[DataFr
 
 
 def by_hand(how: str, within: int) -> list[tuple[Any, ...]]:
-    """Return the join on the id within some seconds, the id once: (id, left time, item, right time, van)."""
+    """Return the join on the id within some seconds, with the id once: (id, left time, item, right time, van)."""
     return between(how, -within, within)
 
 
 def between(how: str, low: int, high: int) -> list[tuple[Any, ...]]:
-    """Return the same where ``right time - left time`` is between two numbers of seconds."""
+    """Return the same with ``right time - left time`` between two numbers of seconds."""
     pairs = [
         (o, d) for o in ORDERS for d in DELIVERIES if o[0] is not None and o[0] == d[0] and low <= d[1] - o[1] <= high
     ]

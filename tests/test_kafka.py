@@ -1,4 +1,4 @@
-"""From Kafka to Kafka through a real broker, with the job stopped, or killed, and started again between the rows."""
+"""From Kafka to Kafka through a real broker, with the job stopped or killed, and started again, between the rows."""
 
 import json
 import os
@@ -32,7 +32,8 @@ def test_kafka_to_kafka_with_a_restart_between(broker: KafkaBroker, tmp_path: Pa
     _run_job(broker, tmp_path)
     assert _joined(broker) == {(1, 11)}, "orders 2 and 3 wait in state"
 
-    # 3 comes after more than an hour; the last of each stream moves its watermark past the others.
+    # Order 3 is delivered after more than an hour; the last row of each stream moves its watermark
+    # past the others.
     broker.produce("deliveries", [_delivery(12, 2, "10:40"), _delivery(13, 3, "11:30"), _delivery(-1, -2, "20:00")])
     broker.produce("orders", [_order(-1, "20:00")])
     _run_job(broker, tmp_path)
@@ -40,7 +41,7 @@ def test_kafka_to_kafka_with_a_restart_between(broker: KafkaBroker, tmp_path: Pa
 
     if not LONG:
         return
-    # Both rows of 4 are late, and nothing shows that they were there. 5 is on time.
+    # Both rows of order 4 are late and leave no trace. Order 5 is on time.
     broker.produce("orders", [_order(4, "10:30"), _order(5, "20:05")])
     broker.produce("deliveries", [_delivery(14, 4, "10:35"), _delivery(15, 5, "20:10")])
     _run_job(broker, tmp_path)
@@ -57,7 +58,7 @@ def test_bounds_of_each_partition(broker: KafkaBroker, tmp_path: Path) -> None:
 def test_upserts_of_a_delta_join(broker: KafkaBroker, tmp_path: Path) -> None:
     broker.create_topic("joined")
     steps = _steps(broker, "kafka_upserts_job.py", "--topic=joined", f"--work={tmp_path}")
-    # By key its cents, or nothing where it is gone; and how many records it took.
+    # By key: its cents, or nothing if it is gone; and how many records it took.
     assert steps == [
         [0, {"1-1": [100, 1], "1-2": [50, 1]}],
         [1, {"1-1": [90, 2], "1-2": [50, 1]}],
@@ -78,7 +79,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 
 def _steps(broker: KafkaBroker, job: str, *arguments: str) -> list[Any]:
-    """Run a job that prints a line of JSON for each step."""
+    """Run a job that prints one line of JSON per step."""
     file = ROOT / "tests" / "jobs" / job
     command = spark_submit(file, f"--bootstrap={broker.bootstrap}", *arguments, jars=connector_jars(TOOLS))
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
@@ -100,7 +101,7 @@ def _moment(at: str) -> str:
 
 
 def test_killed_again_and_again(broker: KafkaBroker, tmp_path: Path) -> None:
-    """At least once, and no gap: all rows are in the topic, some of them twice, and none that should not be there."""
+    """At least once, without gaps: the topic has all expected rows, some of them twice, and no others."""
     seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
     print(f"STREAMJOIN_SEED={seed}")
     chance = random.Random(seed)
@@ -117,7 +118,7 @@ def test_killed_again_and_again(broker: KafkaBroker, tmp_path: Path) -> None:
         _kill_job(broker, tmp_path, chance.uniform(0, 0.5))
     between = _records(broker)
     assert between.total() > 0 and set(between) < expected, "the kills came too early or too late"
-    # Twice: a batch without rows does not come again in a new run.
+    # Twice, because a new run does not repeat a batch without rows.
     for closing in ("20:00", "21:00"):
         broker.produce("orders", [_order(-1, closing)])
         broker.produce("deliveries", [_delivery(-1, -2, closing)])
@@ -169,7 +170,7 @@ def _command(broker: KafkaBroker, work: Path) -> list[str]:
 
 
 def _joined(broker: KafkaBroker) -> set[tuple[int, int | None]]:
-    """Return the pairs in the third topic; Spark's Kafka sink may write a record twice, so as a set."""
+    """Return the pairs in the third topic, as a set because Spark's Kafka sink may write a record twice."""
     return set(_records(broker))
 
 

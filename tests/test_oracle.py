@@ -1,9 +1,9 @@
-"""Random traces, joined by streams and by DuckDB: the same rows must come out, in every join type.
+"""Random traces, joined by streams and by DuckDB: every join type must give the same rows.
 
-A trace is two streams, cut into files, one file of each side a batch. No row is more than the watermark delay behind
-an earlier one, so that none is late, however batches are cut; in odd seeds some rows are late in any case, because
-they are far behind and come after the first two batches: they are left out of DuckDB's input. The last file of each
-side has one row that moves the watermark past all others and matches nobody.
+A trace is two streams, cut into files; a batch reads one file of each side. No row is more than the watermark delay
+behind an earlier one, so none is late, however the batches are cut. With odd seeds some rows are late in any case:
+they are far behind and come after the first two batches, and DuckDB's input leaves them out. The last file of each
+side has one row that moves the watermark past all others and matches nothing.
 
 ``STREAMJOIN_SEEDS`` is the number of traces, ``STREAMJOIN_FIRST_SEED`` the first of them.
 """
@@ -25,12 +25,12 @@ from side import START, TYPES, Row, Side
 SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "2"))
 FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
 CLOSING_SECOND = 100_000
-CLOSING_VALUE = 9  # It passes every one-input conjunct: what the state keeps of it depends on the bounds alone.
+CLOSING_VALUE = 9  # It passes every one-input conjunct, so the bounds alone decide whether it stays.
 
 
 @dataclass
 class Bounds:
-    """``rt`` lies between ``lt + low`` and ``lt + high``, in seconds; an end is part of it unless it is strict."""
+    """``rt`` lies between ``lt + low`` and ``lt + high``, in seconds; each end is included unless it is strict."""
 
     low: int
     high: int
@@ -48,9 +48,7 @@ class Bounds:
         return f"lt + {_seconds(self.high)} {_turned(high)} rt AND lt - {_seconds(-self.low)} {_turned(low)} rt"
 
     def closing_rows_kept(self, left: Side, right: Side) -> int:
-        """Return how many of the two closing rows stay in state: those that a row of the other side,
-        at its final watermark, could still match.
-        """
+        """Return how many closing rows stay in state: those that the other side, at its final watermark, may match."""
         keeps_left = -right.delay < self.high or (-right.delay == self.high and not self.high_strict)
         keeps_right = self.low < left.delay or (self.low == left.delay and not self.low_strict)
         return keeps_left + keeps_right
@@ -109,11 +107,11 @@ def _random_side(name: str, chance: random.Random, seed: int) -> Side:
     for number in range(chance.choice([3, 4])):
         rows: list[Row] = []
         for i in range(chance.randint(1, per_file)):
-            # The last row of a file may be as late as the delay behind the newest possible of the
-            # file before.
+            # The last row of a file may be the delay behind the newest possible row of the file
+            # before.
             second = number * 12 + (chance.randint(-delay, 12) if number else chance.randint(0, 12))
-            # Whole seconds make ties with each other and with the bounds; a microsecond makes them
-            # strict.
+            # Whole seconds make ties with each other and with the bounds; a microsecond breaks
+            # them.
             at: datetime | None = START + timedelta(seconds=second, microseconds=chance.choice([0, 0, 0, 1]))
             if i == 0:
                 at = START + timedelta(seconds=number * 12 + 6)  # every file moves the watermark
@@ -143,7 +141,7 @@ def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, seed: int) -> 
     trace = random_trace(seed)
     print(f"STREAMJOIN_FIRST_SEED={seed} STREAMJOIN_SEEDS=1: {trace.condition()}")
     left, right = trace.left.stream(spark, tmp_path), trace.right.stream(spark, tmp_path)
-    # All types at once: most of a small batch is waiting.
+    # All types at once, because a small batch mostly waits.
     queries = {how: _start(left.join(right, F.expr(trace.condition()), how), how, tmp_path) for how in TYPES}
     try:
         for how, query in queries.items():
@@ -158,7 +156,7 @@ def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, seed: int) -> 
 
 def _start(joined: DataFrame, how: str, folder: Path) -> StreamingQuery:
     return (
-        # Ids say which rows came out: their other columns follow.
+        # Ids tell which rows came out; their other columns follow from these.
         joined.select([column for column in ("li", "lk", "ri", "rk") if column in joined.columns])
         .writeStream.format("memory")
         .queryName(f"oracle_{how}")
@@ -169,7 +167,7 @@ def _start(joined: DataFrame, how: str, folder: Path) -> StreamingQuery:
 
 
 def _open(rows: Counter[tuple[int | None, ...]]) -> Counter[tuple[int | None, ...]]:
-    """Leave the closing rows out."""
+    """Leave out the closing rows."""
     return Counter({row: n for row, n in rows.items() if -1 not in row and -2 not in row})
 
 
@@ -185,11 +183,12 @@ def _expected(trace: Trace, how: str) -> Counter[tuple[int | None, ...]]:
 
 
 def _check_state(trace: Trace, how: str, query: StreamingQuery) -> None:
-    """Nothing stays in state but the closing rows, and the late rows are counted."""
+    """Check that only the closing rows stay in state, and that the late rows are counted."""
     ran = [batch for batch in query.recentProgress if batch.stateOperators]
     kept = ran[-1].stateOperators[0].numRowsTotal
     assert kept == trace.bounds.closing_rows_kept(trace.left, trace.right), f"{how}: {kept} rows in state"
     dropped = sum(batch.stateOperators[0].numRowsDroppedByWatermark for batch in ran)
     late = len(trace.left.late) + len(trace.right.late)
-    # Elsewhere Spark filters rows that cannot match, late ones too, before the join sees them.
+    # In other types Spark filters rows that cannot match, also late ones, before the join sees
+    # them.
     assert dropped == late if how == "full_outer" else dropped <= late, f"{how}: {dropped} of {late} dropped"

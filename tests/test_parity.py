@@ -1,6 +1,6 @@
-"""What Python alone can write: each query runs with the extension off and on, and gives the same rows.
+"""Queries that only Python can write: each runs with the extension off and on, and gives the same rows.
 
-This file is also the program that runs them, in two sessions one after the other. The queries of Scala and SQL are in
+This file is also the program that runs them, in two sessions one after the other. The queries in Scala and SQL are in
 ``ParitySuite``.
 """
 
@@ -29,7 +29,7 @@ BOTH = f"o.id = d.id AND {BOUND}"
 
 
 class Inputs:
-    """The streams of a run, one file a batch."""
+    """The streams of a run, one file per batch."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -101,7 +101,7 @@ def left_join(inputs: Inputs) -> DataFrame:
 
 
 Query = Callable[[Inputs], DataFrame]
-# Their unmatched rows may come in another batch, for Spark has one watermark for all inputs.
+# Their unmatched rows may come out in another batch: Spark has one watermark for all inputs.
 UNMATCHED = {"a UDF above a left join"}
 QUERIES: dict[str, Query] = {
     "a UDF in select, filters and the condition": lambda i: (
@@ -141,7 +141,7 @@ QUERIES: dict[str, Query] = {
 
 
 def received(query: Query, inputs: Inputs, checkpoint: Path) -> list[list[str]]:
-    """Return the rows of each batch that had some."""
+    """Return the rows of each non-empty batch."""
     batches: list[list[str]] = []
 
     def collect(batch: DataFrame, _: int) -> None:
@@ -156,14 +156,14 @@ def received(query: Query, inputs: Inputs, checkpoint: Path) -> list[list[str]]:
 
 
 def answers(extension: bool, folder: Path, output: Path) -> None:
-    """Run all queries, and write what they give, or the error that they fail with."""
+    """Run all queries, and write their rows, or the error that they fail with."""
     builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "OFF")
-        # Fewer processes for a file than with the default, where Hadoop has no native library.
+        # Starts fewer processes per file than the default where Hadoop has no native library.
         .config(
             "spark.sql.streaming.checkpointFileManagerClass", f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
         )
@@ -184,7 +184,7 @@ def answers(extension: bool, folder: Path, output: Path) -> None:
     spark.stop()
 
 
-# Keys, minutes after 10 o'clock, values: a file a batch, none with rows that are late; the last
+# Keys, minutes after 10 o'clock, values: one file per batch. No row is late, and the last file
 # passes all bounds.
 Event = tuple[str | None, float | None, int]
 FILES: dict[str, list[list[Event]]] = {
@@ -219,7 +219,7 @@ Answers = dict[str, list[list[str]] | str]
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, Answers]:
-    """Return what the queries give without the extension and with it."""
+    """Return the answers of the queries without the extension, and with it."""
     folder = tmp_path_factory.mktemp("parity")
     write_files(folder / "inputs")
 
@@ -249,6 +249,6 @@ if __name__ == "__main__":
     parser.add_argument("inputs", type=Path)
     parser.add_argument("outputs", type=Path)
     arguments = parser.parse_args()
-    # In this order: the class path and the settings of the first session stay for the next one.
+    # In this order: the first session's class path and settings stay for the next one.
     answers(False, arguments.inputs, arguments.outputs / "off")
     answers(True, arguments.inputs, arguments.outputs / "on")

@@ -1,7 +1,7 @@
-"""A query that is stopped, or killed inside a batch, and goes on in a new process loses and doubles nothing.
+"""A query that is stopped, or killed inside a batch, and goes on in a new process neither loses nor doubles a row.
 
-The same files, one of each side a batch, are joined by a process that runs through, by processes that end after
-every few batches, and by processes that are killed (SIGKILL, the JVM too), twice at a point of a batch and then at
+The same files, one of each side per batch, are joined by a process that runs through, by processes that end after every
+few batches, and by processes that are killed (SIGKILL, the JVM too), twice at a chosen point of a batch and then at
 random. The joins are those of ``jobs/join_job.py``: several at once, in one process, because starting Spark takes
 longest.
 """
@@ -24,8 +24,7 @@ from conftest import LONG, kill_group
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 # A full outer join pads the left rows as a left outer join does.
 TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_anti"]
-# A chain of three, a window join, a temporal and an as-of join, which keep rows for several
-# batches.
+# A chain of three, a window join, a temporal and an as-of join keep rows for several batches.
 LASTING = ["chain", "window", "temporal", "asof"]
 IN_ORDER = LASTING[1:]
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "5"))
@@ -38,7 +37,7 @@ Batches = dict[int, Counter[str]]
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the three inputs, all files in it."""
+    """Return a folder with all files of the three inputs."""
     folder = tmp_path_factory.mktemp("files")
     chance = random.Random(4)
     for side in ("left", "right", "third"):
@@ -50,7 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _rows(prefix: str, number: int, chance: random.Random) -> list[Row]:
-    """Return rows of ten seconds; none is more than five behind those of the file before."""
+    """Return rows of ten seconds; none is more than five seconds behind those of the file before."""
     rows = []
     for i in range(15):
         seconds = number * 10 + chance.uniform(-4.9, 10)
@@ -65,7 +64,7 @@ def _rows(prefix: str, number: int, chance: random.Random) -> list[Row]:
 def _closing(prefix: str, number: int) -> list[Row]:
     """Return the row that moves the watermark past all others.
 
-    It comes in two files: a query that is stopped between the first one's batch and the next gets another batch.
+    It comes in two files: a query that is stopped between the first one's batch and the next still gets another batch.
     """
     return [_row(prefix, {"l": -1, "r": -2, "t": -3}[prefix], FILES * 10 + 1000, 0, -number)]
 
@@ -82,7 +81,7 @@ def _write(path: Path, rows: list[Row], number: int) -> None:
 
 
 class Runs:
-    """The runs of one query of each type, each over its checkpoint."""
+    """The runs of one query of each type, each over its own checkpoint."""
 
     def __init__(self, files: Path, folder: Path, types: list[str]) -> None:
         self.files = files
@@ -91,7 +90,7 @@ class Runs:
         self.output = folder / "output"
 
     def start(self, *more: str) -> subprocess.Popen[bytes]:
-        """Start a process, in a group of its own with its JVM."""
+        """Start a process in a group of its own, together with its JVM."""
         arguments = [f"--input={self.files}", f"--output={self.output}", *more]
         arguments += [f"--checkpoints={self.folder / 'checkpoints'}", "--types", *self.types]
         with (self.folder / "log").open("ab") as log:
@@ -100,7 +99,7 @@ class Runs:
             )
 
     def finish(self, *more: str) -> None:
-        """Run a process to its end."""
+        """Run a process until it ends."""
         process = self.start(*more)
         try:
             assert process.wait(timeout=240) == 0, (self.folder / "log").read_text()[-5000:]
@@ -108,7 +107,7 @@ class Runs:
             kill_group(process)
 
     def kill(self, when: Callable[[], bool], delay: float, *more: str) -> None:
-        """Start a process, and kill it ``delay`` seconds after ``when`` has come true, or after it has ended."""
+        """Start a process, and kill it ``delay`` seconds after ``when`` has become true, or after it has ended."""
         process = self.start(*more)
         try:
             deadline = time.monotonic() + 240
@@ -121,7 +120,7 @@ class Runs:
             kill_group(process)
 
     def kill_at(self, point: str) -> None:
-        """Kill a process when every query has come to a point such as ``before:3``."""
+        """Kill a process once every query has reached a point such as ``before:3``."""
         shutil.rmtree(self.output / "paused", ignore_errors=True)
         self.kill(lambda: len(list(self.output.glob("paused/*"))) == len(self.types), 0, f"--pause={point}")
 
@@ -135,7 +134,7 @@ class Runs:
         return list(self.output.glob("*/*/*.json"))
 
     def batches(self, how: str) -> Batches:
-        """Return the rows of every batch; every attempt at a batch must have had the same."""
+        """Return the rows of every batch; all attempts at a batch must have had the same."""
         batches: Batches = {}
         for path in sorted(self.output.glob(f"{how}/*/*.json")):
             rows = Counter(json.loads(path.read_text()))
@@ -144,7 +143,7 @@ class Runs:
         return batches
 
     def rowtimes(self, how: str) -> list[int]:
-        """Return the rowtimes of a join in the order in which they came."""
+        """Return the rowtimes of a join in the order of its output."""
         first = {int(path.parent.name): path for path in sorted(self.output.glob(f"{how}/*/*.json"))}
         rows = (json.loads(row) for batch in sorted(first) for row in json.loads(first[batch].read_text()))
         return [row["rowtime"] for row in rows if "rowtime" in row]
@@ -152,7 +151,7 @@ class Runs:
 
 @pytest.fixture(scope="module")
 def uninterrupted(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Return a process that has run through."""
+    """Return the runs of a process that was not interrupted."""
     runs = Runs(files, tmp_path_factory.mktemp("uninterrupted"), TYPES + LASTING)
     runs.finish()
     for how in runs.types:
@@ -168,7 +167,7 @@ def test_new_process_every_few_batches(files: Path, uninterrupted: Runs, tmp_pat
             (inputs / side).mkdir(parents=True, exist_ok=True)
             for number in range(upto):
                 shutil.copy2(files / side / f"{number}.json", inputs / side)
-        # Without batches that have no rows, batch N reads file N here too, whenever a process ends.
+        # Without no-data batches, batch N reads file N here too, whenever a process ends.
         runs.finish("--only-data-batches")
     _compare(runs, uninterrupted, same_batches=FILES)
 
@@ -185,9 +184,9 @@ def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path
     before = len(runs.batches("chain"))
     runs.finish()
     assert before < len(runs.batches("chain")), "it had come to its end before the last kill"
-    # Spark's file source notes which files are in a batch before the batch itself is noted. Killed
-    # in between, it takes two files for the next one: after the random kills the batches are cut in
-    # another way.
+    # Spark's file source logs the files of a batch before the batch itself is logged. After a kill
+    # in between, it takes two files for the next batch: after random kills the batches are cut
+    # differently.
     _compare(runs, uninterrupted, same_batches=6)
     for how in LASTING:
         assert _total(runs.batches(how)) == _total(uninterrupted.batches(how)), how
@@ -204,8 +203,7 @@ def _compare(runs: Runs, uninterrupted: Runs, same_batches: int) -> None:
         actual, expected = runs.batches(how), uninterrupted.batches(how)
         assert _total(actual) == _total(expected), f"{how}: the rows differ"
         # A new process may repeat a watermark, which lets a row wait longer for a match, but never
-        # exceed one: matches come in the same batch, rows without a match in the same or in a later
-        # one.
+        # exceed one: matches come in the same batch, unmatched rows in the same or a later one.
         for batch in range(same_batches):
             assert _matched(how, actual, batch) == _matched(how, expected, batch), f"{how}: batch {batch}"
             early = _total(actual, batch) - _total(expected, batch)

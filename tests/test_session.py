@@ -1,6 +1,6 @@
-"""`configure`, the checks of session, jar and versions, and what no function takes.
+"""`configure`, the checks of session, jar and versions, and arguments that no function takes.
 
-Errors by their condition and by the fix that they name.
+Errors are checked by their condition and by the fix that they name.
 """
 
 import json
@@ -26,8 +26,8 @@ SPARK_SUBMIT = str(Path(sys.executable).parent / "spark-submit")
 
 # configure ----------------------------------------------------------------------------------------
 
-# Prints what a session built now would get: the builder's settings, and the words with which the
-# JVM will start.
+# Prints what a session built now would get: the builder's settings, and the arguments with which
+# the JVM will start.
 CONFIGURED = """
 import json, os
 import streamjoin as sj
@@ -106,7 +106,7 @@ def test_configure_twice_changes_nothing(python: Run) -> None:
     assert json.loads(once)[1] == json.loads(twice)
 
 
-# A program for a process of its own; `refusal` prints the condition of the error.
+# A program for a separate process; `refusal` prints the condition of the error.
 PROGRAM = """
 import sys
 import streamjoin as sj
@@ -170,7 +170,7 @@ def test_configure_after_a_session_without_the_jar(python: Run) -> None:
 def test_a_session_with_the_jar_and_without_the_extension(python: Run) -> None:
     out = python(
         PROGRAM + "SparkContext(conf=SparkConf().setMaster('local[1]').set('spark.ui.enabled', 'false'))\n"
-        # Spark shows the setting afterwards, and does not follow it.
+        # Spark shows the setting afterwards, but ignores it.
         f"spark = new().config('spark.sql.extensions', '{EXTENSION}').getOrCreate()\n"
         "print(spark.conf.get('spark.sql.extensions'))\n"
         "refusal(lambda: sj.check(spark))\n"

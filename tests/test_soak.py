@@ -1,4 +1,4 @@
-"""Some minutes at a fixed rate, with restarts: nothing grows, and every row is emitted once.
+"""A few minutes at a fixed rate, with restarts: nothing grows, and every row is emitted once.
 
 ``make test-long`` runs it for five minutes, ``make soak`` for fifteen; ``make test`` leaves it out.
 """
@@ -13,8 +13,8 @@ from conftest import run
 
 JOB = Path(__file__).with_name("jobs") / "soak_job.py"
 SECONDS = int(os.environ.get("STREAMJOIN_SOAK_SECONDS", "0"))
-# State that nothing removes rises by three quarters of its mean in two minutes; a busy machine
-# alone, by a fifth.
+# State that is never removed rises by three quarters of its mean in two minutes; a busy machine
+# alone makes it rise by a fifth.
 LIMIT = 0.4 if SECONDS < 600 else 0.2
 
 

@@ -16,7 +16,7 @@ DELIVERIES = '{"id": 1, "t": "2026-01-01T10:40:00Z"}\n{"id": 2, "t": "2026-01-01
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Make the tables orders and deliveries, which are read as streams with ``STREAM``."""
+    """Create the tables orders and deliveries, which are read as streams with ``STREAM``."""
     names = {"orders": ORDERS, "deliveries": DELIVERIES}
     for name, rows in names.items():
         folder = tmp_path_factory.mktemp(name)

@@ -31,13 +31,13 @@ def customers(shop: Shop) -> Shop:
 
 
 def joined(shop: Shop, name: str, join: Callable[[DataFrame], DataFrame]) -> list[tuple[object, ...]]:
-    """Run a join of the orders that have come to its end; return what came out of this run."""
+    """Run a join of the orders to the end of its input; return what came out of this run."""
     found: list[tuple[object, ...]] = []
     shop.run(join(shop.stream("orders", ORDERS)), name, lambda batch, _: found.extend(rows_of(batch)))
     return sorted(found, key=str)
 
 
-# By type of join, whether a row is in the result.
+# For each join, which rows of RESULT come out.
 TYPES = {
     "stream `JOIN` table": (True, True, False, False),
     "stream `LEFT JOIN` table": (True, True, True, False),
@@ -56,7 +56,7 @@ def names() -> DataFrame:
 
 
 def test_the_types_of_the_document(customers: Shop) -> None:
-    """All types, on the input of the document; the page has what comes out."""
+    """All join types, on the input of the document; the page shows what comes out."""
     customers.feed("orders", *ITEMS)
     customers.arrange("orders", ORDERS, [["order_id"], ["customer_id"]])
     found: dict[str, Counter[tuple[Any, ...]]] = {}
@@ -102,7 +102,7 @@ def test_the_types_of_the_document(customers: Shop) -> None:
 
 
 def test_a_row_of_the_table_that_comes_late(customers: Shop) -> None:
-    """The document's purchase of a customer whose row comes after it."""
+    """The document's purchase by a customer whose row comes later."""
 
     def named(orders: DataFrame) -> DataFrame:
         return sj.join(orders, names(), how="left").select("item", "name")
@@ -132,7 +132,7 @@ def test_the_conditions_of_the_document(customers: Shop) -> None:
 
 
 def test_filters_of_two_tables(customers: Shop, spark: SparkSession) -> None:
-    """A row that a filter leaves out is not there: it is not a row without a match."""
+    """A row that a filter removes does not exist: it is not a row without a match."""
     for visit, visitor in ((1, 1), (2, 2), (3, 3), (4, 3)):
         customers.feed("visits", {"visit": visit, "visitor": visitor})
     customers.arrange("visits", "visit INT, visitor INT", [["visit"], ["visitor"]])
@@ -182,7 +182,7 @@ def test_a_table_that_has_caught_up(customers: Shop) -> None:
         return query.select("item", "name")
 
     customers.feed("orders", ITEMS[0])
-    # The query that maintains it has ended, and with it has noted that there was no more.
+    # Its maintaining query has ended, and has recorded that there was nothing more to read.
     assert joined(customers, "named", named) == [("Computer", "John")]
 
 
@@ -204,7 +204,7 @@ def test_the_progress(customers: Shop) -> None:
 
 
 def test_versions(customers: Shop) -> None:
-    """A batch sees the newest version; a restarted query goes on with what is new."""
+    """A batch sees the newest version; a restarted query goes on with the new rows."""
 
     def named(orders: DataFrame) -> DataFrame:
         names = sj.table(sj.arrangement("customers"))

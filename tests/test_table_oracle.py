@@ -1,8 +1,8 @@
-"""Random changelogs, looked up by streams and joined with each other, against a replay in plain Python.
+"""Random changelogs, looked up by streams and joined with each other, compared with a replay in plain Python.
 
 A story has two tables and a stream. In each step a table gets a version, or the stream gets rows, or the queries are
-stopped and go on, sometimes with their last batch once more. Each batch of a look-up has to see the tables as they were
-when it was planned, whatever has come since; the changes of the join of both tables have to add up to their join.
+stopped and restarted, sometimes with their last batch once more. Each batch of a look-up has to see the tables as they
+were when it was planned, whatever has come since; the changes of the join of both tables have to add up to their join.
 
 ``STREAMJOIN_SEEDS`` is the number of stories, ``STREAMJOIN_FIRST_SEED`` the first of them.
 """
@@ -35,7 +35,7 @@ NOTHING: Row = (None, None, 0)
 
 
 class Equality(NamedTuple):
-    """How a row of the right side, in SQL ``b``, meets one of the left side ``a``."""
+    """How a row of the right side, ``b`` in SQL, matches one of the left side, ``a``."""
 
     sql: str
     holds: Callable[[Row, Row], bool]
@@ -56,7 +56,7 @@ MORE = [
 
 @dataclass
 class Table:
-    """A changelog, the query that keeps it as an arrangement, and what it is at each version."""
+    """A changelog, the query that maintains its arrangement, and its rows at each version."""
 
     shop: Shop
     name: str
@@ -70,7 +70,7 @@ class Table:
         self.query = writer.start(checkpointLocation=self.shop.checkpoint(self.name))
 
     def change(self) -> None:
-        """Let some rows change: one version more."""
+        """Change some rows: one more version."""
         rows = dict(self.versions[-1]) if self.versions else {}
         changes = [self._change(rows) for _ in range(self.chance.randint(1, 5))]
         self.chance.shuffle(changes)
@@ -90,16 +90,16 @@ class Table:
         return {"id": number, "k": key, "v": row[2], "seq": self.clock, "op": op}
 
     def at(self, version: int) -> list[Row]:
-        """Return the rows at a version, none before the first."""
+        """Return the rows at a version; there are none before the first."""
         return list(self.versions[version].values()) if version >= 0 else []
 
     def named(self, prefix: str, as_of: Literal["current", "previous"] = "current") -> DataFrame:
-        """Return it as a table whose columns begin with a letter."""
+        """Return the table with a prefix before its column names."""
         return sj.table(self.name, as_of=as_of).drop("seq").toDF(f"{prefix}id", f"{prefix}k", f"{prefix}v")
 
 
 class Running:
-    """A query over its checkpoint, and the rows of each of its batches."""
+    """A query with its checkpoint, and the rows of each of its batches."""
 
     def __init__(self, shop: Shop, name: str, df: DataFrame) -> None:
         self.batches: dict[int, Rows] = {}
@@ -112,11 +112,11 @@ class Running:
         assert self.batches.setdefault(number, rows) == rows, f"batch {number} gave other rows when it ran again"
 
     def settle(self) -> None:
-        """Come to the end of what is there."""
+        """Process everything that is available."""
         self._query.processAllAvailable()
 
     def restart(self, again: bool) -> None:
-        """Stop and start, with the last batch once more if it is to be."""
+        """Stop and start, with the last batch once more if ``again``."""
         self._query.stop()
         if again and self.batches:
             number = max(self.batches)
@@ -138,7 +138,7 @@ def joined(left: list[Row], right: list[Row], how: How, condition: list[Equality
 
 @dataclass
 class LookUp:
-    """A join of the stream, side ``a``, with a table, and what each of its batches should be."""
+    """A join of the stream, side ``a``, with a table, and the expected rows of each of its batches."""
 
     shop: Shop
     number: int
@@ -156,22 +156,22 @@ class LookUp:
         self.running = Running(self.shop, f"look-up-{self.number}", join.select("aid", "av", "bid", "bv"))
 
     def meet(self, facts: list[Row]) -> None:
-        """Look up rows that have come, in a batch of their own."""
+        """Look up new rows, in a batch of their own."""
         version = len(self.table.versions) - (2 if self.as_of == "previous" else 1)
-        # All rows of the stream are kept, whichever side it is on.
+        # All rows of the stream are preserved, whichever side it is on.
         kept: How = "inner" if self.how == "inner" else "left"
         self.expected.append(joined(facts, self.table.at(version), kept, self.condition))
         self.running.settle()
 
     def check(self, words: str) -> None:
-        """Compare batch for batch."""
+        """Compare batch by batch."""
         seen = [self.running.batches[number] for number in sorted(self.running.batches)]
         assert seen == self.expected, f"{words}: {self.how}, {self.as_of}, {self.condition}"
 
 
 @pytest.fixture
 def seldom_polling(spark: SparkSession) -> Iterator[None]:
-    """Let queries that stand still take less of the processor."""
+    """Let idle queries use less processor time."""
     spark.conf.set("spark.sql.streaming.pollingDelay", "100ms")
     yield
     spark.conf.unset("spark.sql.streaming.pollingDelay")

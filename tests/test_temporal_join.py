@@ -1,4 +1,4 @@
-"""``sj.temporal_join`` and ``sj.asof_join``; their rules are in the traces, which run in the core and in Spark."""
+"""``sj.temporal_join`` and ``sj.asof_join``; the traces test their rules, in the core and in Spark."""
 
 import json
 import os
@@ -54,7 +54,7 @@ class Streams:
         return self.stream("rates", "code STRING, since TIMESTAMP, rate INT, op STRING", "since")
 
     def rows(self, df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
-        """Return what a join gives of all that has come, in its order."""
+        """Return the rows of a join over everything fed so far, in their order."""
         found: list[tuple[Any, ...]] = []
         query = (
             df.select(*columns)
@@ -81,7 +81,7 @@ def rate(code: str, seconds: float, value: int, op: str = "insert") -> Row:
 
 
 def test_the_example_of_the_document(streams: Streams) -> None:
-    """An insert at 2, a delete at 6: the row of 5 meets the version, the row of 7 none."""
+    """An insert at 2, a delete at 6: the row of 5 matches the version, the row of 7 matches none."""
     streams.feed(
         orders=[order("EUR", 7, 7), order("EUR", 5, 5)], rates=[rate("EUR", 2, 2), rate("EUR", 6, 0, "delete")]
     )
@@ -106,7 +106,7 @@ ENVELOPE = f"before {ROW}, after {ROW}, op STRING, ts_ms BIGINT"
 
 
 def test_the_envelope_of_debezium(streams: Streams) -> None:
-    """As from Kafka: an update to null, a delete of which the key alone is known, a tombstone, a transaction."""
+    """As from Kafka: an update to null, a delete with nothing but the key, a tombstone, a transaction."""
 
     def change(op: str, seconds: int, before: Row | None, after: Row | None) -> Row:
         milliseconds = int(at(seconds).timestamp() * 1000)
@@ -119,7 +119,7 @@ def test_the_envelope_of_debezium(streams: Streams) -> None:
         change("u", 5, none, three),
         change("d", 7, {"code": "EUR"}, None),
         {"value": None},
-        # In one transaction: made, taken away, made again, taken away.
+        # One transaction: insert, delete, insert, delete.
         *(change(op, 9, None if op == "c" else two, two if op == "c" else None) for op in "cdcd"),
     ]
     end = change("c", 100, None, {"code": "X", "rate": 0})
@@ -160,7 +160,7 @@ def test_an_envelope_without_an_order_or_with_its_names_twice(streams: Streams) 
     envelope = streams.stream("log", f"{ENVELOPE}, since TIMESTAMP", "since")
     assert sj.versions(envelope, key=["code"]).op == "op"
     assert sj.versions(envelope, key=["code"]).changes.columns == ["code", "rate", "since", "op"]
-    # It is none where the key is not in the rows, or where there are no rows.
+    # It is not an envelope if the key is not in the rows, or if there are no rows.
     for other in (envelope.withColumn("id", F.lit(1)), envelope.withColumn("after", F.lit(1)), envelope.drop("op")):
         assert sj.versions(other, key="id").changes is other
     twice = envelope.withColumnRenamed("since", "rate")
@@ -168,7 +168,7 @@ def test_an_envelope_without_an_order_or_with_its_names_twice(streams: Streams) 
 
 
 def test_joins_of_spark_are_ours_where_both_sides_stream(streams: Streams) -> None:
-    """`df._joinAsOf`, from Python; its options are in SparksAsOfJoinSuite."""
+    """`df._joinAsOf` from Python; SparksAsOfJoinSuite tests its options."""
     streams.feed(orders=[order("EUR", 7, 7), order("USD", 5, 5)], rates=[rate("EUR", 2, 2), rate("EUR", 6, 3)])
     streams.feed(orders=[order("X", 20)], rates=[rate("X", 20, 0)])
     rates = streams.rates().withColumnRenamed("code", "currency")
@@ -206,7 +206,7 @@ def test_the_closest_as_duckdb_finds_it(
     streams: Streams, options: dict[str, Any], candidates: str, how: Literal["inner", "left"]
 ) -> None:
     chance = random.Random(f"{candidates}{how}")
-    moments = [chance.sample(range(0, 300), 40) for _ in range(2)]  # no two rates of a time, so that there are no ties
+    moments = [chance.sample(range(0, 300), 40) for _ in range(2)]  # no two rates of one time, so there are no ties
     orders = [order(chance.choice(["A", "B", "C"]), each, number) for number, each in enumerate(moments[0])]
     rates = [rate(chance.choice(["A", "B"]), each, number) for number, each in enumerate(moments[1])]
     by_time = sorted(orders, key=lambda row: row["order_time"]), sorted(rates, key=lambda row: row["since"])

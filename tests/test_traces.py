@@ -1,6 +1,6 @@
 """Every story of `tests/cases` through PySpark, from two folders of JSON files.
 
-In `make test-long` each step is a batch; else the rows between two watermarks are, but where a cap counts them.
+In `make test-long` each step is a batch; otherwise the rows between two watermarks are one, unless a cap counts them.
 """
 
 import json
@@ -18,8 +18,7 @@ from traces import Closest, Side, Step, Trace, cases, parse
 
 import streamjoin as sj
 
-# A watermark stays further behind the rows than any bound reaches: rows move none, punctuation rows
-# do.
+# The watermark stays further behind the rows than any bound reaches: only punctuation rows move it.
 FAR = 1_000_000
 # The time 0 of a trace, in seconds since 1970.
 ORIGIN = 3 * FAR
@@ -53,7 +52,7 @@ class TraceQuery:
             self.query.stop()
 
     def run(self, steps: list[Step]) -> list[StreamingQueryProgress]:
-        """Return the progress of the batches that rows, or one other step, made."""
+        """Return the progress of the batches that these rows, or one other step, caused."""
         step = steps[0]
         if step.action == "restart":
             self.stop()
@@ -65,8 +64,8 @@ class TraceQuery:
             )
         punctuation = [(step.side, {"punct": True, step.column: ORIGIN + step.watermark + FAR})]
         first = self.feed(punctuation)
-        # A batch knows the watermarks of batches before it, and for late rows those of one batch
-        # earlier.
+        # A batch sees the watermarks of the batches before it, and judges late rows by those of one
+        # batch earlier.
         return first if len(first) > 1 else first + self.feed(punctuation)
 
     def feed(self, rows: list[tuple[Side, dict[str, Any]]]) -> list[StreamingQueryProgress]:
@@ -129,7 +128,7 @@ class TraceQuery:
 
 
 def batches(trace: Trace) -> list[list[Step]]:
-    """Return the steps of a trace, those that come as one batch together."""
+    """Return the steps of a trace, grouped into batches."""
     found: list[list[Step]] = []
     for step in trace.steps:
         if found and step.action == found[-1][0].action == "row" and not (LONG or trace.cap):
@@ -147,7 +146,7 @@ def check(
     expected = sorted(row for each in steps for row in each.expected)
     assert seen == expected, trace.at(step.line, f"expected {expected}; seen {seen}")
     if trace.window:
-        return  # the order of its rows, and the state below it, are the other layers'
+        return  # other layers check the order of its rows, and the state below it
     operators = [p["stateOperators"][0] for p in progress]
     late = sum(operator["numRowsDroppedByWatermark"] for operator in operators)
     dropped = sum(each.late for each in steps)

@@ -73,7 +73,7 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
 
 
 def lend_spark(venv_folder: Path) -> None:
-    """Let the environment have the PySpark of this one, as if it were installed there: unpacking it takes longest."""
+    """Link the PySpark of this environment into the new one, as if installed there: unpacking it takes longest."""
     (packages,) = venv_folder.glob("lib/*/site-packages")
     for name in ("pyspark", "py4j"):
         for part in Path(pyspark.__file__).parents[1].glob(f"{name}*"):
@@ -109,5 +109,5 @@ def test_a_job_under_spark_submit(wheel: Path, tmp_path: Path) -> None:
     assert "StreamIntervalJoin" in plan
     assert "StreamingSymmetricHashJoin" not in plan
     out = [json.loads(line) for file in (tmp_path / "out").glob("*.json") for line in file.read_text().splitlines()]
-    # Order 3 is in state still: its hour has not passed.
+    # Order 3 is still in state: its hour has not passed.
     assert sorted(out, key=lambda row: row["id"]) == [{"id": 1, "order_id": 1}, {"id": 2}]

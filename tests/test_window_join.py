@@ -22,7 +22,7 @@ import streamjoin as sj
 
 SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "3"))
 FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
-# All closing rows come long after these seconds of the trace.
+# The closing rows lie past this time, all other rows before it.
 END = START + timedelta(seconds=50_000)
 WINDOW = 7
 
@@ -130,7 +130,7 @@ def test_a_stream_in_order(spark: SparkSession, tmp_path: Path) -> None:
     writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
     times = [row[0] for row in seen if row[0] is not None]
     assert times == sorted(times)
-    # All but the late rows, and the last, for which nothing comes any more.
+    # All rows except the late ones and the last one, which no later row releases.
     expected = {row[3] for file in side.files[:-1] for row in file} - side.late
     assert {row[1] for row in seen if row[0] is None or row[0] < END} == expected
 

@@ -1,4 +1,4 @@
-"""The traces of `tests/cases` (the format is in its README), read for Python: as much as a streaming query can see."""
+"""The traces of `tests/cases` (the format is in its README), as far as a streaming query can observe them."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Closest:
 
 @dataclass
 class Step:
-    """Something that happens, and the complete output of it."""
+    """One step, and its complete output."""
 
     line: int
     action: Literal["row", "watermark", "restart"]
@@ -50,7 +50,7 @@ class Step:
 
 @dataclass
 class Trace:
-    """One behaviour as a story."""
+    """One behaviour, told as a story."""
 
     name: str
     lines: list[str]

@@ -63,8 +63,7 @@ __all__ = [
     "with_bounds",
 ]
 
-# Loaded when first asked for: `python -m streamjoin jar` has to work where PySpark is not
-# installed.
+# Loaded on first access: `python -m streamjoin jar` has to work without PySpark.
 _NEEDS_PYSPARK = {
     "NOW": "_temporal_join",
     "Arrangement": "_arrangement",

@@ -49,7 +49,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         jar = str(packaged_jar.jar_path())
         found = packaged_jar.built(packaged_jar.jar_path())
     else:
-        # It may lie on another machine or in a store, so its name has to tell.
+        # It may be on another machine or in an object store, so only its name tells the version.
         own_version = packaged_jar.version_in_name(jar) or ""
         found = packaged_jar.Built(own_version, pyspark.__version__)
     packaged_jar.check_built(found, pyspark.__version__)
@@ -80,9 +80,9 @@ def _refuse_remote(builder: SparkSession.Builder) -> None:
 def _check_running(context: SparkContext) -> None:
     """Accept a running context only if its sessions have the extension.
 
-    Spark reads the setting from the SparkContext's own configuration when a session is made
-    (``SparkSession.applyAndLoadExtensions``); given to a builder later, it shows up in ``spark.conf`` and does
-    nothing.
+    Spark reads the setting from the SparkContext's configuration when it creates a session
+    (``SparkSession.applyAndLoadExtensions``). Given to a builder later, it shows up in ``spark.conf`` but has no
+    effect.
     """
     extensions = context.getConf().get(EXTENSIONS) or ""
     if EXTENSION not in [each.strip() for each in extensions.split(",")]:
@@ -100,10 +100,10 @@ def _check_running(context: SparkContext) -> None:
 
 
 def _add_to_driver(jar: str) -> None:
-    """Put the jar on the class path of a JVM that is there before its session.
+    """Put the jar on the class path of a JVM that started before its session.
 
-    ``spark.jars`` of a session reaches the executors; the driver's class path was made when the JVM started,
-    and Spark only logs a warning about an extension class that it cannot find there.
+    A session's ``spark.jars`` reaches the executors only. The driver's class path was made when the JVM started,
+    and Spark merely logs a warning about an extension class that it cannot find there.
     """
     jvm: Any = SparkContext._jvm
     try:
@@ -114,7 +114,7 @@ def _add_to_driver(jar: str) -> None:
             raise
         missing = error
     try:
-        # Spark's launcher gives its threads a MutableURLClassLoader, which can grow.
+        # Spark's launcher gives its threads a MutableURLClassLoader, which can be extended.
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         loader.addURL(jvm.org.apache.spark.util.Utils.resolveURI(jar).toURL())
     except Py4JError as error:

@@ -9,7 +9,7 @@ from streamjoin._arrangement import Arrangement
 from streamjoin.errors import StreamJoinError
 from streamjoin.jvm import answered, batch_limits, checked_entry, wrong_argument
 
-# By join type, the inputs whose rows without a match are in the result.
+# By join type, the inputs whose unmatched rows are in the result.
 _OUTER = {"inner": [], "left": [0], "right": [1], "full": [0, 1]}
 
 

@@ -39,8 +39,8 @@ Span: TypeAlias = tuple[int, int]
 """The least and the greatest ``right.time - left.time``, in microseconds."""
 
 _WATERMARK = "spark.watermarkDelayMs"  # Spark marks an event-time column with it (EventTimeWatermark.delayKey).
-_ROWTIME = "streamjoin.rowtime"  # The rowtime of a window join, before other event times of its inputs.
-_KEY = "streamjoin.tableKey"  # Of a column of a table's key: all columns of the key, and its place among them.
+_ROWTIME = "streamjoin.rowtime"  # Marks the rowtime of a window join, which goes before other event times.
+_KEY = "streamjoin.tableKey"  # On a column of a table's key: all columns of the key; below, its place among them.
 _KEY_PLACE = "streamjoin.tableKeyPlace"
 _LEFT_TIME = "__streamjoin_left_time"
 _RIGHT_TIME = "__streamjoin_right_time"
@@ -116,7 +116,7 @@ def _changes(joined: DataFrame) -> DataFrame:
     session = joined.sparkSession
     try:
         entry = checked_entry(session)
-    except StreamJoinError:  # where streamjoin is not, there are no tables
+    except StreamJoinError:  # without streamjoin there are no tables
         return joined
     changes = entry.joinOfTables(joined._jdf)
     return joined if changes is None else DataFrame(changes, session)
@@ -160,7 +160,7 @@ def _keys(
 
 
 def _declared(left: DataFrame, right: DataFrame) -> list[str]:
-    """Return the columns of the key by which a table is joined where ``on`` is left out."""
+    """Return the key columns by which a table is joined if ``on`` is left out."""
     keys = {side: key for side, df in (("left", left), ("right", right)) if (key := _declared_key(df))}
     if not keys:
         raise _no_keys(
@@ -290,8 +290,8 @@ def _join_within(
         return left.join(right, condition & bound, how)
     if _told_apart(left, right, left_time, right_time):
         return left.join(right, condition & _bound(left[left_time], right[right_time], span), how)
-    # Both come from one stream. An alias for a side would hide the aliases that the caller gave it,
-    # so the two times get names of their own for the condition, and every other column stays as it
+    # Both come from one stream. An alias for a side would hide the caller's aliases, so the
+    # condition uses copies of the two times under new names, and every other column stays as it
     # was.
     left_copy = left.withColumn(_LEFT_TIME, left[left_time])
     right_copy = right.withColumn(_RIGHT_TIME, right[right_time])
@@ -310,7 +310,7 @@ def _later(time: Column, micros: int) -> Column:
 
 
 def _told_apart(left: DataFrame, right: DataFrame, left_time: str, right_time: str) -> bool:
-    """Tell whether ``left[...]`` and ``right[...]`` mean two columns above a join; not so in a self join."""
+    """Tell whether ``left[...]`` and ``right[...]`` are two columns above a join; in a self join they are not."""
     if left.sparkSession.conf.get("spark.sql.analyzer.failAmbiguousSelfJoin") != "true":
         return False
     try:

@@ -14,7 +14,7 @@ else:
     try:
         from pyspark.errors import PySparkException
     except ImportError:
-        # `python -m streamjoin jar` works without PySpark, which some clusters bring along.
+        # `python -m streamjoin jar` has to work without PySpark, which some clusters provide.
         PySparkException = Exception
 
 Condition = Literal[
@@ -94,7 +94,7 @@ def _again(condition: Condition, parameters: dict[str, str]) -> StreamJoinError:
 
 class _Template(TypedDict):
     message: list[str]
-    sqlState: str  # as in Spark's own files of errors
+    sqlState: str  # the name in Spark's own error files
 
 
 @cache

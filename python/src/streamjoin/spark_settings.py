@@ -33,7 +33,7 @@ def jvm_runs() -> bool:
 def given() -> dict[str, str]:
     """Return the settings that a session built now would start from, before those of its builder."""
     if jvm_runs():
-        SparkContext._ensure_initialized()  # under spark-submit this connects, it starts nothing
+        SparkContext._ensure_initialized()  # under spark-submit this connects and starts nothing
         return dict(SparkConf(loadDefaults=True).getAll())
     submit = _submit_arguments()
     return _defaults(submit.properties_file) | submit.conf

@@ -1,18 +1,17 @@
 package streamjoin.core
 
 /**
- * Which row of the right input a row of the left one meets: of those on one side of its time, or on
- * either, the closest.
+ * Which right row a left row matches: of those on one side of its time, or on either, the closest.
  *
  * @param direction
- *   where it looks
+ *   where it looks for a match
  * @param allowsExact
- *   a row of the same time counts
+ *   whether a row of the same time matches
  * @param tolerance
- *   how far apart the times may be, in the unit of the event times
+ *   largest distance between the two times, in the unit of the event times
  * @param history
- *   how far behind its watermark a row of the left input may come and still meet what it would have
- *   met in time. Rows of the right input are kept for so much longer.
+ *   how far behind its watermark a left row may arrive and still match what it would have matched
+ *   in time. Right rows are kept that much longer.
  */
 final case class AsOf(
     direction: AsOf.Direction = AsOf.Backward,
@@ -26,7 +25,7 @@ final case class AsOf(
   require(isBounded, s"$direction needs a tolerance")
   require(history >= 0 && (history == 0 || keepsNewest), s"a history of $history with $direction")
 
-  /** Without a tolerance a row could wait for a later one for ever. */
+  /** Without a tolerance, a row could wait forever for a later one. */
   private def isBounded: Boolean = direction == Backward || tolerance.isDefined
 
   def allows(left: Long, right: Long): Boolean = {
@@ -38,25 +37,25 @@ final case class AsOf(
     isThere && (allowsExact || left != right) && tolerance.forall(math.abs(left - right) <= _)
   }
 
-  /** Rows of the right input up to this time are still looked at. */
+  /** How far ahead of its own time a left row looks. */
   def ahead: Long = if (direction == Backward) 0 else tolerance.get
 
-  /** So far back from its own time a row of the left input looks, at most. */
+  /** How far back from its own time a left row looks, at most. */
   def behind: Long = if (direction == Forward) 0 else tolerance.getOrElse(Long.MaxValue)
 
   /**
-   * Rows of the left input before this time have met all that they can meet, and no earlier one
-   * comes any more.
+   * Left rows before this time have seen every right row that they can match, and no earlier left
+   * row comes any more.
    *
    * @param left
-   *   the watermark of the left input
+   *   watermark of the left input
    */
   def settled(left: Long, right: Long): Long =
     if (right == Watermark.Undefined) Watermark.Undefined else math.min(left, right - ahead)
 
   /**
-   * Rows of the right input before this time are met by none that comes out from `settled` on, but
-   * for the newest of each key where [[keepsNewest]].
+   * Right rows before this time match no row that is emitted from `settled` on, except the newest
+   * of each key if [[keepsNewest]].
    */
   def needed(settled: Long): Long = direction match {
     case _ if settled == Watermark.Undefined => Watermark.Undefined
@@ -65,14 +64,14 @@ final case class AsOf(
   }
 
   /**
-   * No row with an earlier time comes out any more.
+   * No row with an earlier time is emitted any more.
    *
    * @param settled
-   *   as above
+   *   result of `settled`
    */
   def output(settled: Long): Long = Watermark.postponed(settled, history)
 
-  /** A row of the right input is met until the next of its key comes. */
+  /** Whether a right row matches until the next one of its key arrives. */
   def keepsNewest: Boolean = direction == Backward && tolerance.isEmpty
 }
 
@@ -81,7 +80,7 @@ object AsOf {
   case object Backward extends Direction
   case object Forward extends Direction
 
-  /** Of two that are as close, the one before. */
+  /** Of two equally close rows, the earlier one matches. */
   case object Nearest extends Direction
 
   val directions: Seq[Direction] = Seq(Backward, Forward, Nearest)

@@ -1,6 +1,6 @@
 package streamjoin.core
 
-/** A collection as how many copies of each row it has; a row without copies is not in it. */
+/** A collection, as the number of copies of each row; a row without copies is not in it. */
 final case class Copies[A](of: Map[A, Long] = Map.empty[A, Long]) {
 
   def +(row: A, copies: Long): Copies[A] = {
@@ -16,15 +16,15 @@ final case class Copies[A](of: Map[A, Long] = Map.empty[A, Long]) {
  * A part of a condition.
  *
  * @param inputs
- *   whose rows decide it
+ *   inputs whose rows decide it
  * @param holds
- *   given the row of each of them
+ *   whether it is true, given the row of each of them
  */
 final case class DeltaCondition[A](inputs: Set[Int], holds: (Int => A) => Boolean)
 
 object DeltaCondition {
 
-  /** Two inputs agree in what a function takes from their rows; what is missing equals nothing. */
+  /** The rows of two inputs have equal keys; a missing key equals nothing. */
   def equal[A](left: Int, right: Int)(key: (Int, A) => Option[Any]): DeltaCondition[A] =
     DeltaCondition(
       Set(left, right),
@@ -33,18 +33,19 @@ object DeltaCondition {
 }
 
 /**
- * The inner join of collections that change, a batch at a time, over plain maps.
+ * The inner join of changing collections, one batch at a time, over plain maps.
  *
  * A row of the result has a row of each input, and as many copies as the product of theirs. With
- * `A` before a batch and `A'` after it, what the batch changes is
+ * `A` before a batch and `A'` after it, the batch changes
  * {{{
  *   A' x B' x C'  -  A x B x C  =  (A' - A) x B x C  +  A' x (B' - B) x C  +  A' x B' x (C' - C)
- * }}} The changes of an input meet those before it as they are after the batch, those after it as
- * they were before. Were all met as they are after it, two changes of one batch would meet twice;
- * as they were before it, never.
+ * }}}
+ * The changes of an input are joined with earlier inputs as they are after the batch, and with
+ * later ones as they were before it. If all were joined as they are after it, two changes of one
+ * batch would match twice; as they were before it, never.
  *
  * @param inputs
- *   how many
+ *   number of inputs
  */
 final class DeltaJoin[A](inputs: Int, conditions: Seq[DeltaCondition[A]]) {
   require(inputs >= 1, "an input at least")
@@ -56,10 +57,10 @@ final class DeltaJoin[A](inputs: Int, conditions: Seq[DeltaCondition[A]]) {
   def collections: Seq[Copies[A]] = now
 
   /**
-   * What a batch changes in the result; changes that cancel do not come out.
+   * What a batch changes in the result; changes that cancel out are not emitted.
    *
    * @param changes
-   *   of each input
+   *   changes of each input
    */
   def onBatch(changes: Seq[Seq[(A, Long)]]): Copies[Vector[A]] = {
     require(changes.size == inputs, s"changes of $inputs inputs, not of ${changes.size}")
@@ -77,7 +78,7 @@ final class DeltaJoin[A](inputs: Int, conditions: Seq[DeltaCondition[A]]) {
   /** The whole result, joined anew. */
   def result: Copies[Vector[A]] = Copies[Vector[A]]() ++ join(now)
 
-  /** One input after the other; each condition as soon as it can be decided. */
+  /** Joins one input after the other, and applies each condition as soon as it can be decided. */
   private def join(collection: Int => Copies[A]): Seq[(Vector[A], Long)] =
     (0 until inputs).foldLeft(Seq((Vector.empty[A], 1L))) { case (found, input) =>
       val decided = conditions.filter(condition => condition.inputs.maxOption.getOrElse(0) == input)

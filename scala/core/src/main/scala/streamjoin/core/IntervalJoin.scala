@@ -7,35 +7,32 @@ sealed trait Output[+A]
 
 object Output {
 
-  /** Two rows that met. */
+  /** Two rows that match. */
   final case class Joined[A](left: A, right: A) extends Output[A]
 
-  /**
-   * A row by itself: padded with nulls in an outer join, the row as it is in a semi or anti join.
-   */
+  /** A single row: padded with nulls in an outer join, as it is in a semi or anti join. */
   final case class Alone[A](side: Side, row: A) extends Output[A]
 
-  /** A row that came below its watermark and was dropped. */
+  /** A row below its watermark, which was dropped. */
   final case class Late[A](side: Side, row: A) extends Output[A]
 
-  /** A watermark of the output that moved. */
+  /** An output watermark that moved. */
   final case class Moved(key: Int, watermark: Long) extends Output[Nothing]
 }
 
 /**
- * What the processor has to know of an input's rows.
+ * What the join has to know about the rows of an input.
  *
  * @param time
- *   the event time of a row in a column given by its watermark key; `None` is null
+ *   event time of a row in the column with a given watermark key; `None` is null
  * @param matchable
- *   the conjuncts of the condition that look at this input alone: a row for which it is false has
- *   no match
+ *   conjuncts of the condition on this input alone: a row that fails them has no match
  */
 final case class Input[A](time: (A, Int) => Option[Long], matchable: A => Boolean = (_: A) => true)
 
 /**
- * The buffers of an [[IntervalJoin]] and the watermarks received: all that a restart has to bring
- * back.
+ * The buffers of an [[IntervalJoin]] and the watermarks received: all that a restart has to
+ * restore.
  */
 final case class JoinState[A](
     rows: Map[Side, Vector[(A, Boolean)]] = Map.empty[Side, Vector[(A, Boolean)]],
@@ -43,14 +40,14 @@ final case class JoinState[A](
 )
 
 /**
- * The interval join of two streams, a row at a time over buffers in memory. It is the specification
- * that runs: simple before fast, and the oracle of every other implementation.
+ * The interval join of two streams, one row at a time over buffers in memory. It is an executable
+ * specification: simple before fast, and the oracle of every other implementation.
  *
- * Each pair of rows that satisfies the condition is emitted exactly once, when the later one of the
- * two comes, for three reasons. A row is joined only with rows that came before it, ties included,
- * because it looks at the other buffer before it is seen itself. A row is in the buffer for as long
- * as a row that is not late can meet it (the law in [[TimeBound]]). And a row that has expired when
- * it comes is still joined with what is there, but is not kept.
+ * Each pair of rows that satisfies the condition is emitted exactly once, when the later of the two
+ * arrives, for three reasons. A row is joined only with rows that arrived before it, ties included,
+ * because it probes the other buffer before it is visible itself. A row is buffered as long as a
+ * row that is not late can match it (the law in [[TimeBound]]). And a row that has already expired
+ * when it arrives is still joined with what is buffered, but is not buffered itself.
  *
  * @param joinType
  *   which rows are emitted
@@ -61,7 +58,7 @@ final case class JoinState[A](
  * @param condition
  *   the whole join condition, left row first
  * @param maxAccumulatedRecords
- *   both buffers together stay below this number of rows
+ *   number of rows that both buffers together must stay below
  */
 final class IntervalJoin[A](
     val joinType: JoinType,
@@ -89,20 +86,20 @@ final class IntervalJoin[A](
   /** The last watermark received for a key. */
   def watermark(key: Int): Long = received.getOrElse(key, Watermark.Undefined)
 
-  /** The watermark of a key in the output. */
+  /** The output watermark of a key. */
   def outputWatermark(key: Int): Long = bounds.output(key, watermark)
 
-  /** The rows in a side's buffer, in the order in which they came. */
+  /** The rows in a side's buffer, in order of arrival. */
   def buffered(side: Side): Seq[A] = buffers(side).iterator.map(_.row).toSeq
 
-  /** All that has to be saved, to go on in a new processor as if nothing had happened. */
+  /** All that has to be saved, to continue in a new processor as if nothing had happened. */
   def snapshot: JoinState[A] =
     JoinState(
       buffers.transform((_, buffer) => buffer.iterator.map(entry => (entry.row, entry.matched)).toVector),
       received
     )
 
-  /** A row comes. */
+  /** Processes a row. */
   def onRow(side: Side, row: A): Seq[Output[A]] =
     onBatch(
       if (side == Side.Left) Seq(row) else Nil,
@@ -111,7 +108,7 @@ final class IntervalJoin[A](
       received
     )
 
-  /** The watermark of a key comes: rows expire, then the watermarks of the output move. */
+  /** Applies the watermark of a key: rows expire, then output watermarks move. */
   def onWatermark(key: Int, value: Long): Seq[Output[A]] = {
     require(
       bounds.keys(Side.Left)(key) || bounds.keys(Side.Right)(key),
@@ -126,15 +123,14 @@ final class IntervalJoin[A](
   }
 
   /**
-   * A batch of rows. The rows are late against one set of watermarks, and expire against another,
-   * newer one, applied after all of them, so that an expired row is still joined with the rows of
-   * its own batch.
+   * Processes a batch of rows. One set of watermarks decides which rows are late. Another, newer
+   * one expires rows after the whole batch, so an expired row is still joined with the rows of its
+   * own batch.
    *
    * @param late
-   *   per key: a row below it is dropped
+   *   watermark of each key: a row below it is dropped
    * @param eviction
-   *   the watermarks received with this batch; those of other keys stay as they are, and none goes
-   *   back
+   *   watermarks received with this batch; those of other keys stay as they are, and none goes back
    */
   def onBatch(
       left: Iterable[A],
@@ -203,6 +199,6 @@ final class IntervalJoin[A](
       }
 }
 
-/** The cap on buffered rows was reached. */
+/** The buffers reached their limit. */
 final class AccumulatedRecordsExceeded(val cap: Long)
     extends IllegalStateException(s"the buffers reached their cap of $cap rows")

@@ -1,8 +1,8 @@
 package streamjoin.core
 
 /**
- * A sliding window over one input of a join: a row of the other input sees the rows of this one
- * whose time is at most so much later (following) or earlier (preceding) than its own.
+ * A sliding window over one input of a join: a row of the other input sees those rows of this one
+ * that are at most `length` later (following) or earlier (preceding) than itself.
  *
  * @param length
  *   more than zero, in the unit of the event times (microseconds in Spark)
@@ -10,17 +10,17 @@ package streamjoin.core
 final case class JoinWindow(length: Long, isFollowing: Boolean)
 
 /**
- * The windows of a join, over one input or both, as a bound on the distance of two times and as the
- * rowtime of what comes out.
+ * The windows of a join, over one input or both, as bounds on the distance between two times and as
+ * the rowtime of the output.
  *
- * The rowtime of a pair is the time of the row without a window; of two rows with windows it is the
- * later time. The rowtime of a row without a match is the latest that a match could have given it.
+ * The rowtime of a pair is the time of the row without a window; if both have one, it is the later
+ * time. The rowtime of an unmatched row is the latest that a match could have given it.
  *
- * The law that the order of the output rests on: whatever still comes out has a rowtime of at least
- * the smallest of both watermarks and, where rows of an input without a window wait for later ones
- * ([[waitsForKept]]), the times of those that are kept. Neither a row that expires without a match
- * nor any other pair can be earlier, because a row is kept no longer than until the other watermark
- * has passed its rowtime.
+ * The law behind the order of the output: whatever is still to be emitted has a rowtime of at least
+ * the smaller of the two watermarks and, if rows of an input without a window wait for later ones
+ * ([[waitsForKept]]), of the times of the buffered rows. Neither a row that expires unmatched nor
+ * any other pair can be earlier, because a row is buffered only until the other watermark has
+ * passed its rowtime.
  */
 final case class JoinWindows(windows: Map[Side, JoinWindow]) {
   require(windows.nonEmpty, "a window join has a window over one input at least")
@@ -40,13 +40,11 @@ final case class JoinWindows(windows: Map[Side, JoinWindow]) {
   val center: Option[Side] = Side.both.find(!windows.contains(_))
 
   /**
-   * The rows of this input are kept for later rows, which come out with the time of the kept row.
+   * The input whose rows wait for later rows, which are emitted with the time of the waiting row.
    */
   val waitsForKept: Option[Side] = center.filter(side => windows(side.other).isFollowing)
 
-  /**
-   * By how much at most the rowtime is later than the time of a side: just so for an unmatched row.
-   */
+  /** How much later than a side's time the rowtime is, at most; exactly so for an unmatched row. */
   def behind(side: Side): Long = center match {
     case Some(`side`) => 0
     case Some(_) if windows(side).isFollowing => 0
@@ -62,7 +60,7 @@ final case class JoinWindows(windows: Map[Side, JoinWindow]) {
 
   def within(left: Long, right: Long): Boolean = right - left >= least && right - left <= greatest
 
-  /** As time bounds between the two keys. */
+  /** The same as time bounds between two watermark keys. */
   def bounds(left: Int, right: Int): Seq[TimeBound] =
     Seq(TimeBound(right, left, -least), TimeBound(left, right, greatest))
 }

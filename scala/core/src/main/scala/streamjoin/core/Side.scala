@@ -1,6 +1,6 @@
 package streamjoin.core
 
-/** One input of a join: a value, so that what both inputs do is written once. */
+/** One input of a join, as a value, so that what both inputs do is written once. */
 sealed abstract class Side(val name: String, val index: Int) {
   def other: Side
 }
@@ -23,24 +23,24 @@ object Side {
  * @param name
  *   as in Spark's API for joins: `left_outer`
  * @param preserved
- *   the preserved sides: an unmatched row is emitted padded with nulls
+ *   preserved sides: their unmatched rows are emitted, padded with nulls
  * @param filtered
- *   set for semi and anti joins: only rows of the left side are emitted, each at most once, and a
- *   row leaves the buffer with its first match; `Some(true)`: it is emitted with its first match,
+ *   set for semi and anti joins: only left rows are emitted, each at most once, and a row leaves
+ *   the buffer with its first match; `Some(true)`: it is emitted with its first match,
  *   `Some(false)`: when it expires without one
  */
 sealed abstract class JoinType(val name: String, val preserved: Set[Side], val filtered: Option[Boolean]) {
 
-  /** An unmatched row of this side is emitted once no match can still arrive. */
+  /** Whether an unmatched row of this side is emitted, once no match can still arrive. */
   def pads(side: Side): Boolean = preserved(side)
 
-  /** A row of this side leaves the buffer with its first match. */
+  /** Whether a row of this side leaves the buffer with its first match. */
   def leavesOnMatch(side: Side): Boolean = filtered.isDefined && side == Side.Left
 
-  /** Pairs are emitted. */
+  /** Whether pairs are emitted. */
   def emitsPairs: Boolean = filtered.isEmpty
 
-  /** A left row is emitted with its first match. */
+  /** Whether a left row is emitted with its first match. */
   def emitsFirstMatch: Boolean = filtered.contains(true)
 }
 
@@ -54,6 +54,6 @@ object JoinType {
 
   val all: Seq[JoinType] = Seq(Inner, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti)
 
-  /** The type of that name, as in [[JoinType.name]]. */
+  /** The join type with a given [[JoinType.name]]. */
   def named(name: String): Option[JoinType] = all.find(_.name == name)
 }

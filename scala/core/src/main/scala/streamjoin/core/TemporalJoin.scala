@@ -1,14 +1,14 @@
 package streamjoin.core
 
 /**
- * What a [[TemporalJoin]] holds.
+ * The state of a [[TemporalJoin]].
  *
  * @param waiting
- *   rows of the left input
+ *   buffered left rows
  * @param versions
- *   rows of the right input
+ *   buffered right rows
  * @param deletions
- *   the last rows of keys that are gone, each with the time until which it is remembered
+ *   last rows of deleted keys, each with the time until which it is remembered
  */
 final case class TemporalJoinState[A](
     waiting: Vector[A] = Vector.empty[A],
@@ -18,18 +18,18 @@ final case class TemporalJoinState[A](
 )
 
 /**
- * What a [[TemporalJoin]] has to know of the rows of its right input.
+ * What a [[TemporalJoin]] has to know about right rows.
  *
  * @param key
- *   of a row of either input; `None` where a part of it is null, which meets nothing
+ *   key of a row of either input; `None` if a part of it is null, which matches nothing
  * @param isDelete
- *   the key has no row from the time of this one on
+ *   whether the row deletes its key from its time on
  * @param order
- *   which of two rows of one key and one time comes later. It looks at nothing but the rows; a
- *   delete comes first
+ *   order of two rows with the same key and time. It looks at nothing but the rows; a delete comes
+ *   first
  * @param remembers
- *   for how long a deletion is remembered that no row of the left input needs any more, in the unit
- *   of the event times
+ *   how long a deletion is remembered once no left row needs it any more, in the unit of the event
+ *   times
  */
 final case class Versions[A](
     key: (Side, A) => Option[Any],
@@ -39,33 +39,33 @@ final case class Versions[A](
 )
 
 /**
- * The temporal join of two streams, a row at a time: each row of the left input meets the row of
- * its key that was valid at its time, or with other rules the closest ([[AsOf]]). It waits until
- * that is known for sure. Rows come out in the order of their times, but for those that come behind
- * what has been emitted by no more than the rule's history: these come out at once.
+ * The temporal join of two streams, one row at a time: each left row matches the row of its key
+ * that was valid at its time, or by other rules the closest ([[AsOf]]). It waits until that is
+ * certain. Rows are emitted in the order of their times, except for those that arrive behind the
+ * emitted ones by no more than the rule's history: these are emitted at once.
  *
  * What is late follows from what has been emitted, not from the watermark of the row's own input.
- * All rows before [[settled]] have come out; let `needed` be [[AsOf.needed]] of it.
+ * All rows before [[settled]] have been emitted; let `needed` be [[AsOf.needed]] of it.
  *
- *   - A row of the left input is late below [[outputWatermark]].
- *   - A version at or after `needed` is not late: some row to come may meet it.
+ *   - A left row is late below [[outputWatermark]].
+ *   - A version at or after `needed` is not late: a row to come may match it.
  *   - A version below `needed` is late, unless a version is valid until the next
- *     ([[AsOf.keepsNewest]]): then rows to come meet the newest of their key, so it is late only if
- *     its key has a newer one below `needed`. It is taken if it is the newest itself, whenever it
- *     comes, so that the versions may come in any order.
- *   - A deletion that is the newest of its key counts as that for as long as it is remembered; an
- *     older version that comes later does not bring the key back.
+ *     ([[AsOf.keepsNewest]]): rows to come then match the newest of their key, so it is late only
+ *     if its key has a newer one below `needed`. The newest is accepted whenever it arrives, so
+ *     versions may arrive in any order.
+ *   - A deletion that is the newest of its key counts as such as long as it is remembered; an older
+ *     version that arrives later does not bring the key back.
  *
- * So nothing is dropped that a row to come should meet. What is dropped is counted, but for a
- * version with the time of the one that is there and before it in the order: no row should ever
- * have met it.
+ * So no row is dropped that a row to come should match. Dropped rows are counted, except for a
+ * version that has the same time as the stored one and comes before it in the order: no row should
+ * ever have matched it.
  *
  * @param isLeftOuter
- *   a row that meets nothing comes out alone
+ *   whether an unmatched left row is emitted alone
  * @param inputs
- *   with one event-time column each; the watermark key is 0 on the left, 1 on the right
+ *   inputs with one event-time column each; the watermark key is 0 on the left, 1 on the right
  * @param condition
- *   what a pair has to satisfy besides; it does not make a row meet another one
+ *   further condition on a pair; it does not make a row match another one
  */
 final class TemporalJoin[A](
     isLeftOuter: Boolean,
@@ -86,10 +86,10 @@ final class TemporalJoin[A](
 
   def watermark(key: Int): Long = received.getOrElse(key, Watermark.Undefined)
 
-  /** Rows of the left input before this time have met all that they can meet. */
+  /** Left rows before this time have seen every right row that they can match. */
   def settled: Long = rule.settled(watermark(0), watermark(1))
 
-  /** No row with an earlier time comes out any more. */
+  /** No row with an earlier time is emitted any more. */
   def outputWatermark: Long = rule.output(settled)
 
   private def needed: Long = rule.needed(settled)
@@ -110,7 +110,7 @@ final class TemporalJoin[A](
     case Some(time) if time < outputWatermark => Seq(Late(Side.Left, row))
     case Some(time) if time < settled => resultOf(row).toSeq
     case _ =>
-      // Without a match it keeps its place in the order.
+      // Without a match, it keeps its place in the order.
       if (canMatch || isLeftOuter) waiting :+= row
       Nil
   }
@@ -130,7 +130,7 @@ final class TemporalJoin[A](
     }
   }
 
-  /** Of the key of a version, the newest that has no more than the key to be known by. */
+  /** The newest version or deletion of a row's key below `needed`. */
   private def newestBelow(row: A): Option[A] =
     (versions.filter(validFrom(_) < needed) ++ deletions.map(_._1))
       .filter(of.key(Side.Right, _) == of.key(Side.Right, row))
@@ -138,7 +138,7 @@ final class TemporalJoin[A](
 
   def onWatermark(key: Int, value: Long): Seq[Output[A]] = onWatermarks(Map(key -> value))
 
-  /** Several that come at once. */
+  /** Applies several watermarks at once. */
   def onWatermarks(values: Map[Int, Long]): Seq[Output[A]] = {
     val before = outputWatermark
     received ++= values.map { case (key, value) => key -> math.max(value, watermark(key)) }
@@ -166,7 +166,7 @@ final class TemporalJoin[A](
       } yield version
       val (before, after) = candidates.partition(validFrom(_) <= at)
       val last = before.maxOption(later)
-      // Of those with one time the last counts, whichever way it is looked at.
+      // Of rows with the same time the last counts, in whichever direction the join looks.
       val next =
         after.map(validFrom).minOption.flatMap(first => after.filter(validFrom(_) == first).maxOption(later))
       val closest = (last, next) match {
@@ -183,7 +183,7 @@ final class TemporalJoin[A](
     if (byTime != 0) byTime else of.order.compare(a, b)
   }
 
-  /** Drops the rows that none can meet any more. */
+  /** Drops the rows that nothing can match any more. */
   private def forget(): Unit = {
     val (past, reachable) = versions.partition(validFrom(_) < needed)
     val remembered = deletions.filter { case (_, until) => until >= needed }.toMap

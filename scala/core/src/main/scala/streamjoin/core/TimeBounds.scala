@@ -5,21 +5,20 @@ package streamjoin.core
  *
  * The law that everything here rests on: while it holds for every joined row, a row whose `out`
  * time is below `watermark(in) - postpone` matches no row of the other input that is still to come,
- * because such a row has an `in` time of at least `watermark(in)`. What breaks it is a bound that
- * does not hold for every joined row (one side of an OR), a `postpone` that is not constant, or a
- * row that comes below its watermark.
+ * because such a row has an `in` time of at least `watermark(in)`. A bound that does not hold for
+ * every joined row (one side of an OR), a `postpone` that is not constant, or a row below its
+ * watermark breaks it.
  *
  * @param out
- *   the watermark key that the bound keeps: its rows leave the buffer when the bound can no longer
- *   hold
+ *   watermark key that the bound keeps: its rows leave the buffer when the bound can no longer hold
  * @param in
- *   the watermark key whose watermark drives it
+ *   watermark key whose watermark drives it
  * @param postpone
- *   a duration in the unit of the event times (microseconds in Spark); may be negative
+ *   duration in the unit of the event times (microseconds in Spark); may be negative
  */
 final case class TimeBound(out: Int, in: Int, postpone: Long) {
 
-  /** The lowest `out` time that a row with an `in` time of at least `watermark` can still meet. */
+  /** The lowest `out` time that a row with an `in` time of at least `watermark` can still match. */
   def lowest(watermark: Long): Long = Watermark.postponed(watermark, postpone)
 }
 
@@ -29,7 +28,7 @@ object Watermark {
   /** No watermark yet: counts as minus infinity. */
   val Undefined: Long = Long.MinValue
 
-  /** `watermark - postpone`; undefined stays undefined, and the ends of the range of Long hold. */
+  /** `watermark - postpone`; undefined stays undefined, and overflow saturates. */
   def postponed(watermark: Long, postpone: Long): Long =
     if (watermark == Undefined) Undefined
     else {
@@ -40,22 +39,22 @@ object Watermark {
 }
 
 /**
- * Where the watermark keys of a join's two inputs are, and which time bounds tie them: the postpone
- * map of the join, with the tightest bound of each pair of keys.
+ * The watermark keys of a join's two inputs, and the time bounds between them: the postpone map of
+ * the join, with the tightest bound of each pair of keys.
  *
  * @param left
  *   watermark keys of the left input
  * @param right
  *   watermark keys of the right input
  * @param bounds
- *   between a key of one input and a key of the other, at least one that keeps each input
+ *   bounds between a key of one input and a key of the other, at least one that keeps each input
  * @param constraints
- *   bounds between two keys of the same input that hold for every one of its rows in which both are
- *   there (a join below made them), with all that follows from several of them: nothing does
- *   through a key that may be null. They give an eviction limit to a key that has no bound in this
- *   join; they never expire a row.
+ *   bounds between two keys of the same input, made by a join below, that hold for all its rows in
+ *   which both are present; with all that follows from several of them, but not through a key that
+ *   may be null. They give an eviction limit to a key that has no bound in this join; they never
+ *   expire a row.
  * @throws UnboundedJoin
- *   when no bound keeps one of the inputs: its buffer would grow forever
+ *   if no bound keeps one of the inputs: its buffer would grow forever
  */
 final class TimeBounds(
     val left: Set[Int],
@@ -101,7 +100,7 @@ final class TimeBounds(
 
   /**
    * The eviction limit of a key: the largest `watermark(in) - postpone` over the bounds that keep
-   * it, undefined when there is none. A row with a lower time is expired.
+   * it, undefined if there is none. A row with a lower time is expired.
    *
    * @param watermark
    *   the watermark received for each key
@@ -114,15 +113,15 @@ final class TimeBounds(
       .getOrElse(Watermark.Undefined)
 
   /**
-   * The watermark of a key in the output: no later output row has a lower time. The smaller of the
-   * watermark received and the eviction limit, which depends on watermarks alone and is therefore
-   * the same in every task and after every restart. A key without a bound of its own takes its
-   * limit from the constraints of its input's rows; where none reaches it, the result is undefined.
+   * The output watermark of a key: no later output row has a lower time. It is the smaller of the
+   * received watermark and the eviction limit, which depends on watermarks alone and is therefore
+   * the same in every task and after every restart. A key without its own bound takes its limit
+   * from the constraints of its input's rows; if none applies, the result is undefined.
    */
   def output(key: Int, watermark: Int => Long): Long =
     math.min(watermark(key), if (expires(key)) evictionLimit(key, watermark) else constrained(key, watermark))
 
-  /** A bound of this join keeps rows by this key. */
+  /** Whether this join has a bound that expires rows by this key. */
   def expires(key: Int): Boolean = tightest.exists(_.out == key)
 
   /** The constraints that give an eviction limit to a key that has no bound of its own. */
@@ -148,7 +147,7 @@ object TimeBounds {
       .sortBy(bound => (bound.out, bound.in))
 }
 
-/** A join that no time bound keeps finite on one side. */
+/** A join in which no time bound keeps one side's buffer finite. */
 final class UnboundedJoin(val side: Side)
     extends IllegalArgumentException(
       s"no time bound of the form ${side.name}.time >= ${side.other.name}.time - constant: " +

@@ -1,10 +1,10 @@
 package streamjoin.core
 
 /**
- * What a [[WindowJoin]] holds.
+ * The state of a [[WindowJoin]].
  *
  * @param waiting
- *   what has come out of the join and waits for its turn, with its rowtime
+ *   output of the join that waits for its turn, with its rowtime
  */
 final case class WindowJoinState[A](
     join: JoinState[A] = JoinState[A](),
@@ -12,13 +12,13 @@ final case class WindowJoinState[A](
 )
 
 /**
- * The window join of two streams in the order of rowtime, a row at a time: an [[IntervalJoin]],
- * whose output waits until no earlier row can come and both watermarks have reached its rowtime.
+ * The window join of two streams in rowtime order, one row at a time: an [[IntervalJoin]] whose
+ * output waits until no earlier row can come and both watermarks have reached its rowtime.
  *
  * @param inputs
- *   with one event-time column each; the watermark key is 0 on the left, 1 on the right
+ *   inputs with one event-time column each; the watermark key is 0 on the left, 1 on the right
  * @param condition
- *   besides the windows, left row first
+ *   condition besides the windows, left row first
  */
 final class WindowJoin[A](
     joinType: JoinType,
@@ -43,17 +43,17 @@ final class WindowJoin[A](
 
   private def time(side: Side, row: A): Option[Long] = inputs(side).time(row, side.index)
 
-  /** All that has to be saved, to go on in a new processor as if nothing had happened. */
+  /** All that has to be saved, to continue in a new processor as if nothing had happened. */
   def snapshot: WindowJoinState[A] = WindowJoinState(join.snapshot, waiting)
 
   def onRow(side: Side, row: A): Seq[Output[A]] = inOrder(join.onRow(side, row))
 
   def onWatermark(key: Int, value: Long): Seq[Output[A]] = inOrder(join.onWatermark(key, value))
 
-  /** The earliest rowtime that may still come, as far as both watermarks have reached it. */
+  /** The earliest rowtime that may still come, at most the lower of the two watermarks. */
   def watermark: Long = {
     val kept = windows.waitsForKept
-      // Of a left semi or anti join only left rows come out.
+      // A left semi or anti join emits only left rows.
       .filter(side => joinType.filtered.isEmpty || side == Side.Left)
       .flatMap(side => join.buffered(side).flatMap(time(side, _)).minOption)
     (Seq(0, 1).map(join.watermark) ++ kept).min
@@ -67,7 +67,7 @@ final class WindowJoin[A](
     others ++ due.sortBy(_._1).map(_._2)
   }
 
-  /** None of what has no place in the order. */
+  /** None for output that has no place in the order. */
   def rowtime(output: Output[A]): Option[Long] = output match {
     case Joined(left, right) =>
       time(Side.Left, left).zip(time(Side.Right, right)).map { case (l, r) => windows.rowtime(l, r) }

@@ -33,12 +33,12 @@ object CoreTrace {
   }
 
   /**
-   * What is wrong with a trace in the core, with the trace and an arrow, or nothing.
+   * The first failure of a trace in the core, shown in the trace with an arrow, or nothing.
    *
    * @param groups
-   *   the steps to take together: `trace.single` or `trace.merged`
+   *   the steps to run together: `trace.single` or `trace.merged`
    * @param restarting
-   *   a new processor for every step
+   *   whether every step gets a new processor
    */
   def failure(
       trace: Trace,
@@ -66,7 +66,7 @@ object CoreTrace {
       trace.joinType == JoinType.LeftOuter,
       closest.rule,
       Side.both.map(side => side -> Input[TraceRow]((row, k) => row.values(trace.keys(k).name))).toMap,
-      // As columns come: the label is the first.
+      // In the order of the columns: the label is the first.
       Versions(
         key,
         closest.isDelete,
@@ -126,7 +126,7 @@ object CoreTrace {
         case RowComes(row) => processor.onRow(row.side, row)
         case Restart => Nil
       }
-      // The watermarks of the join below are not seen.
+      // The watermarks of the underlying join are not visible.
       val outputs = seen.filterNot(_.isInstanceOf[Output.Moved])
       trace.difference(group.head.line, group.flatMap(_.expected), outputs.map(shown(trace)))
     }

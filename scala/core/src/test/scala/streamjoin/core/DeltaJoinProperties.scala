@@ -8,10 +8,7 @@ import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-/**
- * What has to hold for every delta join: random ones, each made from the seed that a failure
- * prints.
- */
+/** What must hold for every delta join, checked on random ones; a failure prints its seed. */
 class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def seeds: Int =
@@ -32,7 +29,10 @@ class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     val inputs: Int = 2 + random.nextInt(4)
     private val keys = 1 + random.nextInt(4)
 
-    /** Every input is tied to one before it; besides, a condition on one and on two of them. */
+    /**
+     * Every input has an equality with an earlier one; some joins add a condition on one or two
+     * inputs.
+     */
     val conditions: Seq[DeltaCondition[Item]] = {
       val ties = (1 until inputs).map { input =>
         val (byKey, to) = (random.nextBoolean(), random.nextInt(input))
@@ -52,7 +52,7 @@ class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       random.nextInt(3)
     )
 
-    /** Rows that are there go more often than others. */
+    /** Only rows that came before are removed. */
     val batches: Seq[Changes] = {
       var known = Vector.fill(inputs)(Vector.empty[Item])
       Seq.fill(8) {
@@ -72,7 +72,7 @@ class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
     def join: DeltaJoin[Item] = new DeltaJoin(inputs, conditions)
 
-    /** All combinations of rows, and no path. */
+    /** Filters all combinations of rows, without delta paths. */
     def product(collections: Seq[Copies[Item]]): Copies[Vector[Item]] = {
       val all = collections.foldLeft(Seq((Vector.empty[Item], 1L))) { (found, collection) =>
         for ((rows, copies) <- found; (row, more) <- collection.of.toSeq) yield (rows :+ row, copies * more)
@@ -88,7 +88,7 @@ class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def sumOf(batches: Seq[Changes], input: Int): Copies[Item] =
     batches.foldLeft(Copies[Item]())((sum, changes) => sum ++ changes(input))
 
-  test("after every batch, the sum of what came out is the join of the sums of what came in") {
+  test("after every batch, the summed output is the join of the summed inputs") {
     check { story =>
       val join = story.join
       var sum = Copies[Vector[Item]]()
@@ -104,7 +104,7 @@ class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("how changes are cut into batches does not matter, nor in which order they come") {
+  test("neither the cut into batches nor the order of changes matters") {
     check { story =>
       val whole = story.join.onBatch(
         (0 until story.inputs).map(input => story.batches.flatMap(_(input)).reverse)
@@ -120,7 +120,7 @@ class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("a batch without changes changes nothing; one that is taken back leaves nothing") {
+  test("a batch without changes emits nothing, and taking back all changes leaves nothing") {
     check { story =>
       val join = story.join
       story.batches.foreach { changes =>
@@ -134,26 +134,26 @@ class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("changes of one batch meet once") {
+  test("changes of one batch are joined once") {
     val join = new DeltaJoin[Int](3, (1 to 2).map(DeltaCondition.equal[Int](0, _)((_, row) => Some(row))))
     assert(join.onBatch(Seq.fill(3)(Seq(7 -> 1L))).of == Map(Vector(7, 7, 7) -> 1L))
     assert(join.onBatch(Seq.fill(3)(Seq(7 -> -1L))).of == Map(Vector(7, 7, 7) -> -1L))
-    // Copies multiply, and -2 times -2 times 3 is 12.
+    // Copies multiply: -2 * -2 * 3 = 12.
     assert(join.onBatch(Seq(Seq(7 -> -2L), Seq(7 -> -2L), Seq(7 -> 3L))).of == Map(Vector(7, 7, 7) -> 12L))
   }
 
-  test("what is missing equals nothing") {
+  test("a missing key matches nothing") {
     val tie = DeltaCondition.equal[Option[Int]](0, 1)((_, row) => row)
     val join = new DeltaJoin[Option[Int]](2, Seq(tie))
     assert(join.onBatch(Seq(Seq(None -> 1L), Seq(None -> 1L))).of.isEmpty)
   }
 
-  test("a row that goes and comes in one batch does not come out") {
+  test("a row that is removed and added in one batch is not emitted") {
     val tie = DeltaCondition.equal[Int](0, 1)((_, row) => Some(row))
     val join = new DeltaJoin[Int](2, Seq(tie))
     join.onBatch(Seq(Seq(1 -> 1L), Seq(1 -> 1L)))
     assert(join.onBatch(Seq(Seq(1 -> -1L, 1 -> 1L), Nil)).of.isEmpty)
-    // The other side of each went, and came.
+    // The left row gains a copy while its right match goes.
     assert(join.onBatch(Seq(Seq(1 -> 1L), Seq(1 -> -1L))).of == Map(Vector(1, 1) -> -1L))
   }
 }

@@ -11,12 +11,11 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 
 /**
- * What has to hold for every join: thousands of random ones, each made from the seed that a failure
- * prints.
+ * What must hold for every join, checked on thousands of random ones; a failure prints its seed.
  */
 class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
-  /** A join here takes less than a millisecond: as many for each one that is asked for. */
+  /** A join takes less than a millisecond here, so each requested seed counts for many. */
   private def seeds: Int =
     sys.env.get("STREAMJOIN_SEEDS").fold(1000)(number => math.max(1000, number.toInt * 15))
 
@@ -50,7 +49,7 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
   ): Assertion =
     assert(seen.map(_.toString).sorted == expected.map(_.toString).sorted, s"in $join")
 
-  test("the random joins are worth their name") {
+  test("the random joins cover every kind of output") {
     val outputs = (1L to 1000L).flatMap { seed =>
       val join = RandomJoin(seed)
       val processor = join.processor()
@@ -64,7 +63,7 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test(
-    "not too much, not too little: a row is buffered exactly as long as a row that is not late can meet it"
+    "not too much, not too little: a row is buffered exactly as long as a row that is not late can match it"
   ) {
     forAllSeeds { seed =>
       val join = RandomJoin(seed, JoinType.Inner)
@@ -79,14 +78,14 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
           if (!kept(row))
             assert(!join.hasPartner(row, processor.watermark), s"$row was removed too early in $join")
           else if (join.isConsistent(row))
-            assert(join.hasPartner(row, processor.watermark), s"$row is kept in vain in $join")
+            assert(join.hasPartner(row, processor.watermark), s"$row is kept for nothing in $join")
         }
       }
       succeed
     }
   }
 
-  test("not too little, by trying: the lowest partner that is not late meets the row") {
+  test("not too little: the lowest match that is not late still finds the buffered row") {
     forAllSeeds { seed =>
       val join = RandomJoin(seed, JoinType.Inner)
       val processor = join.processor()
@@ -96,14 +95,14 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
         val partner = join.lowestPartner(row, processor.watermark)
         val out = join.processor(state).onRow(partner.side, partner)
         val pair = if (row.side == Side.Left) Joined(row, partner) else Joined(partner, row)
-        assert(out.contains(pair), s"with $row in the buffer of $join, $partner should have met it")
+        assert(out.contains(pair), s"with $row in the buffer of $join, $partner should have matched it")
       }
       succeed
     }
   }
 
   JoinType.all.foreach { joinType =>
-    test(s"${joinType.name}: what comes out in the end is the batch join of the rows that were not late") {
+    test(s"${joinType.name}: the whole output is the batch join of the rows that were not late") {
       forAllSeeds { seed =>
         val join = RandomJoin(seed, joinType)
         val processor = join.processor()
@@ -115,12 +114,12 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
           join.answer(events.collect { case Arrival(row) if !late(row) => row }),
           join
         )
-        assert(Side.both.forall(processor.buffered(_).isEmpty), s"rows stay for ever in $join")
+        assert(Side.both.forall(processor.buffered(_).isEmpty), s"rows stay forever in $join")
       }
     }
   }
 
-  test("of rows that are never late, batches do not change the answer, wherever they are cut") {
+  test("if no row is late, the cut into batches does not change the output") {
     forAllSeeds { seed =>
       val join = RandomJoin(seed)
       val random = new Random(seed + 1)
@@ -129,8 +128,8 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       val cuts = (0 +: rows.indices.tail.filter(_ => random.nextInt(4) == 0)) :+ rows.size
       var last = Map.empty[Int, Long]
       val outputs = cuts.zip(cuts.tail).flatMap { case (from, until) =>
-        // Rows of this batch may lie below the watermark that evicts after it, as in Spark; later
-        // ones do not.
+        // As in Spark, rows of this batch may be below the watermark that evicts after it; later
+        // rows are not.
         val next = watermarksOver(join, rows.drop(until), last, random)
         val (left, right) = rows.slice(from, until).partition(_.side == Side.Left)
         val out = processor.onBatch(left, right, last.getOrElse(_, Watermark.Undefined), next)
@@ -142,7 +141,7 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  /** Watermarks below which none of these rows is, that do not go back, and may lag behind. */
+  /** Watermarks that none of these rows is below; they do not go back and may lag behind. */
   private def watermarksOver(
       join: RandomJoin,
       rows: Seq[RandomRow],
@@ -184,7 +183,7 @@ class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("a new processor from a snapshot goes on as the old one would have, at any point") {
+  test("a processor restored from a snapshot continues as the old one would have, at any point") {
     forAllSeeds { seed =>
       val join = RandomJoin(seed)
       val events = join.events()

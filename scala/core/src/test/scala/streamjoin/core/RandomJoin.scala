@@ -23,9 +23,9 @@ final case class Arrival(row: RandomRow) extends Event
 final case class Advance(key: Int, watermark: Long) extends Event
 
 /**
- * A join with one or two event-time columns on each side, random bounds between them that keep both
- * sides, now and then a constraint between two columns of a side, an equality, a condition on one
- * input and a residual one.
+ * A join with one or two event-time columns on each side, random bounds that limit both sides,
+ * sometimes a constraint between two columns of a side, an equality, a condition on one input and a
+ * residual one.
  */
 final class RandomJoin(random: Random, val joinType: JoinType) {
 
@@ -62,7 +62,7 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
     new IntervalJoin(joinType, bounds, Side.both.map(_ -> input).toMap, holds, restored = restored)
   }
 
-  /** The condition as SQL has it. */
+  /** The condition with SQL's semantics. */
   def holds(left: RandomRow, right: RandomRow): Boolean = {
     def time(key: Int) = if (keys(Side.Left).contains(key)) left.times(key) else right.times(key)
     left.ok && right.ok && left.id.exists(right.id.contains) && (!residual || left.v < right.v) &&
@@ -71,7 +71,7 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
     }
   }
 
-  /** The answer of a batch join: a nested loop. */
+  /** The output of a batch join: a nested loop. */
   def answer(rows: Seq[RandomRow]): Seq[Output[RandomRow]] = {
     val (left, right) = rows.partition(_.side == Side.Left)
     val pairs = for (l <- left; r <- right if holds(l, r)) yield Output.Joined(l, r)
@@ -94,7 +94,7 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
     }
   }
 
-  /** Whether a row of the other side that is not late, whatever its values, could meet this one. */
+  /** Whether some row of the other side that is not late could match this one. */
   def hasPartner(row: RandomRow, watermark: Int => Long): Boolean =
     row.ok && row.id.isDefined && !hasNullInBound(row) && partnerTimes(row).forall { case (key, (from, to)) =>
       math.max(from, watermark(key)) <= to
@@ -103,10 +103,10 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
   private def hasNullInBound(row: RandomRow): Boolean =
     bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).flatMap(row.times.get).exists(_.isEmpty)
 
-  /** Whether a row's own times allow a partner at all, late or not. */
+  /** Whether a row's own times allow a match at all, late or not. */
   def isConsistent(row: RandomRow): Boolean = partnerTimes(row).forall { case (_, (from, to)) => from <= to }
 
-  /** The lowest partner of a row that is not late. */
+  /** The lowest match of a row that is not late. */
   def lowestPartner(row: RandomRow, watermark: Int => Long): RandomRow = {
     val times = partnerTimes(row).map { case (key, (from, to)) =>
       val lowest = math.max(from, watermark(key))
@@ -123,8 +123,8 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
   }
 
   /**
-   * For each key of the other side the times, from and to, that the bounds leave for a partner of
-   * this row.
+   * For each key of the other side, the first and last time that the bounds allow a match of this
+   * row.
    */
   private def partnerTimes(row: RandomRow): Map[Int, (Long, Long)] =
     keys(row.side.other).map { key =>
@@ -133,7 +133,9 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
       key -> (from.maxOption.getOrElse(Long.MinValue), to.minOption.getOrElse(Long.MaxValue))
     }.toMap
 
-  /** Rows and watermarks in any order: ties, nulls, disorder, late rows, inputs that run apart. */
+  /**
+   * Rows and watermarks in any order: ties, nulls, disorder, late rows, inputs that drift apart.
+   */
   def events(): Seq[Event] = {
     val reached = scala.collection.mutable.Map.empty[Int, Long].withDefaultValue(0L)
     val all = keys(Side.Left) ++ keys(Side.Right)

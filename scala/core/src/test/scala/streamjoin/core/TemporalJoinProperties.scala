@@ -10,10 +10,7 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 
-/**
- * What has to hold for every temporal join: random ones, each made from the seed that a failure
- * prints.
- */
+/** What must hold for every temporal join, checked on random ones; a failure prints its seed. */
 class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def seeds: Int =
@@ -34,7 +31,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private val order: Ordering[Timed] = Ordering.by((row: Timed) => (!row.isDelete, row.id))
 
-  /** A join and what happens to it. */
+  /** A join and its events. */
   final private class Story(seed: Long) {
     private val random = new Random(seed)
     val isLeftOuter: Boolean = random.nextBoolean()
@@ -82,9 +79,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def check(body: Story => Assertion): Assertion = forAll(Gen.long)(seed => body(new Story(seed)))
 
-  /**
-   * A row of the left input with all rows of the right one that were not late, however long ago.
-   */
+  /** The output of a left row, given all right rows so far, however old. */
   private def answer(story: Story, row: Timed, versions: Seq[Timed]): Option[Output[Timed]] = {
     val met = for {
       key <- row.key
@@ -92,7 +87,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       own = versions.filter(version =>
         version.key.contains(key) && version.time.exists(story.rule.allows(at, _))
       )
-      // The rows of one time are one: the last of them.
+      // Of several rows at the same time, the last one counts.
       newest = own.groupBy(_.time.get).values.map(_.max(order)).toSeq
       closest <- newest.minByOption(version => (math.abs(version.time.get - at), version.time.get))
       if !closest.isDelete && (row.id + closest.id) % 7 != 0
@@ -103,7 +98,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def rows(outputs: Seq[Output[Timed]]): Seq[Output[Timed]] =
     outputs.filter { case Joined(_, _) | Alone(_, _) => true; case _ => false }
 
-  test("each row meets what it would meet if all that has come by then were known, late or not") {
+  test("each row matches what it would match if all rows so far were kept, late or not") {
     check { story =>
       val processor = story.processor()
       var known = Vector.empty[Timed]
@@ -136,7 +131,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     story.events.flatMap(feed(processor, _)).collect { case Late(_, row) => row }.toSet
   }
 
-  test("what is late comes below what has been emitted, and its key has a newer version, or no row needs it") {
+  test("a late row is below what was emitted; a late version is also replaced, or no row needs it") {
     check { story =>
       val processor = story.processor()
       var taken = Vector.empty[Timed]
@@ -161,7 +156,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("versions in pieces and in any order: the rows after them meet the newest of their key") {
+  test("versions can come in pieces and in any order: later rows match the newest of their key") {
     forAll(Gen.long) { seed =>
       val random = new Random(seed)
       val inputs = Side.both.map(side => side -> Input[Timed]((row, _) => row.time)).toMap
@@ -172,7 +167,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
           Timed(Side.Right, Some(random.nextInt(5)), Some(at.toLong), random.nextInt(4) == 0, at)
         )
       )
-      // A version that is far ahead moves their watermark past all others.
+      // A version that is far ahead moves the watermark past all others.
       val pieces = versions.grouped(1 + random.nextInt(8)).zipWithIndex.toSeq
       pieces.foreach { case (piece, at) =>
         piece.foreach(join.onRow(Side.Right, _))
@@ -189,7 +184,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("a deletion is remembered for so long, and then its key leaves nothing") {
+  test("a deletion is remembered for the given time, and then nothing is kept of its key") {
     val inputs = Side.both.map(side => side -> Input[Timed]((row, _) => row.time)).toMap
     val join =
       new TemporalJoin[Timed](
@@ -219,7 +214,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(rows(passes(41)) == Seq(Joined(fact(40), version(3, isDelete = false))))
   }
 
-  test("the times of the output never go back, but for a history, nor below what it said") {
+  test("output times never go back, except with a history, nor below the output watermark") {
     check { story =>
       val processor = story.processor()
       var said = Watermark.Undefined
@@ -241,7 +236,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("of rows that none can meet, at most the newest of a live key is kept") {
+  test("of versions that no row can match, at most the newest of a live key is kept") {
     check { story =>
       val processor = story.processor()
       story.events.foreach { event =>
@@ -260,7 +255,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("restarted after every event: the same output") {
+  test("restarts after every event do not change the output") {
     check { story =>
       val whole = story.processor()
       var restarted = story.processor()
@@ -272,7 +267,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("the random joins are worth their name") {
+  test("the random joins cover every kind of output") {
     val outputs = (1L to 300L).flatMap { seed =>
       val processor = new Story(seed).processor()
       (new Story(seed).events ++ closing).flatMap(feed(processor, _))
@@ -283,7 +278,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(share { case Late(Side.Left, _) => } > 300 && share { case Late(Side.Right, _) => } > 100)
   }
 
-  test("the example of the document") {
+  test("the example of the document: a delete ends a version, and nothing is kept of its key") {
     val row =
       (side: Side, time: Long, isDelete: Boolean) => Timed(side, Some(0), Some(time), isDelete, time.toInt)
     val (inserted, deleted) = (row(Side.Right, 2, false), row(Side.Right, 6, true))
@@ -302,6 +297,6 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     )
     assert(seen.init.flatten.forall(_ == Moved(0, 1)))
     assert(seen.last == Seq(Joined(first, inserted), Alone(Side.Left, second), Moved(0, 8)))
-    assert(join.snapshot.versions.isEmpty, "nothing is kept of a key that is gone")
+    assert(join.snapshot.versions.isEmpty, "nothing is kept of a deleted key")
   }
 }

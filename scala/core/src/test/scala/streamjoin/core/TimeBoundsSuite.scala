@@ -22,20 +22,20 @@ class TimeBoundsSuite extends AnyFunSuite {
 
   private def watermarks(values: (Int, Long)*): Int => Long = values.toMap.getOrElse(_, Undefined)
 
-  test("postpone map, with an entry for every key") {
+  test("the postpone map has an entry for every key") {
     assert(simple.postponeMap == Map(0 -> Seq(1 -> 1L), 1 -> Seq(0 -> 4L)))
     assert(chain.postponeMap == Map(0 -> Nil, 1 -> Seq(2 -> 1L), 2 -> Seq(1 -> 4L)))
     assert(chain.bounded(Side.Left) == Seq(1) && chain.bounded(Side.Right) == Seq(2))
     assert(chain.keys(Side.Left) == Set(0, 1) && chain.keys(Side.Right) == Set(2))
   }
 
-  test("of several bounds on a pair of keys the smallest postpone time counts, pair by pair") {
+  test("of several bounds on a pair of keys, the one with the smallest postpone time counts") {
     val several =
       Seq(TimeBound(0, 1, 9), TimeBound(0, 1, 4), TimeBound(1, 0, 7), TimeBound(0, 1, 5), TimeBound(1, 0, -2))
     assert(TimeBounds.tightest(several) == Seq(TimeBound(0, 1, 4), TimeBound(1, 0, -2)))
   }
 
-  test("an input without a bound is refused by name") {
+  test("an input without a bound is refused, and the error names the input") {
     Seq(
       Seq(TimeBound(1, 0, 1)) -> Side.Left,
       Seq(TimeBound(0, 1, 4)) -> Side.Right,
@@ -55,7 +55,7 @@ class TimeBoundsSuite extends AnyFunSuite {
     assert(error.side == Side.Left)
   }
 
-  test("bounds tie the two inputs, constraints two keys of one input, a key has one input") {
+  test("bounds must tie both inputs, constraints two keys of one input, and a key has one input") {
     def message(made: => TimeBounds) = intercept[IllegalArgumentException](made).getMessage
     assert(
       message(new TimeBounds(Set(0, 1), Set(2), Seq(TimeBound(0, 1, 3))))
@@ -69,7 +69,7 @@ class TimeBoundsSuite extends AnyFunSuite {
     )
   }
 
-  test("watermark state: the watermark of the other side, postponed; the largest of several") {
+  test("an eviction limit is the other side's watermark, postponed; the largest of several counts") {
     assert(simple.evictionLimit(0, watermarks(1 -> 10)) == 6)
     assert(simple.evictionLimit(1, watermarks(0 -> 10)) == 9)
     assert(simple.evictionLimit(0, watermarks(0 -> 10)) == Undefined)
@@ -78,10 +78,10 @@ class TimeBoundsSuite extends AnyFunSuite {
     assert(two.evictionLimit(0, watermarks(1 -> 10, 2 -> 6)) == 6)
     assert(two.evictionLimit(0, watermarks(1 -> 10, 2 -> 8)) == 7)
     assert(two.evictionLimit(0, watermarks(2 -> 8)) == 7)
-    assert(two.evictionLimit(2, watermarks(0 -> 8, 1 -> 8)) == Undefined, "no bound keeps key 2")
+    assert(two.evictionLimit(2, watermarks(0 -> 8, 1 -> 8)) == Undefined, "no bound limits key 2")
   }
 
-  test("output watermark: the smaller of the received one and the state") {
+  test("the output watermark is the lower of the received one and the eviction limit") {
     assert(simple.output(0, watermarks(0 -> 8, 1 -> 10)) == 6)
     assert(simple.output(0, watermarks(0 -> 5, 1 -> 10)) == 5)
     assert(simple.output(1, watermarks(0 -> 8, 1 -> 10)) == 7)
@@ -89,7 +89,7 @@ class TimeBoundsSuite extends AnyFunSuite {
     assert(simple.output(0, watermarks(1 -> 8)) == Undefined)
   }
 
-  test("a key without a bound gets its state from the constraints of its rows") {
+  test("a key without a bound gets its limit from the constraints of its rows") {
     assert(chain.output(0, watermarks(0 -> 103, 1 -> 102, 2 -> 110)) == 103)
     assert(chain.output(0, watermarks(0 -> 104, 1 -> 102, 2 -> 110)) == 103, "106 - 3")
     assert(chain.output(0, watermarks(0 -> 104, 1 -> 102)) == Undefined)
@@ -97,7 +97,7 @@ class TimeBoundsSuite extends AnyFunSuite {
     assert(without.output(0, watermarks(0 -> 103, 1 -> 102, 2 -> 110)) == Undefined)
   }
 
-  test("of several constraints the best one counts, and only one that ends at a bounded key") {
+  test("of several constraints the tightest one counts, if it ends at a bounded key") {
     val reached = new TimeBounds(
       Set(0, 1, 2, 3),
       Set(4),
@@ -112,7 +112,7 @@ class TimeBoundsSuite extends AnyFunSuite {
     assert((0 to 3).map(reached.reaching(_).map(_.in)) == Seq(Seq(2, 3), Nil, Nil, Nil))
   }
 
-  test("postponing stops at the ends of the range") {
+  test("postponing saturates at the ends of the range") {
     assert(Watermark.postponed(10, 4) == 6 && Watermark.postponed(10, -4) == 14)
     assert(Watermark.postponed(Undefined, 4) == Undefined && Watermark.postponed(Undefined, -4) == Undefined)
     assert(Watermark.postponed(Undefined, Long.MinValue) == Undefined)

@@ -33,8 +33,8 @@ final case class Conjunct(text: String, left: Term, operator: String, right: Ter
   }
 
   /**
-   * As `out >= in - postpone`, both ways for an equality. In whole numbers a strict bound loses
-   * one.
+   * In the form `out >= in - postpone`, both ways for an equality. For whole numbers, a strict
+   * bound is tighter by one.
    */
   def asBounds(key: Column => Option[Int]): Seq[TimeBound] =
     (for {
@@ -63,7 +63,7 @@ final case class RowComes(row: TraceRow) extends Action
 final case class WatermarkComes(column: Column, value: Long) extends Action
 case object Restart extends Action
 
-/** One line of output that a step must bring: `expect a+x`, `late a` or `emit left.time 5`. */
+/** One line of output that a step must have: `expect a+x`, `late a` or `emit left.time 5`. */
 final case class Expected(line: Int, text: String) {
   def kind: String = text.takeWhile(_ != ' ')
 }
@@ -77,26 +77,26 @@ final case class Step(line: Int, action: Action, expected: Seq[Expected], state:
  * How a temporal or an as-of join matches.
  *
  * @param delete
- *   of a temporal join, the column of the right input that is 1 in a row that takes its key away
+ *   for a temporal join, the column of the right input that is 1 in a row that deletes its key
  * @param remembers
- *   for how long a deletion is remembered
+ *   how long a deletion is remembered
  */
 final case class TraceMatch(rule: AsOf, delete: Option[String], remembers: Option[Long]) {
   def isDelete(row: TraceRow): Boolean = delete.exists(row.values(_).contains(1L))
 }
 
 /**
- * One behaviour as a story: a join, what comes in, and after each step the complete output of that
- * step. The format is described in `tests/cases/README.md`; every layer runs the same files.
+ * One behaviour as a story: a join, its input, and the complete output of each step. The format is
+ * described in `tests/cases/README.md`; every layer runs the same files.
  *
  * @param times
- *   the event-time columns of each side; their watermark keys are counted through, left side first
+ *   the event-time columns of each side; watermark keys number them, left side first
  * @param windows
- *   of a window join, whose output comes in the order of rowtime
+ *   the windows of a window join, whose output is in the order of rowtime
  * @param closest
- *   of a temporal or an as-of join, whose output comes in the order of the left time
+ *   the rule of a temporal or an as-of join, whose output is in the order of the left time
  * @param fails
- *   the error class with which the last step ends, or the start when there is no step
+ *   the error class with which the last step fails, or the start if there is no step
  */
 final case class Trace(
     name: String,
@@ -145,7 +145,9 @@ final case class Trace(
     (s"$name, line $line:" +: shown :+ s"$name, line $line: $reason").mkString("\n", "\n", "\n")
   }
 
-  /** What is wrong with an output, if anything; order does not count, number does. */
+  /**
+   * What is wrong with an output, if anything; the order does not matter, the number of rows does.
+   */
   def difference(line: Int, expected: Seq[Expected], seen: Seq[String]): Option[String] = {
     val wanted = expected.map(_.text)
     val missing = wanted.diff(seen)
@@ -159,7 +161,7 @@ final case class Trace(
       }
   }
 
-  /** Of a line of output of a join whose rows come in an order. */
+  /** The rowtime of a line of output, if the join emits its rows in an order. */
   def rowtime(text: String): Option[Long] = for {
     Seq("expect", output) <- Some(text.split(' ').toSeq)
     found = output.split('+').toSeq.flatMap(label => rows.find(_.label == label))
@@ -182,13 +184,13 @@ final case class Trace(
   }
 
   /**
-   * Tells the story to its end or to the first thing that is wrong, which comes back with the story
-   * and an arrow.
+   * Runs the story to its end or to the first failure, which is returned with the story and an
+   * arrow.
    *
    * @param start
-   *   brings the join up
+   *   starts the join
    * @param each
-   *   runs a group of steps and says what is wrong
+   *   runs a group of steps and returns what is wrong
    * @param errorClass
    *   the class of a failure, as in a `fail:` line
    */
@@ -218,7 +220,7 @@ object Trace {
   def listed(texts: Seq[String]): String =
     if (texts.isEmpty) "no output" else texts.sorted.mkString("[", ", ", "]")
 
-  /** `tests/cases`, above the directory in which the tests run. */
+  /** `tests/cases`, searched upwards from the working directory. */
   lazy val folder: Path =
     Iterator
       .iterate(Paths.get("").toAbsolutePath)(_.getParent)

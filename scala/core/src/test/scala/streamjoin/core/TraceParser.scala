@@ -105,7 +105,7 @@ final private class TraceParser(name: String, lines: Vector[String]) {
     TraceMatch(rule, value("delete").map(_._2), remembers)
   }
 
-  /** What comes in an order is in the order of rowtime from the first step to the last. */
+  /** Ordered output is in the order of rowtime from the first step to the last. */
   private def checkOrder(trace: Trace): Unit = {
     val outputs = trace.steps.flatMap(_.expected).flatMap(e => trace.rowtime(e.text).map(e -> _))
     outputs.zip(outputs.drop(1)).foreach { case ((_, before), (expected, rowtime)) =>

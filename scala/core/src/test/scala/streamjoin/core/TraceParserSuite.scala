@@ -32,7 +32,7 @@ class TraceParserSuite extends AnyFunSuite {
     intercept[TraceError](parsed(story.replace(from, to))).getMessage
   }
 
-  test("directives") {
+  test("directives describe the join") {
     val trace = parsed(story)
     assert(trace.joinType == JoinType.LeftOuter)
     assert(trace.keys == Seq(Column(Side.Left, "time"), Column(Side.Right, "time")))
@@ -57,11 +57,11 @@ class TraceParserSuite extends AnyFunSuite {
     )
   }
 
-  test("rows between watermarks are taken together") {
+  test("merged steps take the rows between watermarks together") {
     assert(parsed(story).merged.map(_.map(_.line)) == Seq(Seq(10, 11), Seq(14), Seq(17)))
   }
 
-  test("what cannot be read is refused with its line and the reason") {
+  test("a trace that cannot be read is refused with the line and the reason") {
     Seq(
       ("join: left_outer", "join: left") -> "the join type is one of inner, left_outer",
       ("join: left_outer", "# nothing") -> "no `join:` directive",
@@ -91,7 +91,7 @@ class TraceParserSuite extends AnyFunSuite {
     }
   }
 
-  test("a story that is not true shows itself with an arrow") {
+  test("a story that fails is shown with an arrow at the line") {
     val message =
       CoreTrace.failure(parsed(story.replace("id=null", "id=1"))).getOrElse(fail("it should not pass"))
     assert(message.contains("-->  15    expect a+-"))

@@ -2,12 +2,12 @@ package streamjoin.core
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Every story of `tests/cases` through the core. */
+/** Runs every story of `tests/cases` through the core. */
 class TraceSuite extends AnyFunSuite {
 
   private val cases = Trace.all.filter(_.runsOn("core"))
 
-  test("there are cases") {
+  test("tests/cases has enough cases") {
     assert(cases.size > 30, s"in ${Trace.folder}")
   }
 

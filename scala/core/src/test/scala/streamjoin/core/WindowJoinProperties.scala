@@ -10,10 +10,7 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 
-/**
- * What has to hold for every window join: random ones, each made from the seed that a failure
- * prints.
- */
+/** What must hold for every window join, checked on random ones; a failure prints its seed. */
 class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def seeds: Int =
@@ -32,7 +29,7 @@ class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private type Processor = WindowJoin[Timed]
 
-  /** A join and what happens to it. */
+  /** A join and its events. */
   final private class Story(seed: Long) {
     private val random = new Random(seed)
     private def window = JoinWindow(1L + random.nextInt(12), random.nextBoolean())
@@ -80,7 +77,7 @@ class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("the rows are those of the join below, and none waits in the end") {
+  test("the rows are those of the underlying join, and none is left waiting at the end") {
     check { story =>
       val ordered = story.processor()
       val plain = story.processor().join
@@ -95,7 +92,7 @@ class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("a row that waits could be preceded: an earlier one can come, or a watermark is not there yet") {
+  test("a row waits only while an earlier one can still come or a watermark is missing") {
     check { story =>
       val processor = story.processor()
       story.events.foreach { event =>
@@ -103,7 +100,7 @@ class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
         val waiting = processor.snapshot.waiting.map(_._1)
         val marks = Seq(0, 1).map(processor.join.watermark)
         waiting.filter(time => marks.forall(_ >= time)).foreach { time =>
-          // A row that the join keeps meets one that is not late.
+          // A buffered row could match one that is not late.
           val kept = processor.join.buffered(Side.Left) ++ processor.join.buffered(Side.Right)
           val earlier = kept.exists { row =>
             val partners = marks(row.side.other.index) to marks(row.side.other.index) + 30
@@ -115,14 +112,14 @@ class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
               story.windows.within(left, right) && rowtime < time
             }
           }
-          assert(earlier, s"a row of $time waits in vain in $story")
+          assert(earlier, s"a row of $time waits for nothing in $story")
         }
       }
       succeed
     }
   }
 
-  test("restarted after every event: the same output") {
+  test("restarts after every event do not change the output") {
     check { story =>
       val whole = story.processor()
       var restarted = story.processor()
@@ -134,7 +131,7 @@ class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("the random joins are worth their name") {
+  test("the random joins cover every kind of output") {
     val outputs = (1L to 300L).flatMap { seed =>
       val story = new Story(seed)
       val processor = story.processor()

@@ -15,23 +15,23 @@ import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoin
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
-/** What makes a DataFrame an arrangement. */
+/** Turns a DataFrame into an arrangement. */
 private[streamjoin] object Arrangements {
 
   /**
    * A DataFrame that maintains an arrangement once it is written to `format("streamjoin")`.
    *
    * @param keys
-   *   the columns of each index; the first is the primary key of a changelog
+   *   columns of each index; the first is the primary key of a changelog
    * @param op
-   *   the column with the operation of a changelog
+   *   column with the operation of a changelog
    * @param diff
-   *   the column with the number of copies that come, or go where it is negative
+   *   column with the number of copies added, or removed if negative
    * @param time
-   *   the column by which the rows of one key follow each other, over all batches: an older one
-   *   than the last does not count
+   *   column that orders the rows of a key over all batches; a row older than the last one does not
+   *   count
    * @param order
-   *   the column that decides between those of one time, such as a position in a log
+   *   column that orders rows with the same time, such as a position in a log
    */
   def arrange(
       df: Dataset[Row],
@@ -59,7 +59,7 @@ private[streamjoin] object Arrangements {
     val (rows, change) = split(df, op, diff, time, order, keys)
     val columns = rows.columns.toSeq
     val data = rows.schema.take(columns.size - change.size)
-    // A later run of the query, or the nulls of an outer join, may put a null into any column.
+    // A later run of the query, or an outer join, may put nulls into any column.
     val schema = StructType(data.map(field => field.copy(metadata = Metadata.empty))).asNullable
     checkNames(schema)
     val input =
@@ -89,7 +89,7 @@ private[streamjoin] object Arrangements {
     column.name
   }
 
-  /** The columns of the rows, and after them the one that says how they change. */
+  /** The columns of the rows, then the one that says how they change. */
   private def split(
       df: DataFrame,
       op: Option[String],
@@ -115,7 +115,7 @@ private[streamjoin] object Arrangements {
           s"diff= names ${copies.name}, which is ${copies.dataType.sql}",
           "It has to be a whole number."
         )
-      // The time of an update is not part of the row: what goes has another than what came.
+      // An update's time is not part of the row: a row is not removed at the time of its addition.
       val at = time.map(columnOf(df.schema, _, "time=").name)
       if (at.isEmpty && copies.name == DeltaJoin.Diff && df.columns.contains(DeltaJoin.Time))
         throw refused(
@@ -130,8 +130,8 @@ private[streamjoin] object Arrangements {
   private def quoted(name: String) = col(quoteIdentifier(name))
 
   /**
-   * Debezium has the row in `after`, or where it is deleted in `before`. An update that moves the
-   * row to another key is two changes, for each is at home in another partition.
+   * Debezium has the row in `after`, or in `before` if it was deleted. An update that moves the row
+   * to another key becomes two changes, each in the partition of its key.
    */
   private def unwrapped(
       df: DataFrame,
@@ -167,12 +167,12 @@ private[streamjoin] object Arrangements {
         val changedAt = (time ++ order).toSeq.distinct
         val (inRow, beside) = changedAt.partition(name => names.exists(resolver(_, name)))
         val row = names.map { name =>
-          // The old row goes when the new one comes.
+          // The old row is removed at the time of the new one.
           val isFromOld = if (inRow.exists(resolver(_, name))) isOld && !isMoved else isOld
           when(isFromOld, was.getField(name)).otherwise(is.getField(name)).as(name)
         }
         val others = beside.map(name => quoted(columnOf(df.schema, name, "time= or order=").name))
-        // The new key need not be known.
+        // The new key may be unknown, as in an insert.
         val operation = when(isMoved && isOld, lit(Operation.names(Operation.Before).head))
           .when(isMoved, lit(Operation.names(Operation.Insert).head))
           .otherwise(quoted(op))

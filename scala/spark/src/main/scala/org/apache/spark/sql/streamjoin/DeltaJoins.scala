@@ -14,25 +14,25 @@ import org.apache.spark.sql.streamjoin.operators.delta.{DeltaJoin, DeltaJoinOf}
 import org.apache.spark.sql.streamjoin.operators.table.TableJoin
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
-/** Joins of arrangements that keep nothing of their own. */
+/** Joins of arrangements that keep no state. */
 private[streamjoin] object DeltaJoins {
 
-  /** All columns, or those of an input. */
+  /** All columns, or those of one input. */
   private val Star = """\s*(?:(\w+)\s*\.\s*)?\*\s*""".r
 
   /**
    * The changes of a join.
    *
    * @param inputs
-   *   what the condition calls an arrangement, and its name or path
+   *   name of each input in the condition, and name or path of its arrangement
    * @param on
-   *   the condition, in SQL
+   *   join condition, in SQL
    * @param outer
-   *   of two inputs, by number, those whose rows without a match are in the result too
+   *   numbers of the inputs whose unmatched rows are in the result too, in a join of two
    * @param select
-   *   the columns of the result, in SQL; all where there are none
+   *   columns of the result, in SQL; empty for all
    * @param options
-   *   of the inputs, such as how many versions a batch has
+   *   options of the inputs, such as the number of versions in a batch
    */
   def of(
       session: SparkSession,
@@ -52,7 +52,7 @@ private[streamjoin] object DeltaJoins {
     }
     val rows = streams.reduce(_ crossJoin _).where(on)
     val columns = inputs.zip(streams).map { case ((alias, _), stream) =>
-      // Behind them are the version and the number of copies, which are not columns of the rows.
+      // Without the last two: the version and the number of copies are not columns of the rows.
       alias -> stream.columns
         .dropRight(2)
         .toSeq
@@ -72,9 +72,9 @@ private[streamjoin] object DeltaJoins {
    * The changes of a join of two tables.
    *
    * @param joined
-   *   the join as a batch has it
+   *   the join as a batch query
    * @return
-   *   none where not both sides are tables
+   *   none unless both sides are tables
    */
   def ofTables(joined: DataFrame): Option[DataFrame] = {
     val classic = joined.asInstanceOf[ClassicDataset[Row]]
@@ -102,7 +102,7 @@ private[streamjoin] object DeltaJoins {
         "Write an inner, left, right or full join, and a filter in an outer query."
       )
     }
-    // Its columns are null where it has no match, whatever they are computed from.
+    // In an unmatched row its columns are null, whatever they are computed from.
     for ((side, other) <- Seq(left -> 1, right -> 0) if outer.contains(other))
       side.computed.find(!_.child.isInstanceOf[Attribute]).foreach { column =>
         throw DeltaJoinOf.refused(
@@ -140,9 +140,9 @@ private[streamjoin] object DeltaJoins {
  * A table as a side of a join, and the stream of its changes.
  *
  * @param fields
- *   the columns of the side, in terms of the table's
+ *   columns of the side, in terms of the table's columns
  * @param columns
- *   by a column of the table, that of the stream
+ *   the stream's column for each column of the table
  */
 final private case class TableSide(
     fields: Seq[NamedExpression],
@@ -154,7 +154,7 @@ final private case class TableSide(
 
   def computed: Seq[Alias] = fields.collect { case alias: Alias => alias }
 
-  /** In terms of the stream. */
+  /** Rewrites an expression in terms of the stream. */
   def inStream(expression: Expression): Expression = expression
     .transform { case column: Attribute => values.getOrElse(column, column) }
     .transform { case column: Attribute => columns.getOrElse(column, column) }

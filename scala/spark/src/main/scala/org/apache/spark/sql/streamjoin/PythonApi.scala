@@ -13,7 +13,7 @@ import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
-/** What the Python package calls, all of it. */
+/** Everything that the Python package calls. */
 object PythonApi {
 
   private lazy val versions: Properties = {
@@ -25,13 +25,13 @@ object PythonApi {
     properties
   }
 
-  /** The version of streamjoin that this jar has. */
+  /** The version of streamjoin in this jar. */
   def version: String = versions.getProperty("version")
 
   /** The version of Spark that this jar was built for. */
   def sparkVersion: String = versions.getProperty("spark")
 
-  /** The extension is switched on in this session. */
+  /** Whether the extension is enabled in this session. */
   def installed(session: SparkSession): Boolean = session match {
     case classic: ClassicSession =>
       classic.sessionState.optimizer.preCBORules.exists(_.isInstanceOf[RecognizeJoins])
@@ -43,22 +43,22 @@ object PythonApi {
    * [[operators.LateRows.Schema]].
    *
    * @throws org.apache.spark.sql.AnalysisException
-   *   where the query does not keep them
+   *   if the query does not keep them
    */
   def lateRows(session: SparkSession, query: StreamingQuery, streaming: Boolean): DataFrame =
     LateRowsOfQuery.of(session, query, streaming)
 
   /**
-   * A join with a window over one input, in the order of rowtime.
+   * A join with a window over one input, in rowtime order.
    *
    * @param joined
    *   the join without the window
    * @param side
-   *   whose rows the window is over, `left` or `right`
+   *   input with the window, `left` or `right`
    * @param micros
-   *   the length of the window
+   *   length of the window, in microseconds
    * @param following
-   *   it begins at the row of the other side; otherwise it ends there
+   *   whether the window begins at the other side's row; otherwise it ends there
    */
   def windowJoin(joined: DataFrame, side: String, micros: Long, following: Boolean): DataFrame = {
     val over = Side.both.find(_.name == side).get
@@ -82,14 +82,14 @@ object PythonApi {
   def imposeOrder(df: Dataset[Row], time: String, lag: String): DataFrame =
     StreamInputs.imposeOrder(df, time, lag)
 
-  /** [[StreamInputs.withBounds]], with null for what is left out */
+  /** [[StreamInputs.withBounds]], with null for omitted arguments */
   def withBounds(df: Dataset[Row], time: String, isBound: String, lag: String, per: String): DataFrame =
     StreamInputs.withBounds(df, time, isBound, Option(lag), Option(per))
 
   /** [[StreamInputs.idleAfter]] */
   def idleAfter(df: Dataset[Row], timeout: String): DataFrame = StreamInputs.idleAfter(df, timeout)
 
-  /** [[TemporalJoins.temporal]], with null for what is left out */
+  /** [[TemporalJoins.temporal]], with null for omitted arguments */
   def temporalJoin(
       joined: Dataset[Row],
       key: JList[String],
@@ -110,15 +110,15 @@ object PythonApi {
     ordered
   )
 
-  /** [[TemporalJoins.asof]], with null for what is left out */
+  /** [[TemporalJoins.asof]], with null for omitted arguments */
   def asofJoin(joined: Dataset[Row], condition: Column, tolerance: String, ordered: Boolean): DataFrame =
     TemporalJoins.asof(joined, condition, Option(tolerance), ordered)
 
-  /** [[TemporalJoins.asof]], with null for what is left out */
+  /** [[TemporalJoins.asof]], with null for omitted arguments */
   def asofJoin(joined: Dataset[Row], condition: String, tolerance: String, ordered: Boolean): DataFrame =
     TemporalJoins.asof(joined, condition, Option(tolerance), ordered)
 
-  /** [[TemporalJoins.asof]], with null for what is left out */
+  /** [[TemporalJoins.asof]], with null for omitted arguments */
   def asofJoin(
       joined: Dataset[Row],
       leftTime: String,
@@ -130,7 +130,7 @@ object PythonApi {
   ): DataFrame =
     TemporalJoins.asof(joined, leftTime, rightTime, direction, allowsExact, Option(tolerance), ordered)
 
-  /** [[Arrangements.arrange]], with null for what is left out */
+  /** [[Arrangements.arrange]], with null for omitted arguments */
   def arrange(
       df: Dataset[Row],
       nameOrPath: String,
@@ -148,11 +148,11 @@ object PythonApi {
    * [[DeltaJoins.of]]
    *
    * @param aliases
-   *   by the number of the input, what the condition calls it
+   *   name of each input in the condition
    * @param names
-   *   by the number of the input, the name or path of its arrangement
+   *   name or path of each input's arrangement
    * @param outer
-   *   the numbers of those whose rows without a match are in the result too
+   *   numbers of the inputs whose unmatched rows are in the result too
    */
   def deltaJoin(
       session: SparkSession,
@@ -178,14 +178,13 @@ object PythonApi {
   def joinOfTables(joined: Dataset[Row]): DataFrame = DeltaJoins.ofTables(joined).orNull
 
   /**
-   * The time bounds of every join of two streams in a DataFrame, a row each: the number of the
-   * join, from the inputs up, the side whose rows the bound keeps, what the user calls that input,
-   * its event-time column, the bound, what it keeps, the conjunct that it came from and where that
-   * stands. An event-time column without a bound in a join has a row that says what gives it its
-   * watermark.
+   * The time bounds of all stream-stream joins in a DataFrame, one per row: number of the join,
+   * from the inputs up; side whose rows the bound keeps; the user's name for that input; its
+   * event-time column; the bound; what it keeps; the conjunct it comes from, and where that is. An
+   * event-time column without a bound has a row that says where its watermark comes from.
    *
    * @throws org.apache.spark.sql.AnalysisException
-   *   for a join that `start()` would refuse
+   *   for a join that `start()` would reject
    */
   def bounds(df: Dataset[Row]): DataFrame = {
     val analyzed = df.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed

@@ -6,18 +6,18 @@ import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.{DataFrame, Row}
 
 /**
- * What a query may say of one of its streams beyond `withWatermark`. Each function returns the
- * stream, to be joined in its place.
+ * What a query may declare about one of its streams beyond `withWatermark`. Each function returns
+ * the stream to use in the join instead.
  *
- * Durations are text as `withWatermark` takes it: `"10 seconds"`, `"1 hour 30 minutes"`.
+ * Durations are text, as in `withWatermark`: `"10 seconds"`, `"1 hour 30 minutes"`.
  */
 object StreamInputs {
 
   /**
-   * `withWatermark` that checks its arguments.
+   * `withWatermark`, with its arguments checked.
    *
    * @param time
-   *   a `TIMESTAMP` column. A null in it does not move the watermark.
+   *   `TIMESTAMP` column. A null in it does not move the watermark.
    * @param lag
    *   how late a row may be, zero or longer; rounded up to whole milliseconds
    */
@@ -30,18 +30,18 @@ object StreamInputs {
 
   /**
    * A stream whose rows are data and bounds. A bound says that no row before its time, minus the
-   * lag, is still to come: it moves the watermark, for the batches after its own, and is then
-   * dropped. One that goes back in time moves nothing.
+   * lag, is still to come: it moves the watermark of the following batches and is then dropped. A
+   * bound that goes back in time moves nothing.
    *
    * @param time
-   *   the event-time column, of data and bounds alike
+   *   event-time column, of data and bounds alike
    * @param isBound
-   *   a boolean column: true for a bound, false or null for data. It is not in the result.
+   *   boolean column: true for a bound, false or null for data. It is not in the result.
    * @param lag
-   *   as in [[imposeOrder]]; none where the column has its watermark already
+   *   as in [[imposeOrder]]; none if the column already has a watermark
    * @param per
-   *   a column that tells the partitions of the stream apart, where each has bounds of its own. The
-   *   watermark is then the lowest of the partitions that have spoken.
+   *   column that identifies the stream's partitions, if each has its own bounds. The watermark is
+   *   then the lowest of the partitions that have sent a row.
    */
   def withBounds(
       df: DataFrame,
@@ -56,7 +56,7 @@ object StreamInputs {
    * A stream that stops holding others back once it has had no row for a time.
    *
    * @param timeout
-   *   a millisecond or longer
+   *   one millisecond or longer
    */
   def idleAfter(df: DataFrame, timeout: String): DataFrame =
     changed(df)(new StreamInput("sj.idle_after").idleAfter(_, timeout))

@@ -8,11 +8,11 @@ import org.apache.spark.sql.streamjoin.analysis.{AsOfJoins, TemporalColumns}
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
 /**
- * Joins of a stream with what was valid at the time of its rows, or with the closest rows of
+ * Joins of a stream with the versions valid at the times of its rows, or with the closest rows of
  * another stream. `joined` is the plain join of the two, inner or left: `left.join(right,
  * condition, how)`.
  *
- * Durations are text as `withWatermark` takes it.
+ * Durations are text, as in `withWatermark`.
  */
 object TemporalJoins {
   private def temporal(ordered: Boolean) =
@@ -20,30 +20,29 @@ object TemporalJoins {
   private def closest(ordered: Boolean) = new AsOfJoins("sj.asof_join", "as-of", ordered = ordered)
 
   /**
-   * Each row of the left stream with the version of its key that was valid at its time. A version
-   * is valid from its time on, that instant included, until the next one of its key or a delete. Of
-   * those with one key and one time the one with the greater `order` wins; without it, or where
-   * that is the same too, a row wins over a delete, and without it of two rows the one with the
-   * greater values, column by column from left to right, nulls lowest.
+   * Joins each left row with the version of its key that was valid at its time. A version is valid
+   * from its own time, inclusive, until the next version or delete of its key. Of two with the same
+   * key and time, the one with the greater `order` wins. Without an order, or if it is the same, a
+   * row wins over a delete; without one, of two rows the one with the greater values wins, column
+   * by column from left to right, nulls lowest.
    *
    * @param key
-   *   the columns of the right stream that tell the rows of the table apart; the condition has an
-   *   equality for each
+   *   columns of the right stream that identify a row of the table; the condition has an equality
+   *   for each
    * @param time
-   *   the event-time column of the right stream
+   *   event-time column of the right stream
    * @param op
-   *   a column of the right stream: insert, update or delete, as Debezium spells it, or as
-   *   `readStream.changes` does. Without it all rows are versions.
+   *   column of the right stream: insert, update or delete, spelled as in Debezium or as in
+   *   `readStream.changes`. Without it, all rows are versions.
    * @param order
-   *   a column of the right stream such as a position in a log
+   *   column of the right stream, such as a position in a log
    * @param asOf
-   *   the event-time column of the left stream
+   *   event-time column of the left stream
    * @param history
-   *   how far behind what has come out a row of the left stream may come: it is not late then, but
-   *   comes out at once with what was valid at its time. The watermark of the output is behind by
-   *   as much.
+   *   how far a left row may be behind the rows emitted so far without being late: it is emitted at
+   *   once, with the version valid at its time. The output watermark trails by as much.
    * @param ordered
-   *   the rows of a batch come in the order of `asOf`; without it they need no shuffle
+   *   whether a batch emits its rows in the order of `asOf`; otherwise they need no shuffle
    */
   def temporal(
       joined: DataFrame,
@@ -59,15 +58,15 @@ object TemporalJoins {
   )
 
   /**
-   * Each row of the left stream with the closest of the right one that has its keys.
+   * Joins each left row with the closest right row of the same keys.
    *
    * @param condition
-   *   how the event times of the two compare: `l.t >= r.t` looks back, `<=` ahead; `>` and `<`
-   *   leave out what has the same time
+   *   comparison of the two event times: `l.t >= r.t` looks back, `<=` ahead; `>` and `<` exclude
+   *   equal times
    * @param tolerance
-   *   how far apart they may be; where the join looks ahead there has to be one
+   *   largest distance between the two times; required if the join looks ahead
    * @param ordered
-   *   the rows of a batch come in the order of the left time; without it they need no shuffle
+   *   whether a batch emits its rows in the order of the left time; otherwise they need no shuffle
    */
   def asof(
       joined: DataFrame,
@@ -130,9 +129,9 @@ object TemporalJoins {
    * The same, by the names of the event-time columns.
    *
    * @param direction
-   *   `backward`, `forward` or `nearest`: of two that are as close, the one before
+   *   `backward`, `forward` or `nearest`; of two equally close rows, the earlier one matches
    * @param allowsExact
-   *   a row of the same time counts
+   *   whether a row of the same time matches
    */
   def asof(
       joined: DataFrame,

@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
-/** A checkpoint stays with the joins with arrangements that began it. */
+/** A checkpoint accepts only the delta joins and look-ups that it was started with. */
 class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
   import ArrangementTest._
 
@@ -19,7 +19,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     maintainer("id INT, customer INT, op STRING", Seq(Seq("id"), Seq("customer")), op = Some("op"))
   )
 
-  /** Starts a delta join and lets it settle. */
+  /** Runs a delta join until it has caught up; returns the sum of its output. */
   private def run(
       checkpoint: String,
       inputs: Seq[(String, Maintainer)],
@@ -48,7 +48,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
 
   private def log(checkpoint: String) = Path.of(checkpoint, "arranged-joins")
 
-  test("a delta join with another condition, other columns or of another type is refused") {
+  test("a checkpoint refuses a delta join with another condition, output or join type") {
     val (customers, orders) = inputs
     val both = Seq("c" -> customers, "o" -> orders)
     val checkpoint = newFolder()
@@ -68,13 +68,13 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
         changed(run(checkpoint, both, select = Seq("o.id + 1 AS id", "c.seg")))
         changed(run(checkpoint, both, outer = Set(0)))
         changed(run(checkpoint, both :+ ("d" -> customers), on = On + " AND d.id = c.id"))
-        // Nothing was changed: the old one goes on.
-        assert(run(checkpoint, both).isEmpty, "the deleted row had never come out")
+        // The refused starts changed nothing: the original join resumes.
+        assert(run(checkpoint, both).isEmpty, "the deleted row was never emitted")
       }
     }
   }
 
-  test("an outer delta join: where a condition stands matters, and which side is kept") {
+  test("a checkpoint refuses an outer delta join with another preserved side") {
     val (customers, orders) = inputs
     val both = Seq("c" -> customers, "o" -> orders)
     val checkpoint = newFolder()
@@ -87,7 +87,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("the same delta join goes on, whatever the query calls its inputs and however it is spelled") {
+  test("a delta join resumes if only its aliases, its spelling or the session changed") {
     val (customers, orders) = inputs
     val checkpoint = newFolder()
     during(customers, orders) {
@@ -102,7 +102,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
           "3 A" -> 1
         )
       )
-      // A checkpoint from before.
+      // A checkpoint from before joins were described in it.
       Files.list(log(checkpoint)).forEach(file => Files.delete(file))
       Files.delete(log(checkpoint))
       orders.feed(Row(4, 1, "c"))
@@ -111,7 +111,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a first batch that was never committed does not count") {
+  test("a delta join may change as long as its first batch is not committed") {
     val (customers, orders) = inputs
     val both = Seq("c" -> customers, "o" -> orders)
     val checkpoint = newFolder()
@@ -121,13 +121,13 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
       val three = both :+ ("d" -> customers)
       assert(run(checkpoint, three, On + " AND d.id = c.id") == Map("1 A" -> 1))
       forgetCommit(checkpoint)
-      // Of as many sources as there are offsets.
+      // It needs as many sources as the offset log has.
       assert(run(checkpoint, three, "c.id = o.customer AND c.seg = 'B' AND d.id = c.id") == Map("2 B" -> 1))
       changed(run(checkpoint, three, On + " AND d.id = c.id"))
     }
   }
 
-  test("a description that cannot be read is named") {
+  test("a join description of an unknown version is reported as unreadable") {
     val (customers, orders) = inputs
     val both = Seq("c" -> customers, "o" -> orders)
     val checkpoint = newFolder()
@@ -142,14 +142,14 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
 
   // Look-ups.
 
-  /** A stream that looks up; each use of it is another query on one checkpoint. */
+  /** Runs another query on the stream's checkpoint, with one more row; returns its output. */
   private def lookedUp(stream: Stream, query: DataFrame => DataFrame)(row: Row): Seq[String] = {
     current = query
     during(stream)(stream.add(row).next)
   }
   private var current: DataFrame => DataFrame = identity
 
-  test("look-ups of tables") {
+  test("a checkpoint refuses another look-up and accepts the same one in other words") {
     val people = maintainer("id INT, name STRING, seg STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     val others = maintainer(
       "id INT, name STRING, seg STRING, op STRING",
@@ -184,7 +184,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
           s"SELECT first.*, again.name FROM ($first) AS first LEFT JOIN people AS again ON again.id = length(item)"
         )
       )
-      // The same look-up, whatever is selected and filtered beside it.
+      // The same look-up; what is selected or filtered elsewhere may differ.
       val same = Seq(
         "SELECT seg, name, item FROM orders AS o LEFT JOIN people AS p ON 'A' = p.SEG AND p.id = o.customer_id",
         "SELECT item FROM people AS p RIGHT JOIN orders AS o ON p.id = o.customer_id AND p.seg = 'A' WHERE order_id > 0",
@@ -196,7 +196,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("look-ups of an inner join: a condition on the table is one, wherever it is written") {
+  test("in an inner look-up, a filter on the table is part of the condition, in ON or in WHERE") {
     val people = maintainer("id INT, name STRING, seg STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     val stream = new Stream(orders => current(orders))
     def joined(on: String, where: String)(orders: DataFrame) =
@@ -211,7 +211,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("look-ups with rematch=: the whole condition") {
+  test("with rematch=, the whole condition of a look-up must stay the same") {
     val people = maintainer("id INT, name STRING, seg STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     val stream = new Stream(orders => current(orders))
     def joined(on: String)(orders: DataFrame) = {
@@ -229,7 +229,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("in another time zone, a time from text is that time there") {
+  test("in another session time zone, the same timestamp text is accepted and another one refused") {
     val zone = "spark.sql.session.timeZone"
     val people = maintainer("id INT, since TIMESTAMP, op STRING", Seq(Seq("id")), op = Some("op"))
     def query(checkpoint: String, time: String) = new Reader(checkpoint)(

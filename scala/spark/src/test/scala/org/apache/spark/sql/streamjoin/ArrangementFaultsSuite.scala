@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{count, lit}
 
-/** Bad input of arrangements: what is refused, what is kept, and what is cleaned up. */
+/** Faulty input and leftover files of arrangements: what is refused, kept or removed. */
 class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
 
@@ -18,7 +18,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
 
   private val random = new Random(7)
 
-  // Orphans.
+  // Orphaned files.
 
   /** Files of changes, bases and versions that no manifest names. */
   private def orphans(it: Maintainer): Seq[String] = {
@@ -40,7 +40,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     Files.write(path, Array[Byte](1)): Unit
   }
 
-  test("what attempts leave that do not count is removed by the next version") {
+  test("the next version removes the files of attempts that were not committed") {
     val it = maintainer("id INT, name STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     during(it) {
       val names = Seq.fill(80)(random.alphanumeric.take(30000).mkString)
@@ -50,7 +50,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       plant(it, "versions/.1.of-a-driver-that-was-killed.tmp")
       it.start()
       val run = arrangement.ArrangementFolder.tag(it.running.runId)
-      // Of a task that ended after the batch, and of one and of a driver that died before.
+      // From a task that ended after its batch, and from tasks that were killed.
       plant(it, s"changes/0/1-$run-of-a-task-that-nobody-waited-for")
       plant(it, s"changes/1/0-$run-of-a-task-that-was-killed")
       plant(it, s"bases/1/0-$run-of-a-task-that-was-killed")
@@ -63,7 +63,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("what a run before has left is removed by the version after; what another run writes is not") {
+  test("leftovers of an earlier run are removed a version later; files of another live run stay") {
     val it = orders()
     during(it) {
       it.feed(Row(1, 1, "i"))
@@ -86,7 +86,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("a batch that is done again leaves no files beside those that count") {
+  test("a replayed batch leaves no orphaned files") {
     val it = orders()
     during(it) {
       it.feed(Row(1, 1, "i"), Row(2, 2, "i"))
@@ -101,7 +101,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
 
   // Updates and deletes of unknown keys.
 
-  test("updates and deletes of unknown keys are kept, once, and are rows of sj.late_rows") {
+  test("updates and deletes of unknown keys are kept once and show up in sj.late_rows") {
     withConf("spark.streamjoin.lateRows" -> "keep") {
       val it = orders()
       during(it) {
@@ -119,7 +119,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
         val counts = it.folder.manifest(2).counts
         assert(counts("updatesOfUnknownKeys") == 1 && counts("deletesOfUnknownKeys") == 2)
 
-        // The same batch again, by tasks that know the index or not.
+        // Replay the batch, with and without the index in memory.
         it.feed(Row(7, 7, "u"), Row(8, 8, "d"), Row(1, null, "d"))
         val four = kept
         assert(four.size == 5 && four.take(3) == expected)
@@ -131,7 +131,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
         assert(kept == four)
         assert(it.folder.manifest(3).counts("updatesOfUnknownKeys") == 2)
 
-        // A batch that has not been committed does not show.
+        // Rows of an uncommitted batch are not visible.
         val late = unknown.select("batch").collect().map(_.getLong(0)).toSeq
         assert(late.max == 3)
         refused("STREAMJOIN_OPERATION")(it.feed(Row(9, 9, "u"), Row(1, 1, "no operation")))
@@ -142,7 +142,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("where they are only counted, nothing is kept") {
+  test("by default, changes of unknown keys are only counted") {
     val it = orders()
     during(it) {
       it.feed(Row(1, 1, "u"))
@@ -153,7 +153,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
 
   // Numbers of copies.
 
-  test("a number of copies that is none fails its batch, and nothing of it is seen") {
+  test("a null or oversized number of copies fails the batch, and none of its rows are visible") {
     for (diff <- Seq[Any](Int.MaxValue + 1L, Int.MinValue - 1L, Long.MinValue, null)) {
       val it = maintainer("id INT, d LONG", Seq(Seq("id")), diff = Some("d"))
       during(it) {
@@ -165,7 +165,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("more copies of a row than a number has are counted, missing ones too") {
+  test("copies of a row are counted beyond the range of an Int and below zero") {
     val it = maintainer("id INT, d LONG", Seq(Seq("id")), diff = Some("d"))
     val reader = deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", Seq("a.id"))
     during(it, reader) {
@@ -180,7 +180,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("what comes as 0.0 may go as -0.0, and NaN as any other NaN, at any depth") {
+  test("a row added with 0.0 can be removed with -0.0, and NaN with another NaN, at any depth") {
     val other = java.lang.Double.longBitsToDouble(0x7ff8000000000001L)
     val it = maintainer(
       "id INT, x DOUBLE, s STRUCT<f: FLOAT, l: ARRAY<DOUBLE>>, d INT",
@@ -202,9 +202,9 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  // The progress.
+  // Progress.
 
-  test("look-ups of an input that has not changed are in the progress, those of a batch before are not") {
+  test("the progress counts rows loaded to look up an unchanged input, of the last batch only") {
     val (left, right) = (orders(), orders())
     val reader = deltaJoin(Seq("x" -> left, "y" -> right), "x.k = y.k", Seq("x.id", "y.id AS other"))
     during(left, right, reader) {
@@ -225,9 +225,9 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  // What is refused before anything runs.
+  // Refused before anything runs.
 
-  test("an option that is no limit is refused when the stream is made, with what to write") {
+  test("an invalid limit is refused when the stream is created, and the error shows a valid one") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
     for {
@@ -252,7 +252,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     refused("STREAMJOIN_OPTION")(spark.read.format("streamjoin").option("version", -1).load(it.root))
   }
 
-  test("complete mode, and update mode without a changelog, are refused when the query starts") {
+  test("complete mode, and update mode without op=, are refused at start()") {
     def start(mode: String, op: Option[String]) = {
       val it = orders()
       val counts = it.stream

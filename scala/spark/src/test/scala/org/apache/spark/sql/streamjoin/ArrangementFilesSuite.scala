@@ -17,14 +17,14 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 
-/** A file system that fails under the query of an arrangement and its reader. */
+/** The file system fails under the maintaining query of an arrangement and its reader. */
 class ArrangementFilesSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
 
   private val keys = Seq(Seq("id"), Seq("k"))
   private val random = new Random(3)
 
-  /** So many bytes that the batch after it writes a base. */
+  /** Enough bytes for the next batch to write a base. */
   private def large(from: Int): Seq[Row] =
     Seq.tabulate(60)(i => Row(from + i, 50, random.alphanumeric.take(30000).mkString, "i"))
 
@@ -36,7 +36,7 @@ class ArrangementFilesSuite extends AnyFunSuite with ArrangementTest {
     Seq(Row(4, 9, "x", "i"))
   )
 
-  test("the file system fails at each call in turn, for the maintainer and the reader") {
+  test("maintainer and reader recover from a file system failure at any call") {
     withConf(
       "fs.file.impl" -> classOf[FailingFileSystem].getName,
       "fs.file.impl.disable.cache" -> "true",
@@ -67,7 +67,7 @@ class ArrangementFilesSuite extends AnyFunSuite with ArrangementTest {
           story.zipWithIndex.foreach { case (rows, at) =>
             it.stream.addData(rows)
             attempt(it)(it.settle())
-            // There has to be something to begin with.
+            // The reader needs a first version.
             if (at == 0) attempt(reader)(reader.start(): Unit)
             attempt(reader)(reader.settle())
           }
@@ -79,7 +79,7 @@ class ArrangementFilesSuite extends AnyFunSuite with ArrangementTest {
           if (call < 0)
             assert(
               numbers(it.root, "versions").head > 0 && numbers(it.root, "bases").nonEmpty,
-              "nothing to clean"
+              "the story removes no version or writes no base"
             )
           assert(reader.sum() == expected, s"call $call, ${FailingFiles.failed}")
           calls
@@ -89,7 +89,7 @@ class ArrangementFilesSuite extends AnyFunSuite with ArrangementTest {
         }
       }
       val calls = run(-1)
-      assert(calls > 60, s"$calls calls to let fail")
+      assert(calls > 60, s"only $calls calls can fail")
       val step = math.max(1, calls / (if (SparkTest.isLong) 100 else 7))
       val failing = 0 until calls by step
       info(s"${failing.size} of $calls calls")
@@ -98,13 +98,13 @@ class ArrangementFilesSuite extends AnyFunSuite with ArrangementTest {
   }
 }
 
-/** The files of this machine; one of the calls fails that [[FailingFiles]] counts. */
+/** The local file system; [[FailingFiles]] counts its calls and fails one of them. */
 class FailingFileSystem extends LocalFileSystem {
   private def call(what: String, path: HadoopPath): Unit =
     if (path.toString.contains("/a-")) FailingFiles.call(what, Path.of(path.toUri.getPath))
 
   override def getFileStatus(path: HadoopPath): FileStatus = {
-    // A reader asks for the next version all the time.
+    // A reader polls for the next version an unknown number of times.
     if (path.getParent.getName != "versions") call("look at", path)
     super.getFileStatus(path)
   }

@@ -5,15 +5,12 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.expr
 
-/**
- * Keys of many types, equal as a join of two tables has it: what is compared is what Spark finds in
- * batch.
- */
+/** Delta joins on keys of many types: the same keys are equal as in Spark's batch join. */
 class ArrangementKeysSuite extends AnyFunSuite with ArrangementTest {
 
   /**
    * @param left
-   *   the columns that are the key, as SQL has their types, and rows of values
+   *   SQL types of the left key columns; `leftRows` has their values as SQL
    */
   private case class Case(
       name: String,
@@ -122,7 +119,7 @@ class ArrangementKeysSuite extends AnyFunSuite with ArrangementTest {
     )
   ).flatten
 
-  /** `make test` takes every second, `make test-long` all. */
+  /** `make test` runs every second case, `make test-long` all of them. */
   private val some = SparkTest.part(cases, every = 2)
 
   for (each <- some) test(each.name) {
@@ -154,7 +151,7 @@ class ArrangementKeysSuite extends AnyFunSuite with ArrangementTest {
     try {
       left.start()
       right.start()
-      // A path from each side.
+      // Changes of each side look up the other.
       left.feed(leftRows.map(change(_, 1)): _*)
       right.feed(change(rightRows.head, 1))
       reader.start().settle()

@@ -10,14 +10,14 @@ import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
-/** Names of a query that may be arrangements, and what is said of those that are none. */
+/** Names in a query that may be arrangements, and the errors for names that are not. */
 class ArrangementNamesSuite extends AnyFunSuite with TableTest {
   private val Folder = "spark.streamjoin.arrangements"
 
   private def missing(text: String) =
     assert(intercept[AnalysisException](spark.sql(text)).getCondition == "TABLE_OR_VIEW_NOT_FOUND", text)
 
-  test("a folder that cannot be reached") {
+  test("tables and views resolve even if the folder of arrangements is unreachable") {
     spark.range(2).write.mode("overwrite").saveAsTable("known_table")
     spark.range(3).createOrReplaceTempView("known_view")
     try
@@ -35,7 +35,7 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a query of tables and views asks the catalog as often as without arrangements") {
+  test("a folder of arrangements adds no catalog calls to a query of tables and views") {
     val session = spark.newSession()
     session.conf.set("spark.sql.catalog.spark_catalog", classOf[CountingCatalog].getName)
     spark.range(2).write.mode("overwrite").saveAsTable("counted_table")
@@ -58,7 +58,7 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
     } finally spark.sql("DROP TABLE counted_table"): Unit
   }
 
-  test("an error in a task is one of Spark's") {
+  test("an error in a task is a SparkRuntimeException with a condition and an SQL state") {
     val error: Throwable =
       StreamJoinErrors.runtime("STREAMJOIN_ARRANGEMENT_UNREADABLE", "file" -> "f", "reason" -> "r")
     error match {
@@ -68,11 +68,11 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
         assert(known.getMessageParameters.get("file") == "f")
         assert(known.getMessage.startsWith("[STREAMJOIN_ARRANGEMENT_UNREADABLE] "))
         assert(known.toString.contains(known.getMessage))
-      case other => fail(s"it is ${other.getClass}")
+      case other => fail(s"unexpected ${other.getClass}")
     }
   }
 
-  test("streams of arrangements, joined as data frames") {
+  test("joining two arrangement streams as DataFrames is refused with a hint at sj.delta_join") {
     val folder = newFolder("arrangements")
     withConf(Folder -> folder) {
       val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
@@ -100,7 +100,7 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
   }
 }
 
-/** Spark's own catalog, with a number of calls. */
+/** Spark's own catalog, with a counter of calls. */
 class CountingCatalog extends DelegatingCatalogExtension {
   override def loadTable(table: Identifier): Table = {
     CountingCatalog.calls.incrementAndGet()

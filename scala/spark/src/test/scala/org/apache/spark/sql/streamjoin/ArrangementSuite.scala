@@ -10,7 +10,7 @@ import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.{Encoders, Row}
 
-/** What an arrangement keeps and for how long, and what is refused, by name. */
+/** What an arrangement keeps and for how long, and what it refuses with which error class. */
 class ArrangementSuite extends AnyFunSuite with ArrangementTest {
 
   private val schema = "id INT, k INT, op STRING"
@@ -22,11 +22,11 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
   private val wide = "id INT, name STRING"
   private val random = new Random(1)
 
-  /** So many bytes that the batch after it writes a base. */
+  /** Enough bytes for the next batch to write a base. */
   private def large(from: Int) =
     Seq.tabulate(60)(i => Row(from + i, random.alphanumeric.take(30000).mkString))
 
-  for (kept <- Seq(2, 100)) test(s"a base, and $kept versions that are kept: what can be read is exact") {
+  for (kept <- Seq(2, 100)) test(s"with bases and $kept retained versions, every readable version is exact") {
     withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> kept.toString) {
       val names = maintainer(wide, Seq(Seq("id"), Seq("name")))
       during(names) {
@@ -50,7 +50,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
         else assert(numbers(names.root, "versions") == (0 to 6))
         assert(numbers(names.root, "changes").forall(_ >= numbers(names.root, "versions").head))
         refused("STREAMJOIN_NO_VERSION")(rowsOf(names.root, Some(7)))
-        // The base that the newest version goes back to, and what changed since.
+        // The base that the newest version starts from, and the changes since.
         val base = newest.bases.maxBy(_.manifest)
         val live = names.folder.manifest(base.manifest).baseFiles ++
           (base.manifest to newest.version).flatMap(names.folder.manifest(_).changes)
@@ -60,7 +60,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("what a reader needs stays; once its lease is old it is told what it has lost") {
+  test("a lease keeps the versions that its reader needs; once it expires, the reader is refused") {
     withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
       val names = maintainer(wide, Seq(Seq("id"), Seq("name")))
       val reader = deltaJoin(Seq("a" -> names, "b" -> names), "a.id = b.id", Seq("a.id"))
@@ -97,7 +97,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("the files of a running reader are removed with its arrangement, or the arrangement is another") {
+  test("a reader is refused if its arrangement was deleted or replaced") {
     val it = orders()
     val reader = deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.k", Seq("a.id", "b.id AS other"))
     during(it) {
@@ -111,7 +111,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     refused("STREAMJOIN_NO_ARRANGEMENT")(reader.start().settle())
     reader.stop()
     refused("STREAMJOIN_NO_ARRANGEMENT")(rowsOf(it.root))
-    // The maintainer's checkpoint knows of versions that are no more.
+    // The maintainer's checkpoint refers to versions that no longer exist.
     refused("STREAMJOIN_ARRANGEMENT_UNREADABLE") {
       it.start()
       it.feed(Row(3, 1, "i"))
@@ -125,9 +125,9 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  // Two queries, and other words.
+  // Competing queries and invalid arguments.
 
-  test("a second query, other columns, keys or input are refused when they start") {
+  test("a second query, or other columns, keys or input, are refused at start()") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
     refused("STREAMJOIN_ARRANGEMENT_OWNED")(orders(root = it.root).start())
@@ -148,7 +148,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("two queries that begin at once: one of them fails, and nothing of it is seen") {
+  test("of two queries that begin an arrangement at once, one fails and leaves no rows") {
     val one = orders()
     val two = orders(root = one.root)
     during(one, two) {
@@ -159,7 +159,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("an unknown operation fails its batch, and nothing of it is seen") {
+  test("an unknown operation fails the batch, and none of its rows are visible") {
     for (op <- Seq("upsert", "", null)) {
       val it = orders()
       during(it) {
@@ -172,7 +172,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("what sj.arrange refuses") {
+  test("sj.arrange refuses invalid keys, columns and options") {
     def arrange(
         schema: String,
         keys: Seq[Seq[String]],
@@ -215,7 +215,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     )
   }
 
-  test("what a delta join refuses") {
+  test("a delta join refuses unsupported conditions, outputs, keys and options") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
     def join(on: String, select: String*) = deltaJoin(Seq("a" -> it, "b" -> it), on, select).start()
@@ -237,14 +237,14 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     )
   }
 
-  test("a key that was rounded cannot be looked up") {
+  test("a BIGINT key cannot be looked up by a DOUBLE, which may be rounded") {
     val whole = maintainer("k BIGINT", Seq(Seq("k")))
     val broken = maintainer("k DOUBLE", Seq(Seq("k")))
     during(whole, broken)(())
     refused("STREAMJOIN_DELTA_CONDITION")(deltaJoin(Seq("a" -> whole, "b" -> broken), "a.k = b.k").start())
   }
 
-  test("the clock of a batch is no plain expression: what it lets in it would not let out") {
+  test("current_timestamp() is refused in a condition, as a row could enter and never leave") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
     refused("STREAMJOIN_DELTA")(
@@ -253,7 +253,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     )
   }
 
-  test("the reader's own columns cannot be joined by") {
+  test("_version and _diff cannot be used in a delta join") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
     for (select <- Seq("a._version", "b._diff", "a.id AS _diff"))

@@ -14,10 +14,7 @@ import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
-/**
- * Queries that maintain arrangements, and queries that read them; each stands still until it is
- * asked.
- */
+/** Queries that maintain arrangements and queries that read them; a test starts and feeds them. */
 private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite =>
   import ArrangementTest._
 
@@ -73,10 +70,10 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
     }
   }
 
-  /** Forgets all indexes of this process. */
+  /** Drops all indexes of this process from memory. */
   protected def forgetIndexes(): Unit = IndexRegistry(None).clear()
 
-  /** The rows at a version, or at the newest. */
+  /** The rows at a version; by default the newest. */
   protected def rowsOf(root: String, version: Option[Long] = None): Seq[String] =
     version
       .foldLeft(spark.read.format("streamjoin"))((reader, version) => reader.option("version", version))
@@ -89,7 +86,7 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
 
 private[streamjoin] object ArrangementTest {
 
-  /** The files below a folder, but for checksums. */
+  /** The files below a folder, except checksums. */
   def files(folder: String): Seq[Path] = {
     val found = Files.walk(Path.of(folder))
     try
@@ -101,7 +98,7 @@ private[streamjoin] object ArrangementTest {
     finally found.close()
   }
 
-  /** As if the last batch had not been committed. */
+  /** Deletes the last commit, so that its batch runs again; returns its number. */
   def forgetCommit(checkpoint: String): Long = {
     val commits = Path.of(checkpoint, "commits")
     val listed = Files.list(commits)
@@ -135,7 +132,7 @@ private[streamjoin] object ArrangementTest {
       start(): Unit
     }
 
-    /** Does the last batch again. */
+    /** Runs the last batch again. */
     def replay(): Unit = {
       stop()
       forgetCommit(checkpoint)
@@ -162,17 +159,17 @@ private[streamjoin] object ArrangementTest {
 
     def folder: ArrangementFolder = ArrangementOptions.open(ArrangementOptions.root(root))
 
-    /** One version. */
+    /** Adds rows as one version. */
     def feed(rows: Row*): Unit = {
       stream.addData(rows)
       settle()
     }
   }
 
-  /** A row that came or went in a batch; the number of copies is its last column. */
+  /** Collects the changes that each batch emits; their last column is the number of copies. */
   final class Reader(checkpoint: String)(frame: => DataFrame) extends Job(checkpoint) {
 
-    /** By batch, what each attempt at it gave. */
+    /** The rows of each attempt, by batch. */
     val batches: mutable.SortedMap[Long, Seq[Seq[Row]]] = mutable.SortedMap.empty
 
     override protected def begin(): StreamingQuery = frame.writeStream
@@ -183,11 +180,11 @@ private[streamjoin] object ArrangementTest {
       .option("checkpointLocation", checkpoint)
       .start()
 
-    /** All rows up to a batch, by their text, with their copies. */
+    /** The sum of copies up to a batch, by the text of the row. */
     def sum(until: Long = Long.MaxValue): Map[String, Long] = batches.synchronized {
       val rows = batches.takeWhile(_._1 <= until).toSeq.flatMap { case (id, attempts) =>
         val texts = attempts.map(_.map(JoinTest.text).sorted)
-        assert(texts.distinct.size == 1, s"batch $id gave other rows when it was done again: $texts")
+        assert(texts.distinct.size == 1, s"batch $id gave other rows when it ran again: $texts")
         val sums = attempts.head.groupBy(row => JoinTest.text(Row.fromSeq(row.toSeq.init)))
         assert(sums.forall(_._2.size == 1), s"batch $id has a row twice")
         attempts.head
@@ -199,9 +196,7 @@ private[streamjoin] object ArrangementTest {
         .filter(_._2 != 0)
     }
 
-    /**
-     * The versions that a batch had seen in the end, by input; none where one is taken in slices.
-     */
+    /** The version of each input at the end of a batch; none if an input is read in slices. */
     def versions(batch: Long, inputs: Int): Option[Seq[Long]] = {
       val lines = Files.readAllLines(Path.of(checkpoint, "offsets", batch.toString)).asScala.drop(2).toSeq
       assert(lines.size == inputs, lines)

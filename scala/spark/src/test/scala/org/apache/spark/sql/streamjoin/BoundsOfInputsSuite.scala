@@ -5,13 +5,16 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, count, expr, lit, window}
 
-/** Rows that say how far a stream is: they move its watermark, and nothing else sees them. */
+/**
+ * Bounds are rows that say how far a stream is: they move its watermark, and nothing else sees
+ * them.
+ */
 class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
   private val Bound = -1
 
-  /** A row is a bound where `v` is -1. */
+  /** Rows with `v` = -1 are bounds. */
   private def bounded(streams: Streams, name: String, lag: String = "0 seconds"): DataFrame =
     StreamInputs
       .withBounds(streams.raw(name).withColumn("b", expr(s"v = $Bound")), "t", "b", Some(lag))
@@ -20,21 +23,23 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
   private def outer(how: String = "left_outer")(streams: Streams): DataFrame =
     bounded(streams, "o").join(bounded(streams, "d"), expr(Hourly), how).selectExpr("o.v", "d.v")
 
-  test("a bound moves the watermark, and reaches no join, no state and no output") {
+  test("a bound moves the watermark, but reaches no join, state or output") {
     running(job(outer("full_outer"))) { job =>
       assert(job.feed(o("a", "10:00", 1), o(null, "10:30", Bound), d("a", "10:10", 2)) == Seq("1 2"))
-      // As with a row of data, it counts from the next batch on: the delivery has left.
+      // Like a data row, it counts from the next batch on: W(o) = 10:30 evicts the delivery.
       assert(job.state == ((1, 0)))
+      // W(d) = 11:30 evicts orders before 10:30.
       assert(job.feed(d(null, "11:30", Bound)).isEmpty)
       assert(job.watermark("left") == "10:30" && job.watermark("right") == "11:30")
       assert(job.state == ((0, 0)))
       assert(job.feed(o("a", "10:29", 3), o("a", "10:31", 4), d("a", "11:29", 5)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 2)
+      // W(d) = 11:32 evicts orders before 10:32.
       assert(job.feed(d(null, "11:32", Bound)) == Seq("4 -"))
     }
   }
 
-  test("a bound that goes back in time moves nothing") {
+  test("a bound below the watermark does not move it") {
     running(job(outer())) { job =>
       job.feed(o("a", "10:00", 1), d(null, "10:30", Bound))
       job.feed(d(null, "09:00", Bound))
@@ -44,7 +49,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a null is a row of data, and the lag counts for bounds too") {
+  test("a row whose bound column is null is data, and the lag applies to bounds too") {
     running(job { streams =>
       val orders = StreamInputs.withBounds(
         streams.raw("o").withColumn("b", expr("nullif(v, 1) = -1")),
@@ -56,11 +61,12 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
     }) { job =>
       assert(job.feed(o("a", "10:00", 1), o("x", "10:30", Bound), d("a", "10:00", 2)) == Seq("1 2"))
       job.feed(o("x", "10:30", Bound))
+      // Watermark 10:30 - 5 min = 10:25.
       assert(job.watermark("left") == "10:25")
     }
   }
 
-  test("filters of the query do not see bounds, whatever they are on") {
+  test("filters of the query do not see bounds, whichever column they read") {
     Seq("false", "true").foreach { before =>
       withConf("spark.streamjoin.watermarkBeforeFilter" -> before) {
         running(job { streams =>
@@ -69,7 +75,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
           orders.join(deliveries, expr(s"$Hourly AND o.v = d.v AND d.v < 100")).selectExpr("o.v", "d.v")
         }) { job =>
           job.feed(o(null, "10:30", Bound), d(null, "11:00", Bound))
-          // In a batch whose input is empty on one side, too.
+          // Also in batches where one side is empty.
           assert(job.feed(o(null, "10:40", Bound)).isEmpty)
           assert(job.feed(d(null, "11:10", Bound)).isEmpty)
           assert(job.feed(o("a", "10:50", 3), d("a", "11:10", 3)) == Seq("3 3"))
@@ -79,7 +85,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the watermark that a stream has already") {
+  test("bounds move the watermark that a stream already has") {
     running(job { streams =>
       val orders = streams.marked("o").withColumn("b", expr(s"v = $Bound"))
       val without = StreamInputs.withBounds(orders.selectExpr("id", "t AS time", "v", "b"), "time", "b")
@@ -95,7 +101,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a stream that is joined with itself, and a union") {
+  test("bounds work in a self-join of a union") {
     running(job { streams =>
       val all = bounded(streams, "o").union(bounded(streams, "e"))
       all.as("o").join(all.as("d"), expr(s"$Hourly AND o.v < d.v"), "left_outer").selectExpr("o.v", "d.v")
@@ -108,7 +114,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("Spark's own aggregation, with and without a join") {
+  test("bounds close the windows of a Spark aggregation, with and without a join") {
     def counted(df: DataFrame) =
       df.groupBy(window(col("t"), "10 minutes")).agg(count(lit(1)).as("n")).selectExpr("n")
     running(job(streams => counted(bounded(streams, "o").where("v > 0")))) { job =>
@@ -123,7 +129,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("where joins are left to Spark") {
+  test("bounds move the watermark of a join that is left to Spark") {
     withConf("spark.streamjoin.enabled" -> "false") {
       running(job(outer())) { job =>
         assert(job.feed(o("a", "10:00", 1), o(null, "12:00", Bound), d(null, "12:00", Bound)) == Seq("1 -"))
@@ -131,12 +137,16 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a restart after each batch") {
+  test("restarts after each batch do not change the output") {
     val story = Seq(
       Seq(o("a", "10:00", 1), o("b", "10:00", 2)),
+      // W(o) = 10:30 evicts the delivery.
       Seq(d("a", "10:10", 3), o(null, "10:30", Bound)),
+      // W(d) = 11:10 evicts orders before 10:10.
       Seq(d(null, "11:10", Bound)),
+      // 10:00 is late: W(o) = 10:30.
       Seq(o("late", "10:00", 4), o("c", "11:00", 5)),
+      // W(d) = 13:00 evicts orders before 12:00.
       Seq(d(null, "13:00", Bound), o(null, "13:00", Bound))
     )
     def run(restarts: Boolean) = running(job(outer("full_outer"))) { job =>

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{DataFrame, Row}
 
-/** Spark's cache, and streams that look up what is in it. */
+/** Streams that look up a table that Spark has cached. */
 class CachedTablesSuite extends AnyFunSuite with TableTest {
 
   private def joined(customers: => DataFrame)(orders: DataFrame): DataFrame =
@@ -15,7 +15,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
 
   private val order = Row(1, 1, "Computer")
 
-  /** The stream sees how the table changes. */
+  /** Checks that the stream sees a change of the table after `cached` has run. */
   private def followed(people: ArrangementTest.Maintainer, query: Stream)(cached: => Any): Unit =
     try {
       loaded(people)
@@ -27,12 +27,12 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
       }
     } finally spark.catalog.clearCache()
 
-  test("a table that is cached") {
+  test("a look-up of a cached table sees its changes") {
     val people = customers
     during(people)(followed(people, new Stream(joined(table(people.root).cache())))(()))
   }
 
-  test("a table that is cached while the query runs, and read in a batch query meanwhile") {
+  test("a look-up sees the changes of a table that a batch query caches meanwhile") {
     val people = customers
     during(people) {
       lazy val read = table(people.root)
@@ -43,7 +43,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a batch query reads what is cached, as with any other source") {
+  test("a batch query reads the cached rows, as with any other source") {
     val people = customers
     during(people) {
       loaded(people)
@@ -58,7 +58,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("columns and rows of a table that are cached") {
+  test("a look-up of a cached projection and filter of a table sees its changes") {
     val people = customers
     def some = table(people.root).where("id < 10").select(col("id"), upper(col("name")).as("name")).persist()
     during(people) {
@@ -74,7 +74,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a view that is cached, by CACHE TABLE and CACHE TABLE ... AS") {
+  test("a look-up of a view sees changes after CACHE TABLE and CACHE TABLE ... AS") {
     val people = customers
     during(people) {
       loaded(people)
@@ -98,7 +98,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a table that is cached, for rows that may meet it later") {
+  test("rows kept by rematch= match later rows of a cached table") {
     val people = customers
     val query = new Stream({ orders =>
       val timed =
@@ -118,7 +118,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a table that is cached is explained, and refused, as one that is not") {
+  test("a cached table is explained and refused like any other") {
     val people = customers
     during(people) {
       loaded(people)

@@ -14,8 +14,8 @@ import org.apache.spark.sql.{DataFrame, Row}
 import streamjoin.core.JoinType
 
 /**
- * Random chains of joins, of all types and shapes, over streams that run apart and at times stand
- * still, against Spark's batch join of the same rows. No row is late, so that both have to agree.
+ * Random chains of joins, of all types and shapes, over streams that drift apart and stall,
+ * compared with Spark's batch join of the same rows. No row is late, so both must agree.
  */
 class ChainOracleSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
@@ -24,7 +24,7 @@ class ChainOracleSuite extends AnyFunSuite with JoinTest {
 
   testAll[RandomChain]((1 to seeds).map(seed => new RandomChain(seed.toLong)), chain => s"$chain")(compare)
 
-  test("a batch done again with its rows in another order gives the same rows") {
+  test("a batch that is replayed with its rows in another order gives the same output") {
     val sizes = (1 to 6).map { seed =>
       val chain = new RandomChain(seed.toLong)
       val again = job(streams => chain.query(streams.marked(_, RandomChain.Delay)))
@@ -61,14 +61,14 @@ class ChainOracleSuite extends AnyFunSuite with JoinTest {
       val seen = job.seen.flatMap(_.rows).filterNot(_.contains(RandomChain.End.toString)).sorted.toSeq
       assert(seen == expected.collect().map(text(_: Row)).sorted.toSeq)
       val operators = job.streaming.recentProgress.flatMap(_.stateOperators)
-      assert(operators.map(_.numRowsDroppedByWatermark).sum == 0, "nothing is late")
+      assert(operators.map(_.numRowsDroppedByWatermark).sum == 0, "no row may be late")
       val left = job.progress.stateOperators.map(_.numRowsTotal).sum
-      assert(left <= chain.names.size * 4, "what is past leaves the state of every join")
+      assert(left <= chain.names.size * 4, "expired rows must leave the state of every join")
     }
   }
 }
 
-/** A random chain: its joins, and the rows of its streams. */
+/** A random chain of joins, with the rows of its streams. */
 final private class RandomChain(seed: Long) {
   override def toString: String = s"seed $seed: $tree"
 
@@ -99,7 +99,7 @@ final private class RandomChain(seed: Long) {
     )
   }
 
-  /** The join as a query, with one column of each input that is still there. */
+  /** The chain as a query, with one column of each input that is still visible. */
   def query(input: String => DataFrame): DataFrame = {
     def of(tree: Tree): DataFrame = tree match {
       case Leaf(name) => input(name)
@@ -111,7 +111,7 @@ final private class RandomChain(seed: Long) {
   private val now = scala.collection.mutable.Map(names.map(_ -> random.between(0L, 20L)): _*)
   private var number = 0
 
-  /** No row is later than the watermark's delay. */
+  /** No row is behind by more than the watermark's delay. */
   val batches: Seq[Seq[(String, Row)]] = Seq.fill(6) {
     val some = names.filter(_ => random.nextInt(3) > 0)
     (if (some.isEmpty) names else some).flatMap { name =>
@@ -123,10 +123,10 @@ final private class RandomChain(seed: Long) {
     }
   }
 
-  /** After a batch now and then, and in some chains after every batch. */
+  /** Whether to restart after a batch: now and then, in some chains always. */
   def restarts(batch: Int): Boolean = (seed + batch) % 4 == 0 || seed % 6 == 0
 
-  /** A row past all others in each stream, that meets nobody. */
+  /** One row per stream that is later than all others and matches none. */
   def end: Seq[(String, Row)] = names.map(name => name -> Row(s"end of $name", time(5000), End))
 
   private def time(minutes: Long): Timestamp = new Timestamp((Base + minutes * 60) * 1000)
@@ -141,7 +141,7 @@ private object RandomChain {
   sealed trait Tree {
     def leaves: Seq[String]
 
-    /** The inputs whose columns are still there. */
+    /** The inputs whose columns are still visible. */
     def visible: Seq[String]
   }
 

@@ -9,8 +9,8 @@ import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
 /**
- * Joins of joins: the watermark of each column through the plan, and the state that follows from
- * it.
+ * Chains of joins: how the watermark of each column passes through the plan, and the state that
+ * follows.
  */
 class ChainSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
@@ -25,7 +25,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
 
   private def values(names: String*): Seq[Column] = names.map(name => col(s"$name.v"))
 
-  /** The values of the three, with the time of the order, that has no bound in the second join. */
+  /** The values of all three, and the time of the order, which has no bound in the second join. */
   private def timed(joined: DataFrame): DataFrame =
     joined.select(values("o", "d", "r") :+ col("o.t").as("ordered"): _*)
 
@@ -35,7 +35,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     made
   }
 
-  /** The joins of a left-deep chain, from the inputs up. */
+  /** The joins of a left-deep chain, lowest first. */
   private def operators(job: Job): Seq[StateOperatorProgress] = job.progress.stateOperators.toSeq.reverse
 
   private def inState(job: Job): Seq[(Long, Long)] = operators(job).map { operator =>
@@ -50,9 +50,9 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       .fold("none")(ms => text(Row(new Timestamp(ms.longValue))))
   }
 
-  test("the three streams of the Hazelcast document") {
-    // Punctuation, which a filter removes after withWatermark, moves the watermarks; rows lie far
-    // behind it.
+  test("the three-stream example of the Hazelcast document has the documented watermarks and rows") {
+    // Punctuation moves the watermarks, and a filter after withWatermark removes it. Data rows are
+    // far behind it.
     def at(time: Long): Timestamp = new Timestamp((TraceQuery.Origin + time) * 1000)
     def marked(streams: Streams, name: String) =
       streams.raw(name).withWatermark("t", s"${TraceQuery.Far} seconds").where("v = 0").as(name)
@@ -73,14 +73,15 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       job.sink = _.drop("t").collect().map(text(_: Row)).toSeq
       def watermark(name: String, time: Long): Unit = {
         val punctuation = name -> Row("", at(time + TraceQuery.Far), 1)
-        // Batch N knows the watermarks of batches before it, and for late rows those of N - 1.
+        // Batch N evicts by the rows of batches before it, and finds late rows by the watermarks of
+        // N - 1.
         job.feed(punctuation)
         job.feed(punctuation): Unit
       }
       def second: Seq[Any] = {
         val join = operators(job)(1)
         val seconds = Seq("left.o.t", "left.d.t", "right.t").map { key =>
-          // Rows themselves move a watermark to far below them.
+          // Data rows move a watermark too, to far below themselves.
           val known = Option(join.customMetrics.get(s"watermarkMs.$key")).map(_ / 1000 - TraceQuery.Origin)
           known.filter(_ > 0).fold("-")(_.toString)
         }
@@ -88,31 +89,31 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       }
       assert(job.feed(data("o", "a", 102), data("d", "a", 101)).isEmpty)
       assert(job.feed(data("o", "b", 102), data("d", "b", 103)).isEmpty)
-      // Deliveries whose orders are still to come wait in the first join.
+      // Deliveries wait in the first join for orders that are still to come.
       assert(job.feed(data("d", "c", 102), data("d", "e", 106)).isEmpty)
       assert(second == Seq("-", "-", "-", ((2, 0))) && inState(job).head == ((2, 4)))
       watermark("o", 103)
-      assert(second == Seq("-", "-", "-", ((2, 0))), "no watermark goes on before that of d is there")
+      assert(second == Seq("-", "-", "-", ((2, 0))), "no watermark is passed on before d has one")
       assert(job.feed(data("r", "x", 100)) == Seq("a x"))
       assert(second == Seq("-", "-", "-", ((2, 1))))
-      // The first join keeps orders from 106 - 3 on and deliveries from 103 - 1 on, and lets its
+      // The first join keeps orders from 106 - 3 and deliveries from 103 - 1 on; its output
       // watermarks follow.
       watermark("d", 106)
-      assert(second == Seq("103", "102", "-", ((2, 0))), "returns before 102 - 1 are gone")
+      assert(second == Seq("103", "102", "-", ((2, 0))), "returns before 102 - 1 are evicted")
       watermark("r", 110)
-      assert(second == Seq("103", "102", "110", ((0, 0))), "pairs with deliveries before 110 - 4 are gone")
-      // Rule 1: what comes now would not have met what went. This pair is not late, has expired,
-      // and is not kept.
+      assert(second == Seq("103", "102", "110", ((0, 0))), "pairs with deliveries before 110 - 4 are evicted")
+      // Rule 1: no row still to come could match an evicted one. This pair is not late, but has
+      // expired, so it is not buffered.
       assert(job.feed(data("o", "c", 103)).isEmpty)
       assert(second == Seq("103", "102", "110", ((0, 0))) && operators(job)(1).numRowsDroppedByWatermark == 0)
       assert(job.feed(data("r", "y", 110)).isEmpty)
-      // Rule 2: the earliest delivery that would be kept meets the earliest return that can come.
+      // Rule 2: the earliest delivery that is kept matches the earliest return that can still come.
       assert(job.feed(data("o", "e", 103)) == Seq("e y"))
       assert(second == Seq("103", "102", "110", ((1, 1))))
     })
   }
 
-  test("a stalled third stream: the state of the first join stays within its bound") {
+  test("a stalled third stream does not grow the state of the first join") {
     running(timedJob(chain("left_outer", "left_outer"))) { job =>
       job.feed(o("z", "09:00"), d("z", "09:00"), r("z", "09:00"))
       val sizes = for (minute <- 0 until 600 by 10) yield {
@@ -120,14 +121,14 @@ class ChainSuite extends AnyFunSuite with JoinTest {
         job.feed(o(s"a$minute", time, minute), d(s"a$minute", time, minute))
         inState(job)
       }
-      // An hour of orders, and no deliveries but those that are not behind the orders.
+      // An hour of orders, and only deliveries that are not behind the orders.
       assert(sizes.drop(8).map(_.head).forall { case (orders, deliveries) => orders <= 9 && deliveries <= 2 })
-      // The pairs wait for returns.
+      // The pairs wait for returns in the second join.
       assert(sizes.last(1)._1 >= 50)
       assert(
         watermarks(operators(job)(1), "left.o.t", "left.d.t", "right.t") == Seq("18:50", "19:50", "09:00")
       )
-      // They come out when the third stream goes on.
+      // They are emitted once the third stream continues.
       val out = job.feed(r("a0", "10:10", 7), r("x", "19:00"))
       assert(out.contains("0 0 7") && out.size > 45)
     }
@@ -141,13 +142,13 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       "full_outer" -> "full_outer"
     )
   )
-    test(s"$first, then $second: a column without a bound takes its watermark from the join below") {
+    test(s"$first, then $second: a column without a bound gets its watermark from the join below") {
       running(timedJob(chain(first, second))) { job =>
         job.feed(o("a", "12:00", 1), d("a", "12:00", 2), r("a", "12:00", 3))
         job.feed(o("b", "12:00", 1), d("b", "12:00", 2), r("b", "12:00", 3))
         val joins = job.joins.sortBy(_.join.ordinal)
-        // Deliveries within 30 minutes before the returns' 12:00, orders an hour before them; of
-        // the received 11:00 and 12:00.
+        // The second join receives o.t 11:00 and d.t 12:00. Returns at 12:00 hold deliveries at
+        // 11:30, and these hold orders at 10:30.
         val after = job.streaming.recentProgress.last
         assert(after.stateOperators.map(_.numRowsDroppedByWatermark).sum == 0)
         val second = joins(1).join
@@ -157,7 +158,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       }
     }
 
-  test("a stream joined with itself, and with itself again") {
+  test("a stream can be joined with itself twice") {
     val query: Streams => DataFrame = streams => {
       def events(kind: Int, name: String) =
         streams.raw("o").withWatermark("t", "0 seconds").where(s"v % 10 = $kind").as(name)
@@ -169,12 +170,13 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     running(job(query)) { job =>
       job.feed(o("x", "10:00", 11), o("y", "10:00", 21), o("x", "10:10", 12))
       assert(job.feed(o("x", "10:20", 13), o("y", "10:30", 23)) == Seq("11 12 13"))
+      // Watermarks of 12:00 evict rows of a before 11:00.
       val later = Seq(o("q", "12:00", 1), o("q", "12:00", 2), o("q", "12:00", 3))
       assert(job.feed(later: _*) == Seq("1 2 3", "21 - 23"))
     }
   }
 
-  test("unions before, between and after joins") {
+  test("unions can stand before, between and after joins") {
     val query: Streams => DataFrame = streams => {
       def branch(name: String) = streams.raw(name).withWatermark("t", "0 seconds")
       val orders = branch("o").union(branch("p")).as("o")
@@ -189,15 +191,15 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       job.feed(all("begin", "09:00", 0): _*)
       job.feed("p" -> row("a", "10:00", 1), "d" -> row("a", "10:10", 2), "e" -> row("b", "10:15", 3))
       assert(job.feed("r" -> row("a", "10:20", 4), "s" -> row("s", "10:00", 5)) == Seq("1 4", "5 5"))
-      // Returns hold the rows without one back; then they go on.
+      // Returns hold back the rows without a match until they continue.
       assert(job.feed(all("end", "15:00", 9).filterNot(_._1 == "r"): _*).filterNot(_.contains("9")).isEmpty)
       assert(job.feed("r" -> row("end", "15:00", 9)).contains("3 -"))
     }
   }
 
   for (before <- Seq(true, false); how <- Seq("inner", "left_outer", "left_semi", "left_anti"))
-    test(s"$how of a union below withWatermark, watermarkBeforeFilter=$before") {
-      // In a batch in which p has no rows Spark knows that v > 100 in all of them.
+    test(s"$how of a union below withWatermark emits the right rows, watermarkBeforeFilter=$before") {
+      // In a batch without rows of p, Spark infers v > 100 for the whole union.
       val query: Streams => DataFrame = streams => {
         val union =
           streams.raw("o").where("v > 100").union(streams.raw("p")).withWatermark("t", "30 minutes").as("o")
@@ -228,8 +230,8 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     }
 
   for (how <- Seq("left_semi", "left_anti"))
-    test(s"$how of a union, of an aggregate and of a join stays above it") {
-      // Spark would push it down: into both branches, or below, where the other side is small in a
+    test(s"$how of a union, an aggregation or a join is not pushed below it") {
+      // Spark would push it down: into both branches, or below if the other side is small in a
       // batch.
       val query: Streams => DataFrame = streams => {
         def branch(name: String) = streams.raw(name).withWatermark("t", "0 seconds")
@@ -246,7 +248,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       running(job(query)) { job =>
         def all(id: String, time: String) = Seq("o", "p", "d", "r").map(_ -> row(id, time))
         job.feed(o("a", "10:00"), "p" -> row("b", "10:00"), d("a", "10:10"), "r" -> row(met, "10:30"))
-        // Batches in which one stream or the other has no rows.
+        // Batches in which some streams have no rows.
         job.feed(o("a", "10:20"))
         job.feed(o("x", "10:40"), "p" -> row("x", "10:40"), d("a", "10:25"))
         assert(job.joins.map(_.join.joinType.name) == Seq("left_semi", how))
@@ -258,11 +260,11 @@ class ChainSuite extends AnyFunSuite with JoinTest {
         )
         val dropped = job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark)
         assert(dropped.sum == 0)
-        assert(job.progress.stateOperators.map(_.numRowsTotal).max <= 4, "what is past has left")
+        assert(job.progress.stateOperators.map(_.numRowsTotal).max <= 4, "expired rows must leave the state")
       }
     }
 
-  test("a filter reaches the streams below a left semi join") {
+  test("a filter above a left semi join is pushed to the streams below it") {
     val query: Streams => DataFrame = streams =>
       hourly("left_outer")(streams)
         .join(
@@ -282,13 +284,13 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       )
       assert(job.seen.flatMap(_.rows) == Seq("2 3"))
       val lower = job.joins.minBy(_.join.ordinal)
-      assert(lower.join.joinType.name == "inner", "no row without a delivery gets past the filter")
+      assert(lower.join.joinType.name == "inner", "the filter drops orders without a delivery")
       val below = job.progress.stateOperators.find(_.customMetrics.get("join") == 1L).get
-      assert(below.numRowsTotal <= 2, "rows that the filter removes are not kept")
+      assert(below.numRowsTotal <= 2, "rows that the filter drops are not buffered")
     }
   }
 
-  test("a join above one of Spark's is Spark's too: how far back its rows reach nobody says") {
+  test("a join above one of Spark's is left to Spark, as nothing says how old its rows may be") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
       val query: Streams => DataFrame = streams =>
         streams
@@ -308,7 +310,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("projections, aliases, filters, a table and deduplication in between") {
+  test("projections, aliases, filters, a static table and deduplication can stand between joins") {
     val table = spark.sql("VALUES ('a', 100), ('b', 200) AS names(id, w)")
     val query: Streams => DataFrame = streams =>
       hourly("left_outer")(streams)
@@ -329,7 +331,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("bounds() of a chain: every join, and where a derived bound came from") {
+  test("bounds() lists every join of a chain, and where a derived bound comes from") {
     val rows = PythonApi
       .bounds(chain("left_outer", "inner")(newStreams()))
       .select("join", "side", "input", "column", "bound", "keeps", "origin")
@@ -347,7 +349,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     )
   }
 
-  test("the plan of a chain says what gives each column its watermark") {
+  test("the plan of a chain says which join gives a column its watermark") {
     running(timedJob(chain())) { job =>
       job.feed(o("a", "10:00"), d("a", "10:00"), r("a", "10:00"))
       val text = job.plan.toString

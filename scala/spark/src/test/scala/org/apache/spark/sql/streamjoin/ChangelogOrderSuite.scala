@@ -5,7 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streamjoin.operators.arrange.ArrangeTask
 
-/** Changes of a changelog with a time count in the order of that, however batches are cut. */
+/** A changelog with a time is applied in the order of that time, however it is cut into batches. */
 class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
   private def prices(root: String = newFolder("arrangement")) = maintainer(
     "id INT, price INT, at LONG, op STRING",
@@ -26,10 +26,10 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       assert(rowsOf(it.root) == Seq("1 10 100", "2 5 100"))
       assert(count(it, ArrangeTask.OlderChanges) == 1)
       it.feed(Row(1, 8, 80L, "delete"), Row(1, 11, 110L, "update"), Row(2, 5, null, "update"))
-      assert(rowsOf(it.root) == Seq("1 11 110", "2 5 100"), "an older delete neither; a null is lowest")
+      assert(rowsOf(it.root) == Seq("1 11 110", "2 5 100"), "an older delete is ignored, a null is lowest")
       assert(count(it, ArrangeTask.OlderChanges) == 3)
       it.feed(Row(1, 12, 110L, "update"))
-      assert(rowsOf(it.root) == Seq("1 12 110", "2 5 100"), "of one time, the later batch counts")
+      assert(rowsOf(it.root) == Seq("1 12 110", "2 5 100"), "at the same time, the later batch wins")
     }
   }
 
@@ -43,14 +43,14 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
         val rows = kept.select("column", "row").collect().map(row => row.getString(0) -> row.getString(1))
         assert(rows.toSeq == Seq("at" -> """{"id":1,"price":9,"at":90,"op":"update"}"""))
         it.replay()
-        assert(kept.count() == 1, "once, also where the batch is done again")
+        assert(kept.count() == 1, "a replayed batch keeps it once")
         it.feed(Row(1, 11, 110L, "update"), Row(1, 10, 105L, "update"))
-        assert(kept.count() == 1, "within a batch the last one counts, and none is too late")
+        assert(kept.count() == 1, "within a batch the last change wins, and none is late")
       }
     }
   }
 
-  test("a deletion remembers its time, over restarts and replays, and where it deleted nothing") {
+  test("a deletion keeps its time across restarts and replays, even if it deleted nothing") {
     val it = prices()
     during(it) {
       it.feed(Row(1, 10, 100L, "insert"))
@@ -78,19 +78,19 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
 
   private val chance = new scala.util.Random(1)
 
-  /** Enough for a base, in the batch after it. */
+  /** Enough rows for the next batch to write a base. */
   private def much(from: Int): Seq[Row] = (from until from + 3000).map { id =>
     Row(id, new String(Array.fill(1 << 10)((32 + chance.nextInt(90)).toChar)), 100L, "insert")
   }
 
-  /** How many entries of deletions came or went with a version, and how many its base has. */
+  /** The number of deletion entries in the changes of the newest version, and in its base. */
   private def deletions(it: ArrangementTest.Maintainer): (Int, Int) = {
     val manifest = it.folder.manifest(it.folder.newest)
     def in(files: Seq[arrangement.BlockFile]) = files.flatMap(_.blocks).filter(_.index == 2).map(_.rows).sum
     (in(manifest.changes), in(manifest.baseFiles))
   }
 
-  test("deletions are in a base; a column may have any name") {
+  test("a base includes deletions, and a column may be named _deleted") {
     val it = texts()
     during(it) {
       it.feed(Row(1, "a", 100L, "insert"), Row(2, "a", 100L, "insert"))
@@ -98,7 +98,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       assert(deletions(it) == (1, 0))
       it.feed(much(10): _*)
       it.feed(Row(3, "b", 100L, "insert"))
-      assert(deletions(it) == (0, 1), "a base")
+      assert(deletions(it) == (0, 1), "the base has the deletion")
       it.stop()
       forgetIndexes()
       it.start()
@@ -107,7 +107,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("deletions that no longer count leave with a base; until then they do not count") {
+  test("expired deletions have no effect, and the next base drops them") {
     withConf("spark.streamjoin.arrangements.deletedKeysMaxAge" -> "1ms") {
       val it = texts()
       def small = rowsOf(it.root).filter(_.lift(1).contains(' '))
@@ -117,7 +117,8 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
         it.feed(Row(1, "again", 110L, "insert"))
         assert(small == Seq("1 again 110") && deletions(it) == (1, 0))
         it.feed(much(10): _*)
-        // In the batch with the base one of those that leave comes again, and another is deleted.
+        // In the batch with the base, one of the expired keys comes back and another is deleted
+        // again.
         it.feed(Row(2, "again", 110L, "insert"), Row(3, null, 110L, "delete"))
         assert(deletions(it) == (4 + 1, 4))
         it.replay()
@@ -127,13 +128,13 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
         it.start()
         it.feed(much(10000) ++ much(20000): _*)
         it.feed(Row(4, "again", 110L, "insert"))
-        assert(deletions(it) == (1, 1), "of 3 alone, from the base on")
+        assert(deletions(it) == (1, 1), "the base has only the deletion of 3")
         assert(small == Seq("1 again 110", "2 again 110", "4 again 110"))
       }
     }
   }
 
-  test("a batch that is done again forgets the same") {
+  test("a replayed batch drops the same deletions") {
     withConf("spark.streamjoin.arrangements.deletedKeysMaxAge" -> "1s") {
       val it = prices()
       during(it) {
@@ -141,7 +142,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
         it.feed(Row(1, 11, 110L, "insert"))
         val before = (rowsOf(it.root), count(it, ArrangeTask.OlderChanges))
         it.stop()
-        // As if the batch had ended before its version was there, and the query had stood for a
+        // As if the batch had failed before it wrote its version, and the query had stopped for a
         // while.
         ArrangementTest.forgetCommit(it.checkpoint)
         java.nio.file.Files.delete(java.nio.file.Path.of(it.root, "versions", "1"))
@@ -155,14 +156,14 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("an arrangement from before deletions were remembered goes on") {
+  test("an arrangement without remembered deletions, as older builds wrote it, can be continued") {
     val it = prices()
     during(it) {
       it.feed(Row(1, 10, 100L, "insert"), Row(2, 10, 100L, "insert"))
       it.feed(Row(1, 10, 120L, "delete"))
       it.stop()
       forgetIndexes()
-      // Its files as an older build has written them: without the blocks of deletions.
+      // Files as an older build wrote them: without blocks of deletions.
       val path = java.nio.file.Path.of(it.root, "versions", "1")
       val manifest = it.folder.manifest(1)
       val without = manifest.changes.map(file => file.copy(blocks = file.blocks.filter(_.index < 2)))
@@ -171,14 +172,14 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       new arrangement.VersionLog(spark, it.folder.root).add(1, manifest.copy(changes = without))
       it.start()
       it.feed(Row(1, 11, 110L, "insert"), Row(2, 9, 90L, "update"))
-      assert(rowsOf(it.root) == Seq("1 11 110", "2 10 100"), "rows have their time as ever")
+      assert(rowsOf(it.root) == Seq("1 11 110", "2 10 100"), "rows still have their time")
       it.feed(Row(1, 12, 130L, "delete"))
       it.feed(Row(1, 11, 125L, "update"))
       assert(rowsOf(it.root) == Seq("2 10 100"))
     }
   }
 
-  test("order= decides between changes of one time") {
+  test("order= decides between changes with the same time") {
     val it = maintainer(
       "id INT, at LONG, lsn LONG, op STRING",
       Seq(Seq("id")),
@@ -233,7 +234,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("Debezium: tombstones are skipped, and an update that moves the key removes the old row") {
+  test("Debezium: tombstones are skipped, and an update that changes the key removes the old row") {
     val fields = "STRUCT<id: INT, name: STRING>"
     val it = maintainer(
       s"before $fields, after $fields, op STRING, ts_ms LONG",
@@ -249,12 +250,12 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(row(2, "b"), null, "d", 3L), Row(null, null, null, null))
       assert(rowsOf(it.root) == Seq("5 a 2") && count(it, ArrangeTask.Tombstones) == 1)
       it.feed(Row(row(5, "a"), row(6, "c"), "u", 4L), Row(row(6, "c"), row(7, "c"), "u", 5L))
-      assert(rowsOf(it.root) == Seq("7 c 5"), "twice in one batch")
+      assert(rowsOf(it.root) == Seq("7 c 5"), "the key changes twice in one batch")
       refused("STREAMJOIN_OPERATION")(it.feed(Row(null, row(9, "x"), null, 6L)))
     }
   }
 
-  test("Debezium: a time in the row is that of the change, also for the key that it leaves") {
+  test("Debezium: a time inside the row also dates the removal of the old key") {
     val fields = "STRUCT<id: INT, at: LONG>"
     val it = maintainer(
       s"before $fields, after $fields, op STRING, offset LONG",
@@ -268,7 +269,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(Row(1, 100L), Row(2, 110L), "U", 2L), Row(null, null, null, 3L))
       assert(rowsOf(it.root) == Seq("2 110 2") && count(it, ArrangeTask.Tombstones) == 1)
       it.feed(Row(Row(1, 100L), Row(1, 105L), "u", 1L))
-      assert(rowsOf(it.root) == Seq("2 110 2"), "the key had been left before it came")
+      assert(rowsOf(it.root) == Seq("2 110 2"), "key 1 was left at 110, after this update")
     }
   }
 }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.functions.{col, count, window}
 
 /**
- * RocksDB commits our state as changelogs, unless the user says otherwise; Spark's operators keep
+ * RocksDB commits our state as changelogs unless the user disables them; Spark's own operators keep
  * Spark's default.
  */
 class ChangelogSuite extends AnyFunSuite with JoinTest {
@@ -40,7 +40,9 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
   private val story: Seq[Seq[(String, Row)]] = Seq(
     Seq(o("a", "10:00", 1), o("b", "10:10", 2), d("a", "10:20", 3)),
     Seq(o("c", "10:30", 4), d("b", "10:40", 5)),
+    // W(d) = 12:30 evicts orders before 11:30.
     Seq(o("e", "12:00", 6), d("e", "12:30", 7)),
+    // W(d) = 15:00 evicts orders before 14:00.
     Seq(o("z", "15:00", 8), d("y", "15:00", 9))
   )
   private val expected = Seq("1 3", "2 5", "4 -", "6 7")
@@ -49,13 +51,13 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
 
   private def feedAll(job: Job): Seq[String] = story.flatMap(rows => job.feed(rows: _*)).sorted
 
-  test("changelogs by default") {
+  test("RocksDB commits the state of a join as changelogs by default") {
     withRocksDb()(running(picked()) { job =>
       assert(feedAll(job) == expected && kinds(job, 1000) == Set("changelog"))
     })
   }
 
-  test("and for a join without an equality, whose broadcast side is read by other tasks") {
+  test("a join without an equality uses changelogs too, though all tasks read its broadcast side") {
     val condition = "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
     val query = job(streams => hourly("left_outer", condition)(streams).selectExpr("o.v AS a", "d.v AS b"))
     withRocksDb() {
@@ -71,13 +73,13 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
   }
 
   for (key <- Seq(setting, setting.replace("changelogCheckpointing", "ChangelogCheckpointing")))
-    test(s"none where the user says so: $key") {
+    test(s"a join writes no changelogs if the user disables them: $key") {
       withRocksDb(key -> "false")(running(picked()) { job =>
         assert(feedAll(job) == expected && kinds(job, 1000) == Set("zip"))
       })
     }
 
-  for (format <- Seq("1", "2")) test(s"a checkpoint goes on with them and back, format $format") {
+  for (format <- Seq("1", "2")) test(s"a checkpoint can switch to changelogs and back, format $format") {
     withRocksDb("spark.sql.streaming.stateStore.checkpointFormatVersion" -> format) {
       val job = picked()
       try {
@@ -90,7 +92,7 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("an operator of Spark's in the same query keeps Spark's default") {
+  test("Spark's own operators in the same query keep Spark's default") {
     withRocksDb()(
       running(
         job(streams =>

@@ -10,13 +10,13 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 /**
- * A query goes on with the checkpoint of another, or is refused by name and the checkpoint left as
- * it is.
+ * A query resumes from the checkpoint of another, or is refused with an error class and leaves the
+ * checkpoint unchanged.
  */
 class CheckpointSuite extends AnyFunSuite with CheckpointTest {
   import JoinTest._
 
-  /** `start()` refuses the successor, and the checkpoint is as it was. */
+  /** `start()` refuses the successor and leaves the checkpoint unchanged. */
   private def refused(old: Job, query: Streams => DataFrame): AnalysisException = {
     val before = listing(old)
     val next = old.successor(query)
@@ -29,16 +29,17 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     error
   }
 
-  /** It goes on where it was, nothing lost and nothing twice. */
+  /** The query resumes where it was: no row is lost or emitted twice. */
   private def goesOn(old: Job): Unit = {
     old.start()
     try {
       assert(old.feed(d("a", "10:30", 4)) == Seq("1 4"))
+      // W(d) = 15:00 evicts orders before 14:00.
       assert(old.feed(o("x", "15:00", 5), d("x", "15:00", 6)) == Seq("2 -", "5 6"))
     } finally old.stop(): Unit
   }
 
-  test("begun by Spark's own join") {
+  test("the checkpoint of Spark's own join is refused") {
     val old = withConf("spark.streamjoin.enabled" -> "false")(begun())
     val error = refused(old, picked())
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN")
@@ -48,13 +49,13 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     withConf("spark.streamjoin.enabled" -> "false")(goesOn(old))
   }
 
-  test("begun by Spark's own join, before its first batch was done") {
+  test("the checkpoint of Spark's own join is refused even before its first commit") {
     val old = withConf("spark.streamjoin.enabled" -> "false")(begun())
     Files.delete(Path.of(old.checkpoint, "commits", "0"))
     assert(refused(old, picked()).getCondition == "STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN")
   }
 
-  test("begun by us, and Spark's turn") {
+  test("our checkpoint is refused if the join is left to Spark") {
     val old = begun()
     withConf("spark.streamjoin.enabled" -> "false") {
       val error = refused(old, picked())
@@ -73,13 +74,13 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     ("a tighter bound", "condition", picked(condition = Hourly.replace("1 HOUR", "30 MINUTES"))),
     ("another conjunct", "condition", picked(condition = s"$Hourly AND o.v < d.v")),
     ("another key", "equality", picked(condition = Hourly.replace("o.id = d.id", "o.v = d.v"))),
-    ("one key more", "equality", picked(condition = s"$Hourly AND o.v = d.v")),
+    ("one more key", "equality", picked(condition = s"$Hourly AND o.v = d.v")),
     ("an inner join", "join_type", picked("inner")),
     ("a full outer join", "join_type", picked("full_outer")),
     ("a semi join", "join_type", streams => hourly("left_semi")(streams).selectExpr("v AS a", "v AS b"))
   )
 
-  for ((name, what, query) <- changes) test(s"$name is refused") {
+  for ((name, what, query) <- changes) test(s"restarting with $name is refused") {
     val old = begun()
     val error = refused(old, query)
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
@@ -92,9 +93,9 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
 
   private def since(literal: String) = picked(condition = s"$Hourly AND greatest(o.t, d.t) > $literal")
 
-  test("in another time zone, a time from text is that time there") {
+  test("in another session time zone, the same timestamp text is accepted") {
     val texts = Seq("TIMESTAMP '2024-06-01 02:00:00'", "'2024-06-01 02:00:00'", "DATE '2024-06-01'")
-    // An instant is the same everywhere.
+    // A text with a zone is the same instant everywhere.
     for (literal <- texts :+ "TIMESTAMP '2024-06-01 02:00:00Z'") {
       val old = begun(since(literal))
       withConf(Zone -> "America/New_York")(running(old)(_.settle()))
@@ -103,7 +104,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     }
   }
 
-  test("in another time zone, another time is refused") {
+  test("in another session time zone, another timestamp text is refused") {
     val old = begun(since("TIMESTAMP '2024-06-01 02:00:00'"))
     val others = Seq("TIMESTAMP '2024-06-01 02:00:01'", "TIMESTAMP '2024-06-01 03:00:00'")
     for (literal <- others; zone <- Seq("America/New_York", "Europe/Berlin", "UTC"))
@@ -116,7 +117,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     goesOn(old)
   }
 
-  test("a time that a zone leaves out, or has twice, starts again") {
+  test("a timestamp text that a time zone skips or repeats can be restarted") {
     val times = Seq("2024-03-31 02:30:00" -> "Europe/Berlin", "2023-10-29 02:30:00" -> "Europe/Berlin")
     for ((time, zone) <- times; (before, after) <- Seq("UTC" -> zone, zone -> "UTC")) {
       val old = withConf(Zone -> before)(begun(since(s"TIMESTAMP '$time'")))
@@ -130,7 +131,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     lower.join(upper, expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR")).selectExpr("a", "b")
   }
 
-  test("a second join is refused, and one taken away") {
+  test("adding or removing a second join is refused") {
     val old = begun(picked("inner"))
     assert(refused(old, chained).getMessageParameters.get("what") == "number_of_operators")
     val two = begun(chained)
@@ -139,7 +140,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     assert(error.getMessageParameters.get("what") == "number_of_operators")
   }
 
-  test("a first batch that was never committed binds nobody") {
+  test("a query may change as long as its first batch is not committed") {
     for (changed <- Seq(picked("inner"), picked(condition = s"$Hourly AND o.v <> d.v"))) {
       val old = begun()
       new File(s"${old.checkpoint}/commits").listFiles().foreach(_.delete())
@@ -153,7 +154,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     }
   }
 
-  test("another number of partitions: it goes on with that of the checkpoint") {
+  test("with another spark.sql.shuffle.partitions, the number of the checkpoint is kept") {
     val old = begun()
     for (partitions <- Seq("3", "1")) withConf("spark.sql.shuffle.partitions" -> partitions) {
       running(old) { job =>
@@ -164,7 +165,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     withConf("spark.sql.shuffle.partitions" -> "5")(goesOn(old))
   }
 
-  test("a join put into a query that had none") {
+  test("adding a join to a query without one is refused") {
     val old = job(streams => streams.raw("o").union(streams.raw("d")).selectExpr("v AS a", "v AS b")).start()
     old.feed(begin: _*)
     old.stop()
@@ -173,10 +174,10 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     assert(error.getMessageParameters.get("what") == "number_of_operators")
   }
 
-  test("what does not matter may change") {
+  test("aliases, output columns and watermark delays may change") {
     val old = begun()
     val others = Seq[Streams => DataFrame](
-      // Other aliases, the conjuncts the other way round.
+      // Other aliases.
       streams =>
         streams
           .raw("o")
@@ -190,7 +191,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
           .selectExpr("x.v AS a", "y.v AS b"),
       // Another output.
       streams => picked()(streams).selectExpr("a", "b + 0 AS b"),
-      // Another delay of a watermark.
+      // Other watermark delays.
       streams =>
         streams
           .marked("o", "1 minute")
@@ -202,7 +203,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     goesOn(old)
   }
 
-  test("another event-time column is refused by name") {
+  test("another event-time column is refused with its own error") {
     val old = begun()
     val next = old.successor { streams =>
       val marked = streams.raw("o").withColumnRenamed("t", "s").withWatermark("s", "0 seconds")
@@ -219,7 +220,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
       } finally next.stop()
     }
     assert(SparkTest.errorClass(error).contains("STREAMJOIN_WATERMARK_KEYS_CHANGED"))
-    // The batch that was begun is done by the old query.
+    // The old query completes the batch that was planned.
     running(next.successor(picked())) { job =>
       assert(job.settle() == Seq("1 4"))
       assert(job.feed(o("x", "15:00", 5), d("x", "15:00", 6)) == Seq("2 -", "5 6"))
@@ -232,7 +233,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
       ("current_time()", "hour(current_time()) > -o.v", "hour(current_time()) > -greatest(o.v, d.v)")
 
   for ((now, ofLeft, ofBoth) <- Times)
-    test(s"a condition with $now starts again") {
+    test(s"a join with $now in its condition can be restarted") {
       withConf("spark.sql.timeType.enabled" -> "true") {
         goesOn(begun(picked(condition = s"$Hourly AND $ofLeft")))
         val on = picked("inner", s"$Hourly AND $ofBoth")
@@ -243,8 +244,8 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
       }
     }
 
-  test("an equality with the time of the batch is no key") {
-    // Stored rows would have the keys of the day on which they came.
+  test("an equality that depends on the time of the batch is not used as a key") {
+    // Buffered rows would keep the key of the day on which they came.
     for (today <- Seq("current_date()", "CAST(now() AS DATE)")) {
       val equality = s"date_add($today, o.v - o.v) = date_add($today, d.v - d.v)"
       def checked(condition: String, keys: Int, out: Seq[String]): Assertion = {
@@ -259,11 +260,11 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     }
   }
 
-  test("a condition for which Spark makes a column of its own starts again") {
+  test("a join whose condition makes Spark add a column can be restarted") {
     goesOn(begun(picked(condition = s"$Hourly AND o.v + 1 BETWEEN -10 - d.v AND d.v + 10")))
   }
 
-  test("a join with one of Spark's beside it starts again") {
+  test("a query that has one of Spark's joins too can be restarted") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
       val between = "o.id = d.id AND d.t - INTERVAL 1 SECOND BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
       running(job { streams =>

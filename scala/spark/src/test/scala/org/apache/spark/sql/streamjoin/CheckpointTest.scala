@@ -9,14 +9,14 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.{DataFrame, Row}
 
-/** A query with something in its checkpoint. */
+/** Queries that have left something in their checkpoint. */
 private[streamjoin] trait CheckpointTest extends JoinTest { this: AnyFunSuite =>
   import JoinTest._
 
   protected def picked(how: String = "left_outer", condition: String = Hourly): Streams => DataFrame =
     streams => hourly(how, condition)(streams).selectExpr("o.v AS a", "d.v AS b")
 
-  /** Every file and folder, with size and content. */
+  /** Every file and folder of the checkpoint, with a hash of its content. */
   protected def listing(job: Job): Map[String, String] = {
     val root = Path.of(job.checkpoint)
     val all = Files.walk(root).iterator().asScala.toSeq
@@ -29,10 +29,10 @@ private[streamjoin] trait CheckpointTest extends JoinTest { this: AnyFunSuite =>
     }.toMap
   }
 
-  /** Its first batch. */
+  /** The rows of the first batch. */
   protected val begin: Seq[(String, Row)] = Seq(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:10", 3))
 
-  /** A query with something in state. */
+  /** A stopped query with rows in its state. */
   protected def begun(query: Streams => DataFrame = picked()): Job = {
     val old = job(query)
     try {

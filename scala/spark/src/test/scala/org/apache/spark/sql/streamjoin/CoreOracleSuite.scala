@@ -7,16 +7,16 @@ import org.scalatest.funsuite.AnyFunSuite
 import streamjoin.core.JoinType
 
 /**
- * The operator against the core, batch for batch: output, late rows, rows in state, and whether a
- * batch without data ran. The core is told the watermarks that the definition in the design gives
- * for each batch.
+ * Compares the operator with the core, batch for batch: output, late rows, rows in state, and
+ * whether a batch without data ran. The core gets the watermarks that the definition in the design
+ * gives for each batch.
  */
 class CoreOracleSuite extends AnyFunSuite with OracleTest {
 
   private val seeds = SparkTest.seeds(default = 4)
 
-  // The year 2024, the beginning of 1970 in the midst of the rows, and the first and the last days
-  // that Spark's dates have.
+  // The year 2024, the beginning of 1970 amid the rows, and the first and last days of Spark's
+  // dates.
   private val origins =
     Seq("2024-06-01", "1970-01-01", "0001-01-03", "9999-12-30").map(LocalDate.parse(_))
 

@@ -15,7 +15,7 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit
 import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Queries meet files that are damaged, gone, of another format or of another arrangement. */
+/** Queries over files that are damaged, missing, in another format or of another arrangement. */
 class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
 
@@ -41,13 +41,13 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
     Path.of(it.root, it.folder.manifest(version.toLong).changes.head.path)
 
   private val damages = Seq[(String, Maintainer => Path, Path => Unit)](
-    ("meta.json of another format", it => Path.of(it.root, "meta.json"), rewrite(_)(otherFormat)),
-    ("a cut meta.json", it => Path.of(it.root, "meta.json"), rewrite(_)(text => text.take(40))),
-    ("a manifest of another format", it => Path.of(it.root, "versions", "1"), rewrite(_)(otherFormat)),
-    ("a cut manifest", it => Path.of(it.root, "versions", "1"), rewrite(_)(text => text.take(40))),
+    ("meta.json in another format", it => Path.of(it.root, "meta.json"), rewrite(_)(otherFormat)),
+    ("a truncated meta.json", it => Path.of(it.root, "meta.json"), rewrite(_)(text => text.take(40))),
+    ("a manifest in another format", it => Path.of(it.root, "versions", "1"), rewrite(_)(otherFormat)),
+    ("a truncated manifest", it => Path.of(it.root, "versions", "1"), rewrite(_)(text => text.take(40))),
     ("a missing file of changes", changesOf(_, 1), Files.delete(_)),
     (
-      "a cut file of changes",
+      "a truncated file of changes",
       changesOf(_, 1),
       path => {
         Files.write(path, Files.readAllBytes(path).take(3))
@@ -57,7 +57,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
   )
 
   for ((name, file, damage) <- damages)
-    test(s"$name: its query, a reader and a new reader say which file, and nothing is written") {
+    test(s"$name: maintainer, reader and new reader name the file, and nothing is written") {
       val it = orders()
       val reader = selfJoin(it)
       during(it) {
@@ -85,7 +85,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
       assert(numbers(it.root, "versions") == Seq(0, 1))
       assert(reader.batches.isEmpty)
 
-      // Restored, all of them go on.
+      // With the file restored, all of them resume.
       Files.write(path, bytes)
       Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc"))
       during(it, reader) {
@@ -95,7 +95,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
       }
     }
 
-  test("a missing base: who needs it says which file") {
+  test("a read that needs a missing base names the file") {
     val wide = maintainer("id INT, name STRING", Seq(Seq("id")))
     during(wide) {
       def large(from: Int) =
@@ -112,7 +112,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("the arrangement is removed under a running reader") {
+  test("deleting an arrangement fails its running reader with its own error") {
     val it = orders()
     val reader = selfJoin(it)
     during(it, reader) {
@@ -127,7 +127,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
   }
 
   for (versions <- Seq(1, 4))
-    test(s"another arrangement with $versions versions comes while a reader is busy") {
+    test(s"a running reader notices that another arrangement took its place, with $versions versions") {
       val it = orders()
       val options = ArrangementOptions(new CaseInsensitiveStringMap(JMap.of("path", it.root)))
       def feed(job: Maintainer, versions: Int): Unit =
@@ -142,7 +142,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
       refused("STREAMJOIN_ARRANGEMENT_REPLACED")(stream.latestOffset(seen, ReadLimit.allAvailable()))
     }
 
-  test("the Spark that began an arrangement is written down, and decides nothing") {
+  test("an arrangement that another version of Spark began can be continued") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
     rewrite(Path.of(it.root, "meta.json"))(_.replace(SPARK_VERSION, "9.9.9"))

@@ -4,7 +4,7 @@ import java.nio.file.{Files, Path}
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Files of a checkpoint that are damaged or gone: refused by name, and nothing written. */
+/** Damaged or missing checkpoint files are refused with an error class, and nothing is written. */
 class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
   import JoinTest._
 
@@ -22,11 +22,11 @@ class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
       ("stream-joins/0", true)
     );
     content <- Seq("", "no JSON", "{}", "[]", """{"version":99}""") ++
-      // As it was before the first release.
+      // The format before the first release.
       Seq("""{"version":1,"the join type":"inner"}""").filter(_ => file.startsWith("stream-joins"))
-  ) test(s"$file with ${if (content.isEmpty) "nothing" else content} in it") {
+  ) test(s"$file with ${if (content.isEmpty) "nothing" else content} in it is refused") {
     val old = begun()
-    // Written before the batch, it is what counts for rows of this batch.
+    // It was written before the batch, so the rows of the batch depend on it.
     damage(old, file, content)
     val next = old.successor(picked())
     val before = listing(old)
@@ -43,7 +43,7 @@ class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
     assert(changed.forall(path => path.startsWith("offsets") || path.startsWith("sources")), s"$changed")
   }
 
-  for (file <- Seq("keyed-watermarks/0", "stream-joins/0")) test(s"$file that is gone") {
+  for (file <- Seq("keyed-watermarks/0", "stream-joins/0")) test(s"a missing $file is refused") {
     val old = begun()
     val path = Path.of(old.checkpoint, file)
     Files.delete(path)

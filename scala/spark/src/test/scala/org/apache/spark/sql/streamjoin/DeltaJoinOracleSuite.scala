@@ -11,8 +11,8 @@ import org.apache.spark.sql.Row
 import streamjoin.core.{Copies, DeltaCondition, DeltaJoin}
 
 /**
- * Random changelogs, updates and rows that stay, joined by queries that stop, start and do batches
- * again at every place: after each batch, what has come out is the core's join of what is there.
+ * Random changelogs, updates and append-only rows, joined by queries that stop, restart and replay
+ * batches anywhere: after each batch, the summed output is the core's join of the current rows.
  */
 class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
@@ -29,7 +29,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
       Set(0, 1) -> "full outer, "
     )
     seed <- first until first + (if (outer.nonEmpty) (seeds + 1) / 2 else seeds)
-  } test(s"${name}seed $seed") {
+  } test(s"${name}seed $seed: the output adds up to the join of the inputs") {
     val story = new Story(seed, outer)
     try story.run()
     catch {
@@ -38,7 +38,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
     succeed
   }
 
-  /** An input and what should be in it, version by version. */
+  /** An input, with the rows that each version should have. */
   final private class Table(val name: String, kind: Int, random: Random) {
     private val isChangelog = kind <= 1
     private val composite = random.nextBoolean()
@@ -89,14 +89,14 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
         }: _*)
       }
       val newest = maintained.folder.newest
-      // There may be no batch without rows.
+      // Without rows there may be no batch.
       if (size == 0 && newest == versions.size - 2L) versions = versions.init
       assert(newest == versions.size - 1L)
       checkUnknown()
     }
 
     /**
-     * The last one of a key counts: by time if that is given, a deletion before what comes, by
+     * The last change of a key wins: by time if there is one, deletions before others, then by
      * columns.
      */
     private def after(changes: Seq[(Item, String)]): Copies[Item] = {
@@ -124,7 +124,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
       assert(seen == unknown, s"$this: unknown keys")
     }
 
-    /** What a batch reads. */
+    /** Compares what a batch query reads at a random version. */
     def checkRows(): Unit = if (versions.nonEmpty) {
       val at = random.nextInt(versions.size)
       val expected = versions(at).of.toSeq.flatMap { case (item, copies) =>
@@ -133,7 +133,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
       assert(rowsOf(maintained.root, Some(at.toLong)) == expected, s"$this, version $at")
     }
 
-    /** Dies before the version is written: it is written again. */
+    /** As if the driver had died before it wrote the newest version, which is written again. */
     def loseVersion(): Unit = if (versions.nonEmpty) {
       maintained.stop()
       val last = forgetCommit(maintained.checkpoint)
@@ -151,13 +151,13 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
     private val count = if (outer.nonEmpty) 2 else 2 + random.nextInt(4)
     private val distinct = Seq.tabulate(count)(i => new Table(s"t$i", random.nextInt(4), random))
 
-    /** Sometimes one joins itself. */
+    /** Sometimes a table is joined with itself. */
     private val inputs: IndexedSeq[Table] =
       (if (random.nextInt(3) == 0) distinct.init :+ distinct.head else distinct).toIndexedSeq
     private val tables = inputs.distinct
     private def alias(i: Int) = s"i$i"
 
-    /** Each is tied to one before it, by a key of each. */
+    /** Each input has an equality with an earlier one, on a key of both. */
     private val (on, conditions) = {
       val ties = (1 until inputs.size).map { i =>
         val j = random.nextInt(i)
@@ -232,7 +232,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
         .filter(_._2 != 0)
     }
 
-    /** The rows of an input that meet none of the other. */
+    /** The rows of an input without a match in the other one. */
     private def unmatched(
         collections: Seq[Seq[(Item, Long)]],
         of: Int
@@ -248,13 +248,13 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
 
     private var checked = Map.empty[Reader, Long].withDefaultValue(-1L)
 
-    /** After each batch that is new. */
+    /** Checks each batch since the last check. */
     private def check(reader: Reader): Unit = {
       reader.settle()
       reader.batches.keys.filter(_ > checked(reader)).toSeq.foreach { batch =>
         reader.versions(batch, inputs.size).foreach { versions =>
           val sum = reader.sum(batch)
-          // The time of a row is not the row.
+          // The time is not part of a row.
           val seen =
             if (!hasTime) sum
             else
@@ -299,7 +299,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
             }
           case 13 => say("forget"); forgetIndexes()
           case 14 =>
-            // Nobody may have seen what is lost.
+            // Readers are stopped while the version is missing.
             say(s"lose ${table.name}")
             readers.foreach { reader => check(reader); reader.stop() }
             table.loseVersion()

@@ -18,7 +18,7 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
     out.toString("UTF-8")
   }
 
-  test("explain() of a join that was not started") {
+  test("explain() shows the type, condition and bounds of a join that has not started") {
     for (how <- Seq("inner", "left_outer", "full_outer", "left_semi", "left_anti")) {
       val frame = hourly(how, s"$Hourly AND o.v < d.v")(newStreams())
       for (mode <- Seq("simple", "extended", "formatted", "codegen", "cost")) {
@@ -36,7 +36,7 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("PythonApi.bounds: a row each, in words") {
+  test("PythonApi.bounds has a row per bound, in words") {
     val bounds = PythonApi.bounds(hourly("left_outer")(newStreams()))
     val rows = bounds.select("side", "input", "column", "bound", "keeps").collect().map(text(_: Row)).toSeq
     assert(rows == Seq("left o t d.t <= o.t + 1 hour o kept 1 hour", "right d t o.t <= d.t d kept 0 seconds"))
@@ -45,12 +45,13 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
     assert(none.collect().isEmpty && none.columns.toSeq == bounds.columns.toSeq)
   }
 
-  test("EXPLAIN and the progress of one that runs") {
+  test("the plan and the progress of a running join show its watermarks and counts") {
     running(job(hourly("left_outer", s"$Hourly AND o.v < 100")(_).selectExpr("o.v", "d.v"))) { job =>
       job.feed(o("a", "10:00", 1), o("b", "10:00", 2), o("c", "10:00", 200), d("a", "10:30", 2))
       val first = job.execution.lastExecution.toString
       Seq("left_outer", "o.id = d.id", "o kept 1 hour", "d kept 0 seconds", "(o.v < 100)", "none yet")
         .foreach(word => assert(first.contains(word), word))
+      // W(d) = 11:30 evicts orders before 10:30, W(o) = 11:45 deliveries before 11:45.
       job.feed(o("x", "11:45", 4), d("x", "11:30", 5))
       job.feed(o("late", "09:00", 6), d("late", "10:29", 7))
       val text = job.execution.lastExecution.toString
@@ -61,9 +62,9 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
       assert(all.map(_.numRowsDroppedByWatermark).sum == 2)
       assert(sum("leftLateRows") == 1 && sum("rightLateRows") == 1)
       assert(sum("joinedRows") == 1)
-      // c met nobody; b expired.
+      // c could not match; b expired.
       assert(sum("paddedRows") == 2)
-      // Both orders of 10:00 that were kept, and both deliveries.
+      // The two buffered orders of 10:00, and both deliveries.
       assert(sum("evictedRows") == 4)
       assert(job.state == ((1, 0)))
       assert(job.watermark("left") == "11:45" && job.watermark("right") == "11:30")
@@ -73,7 +74,7 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
         .foreach(name => assert(operator.customMetrics.get(name).longValue >= 0, name))
       assert(operator.numShufflePartitions == 2 && operator.numStateStoreInstances == 2)
       assert(operator.memoryUsedBytes > 0)
-      // As JSON, it is what a listener gets.
+      // A listener gets it as JSON.
       assert(job.progress.json.contains("\"watermarkMs.left.t\""))
     }
   }

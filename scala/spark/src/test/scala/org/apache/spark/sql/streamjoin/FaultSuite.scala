@@ -15,8 +15,8 @@ import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.streamjoin.files.NioFiles
 
 /**
- * The file system of the checkpoint fails, at every call that writes in turn: the query fails, and
- * started again it gives the rows that it would have given.
+ * The file system of the checkpoint fails at every writing call in turn: the query fails, and after
+ * a restart it emits the rows that it would have emitted.
  */
 class FaultSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
@@ -26,9 +26,10 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
   private val story: Seq[Seq[(String, Row)]] = Seq(
     Seq(o("a", "10:00", 1), o("b", "10:10", 2), d("a", "10:20", 3)),
     Seq(o("c", "10:30", 4), d("c", "10:40", 5), r("a", "10:45", 6), o("e", "12:00", 7), d("e", "12:30", 8)),
+    // W(d) = 15:00 evicts orders before 14:00, W(r) = 15:00 their deliveries before 14:30.
     Seq(o("z", "15:00", 10), d("y", "15:00", 11), r("x", "15:00", 12)),
-    // Spark starts no batch without data in a new run: this one brings out what such a batch would
-    // have, if that has failed.
+    // A new run does not start with a batch without data: if such a batch failed, this one emits
+    // its rows.
     Seq(o("z", "15:00", 10), d("y", "15:00", 11), r("x", "15:00", 12))
   )
 
@@ -45,8 +46,8 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
   private def facts: Job = job(values(temporal()))
 
   /**
-   * Versions that come, go and wait, and one that comes late for nobody: whether a row is late
-   * depends on how its stream is cut.
+   * Versions that come, go and wait, and an old one that no row needs: whether a row is late
+   * depends on how its stream is cut into batches.
    */
   private val changes: Seq[Seq[(String, Row)]] = Seq(
     Seq(d("a", "10:00", 1), d("b", "10:00", 2), o("a", "10:05", 3), o("b", "10:10", 4)),
@@ -55,14 +56,14 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
     end("12:00")
   )
 
-  /** All rows, each batch once; every attempt at a batch must have had the same. */
+  /** All rows, each batch once; every attempt at a batch must have the same rows. */
   private def rows(job: Job): Seq[String] =
     job.seen
       .groupBy(_.id)
       .map { case (id, attempts) =>
         assert(
           attempts.map(_.rows.sorted).distinct.size == 1,
-          s"batch $id gave other rows when it was done again"
+          s"batch $id gave other rows when it ran again"
         )
         attempts.head.rows
       }
@@ -73,8 +74,8 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
   private def withFiles[T](body: => T): T =
     withConf(
       "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FailingFiles].getName,
-      // Where the very first offsets cannot be written, what is left of the file keeps Spark from
-      // starting there again.
+      // If the very first offsets cannot be written, the leftover file keeps Spark from restarting
+      // there.
       "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart" -> "false",
       "spark.streamjoin.lateRows" -> "keep"
     )(
@@ -84,7 +85,7 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
 
   private var failure: Option[Throwable] = None
 
-  /** A query and what it is fed, batch by batch. */
+  /** A query and its input, batch by batch. */
   final private class Failing(make: () => Job, story: Seq[Seq[(String, Row)]]) {
 
     lazy val (expected, calls) = withFiles {
@@ -95,7 +96,7 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
       }
     }
 
-    /** Feeds what is left of the story; whether all went well, and how far it came. */
+    /** Feeds the rest of the story; returns whether all went well and how far it got. */
     private def survives(job: Job, from: Int): (Boolean, Int) = {
       var next = from
       val done = Try {
@@ -114,7 +115,7 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
       try {
         FailingFiles.failAt(call)
         var (fine, next) = Try(job.start()).fold(_ => (false, 0), survives(_, 0))
-        // One that is made in the background may come when all else is over.
+        // A call from the background may fail when all else is done.
         var attempts = 0
         while (!fine) {
           attempts += 1
@@ -131,25 +132,25 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
 
   private val joins = new Failing(() => chain, story)
 
-  // Of every four calls for a file, a step of eleven meets all kinds.
+  // A file takes four calls, so a step of eleven reaches every kind.
   private val step = if (SparkTest.isLong) 1 else 11
 
   for (
     (name, failing, groups) <- Seq(
-      ("joins", joins, if (SparkTest.isLong) 12 else 4),
+      ("a chain of joins", joins, if (SparkTest.isLong) 12 else 4),
       ("a temporal join", new Failing(() => facts, changes), if (SparkTest.isLong) 6 else 2)
     );
     group <- 0 until groups
   )
-    test(s"create, write, rename and close fail in turn, $name, part ${group + 1} of $groups") {
+    test(s"$name survives failing file calls, part ${group + 1} of $groups") {
       import failing.{calls, expected}
-      assert(expected.size >= 4 && calls > 100, s"$calls calls to let fail")
+      assert(expected.size >= 4 && calls > 100, s"only $calls calls can fail")
       val some = group * step until calls by groups * step
       info(s"${some.size} of $calls calls")
       some.foreach(failing.at)
     }
 
-  test("slow files change nothing") {
+  test("slow files do not change the output") {
     withFiles {
       FailingFiles.delay(millis = 15)
       try
@@ -162,7 +163,7 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
   }
 }
 
-/** Files of a checkpoint; one of the calls that write them fails. */
+/** Checkpoint files; one of the writing calls fails. */
 class FailingFiles(root: Path, hadoopConf: Configuration) extends NioFiles(root, hadoopConf) {
   import FailingFiles.call
 
@@ -201,7 +202,7 @@ object FailingFiles {
   @volatile private var failing = -1
   @volatile private var pause = 0L
 
-  /** What has failed. */
+  /** The call that failed. */
   @volatile var failed: String = "nothing"
 
   def calls: Int = made.get

@@ -16,7 +16,7 @@ import org.apache.spark.util.ManualClock
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
-/** An input that is silent for a time stops holding others back. */
+/** An input that is silent for a while no longer holds others back. */
 class IdleInputsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -36,7 +36,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     running(made)(body(_, clock))
   }
 
-  /** Time goes by; returns what comes out. */
+  /** Advances the clock; returns the output. */
   private def wait(job: Job, clock: ManualClock, seconds: Long): Seq[String] = {
     clock.advance(seconds * 1000)
     job.settle()
@@ -49,34 +49,40 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     .asScala
     .toSeq
 
-  test("the other input's rows are evicted, without new data, and the progress says who is idle") {
+  test("rows of the other input are evicted without new data, and the progress shows the idle input") {
     running(outer() _) { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+      // W(d) = 10:00 keeps orders from 9:00 on.
       job.feed(o("b", "11:30", 2))
       assert(wait(job, clock, 29).isEmpty)
       assert(job.metric("idleSinceMs.right.t") == -1)
       val batches = job.seen.size
+      // Idle deliveries follow orders: W(d) = 11:30 evicts orders before 10:30.
       assert(wait(job, clock, 1) == Seq("1 -"))
-      // One that puts it down, and one that evicts by it.
+      // One batch that records the idle input, and one that evicts by it.
       assert(job.seen.size == batches + 2)
       assert(job.watermark("right") == "11:30")
       assert(job.metric("idleSinceMs.right.t") == Noon)
       assert(job.metric("idleSinceMs.left.t") == -1 && job.metric("lagMs.right.t") == -1)
-      // It goes on with the other input, and needs no batch of its own any more.
+      // It follows the other input, without further batches of its own.
       assert(wait(job, clock, 3600).isEmpty && job.seen.size == batches + 2)
+      // W(d) = W(o) = 13:00 evicts orders before 12:00.
       assert(job.feed(o("c", "13:00", 3)) == Seq("2 -"))
       assert(job.watermark("right") == "13:00")
     }
   }
 
-  test("when it speaks again its rows are judged by the watermark that it left") {
+  test("rows of a resumed input are late only below its own last watermark") {
     running(
       outer("full_outer", "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 HOUR AND o.t + INTERVAL 1 HOUR") _
     ) { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+      // W(o) = 12:00 evicts deliveries before 11:00.
       assert(job.feed(o("b", "12:00", 2)) == Seq("- 9"))
+      // W(d) follows W(o) to 12:00 and evicts orders before 11:00.
       assert(wait(job, clock, 30) == Seq("1 -"))
-      // Below the watermark that it left: late. Above: not late, and what has not left is met.
+      // Below its last watermark (10:00) a row is late; above it, it can match rows that are still
+      // buffered.
       assert(
         job.feed(d("a", "09:59", 3), d("a", "10:05", 4), d("b", "11:00", 5), d("n", "10:10", 6)) ==
           Seq("- 4", "- 6", "2 5")
@@ -84,7 +90,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       assert(job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum == 1)
       job.feed(o("c", "12:30", 7))
       assert(job.metric("idleSinceMs.right.t") == -1)
-      // For eviction it does not go back; for late rows it is what deliveries have said.
+      // For eviction the watermark does not go back; for late rows it is that of the deliveries
+      // themselves.
       assert(job.watermark("right") == "12:00")
       assert(job.feed(d("c", "11:30", 8), d("c", "10:59", 10)) == Seq("7 8"))
       assert(job.feed(d("x", "14:00", 11)).isEmpty)
@@ -92,7 +99,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("an input that has never spoken, and both idle") {
+  test("an input without a row so far can be idle, and so can both inputs") {
     running { streams =>
       idleAfter(streams, "o")
         .join(idleAfter(streams, "d"), expr(Hourly), "left_outer")
@@ -100,28 +107,28 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     } { (job, clock) =>
       job.feed(o("a", "10:00", 1))
       assert(job.feed(o("b", "12:00", 2)).isEmpty)
-      // The one that is ahead counts where all of them are idle.
+      // If all inputs are idle, the highest watermark counts.
       assert(wait(job, clock, 40) == Seq("1 -"))
       assert(job.watermark("left") == "12:00" && job.watermark("right") == "12:00")
       assert(job.feed(d("b", "10:30", 3), d("b", "12:10", 4)) == Seq("2 4"))
     }
   }
 
-  test("rows now and then keep an input from being idle, also where the query is slow") {
+  test("an input with rows now and then is not idle, even if the query is slow") {
     running(outer() _) { (job, clock) =>
       job.feed(o("a", "10:00", 1), o("b", "12:00", 2), d("x", "10:00", 9))
       (1 to 4).foreach { _ =>
         clock.advance(20000)
         assert(job.feed(d("x", "10:00", 9)).isEmpty)
       }
-      // Rows of a batch that comes after a long time are seen before it is decided.
+      // After a long pause, the rows of the next batch are seen before the decision.
       clock.advance(100000)
       assert(job.feed(d("x", "10:00", 9)).isEmpty)
       assert(wait(job, clock, 29).isEmpty && wait(job, clock, 1) == Seq("1 -"))
     }
   }
 
-  test("an input that holds nobody back causes no batch") {
+  test("an idle input that holds nothing back causes no batch") {
     running(outer() _) { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("x", "12:00", 9))
       val batches = job.seen.size
@@ -129,7 +136,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a branch of a union, and a chain in which another input is slow") {
+  test("an idle branch of a union does not hold its join back, nor does a slow input above it") {
     running { streams =>
       val d = idleAfter(streams, "d").union(streams.raw("e").withWatermark("t", "0 seconds")).as("d")
       val r = streams.marked("r")
@@ -143,7 +150,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       clock.advance(20000)
       job.feed(o("b", "12:00", 2), "e" -> row("x", "12:00"), "r" -> row("x", "09:30"))
       assert(wait(job, clock, 10).isEmpty)
-      // The slow input of the second join does not hold the first one back.
+      // The slow input of the second join does not hold the first join back.
       assert(job.joins.map(_.ordinal).toSet == Set(0, 1))
       val first = job.progress.stateOperators.filter(_.customMetrics.get("join") == 1L).head
       assert(first.customMetrics.get("watermarkMs.right.t") == at("12:00").getTime)
@@ -152,7 +159,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a row that comes back is not late in the joins above either") {
+  test("a row of a resumed input is not late in the joins above either") {
     val condition = "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 HOUR AND o.t + INTERVAL 1 HOUR"
     running { streams =>
       streams
@@ -170,13 +177,14 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       clock.advance(30000)
       job.settle()
       job.feed(o("b", "12:10", 2), "r" -> row("x", "12:10", 9))
-      // The second join has been told that d.t is at 11:10 or later, and is told the truth of d.
+      // For eviction the second join was told that d.t is at 11:10 or later; for late rows it gets
+      // d's own watermark.
       assert(job.feed(d("a", "10:40", 3)) == Seq("1 3 5"))
       assert(job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum == 0)
     }
   }
 
-  test("rows in the order of rowtime go on, and never step back for one that comes later") {
+  test("a window join continues while an input is idle, and its rowtimes never go back") {
     val windows = JoinWindows(Map(Side.Right -> JoinWindow(10L * 60 * 1000000, true)))
     running { streams =>
       val joined = streams.marked("o").join(idleAfter(streams, "d"), expr("o.id = d.id"), "full_outer")
@@ -186,7 +194,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       job.feed(o("b", "10:30", 2))
       assert(wait(job, clock, 30).contains("10:00 1 -"))
       assert(job.feed(o("c", "11:00", 3)) == Seq("10:30 2 -"))
-      // Not late for the join, and its place in the order has gone by.
+      // Not late for the join, but its place in the order has passed.
       assert(job.feed(d("b", "10:35", 4), d("c", "11:05", 5)) == Seq("11:00 3 5"))
       job.feed(o("z", "12:00", 6), d("z", "12:00", 7))
       val rowtimes = job.seen.flatMap(_.rows).map(_.takeWhile(_ != ' '))
@@ -194,7 +202,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("where joins are left to Spark it changes nothing, and without a join it is refused") {
+  test("idle_after has no effect on joins left to Spark, and is refused without a join") {
     withConf("spark.streamjoin.enabled" -> "false") {
       running(outer() _) { (job, _) =>
         assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
@@ -212,7 +220,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     assert(refusal(bounds).getMessage.contains("per= of sj.with_bounds"))
   }
 
-  // Random stories: silence, rows that come back, restarts, batches that are done again.
+  // Random stories: silence, resumed inputs, restarts, replayed batches.
 
   private def randomStory(seed: Int): Unit = {
     val random = new Random(seed)
@@ -240,12 +248,12 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
         }
       }
       clock.advance(60000)
-      // Past the last row that so many steps can have.
+      // Past the last row that the steps can reach.
       job.feed(o("end", "2024-06-04T00:00", -1), d("end", "2024-06-04T00:00", -2))
       clock.advance(60000)
       job.settle()
       val out = job.seen.groupBy(_.id).values.map(_.last).flatMap(_.rows).map(_.split(" ").toSeq).toSeq
-      // Nothing is late here, so each row comes out: in pairs, or once and alone.
+      // No row is late, so each comes out: in pairs, or once without a match.
       fed.map(_.toString).foreach { v =>
         val with_v = out.filter(_.contains(v))
         val alone = with_v.count(_.contains("-"))
@@ -254,15 +262,15 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
           s"seed $seed, row $v: $with_v"
         )
       }
-      assert(out.distinct.size == out.size, s"seed $seed: a row twice")
+      assert(out.distinct.size == out.size, s"seed $seed: a row came out twice")
     }
   }
 
-  test("each row comes out, in pairs or once alone, whoever is idle") {
+  test("each row comes out in pairs or once without a match, whichever input is idle") {
     (0 until SparkTest.seeds(2)).foreach(randomStory)
   }
 
-  test("a restart and a batch that is done again keep what was decided") {
+  test("restarts and replayed batches keep the decision which inputs are idle") {
     def story(restarts: Boolean) = running(outer("full_outer") _) { (job, clock) =>
       def step(out: => Seq[String]): Seq[String] = {
         val rows = out
@@ -289,7 +297,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     assert(story(restarts = true) == plain)
   }
 
-  test("the time in which a query does not run does not count") {
+  test("the time while a query is stopped does not count as silence") {
     running(outer() _) { (job, clock) =>
       job.feed(o("a", "10:00", 1), o("b", "12:00", 2), d("x", "10:00", 9))
       job.stop()
@@ -298,7 +306,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       assert(job.settle().isEmpty)
       assert(job.feed(o("b", "12:10", 3)).isEmpty)
       assert(wait(job, clock, 30) == Seq("1 -"))
-      // Idle already, it stays so.
+      // An input that is already idle stays idle.
       job.stop()
       clock.advance(3600000)
       job.start()
@@ -307,7 +315,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("in runs that end by themselves silence is counted over the runs") {
+  test("with availableNow, silence adds up across runs") {
     val clock = new ManualClock(Noon)
     val made = job(outer() _)
     made.clock = clock
@@ -317,7 +325,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     clock.advance(10000)
     assert(made.runOnce(o("b", "12:10", 4)) == Seq("1 -"))
     assert(keys(made, made.seen.last.id).last.get("idleSinceMs").asLong == Noon)
-    // A batch that is done again decides the same.
+    // A replayed batch decides the same.
     clock.advance(3600000)
     val spoken = Seq(o("b", "12:20", 5), d("b", "12:30", 6))
     assert(made.runOnce(spoken: _*) == Seq("2 6", "3 6", "4 6", "5 6"))
@@ -329,12 +337,12 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     clock.advance(1000000)
     made.runOnce()
     assert(made.seen.count(_.id == last) == 2 && keys(made, last).map(_.toString) == before)
-    // Its own time counts for what follows from it, and that of the run for what comes then.
+    // The batch's own time decides what follows from it, the time of the run what comes later.
     assert(keys(made, last + 1).forall(!_.has("idleSinceMs")))
     assert(keys(made, made.seen.last.id).exists(_.has("idleSinceMs")))
   }
 
-  test("an input that has not spoken yet is silent since the first of the runs") {
+  test("with availableNow, an input without a row so far is silent since the first run") {
     val clock = new ManualClock(Noon)
     val made = job(outer() _)
     made.clock = clock
@@ -343,7 +351,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     assert(made.runOnce(o("b", "12:10", 4)) == Seq("1 -"))
   }
 
-  test("an aggregation of Spark's above the join closes its windows, each once") {
+  test("a Spark aggregation above the join emits each window once") {
     running { streams =>
       val joined = streams.marked("o").join(idleAfter(streams, "d"), expr(Hourly), "left_outer")
       joined
@@ -354,16 +362,13 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
       assert(job.feed(o("b", "12:30", 2)).isEmpty)
       assert(wait(job, clock, 30) == Seq("10 1"))
-      // The watermark that Spark is given does not go back, so no window comes twice.
+      // The watermark that Spark gets does not go back, so no window is emitted twice.
       assert(job.feed(d("a", "10:30", 3), o("c", "13:00", 4)).isEmpty)
       assert(job.feed(d("b", "13:00", 5), d("x", "20:00", 9), o("x", "20:00", 9)) == Seq("12 1", "13 1"))
     }
   }
 
-  /**
-   * Deliveries of several partitions, told apart by the id, each with bounds of its own (`v` is
-   * -1).
-   */
+  /** Deliveries of several partitions, told apart by `id`, each with its own bounds (`v` = -1). */
   private def partitioned(streams: Streams): DataFrame = {
     val deliveries = streams.raw("d").withColumn("b", expr("v = -1"))
     val bounded = StreamInputs.withBounds(deliveries, "t", "b", Some("0 seconds"), Some("id"))
@@ -377,7 +382,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       .selectExpr("o.v", "d.v")
   }
 
-  test("the watermark of the slowest partition, of those that are not idle") {
+  test("the slowest partition that is not idle determines the watermark") {
     running(partitioned _) { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("p0", "09:00", -1), d("p1", "09:30", -1))
       job.feed(d("p0", "12:00", -1), d("p1", "10:30", -1), o("b", "10:10", 2))
@@ -386,10 +391,10 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       assert(job.feed(d("p1", "11:05", -1)) == Seq("1 -"))
       clock.advance(20000)
       assert(job.feed(d("p0", "12:40", -1)).isEmpty && job.metric("idleSinceMs.right.t") == -1)
-      // One is silent: the other one says how far deliveries are.
+      // p1 is silent: p0 alone determines the watermark.
       assert(wait(job, clock, 10) == Seq("2 -"))
       assert(job.watermark("right") == "12:40" && job.metric("idleSinceMs.right.t") == Noon)
-      // It speaks again, and is judged by what both have said.
+      // p1 resumes; rows are late below 11:05, the lower one of what both have sent.
       assert(job.feed(o("c", "11:50", 3), d("p1", "11:04", 7), d("p1", "12:20", 8)) == Seq("3 8"))
       assert(job.operator.numRowsDroppedByWatermark == 1)
       job.feed(o("e", "12:10", 4))
@@ -398,7 +403,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the entries of queries without idle inputs are as they were") {
+  test("without idle inputs, watermark entries have no more than column and watermark") {
     running(hourly()) { (job, _) =>
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
       assert(keys(job, 1).flatMap(_.fieldNames().asScala).toSet == Set("column", "watermarkMs"))

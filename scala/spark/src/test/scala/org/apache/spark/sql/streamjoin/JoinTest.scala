@@ -29,7 +29,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Dataset, Encoders, Row}
 import org.apache.spark.util.{Clock, SystemClock}
 
-/** Queries over streams in memory that stand still until they are fed. */
+/** Queries over streams in memory that wait until a test feeds them. */
 private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
   import JoinTest._
 
@@ -41,7 +41,7 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
   protected def hourly(how: String = "inner", condition: String = Hourly): Streams => DataFrame =
     streams => streams.marked("o").join(streams.marked("d"), expr(condition), how)
 
-  /** One stream as `o` and as `d`, which only aliases tell apart. */
+  /** One stream as `o` and as `d`, told apart only by aliases. */
   protected val selves: Seq[Streams => (DataFrame, DataFrame)] = Seq(
     streams => {
       val events = streams.marked("o")
@@ -69,7 +69,7 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
       body(job)
     } finally job.stop()
 
-  /** `start()` throws, before anything is written. */
+  /** `start()` throws before anything is written; returns the error. */
   protected def refusal(frame: DataFrame, mode: String = "append"): AnalysisException = {
     val checkpoint = newFolder()
     val before = spark.streams.active.length
@@ -77,11 +77,11 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
       frame.writeStream.outputMode(mode).option("checkpointLocation", checkpoint).format("noop").start()
     }
     assert(spark.streams.active.length == before)
-    assert(Files.list(Path.of(checkpoint)).iterator().asScala.isEmpty, "files in the checkpoint")
+    assert(Files.list(Path.of(checkpoint)).iterator().asScala.isEmpty, "start() wrote into the checkpoint")
     refused
   }
 
-  /** The joins of a query that would run here, not in Spark. */
+  /** The joins of a query that streamjoin would run, not Spark. */
   protected def joins(frame: DataFrame): Seq[IntervalJoin] = OptimizedQuery
     .nodes(
       PrepareStreamingQuery.visible(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
@@ -89,7 +89,7 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
     )
     .collect { case join: IntervalJoin => join }
 
-  /** The streams of a job, each made when it is first asked for. */
+  /** The streams of a job, each created on first use. */
   protected def newStreams(schema: String = Events): Streams = new Streams(spark, schema)
 }
 
@@ -132,10 +132,10 @@ private[streamjoin] object JoinTest {
     def stream(name: String): MemoryStream[Row] =
       byName.getOrElseUpdate(name, MemoryStream[Row](Encoders.row(fields), spark))
 
-    /** As it is, without a watermark. */
+    /** Without a watermark. */
     def raw(name: String): DataFrame = stream(name).toDF()
 
-    /** With a watermark on its time, and its name as alias. */
+    /** With a watermark on `t` and its name as alias. */
     def marked(name: String, delay: String = "0 seconds"): DataFrame =
       raw(name).withWatermark("t", delay).as(name)
   }
@@ -143,8 +143,8 @@ private[streamjoin] object JoinTest {
   final case class Batch(id: Long, rows: Seq[String])
 
   /**
-   * A streaming query that can be stopped and started. Each start makes new streams, which have all
-   * rows that were fed before, so that any batch can be replayed.
+   * A streaming query that can be stopped and started. Each start creates new streams with all rows
+   * fed so far, so that any batch can be replayed.
    */
   final class Job(
       spark: org.apache.spark.sql.classic.SparkSession,
@@ -157,13 +157,13 @@ private[streamjoin] object JoinTest {
     private var streams: Streams = _
     private var running: Option[StreamingQuery] = None
 
-    /** Every batch that the sink was given, also those that it was given again. */
+    /** Every batch that the sink received, replayed ones too. */
     val seen: mutable.ArrayBuffer[Batch] = mutable.ArrayBuffer.empty[Batch]
 
-    /** In which order the rows of a stream come again after a start, which were fed together. */
+    /** The order in which rows that were fed together come again after a restart. */
     var order: Seq[Row] => Seq[Row] = identity
 
-    /** By which the driver tells the time, if not by that of the machine. */
+    /** The clock of the driver; by default that of the machine. */
     var clock: Clock = new SystemClock
 
     /** How the sink reads a batch. */
@@ -171,7 +171,7 @@ private[streamjoin] object JoinTest {
 
     private var trigger: Trigger = Trigger.ProcessingTime(0)
 
-    /** A run that takes the rows, and all that is left, and ends; returns what comes out. */
+    /** An availableNow run with these rows and whatever was left; returns the output. */
     def runOnce(rows: (String, Row)*): Seq[String] = {
       val before = seen.size
       rows.groupMap(_._1)(_._2).foreach { case (name, some) => fed += name -> some }
@@ -181,7 +181,7 @@ private[streamjoin] object JoinTest {
       seen.drop(before).flatMap(_.rows).toSeq.sorted
     }
 
-    /** The same rows for another query. */
+    /** Another query with the same rows and checkpoint. */
     def successor(query: Streams => DataFrame): Job = {
       val next = new Job(spark, checkpoint, mode, schema, query)
       next.fed ++= fed
@@ -189,7 +189,7 @@ private[streamjoin] object JoinTest {
     }
 
     def start(): Job = {
-      assert(running.isEmpty, "it runs already")
+      assert(running.isEmpty, "it is already running")
       streams = new Streams(spark, schema)
       fed.foreach { case (name, rows) => streams.stream(name).addData(order(rows)) }
       val frame = query(streams)
@@ -221,9 +221,7 @@ private[streamjoin] object JoinTest {
 
     def restart(): Job = stop().start()
 
-    /**
-     * Stops, and does the last batch again, as if it had not been committed; returns its number.
-     */
+    /** Runs the last batch again, as if it had not been committed; returns its number. */
     def redoLast(): Long = {
       val last = uncommit()
       start()
@@ -231,7 +229,7 @@ private[streamjoin] object JoinTest {
       last
     }
 
-    /** Stops, and leaves the last batch as if it had not been committed. */
+    /** Stops, and deletes the commit of the last batch; returns its number. */
     def uncommit(): Long = {
       stop()
       val commits = new File(s"$checkpoint/commits")
@@ -246,9 +244,7 @@ private[streamjoin] object JoinTest {
     def execution: MicroBatchExecution =
       streaming.asInstanceOf[StreamingQueryWrapper].streamingQuery.asInstanceOf[MicroBatchExecution]
 
-    /**
-     * The rows come as one batch; returns what comes out until the query waits for more, in order.
-     */
+    /** Feeds rows as one batch; returns the sorted output until the query waits for more. */
     def feed(rows: (String, Row)*): Seq[String] = batches(rows: _*).flatMap(_.rows).sorted
 
     /** The same, batch by batch. */
@@ -264,14 +260,14 @@ private[streamjoin] object JoinTest {
       seen.drop(before).toSeq
     }
 
-    /** Waits until nothing is left to do; returns what came out since the start of it. */
+    /** Waits until the query has nothing left to do; returns the output meanwhile. */
     def settle(): Seq[String] = feed()
 
     def plan: SparkPlan = execution.lastExecution.executedPlan
 
     def joins: Seq[IntervalJoinExec] = plan.collect { case join: IntervalJoinExec => join }
 
-    /** Of the batch that ran last. */
+    /** The progress of the last batch. */
     def progress: StreamingQueryProgress =
       streaming.recentProgress.filter(_.batchId == seen.last.id).last
 

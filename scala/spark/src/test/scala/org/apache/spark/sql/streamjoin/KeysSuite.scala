@@ -5,7 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.expr
 
-/** What can be the key of an equality, and which keys are equal. */
+/** Which types can be keys of an equality, and which keys are equal. */
 class KeysSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -40,7 +40,7 @@ class KeysSuite extends AnyFunSuite with JoinTest {
     KeyType("TIMESTAMP_NTZ", Seq(at("10:00").toLocalDateTime -> at("10:00").toLocalDateTime), Nil)
   )
 
-  for (keyType <- keyTypes) test(s"keys of ${keyType.ddl}") {
+  for (keyType <- keyTypes) test(s"${keyType.ddl} keys match if they are equal, and only then") {
     running(
       job(
         hourly("left_outer", "o.k = d.k AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR")(_)
@@ -49,7 +49,7 @@ class KeysSuite extends AnyFunSuite with JoinTest {
       )
     ) { job =>
       val pairs = keyType.same ++ keyType.different
-      // Keys of different pairs may be equal, so that one pair comes after the other.
+      // Keys of different pairs may be equal, so the pairs come an hour apart.
       val out = pairs.zipWithIndex.flatMap { case ((left, right), n) =>
         val (early, late) = (at(f"${n + 1}%02d:00").toInstant, at(f"${n + 1}%02d:10"))
         job.feed("o" -> Row(left, java.sql.Timestamp.from(early), n), "d" -> Row(right, late, n))
@@ -68,7 +68,7 @@ class KeysSuite extends AnyFunSuite with JoinTest {
       "trim(o.k) = d.k"
     )
   )
-    test(s"keys of a collation: $equality") {
+    test(s"keys with a collation match by it: $equality") {
       val collated = "CAST(id AS STRING COLLATE UTF8_LCASE) AS k"
       running(job { streams =>
         val left =
@@ -79,6 +79,7 @@ class KeysSuite extends AnyFunSuite with JoinTest {
           .join(right, expr(s"$equality AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"), "left_outer")
           .selectExpr("o.v", "d.v")
       }) { job =>
+        // At the end, W(d) = 15:00 evicts orders before 14:00.
         val out = job.feed(o("Abc", "10:00", 1), o("x", "10:00", 2)) ++
           job.feed(d("aBC", "10:00", 3), d("y", "10:00", 4)) ++
           job.feed(o("end", "15:00", 5), d("end", "15:00", 5))
@@ -86,7 +87,7 @@ class KeysSuite extends AnyFunSuite with JoinTest {
       }
     }
 
-  test("null-safe equality: null is a key like others") {
+  test("in a null-safe equality, null is a key like any other") {
     running(
       job(
         hourly("full_outer", "o.id <=> d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR")(_)
@@ -95,11 +96,12 @@ class KeysSuite extends AnyFunSuite with JoinTest {
     ) { job =>
       assert(job.feed(o(null, "10:00", 1), o("a", "10:00", 2), o("", "10:00", 3)).isEmpty)
       assert(job.feed(d(null, "10:00", 4), d("b", "10:00", 5)) == Seq("1 4"))
+      // W(d) = 12:00 evicts orders before 11:00, W(o) = 12:00 deliveries before 12:00.
       assert(job.feed(o("x", "12:00", 0), d("x", "12:00", 0)) == Seq("- 5", "0 0", "2 -", "3 -"))
     }
   }
 
-  test("keys that are expressions, of two types, and several") {
+  test("a key can have several columns, expressions and two types") {
     running(
       job(
         hourly(condition =

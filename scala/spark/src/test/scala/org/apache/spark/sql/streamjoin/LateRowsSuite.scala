@@ -11,7 +11,10 @@ import org.apache.spark.sql.streamjoin.operators.LateRows
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
-/** Rows that come late, kept for the user; and what the progress says of those who wait. */
+/**
+ * Late rows that are kept for the user, and what the progress says about watermarks that hold
+ * others back.
+ */
 class LateRowsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -33,12 +36,13 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
 
   private val keep = "spark.streamjoin.lateRows" -> "keep"
 
-  test("kept once, with input, column, watermark and batch") {
+  test("a late row is kept once, with its batch, input, column and watermark") {
     withConf(keep) {
       running(job(hourly("left_outer"))) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
         job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
         val batch = job.seen.last.id + 1
+        // Rows below 10:00 are late on both sides.
         job.feed(o("late", "09:59:59.000001", 7), d("late", "09:00", 8), o("on time", "10:00", 9))
         assert(
           table(job) == Seq(
@@ -50,7 +54,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("before the first batch there are none, and the stream of them waits") {
+  test("late rows can be read before the first batch, also as a stream") {
     withConf(keep) {
       running(job(hourly())) { job =>
         assert(table(job).isEmpty)
@@ -59,14 +63,14 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("columns of one name are told apart") {
+  test("input columns with the same name are told apart in late rows") {
     val columns = Seq("id", "t", "v", "v").map(AttributeReference(_, StringType)())
     val input = LateRows.Input("o", Seq(columns(1)), columns)
     assert(input.schema.fieldNames.toSeq == Seq("id", "t", "v", "v_2") && input.columns == Seq("t"))
   }
 
-  test("microseconds, with and without a time zone, and whatever parser the session has") {
-    // The name of the folder is no pattern.
+  test("late rows keep microseconds, with and without a time zone, under any parser policy") {
+    // The name of the folder must not be read as a pattern.
     val checkpoint = s"${newFolder()}/a [1] {b}"
     withConf(keep, "spark.sql.legacy.timeParserPolicy" -> "LEGACY") {
       val query: Streams => DataFrame = streams => {
@@ -89,7 +93,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a batch that is done again has its late rows once") {
+  test("a replayed batch keeps its late rows once") {
     withConf(keep) {
       running(job(hourly("left_outer"))) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
@@ -103,7 +107,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("as a stream") {
+  test("late rows can be read as a stream") {
     withConf(keep) {
       running(job(hourly())) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
@@ -123,7 +127,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("by default they are only counted, and the error says what to set") {
+  test("by default late rows are only counted, and the error says what to set to keep them") {
     running(job(hourly())) { job =>
       job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
       val error = intercept[AnalysisException](table(job))
@@ -138,7 +142,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
       ("size", "spark.streamjoin.lateRows.maxBytes" -> "1200", 1 to 12),
       ("age", "spark.streamjoin.lateRows.maxAge" -> "1ms", 0 to 1)
     )
-  ) test(s"bounded by $name") {
+  ) test(s"the late rows that are kept are bounded by $name") {
     withConf(keep, setting) {
       running(job(hourly())) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
@@ -146,7 +150,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
         val unfinished = Path.of(job.checkpoint, "late-rows", ".batch-0.json.of-a-killed-task.tmp")
         Files.writeString(unfinished, "{")
         (0 until 30).foreach(n => job.feed(o("late", "09:00", n)))
-        // They are looked through every ten batches.
+        // Every ten batches old files are removed.
         while (job.seen.last.id % 10 != 1) job.feed(o("on time", "10:00", 0))
         assert(left.contains(files(job).size), files(job).toString)
         assert(Files.exists(unfinished) == (name == "size"))
@@ -154,9 +158,9 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  // Who waits for whom.
+  // Which watermark holds others back.
 
-  test("the progress says how far each watermark is behind, and which one holds the others back") {
+  test("the progress shows how far each watermark lags and which one holds others back") {
     running(
       job(streams =>
         hourly()(streams)
@@ -179,8 +183,8 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
       assert(
         minutes(1) == Map("lagMs.left.t" -> 0, "lagMs.right.t" -> 0, "holdsBackMs.left.t" -> 120)
       )
-      // Behind the first join, deliveries are as old as the orders that can still come, orders an
-      // hour older at most.
+      // Above the first join, deliveries can be as old as orders that can still come, orders at
+      // most an hour older.
       assert(
         minutes(2) == Map(
           "lagMs.left.o.t" -> 0,

@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
 import org.apache.spark.sql.{DataFrame, Row}
 
-/** What is left to Spark: by a setting, or because there is a table in it. */
+/** Which joins are left to Spark: by a setting, or because one side is a table. */
 class LeftToSparkSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -30,7 +30,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
 
   private val picked: DataFrame => DataFrame = _.selectExpr("o.v", "d.v")
 
-  test("unbounded=spark hands over what would be refused, and nothing else") {
+  test("unbounded=spark leaves to Spark what would be refused, and nothing else") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
       running(job(streams => picked(hourly(condition = "o.id = d.id")(streams)))) { job =>
         assert(job.feed(o("a", "10:00", 1), d("a", "18:00", 2)) == Seq("1 2"))
@@ -41,17 +41,17 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
         assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
         assert(job.joins.size == 1 && sparks(job) == 0)
       }
-      // What Spark does not take either, it refuses in its own words.
+      // What Spark does not support either, it refuses with its own error.
       val spark = refusal(hourly("left_outer", "o.id = d.id")(streams))
       assert(!spark.getCondition.startsWith("STREAMJOIN_"))
-      // Its own rules for the output mode.
+      // Spark's own rules for the output mode apply.
       running(job(streams => picked(hourly(condition = "o.id = d.id")(streams)), mode = "update")) { job =>
         assert(job.feed(o("a", "10:00", 1), d("a", "18:00", 2)) == Seq("1 2"))
       }
     }
   }
 
-  test("unbounded=spark: one join ours, one Spark's, in one query") {
+  test("unbounded=spark: one of our joins and one of Spark's can run in one query") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
       running(job { streams =>
         val first = picked(hourly()(streams)).toDF("a", "b").as("f")
@@ -66,7 +66,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
 
   private val Later = "o.id = e.id AND e.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
 
-  /** A join that is refused, above one that Spark's checker would refuse. */
+  /** A join that we refuse, above one that Spark's checker would refuse. */
   private def mixed(below: String, how: String = "inner", on: String = "o.id = e.id"): Streams => DataFrame =
     streams =>
       streams
@@ -74,7 +74,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
         .join(streams.marked("d"), expr(below), "left_anti")
         .join(streams.marked("e"), expr(on), how)
 
-  test("unbounded=spark: joins of ours that Spark does not take, below one of Spark's") {
+  test("unbounded=spark: a join that Spark does not support can run below one of Spark's") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
       for (below <- Seq(Hourly, "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
         running(job(mixed(below)(_).selectExpr("o.v", "e.v"))) { job =>
@@ -83,14 +83,14 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
           val out = job.feed(o("x", "20:00"), d("x", "20:00"), "e" -> row("x", "20:00"))
           assert(out == (if (below == Hourly) Seq("2 3") else Nil))
         }
-      // An outer join that Spark takes over has to satisfy Spark.
+      // An outer join that is left to Spark has to pass Spark's checker.
       assert(!refusal(mixed(Hourly, "left_outer")(streams)).getCondition.startsWith("STREAMJOIN_"))
     }
   }
 
-  test("unbounded=spark: Spark's join above ours waits for our columns") {
+  test("unbounded=spark: Spark's join above ours waits for the watermarks of our output") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
-      // Bounded one way only, so that it is Spark's; its left rows leave by the watermark of e.
+      // Bounded one way only, so Spark runs it; its left rows expire by the watermark of e.
       val query: Streams => DataFrame = streams =>
         streams
           .marked("o")
@@ -102,8 +102,8 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       running(job(query)) { job =>
         job.feed(o("a", "10:00", 1), d("z", "10:00"), "e" -> row("z", "10:00"))
         assert(job.joins.size == 1 && sparks(job) == 1)
-        // Orders and the third stream run ahead; the order is held back by deliveries, and not lost
-        // as late above.
+        // Orders and the third stream run ahead; deliveries hold the order back, and it is not late
+        // above.
         job.feed(o("x", "15:00", 8), "e" -> row("x", "15:00"))
         job.feed(o("x", "15:00", 9), "e" -> row("y", "15:00"))
         val out = job.feed(d("x", "20:00")) ++ job.feed(o("x", "20:00", 7), "e" -> row("y", "20:00")) ++
@@ -126,7 +126,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a join that is never true has no rows but those of a preserved side, at once") {
+  test("a join whose condition is always false emits only rows of a preserved side, at once") {
     val never = s"$Hourly AND 1 = 0"
     val fed = Seq(o("a", "10:00", 1), d("a", "10:00", 2))
     for (
@@ -148,7 +148,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       running(job(hourly(how, never)(_).selectExpr("o.v")))(job => assert(job.feed(fed: _*) == out))
   }
 
-  test("update mode: inner and left semi joins, also below an aggregation") {
+  test("inner and left semi joins run in update mode, also below an aggregation") {
     for (how <- Seq("inner", "left_semi"))
       running(job(hourly(how)(_).selectExpr("o.v"), mode = "update")) { job =>
         assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1"))
@@ -161,7 +161,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a setting that is no boolean is nothing to a batch query") {
+  test("a setting that is not a boolean does not affect a batch query") {
     val table = static("a" -> 1)
     withConf("spark.sql.legacy.setCommandRejectsSparkCoreConfs" -> "false") {
       val conf = spark.sessionState.conf
@@ -172,7 +172,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("unbounded=spark: a join above what Spark makes of one of its joins") {
+  test("unbounded=spark: a join above an aggregation of Spark's join is left to Spark") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
       val sparks = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id AND o.t >= d.t"))
       val counts = sparks
@@ -201,7 +201,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
   private def static(rows: (String, Int)*): DataFrame =
     spark.createDataFrame(rows.map { case (id, v) => (id, at("10:00"), v) }).toDF("id", "t", "v")
 
-  test("a stream with a table stays Spark's, both ways round") {
+  test("a join of a stream with a table is left to Spark, on whichever side the table is") {
     val table = static("a" -> 1, "b" -> 2)
     for (
       query <- Seq[Streams => DataFrame](
@@ -221,12 +221,13 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("joins of a table in the inputs of ours") {
+  test("an input of our join can be joined with a table") {
     val table = static("a" -> 7, "b" -> 8).selectExpr("id AS key", "v AS s")
     running(job { streams =>
       val left = streams.marked("o").join(table, expr("o.id = key"), "left_outer").as("o")
       left.join(streams.marked("d"), expr(Hourly), "left_outer").selectExpr("o.v", "o.s", "d.v")
     }) { job =>
+      // At the end, W(d) = 12:00 evicts orders before 11:00.
       val out = job.feed(o("a", "10:00", 1), o("c", "10:00", 2), d("a", "10:30", 3)) ++
         job.feed(o("x", "12:00", 0), d("x", "12:00", 0))
       assert(out == Seq("1 7 3", "0 - 0", "2 - -"))
@@ -234,7 +235,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("unions of a stream-static join stay Spark's; a union of ours works") {
+  test("a union of stream-static joins is left to Spark; a union above our join runs") {
     val table = static("a" -> 1).selectExpr("id AS key", "v AS s")
     running(job { streams =>
       def one(name: String) =
@@ -253,7 +254,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("batch joins are untouched") {
+  test("batch joins are not changed") {
     val (left, right) = (static("a" -> 1, "b" -> 2).as("o"), static("a" -> 3).as("d"))
     for (condition <- Seq(Hourly, "o.id = d.id", "d.t >= o.t", "o.id = d.id AND (d.t >= o.t OR o.v = 1)")) {
       val joined = left.join(right, expr(condition), "left_outer").selectExpr("o.v", "d.v")
@@ -263,7 +264,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a batch join in the sink of ours") {
+  test("the sink of our join can run a batch join") {
     val table = static("a" -> 7).selectExpr("id AS key", "v AS s")
     val mine = job(hourly()(_).selectExpr("o.id", "d.v"))
     mine.sink =
@@ -271,7 +272,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
     running(mine)(job => assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("7 2")))
   }
 
-  test("a join that Spark leaves out does not bring its checker back") {
+  test("a join that Spark optimizes away does not bring Spark's checker back") {
     val frame = streams
       .marked("o")
       .join(

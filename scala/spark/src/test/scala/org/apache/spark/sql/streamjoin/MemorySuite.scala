@@ -11,12 +11,11 @@ import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.arrangement.IndexRegistry
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache}
 
-/** The settings that bound memory, in queries. */
+/** The settings that limit memory, in running queries. */
 class MemorySuite extends AnyFunSuite with JoinTest {
 
   /**
-   * The indexes of all arrangements count as one, from the first on; another suite may have had
-   * some.
+   * All indexes of arrangements count as one, from the first on; another suite may have made some.
    */
   private def ofArrangements: Int = if (IndexRegistry.isBegun) 1 else 0
 
@@ -31,7 +30,7 @@ class MemorySuite extends AnyFunSuite with JoinTest {
   private def failing(job: Job)(rows: (String, org.apache.spark.sql.Row)*): Throwable =
     intercept[Exception](job.feed(rows: _*))
 
-  test("a broadcast side beyond its cap fails the query, which goes on once the cap is raised") {
+  test("a broadcast side beyond its cap fails the query, which resumes once the cap is raised") {
     val many = (0 until 5000).map(i => d("x" * 50 + i, "10:05", i))
     val began = job(near)
     val failed = withConf("spark.streamjoin.broadcastMemory" -> "200k") {
@@ -44,7 +43,7 @@ class MemorySuite extends AnyFunSuite with JoinTest {
     assert(SparkTest.errorClass(failed).contains("STREAMJOIN_BROADCAST_TOO_LARGE"), failed)
     val message = SparkTest.messages(failed).mkString("\n")
     assert(message.contains("of the right input") && message.contains("allows 204800"), message)
-    assert(began.seen.size == 1, "nothing of the batch came out")
+    assert(began.seen.size == 1, "the failed batch must not emit rows")
     running(began) { again =>
       assert(again.settle().size == many.size)
       assert(again.state == ((1, 1 + many.size)))
@@ -52,7 +51,7 @@ class MemorySuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the limit of the executor holds for tasks whose own budget is not reached") {
+  test("the limit of the executor holds even if no task reaches its own budget") {
     def job = this.job(hourly())
     val rows = (0 until 300).map(i => o(s"$i", f"10:${i / 5}%02d", i))
     def segments(limit: Option[String]): (Long, Long) =
@@ -70,7 +69,7 @@ class MemorySuite extends AnyFunSuite with JoinTest {
     assert(SparkTest.messages(refused).exists(_.contains("must be positive")))
   }
 
-  test("nothing counts once the queries have stopped, also where their tasks failed") {
+  test("stopped queries use no index memory, even if their tasks failed") {
     withConf("spark.streamjoin.maxAccumulatedRecords" -> "50") {
       val failing = job(hourly())
       failing.start()
@@ -85,9 +84,9 @@ class MemorySuite extends AnyFunSuite with JoinTest {
     eventually(Timeout(Span(30, Seconds))) {
       StateStore.unloadAll()
       IndexCache.sweep()
-      assert(ExecutorMemory.ofProcess.indexes == ofArrangements, "indexes")
+      assert(ExecutorMemory.ofProcess.indexes == ofArrangements, "indexes are left")
       if (IndexRegistry.isBegun) IndexRegistry(None).clear()
-      assert(ExecutorMemory.ofProcess.used == 0, "bytes")
+      assert(ExecutorMemory.ofProcess.used == 0, "bytes are left")
     }
   }
 }

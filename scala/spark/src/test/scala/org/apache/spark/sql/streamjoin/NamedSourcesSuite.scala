@@ -11,8 +11,7 @@ import org.apache.spark.sql.streamjoin.watermark.{InputState, KeyedWatermarks, W
 import org.apache.spark.sql.{DataFrame, Row}
 
 /**
- * `readStream.name(...)`: a source keeps its watermark, wherever it stands in the query of the next
- * run.
+ * `readStream.name(...)`: a source keeps its watermark wherever it stands in the next run's query.
  */
 class NamedSourcesSuite extends AnyFunSuite with SparkTest {
   private val Evolution = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
@@ -37,7 +36,7 @@ class NamedSourcesSuite extends AnyFunSuite with SparkTest {
     }
   }
 
-  /** What a run to the end of all files emits. */
+  /** Runs to the end of all files; returns the output. */
   private def run(query: DataFrame, checkpoint: String): Seq[Row] = {
     val seen = mutable.ArrayBuffer.empty[Row]
     val running = query.writeStream
@@ -55,7 +54,7 @@ class NamedSourcesSuite extends AnyFunSuite with SparkTest {
     orders.join(inputs.stream("deliveries").as("d"), expr(within)).selectExpr("o.v", "d.v")
   }
 
-  test("a union whose branches change places") {
+  test("named sources keep their watermarks if the branches of a union change places") {
     withConf(Evolution -> "true") {
       val (inputs, checkpoint) = (new Inputs, newFolder())
       inputs.write("shop", "a,2024-06-01T12:00:00Z,1")
@@ -63,14 +62,14 @@ class NamedSourcesSuite extends AnyFunSuite with SparkTest {
       inputs.write("deliveries", "x,2024-06-01T10:00:00Z,0")
       assert(run(joined(inputs, "shop", "phone"), checkpoint).isEmpty)
 
-      // Late for the watermark of the shop, and not for that of the phone.
+      // Late by the watermark of the shop (12:00), not by that of the phone (10:00).
       inputs.write("phone", "c,2024-06-01T10:30:00Z,3")
       inputs.write("deliveries", "c,2024-06-01T11:00:00Z,4")
       assert(run(joined(inputs, "phone", "shop"), checkpoint) == Seq(Row(3, 4)))
     }
   }
 
-  test("what a checkpoint has for other columns") {
+  test("columns find their watermark by the name of their source, unnamed ones by position") {
     def named(name: String) = WatermarkColumn("t", Some(name))
     val plain = WatermarkColumn("t", None)
     val kept = KeyedWatermarks(
@@ -84,11 +83,11 @@ class NamedSourcesSuite extends AnyFunSuite with SparkTest {
     )
     assert(kept.of(IndexedSeq(plain, named("b"), plain)).map(_.inputs).contains(Map(1 -> kept.inputs(2))))
     assert(of(named("c"), plain, plain).contains(IndexedSeq(None, Some(2L), Some(4L))))
-    assert(of(named("a"), plain, named("b")).isEmpty, "a column without a source is gone")
-    assert(of(named("a"), plain, WatermarkColumn("u", None)).isEmpty, "another one has taken its place")
+    assert(of(named("a"), plain, named("b")).isEmpty, "an unnamed column is missing")
+    assert(of(named("a"), plain, WatermarkColumn("u", None)).isEmpty, "another unnamed column took its place")
   }
 
-  test("a query without names goes by places") {
+  test("without names, watermarks are kept by position") {
     val (one, two) = (newFolder("one"), newFolder("two"))
     def stream(folder: String, time: String) =
       spark.readStream.schema(s"id STRING, $time TIMESTAMP").csv(folder).withWatermark(time, "0 seconds")

@@ -13,7 +13,10 @@ import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.JoinType
 
-/** Joins on time alone, or with a condition that is no equality: one side goes to every task. */
+/**
+ * Joins on time alone, or with a condition that is not an equality: one side is broadcast to all
+ * tasks.
+ */
 class NoEqualitySuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -52,7 +55,7 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
   for {
     (store, provider) <- providers
     joinType <- JoinType.all
-  } test(s"${joinType.name}, restarted, $store") {
+  } test(s"${joinType.name} with restarts emits the rows of a batch join, $store") {
     val residual = s"$Near AND abs(o.v - d.v) < 300"
     withConf(SQLConf.STATE_STORE_PROVIDER_CLASS.key -> provider, SQLConf.SHUFFLE_PARTITIONS.key -> "3") {
       running(job(near(joinType.name, residual, "40 minutes"))) { job =>
@@ -70,7 +73,7 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the side that is sent to all tasks is counted once, and its late rows too") {
+  test("rows of the broadcast side are counted once, late ones too") {
     running(job(near("left_outer"))) { job =>
       job.feed(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:01", 3), d("e", "10:02", 4))
       assert(job.state == ((2, 2)))
@@ -78,13 +81,14 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
       job.feed(o("x", "12:00", 5), d("x", "12:00", 6))
       job.feed(o("x", "12:00", 5), d("x", "12:00", 6))
       assert(job.state == ((2, 2)))
+      // Both watermarks are 12:00.
       job.feed(o("late", "09:00", 7), d("late", "09:00", 8), d("late", "09:01", 9))
       assert(job.operator.numRowsDroppedByWatermark == 3)
       assert(job.metric("rightLateRows") == 2)
     }
   }
 
-  test("only the first task's store has the rows of the side that is sent to all") {
+  test("only the first task stores the rows of the broadcast side") {
     running(job(near("inner"))) { job =>
       val rows = (0 until 40).map(n => d(s"d$n", "10:00", n))
       job.feed(rows :+ o("a", "09:00", 1): _*)
@@ -93,7 +97,7 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
         folder.listFiles().filter(_.getName.endsWith(".delta")).map(_.length).sum
       }
       assert(bytes(0) > 2 * bytes(1), s"${bytes(0)} and ${bytes(1)} bytes")
-      // Both find them.
+      // Both tasks find them.
       val pairs = job.feed((0 until 40).map(n => o(s"o$n", "10:00", n)): _*)
       assert(pairs.size == 1600)
       job.restart()
@@ -101,7 +105,7 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a full outer join runs in one task, and says so") {
+  test("a full outer join runs in one task, and the plan says so") {
     running(job(near("full_outer"))) { job =>
       job.feed(o("a", "10:00", 1), d("b", "10:05", 2))
       assert(job.plan.toString.contains("one task"))
@@ -109,7 +113,7 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the plan says which side is sent to all tasks") {
+  test("the plan says which side is broadcast to all tasks") {
     for ((how, spread, sent) <- Seq(("inner", "o", "d"), ("left_anti", "o", "d"), ("right_outer", "d", "o")))
       running(job(near(how))) { job =>
         job.feed(o("a", "10:00", 1), d("b", "10:05", 2))
@@ -121,7 +125,7 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
       }
   }
 
-  test("a row with columns that have no hash") {
+  test("rows may have columns that cannot be hashed") {
     val condition = "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
     running(job { streams =>
       val left = streams.marked("o").selectExpr("t", "map(id, v) AS m").as("o")
@@ -131,7 +135,7 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("after a join by key, and before one") {
+  test("a join without an equality can follow one with a key") {
     running(
       job(streams =>
         hourly()(streams)

@@ -10,8 +10,8 @@ import streamjoin.core.Side
 class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
   import JoinTest._
 
-  test("times as numbers: seconds, milliseconds, microseconds") {
-    // A number is the time rounded: each of the two may be up to a second lower than its time.
+  test("a bound can compare times as seconds, milliseconds or microseconds") {
+    // A number is the time rounded down: each of the two may be up to a second below its time.
     val rounding = Second - 1
     for (
       second <- Seq("CAST(%s AS BIGINT)", "unix_seconds(%s)", "CAST(CAST(%s AS BIGINT) AS DECIMAL(20, 0))")
@@ -55,7 +55,7 @@ class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
     )
   }
 
-  test("numbers that are no bound") {
+  test("numbers that do not bound the times are refused") {
     for (
       condition <- Seq(
         "CAST(d.t AS BIGINT) BETWEEN unix_millis(o.t) AND unix_millis(o.t) + 5",
@@ -69,7 +69,7 @@ class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
     }
   }
 
-  test("bounds on seconds are kept to the rounding") {
+  test("rows are kept as long as rounded seconds can match") {
     running(
       job(
         hourly(
@@ -81,7 +81,7 @@ class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
       )
     ) { job =>
       job.feed(o("a", "10:00:00", 1), d("z", "10:00:00"))
-      // The order may still meet a delivery of the sixth second.
+      // The order can still match a delivery of the sixth second.
       job.feed(d("z", "10:00:05.999"), o("z", "10:00:00"))
       assert(job.feed(d("a", "10:00:05.999999", 2)) == Seq("1 2"))
       assert(job.feed(d("a", "10:00:06", 3)).forall(!_.startsWith("1")))

@@ -18,7 +18,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     op = Some("op")
   )
 
-  /** Between ten places goods move, each time from one to another: what there is stays as it is. */
+  /** Goods move between ten places, each time from one to another: the total does not change. */
   private class Moves(chance: scala.util.Random) {
     private val n = Array.fill(10)(100)
     private def row(id: Int, op: String) = Row(id, 1, n(id), op)
@@ -36,7 +36,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
   private val On = "a.place = b.place AND a.id <= b.id"
   private val Select = Seq("a.id", "a.n", "b.id", "b.n")
 
-  /** What the join is at a version. */
+  /** The expected join at a version. */
   private def joined(it: Maintainer, version: Long): Map[String, Long] = {
     val rows = spark.read.format("streamjoin").option("version", version).load(it.root).collect()
     val pairs = for {
@@ -47,7 +47,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     pairs.groupMapReduce(identity)(_ => 1L)(_ + _)
   }
 
-  test("a join of an arrangement with itself shows what was, while the arrangement is written") {
+  test("a self-join of an arrangement sees whole versions while the arrangement is written") {
     val it = stock()
     val moves = new Moves(new scala.util.Random(7))
     val self = deltaJoin(Seq("a" -> it, "b" -> it), On, Select)
@@ -73,7 +73,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  // The streams of one run, without Spark to ask them.
+  // The streams of one run, polled without Spark.
 
   private def options(it: Maintainer, more: (String, String)*) = {
     val all = (("path" -> it.root) +: more).toMap
@@ -90,7 +90,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     }
     streams.zip(starts).foreach { case (stream, start) => seen(stream) = start }
 
-    /** Where each stream comes to, in the order in which Spark asks them. */
+    /** The end offset of each stream, polled in Spark's order; `between` runs after each. */
     def batch(between: => Unit = ()): Seq[Snapshot] = {
       val next = streams.map { stream =>
         val offset = stream.latestOffset(seen(stream), ReadLimit.allAvailable())
@@ -116,18 +116,18 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a version that comes while the streams are asked is for the next batch") {
+  test("a version that arrives while the streams are polled waits for the next batch") {
     grown(2) { it =>
       val moves = new Moves(new scala.util.Random(2))
       val run = new Run(it, Seq.fill(3)(Snapshot.Nothing), Seq.fill(3)(options(it)): _*)
       assert(run.versionsOf(it.feed(moves.next(): _*)) == Seq(1, 1, 1))
       assert(run.versionsOf(it.feed(moves.next(): _*)) == Seq(4, 4, 4))
       assert(run.versionsOf() == Seq(7, 7, 7))
-      assert(run.versionsOf() == Seq(7, 7, 7), "nothing has come")
+      assert(run.versionsOf() == Seq(7, 7, 7), "there is no new version")
     }
   }
 
-  test("the stream with the lowest limit decides, and one that takes its first version in slices") {
+  test("streams wait for the one with the lowest limit, and for one that reads in slices") {
     grown(6) { it =>
       val limited = options(it, "maxVersionsPerTrigger" -> "2")
       val run = new Run(it, Seq(at(it, 1), at(it, 1)), options(it), limited)
@@ -141,7 +141,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a stream that is behind comes to the others, which wait for it") {
+  test("streams wait for one that is behind until it has caught up") {
     grown(9) { it =>
       val two = options(it, "maxVersionsPerTrigger" -> "2")
       val run = new Run(it, Seq(at(it, 1), at(it, 4)), two, two)
@@ -153,7 +153,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a run that takes what is there ends at one version") {
+  test("an availableNow run ends at the same version for all streams") {
     grown(3) { it =>
       val moves = new Moves(new scala.util.Random(2))
       val run = new Run(it, Seq.fill(2)(Snapshot.Nothing), options(it), options(it))
@@ -165,7 +165,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a run that goes on from a checkpoint with two versions comes to one") {
+  test("a run that resumes from a checkpoint with two versions gets to one") {
     val it = stock()
     val moves = new Moves(new scala.util.Random(3))
     val self = deltaJoin(Seq("a" -> it, "b" -> it), On, Select)
@@ -174,9 +174,8 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
       during(self) {
         self.settle()
         self.stop()
-        // As an older build may have written them, which asked each stream for itself: a joined
-        // what
-        // is new of it, and b did not.
+        // Offsets of an older build, which polled each stream separately: a has read what is new, b
+        // has not.
         (1 to 2).foreach(_ => it.feed(moves.next(): _*))
         val offsets = java.nio.file.Path.of(self.checkpoint, "offsets")
         val lines = java.nio.file.Files.readAllLines(offsets.resolve("0"))
@@ -191,7 +190,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a look-up sees the version of the query's streams of the table") {
+  test("a look-up sees the same version of a table as the query's streams of it") {
     val it = maintainer("id INT, n INT", Seq(Seq("id")))
     def query(options: Map[String, String]): DataFrame = {
       val changes = spark.readStream.format("streamjoin").options(options).load(it.root)
@@ -209,7 +208,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
         (1 to 3).foreach(n => it.feed(Row(1, n)))
         reader.start()
         reader.settle()
-        // Not 3 for all: each version's row meets what was there with it.
+        // Not 3 for all: each version's row matches the rows of that version.
         assert(reader.sum() == (for (version <- 0 to 3; n <- 0 to version) yield s"$version $n" -> 1L).toMap)
       }
     }

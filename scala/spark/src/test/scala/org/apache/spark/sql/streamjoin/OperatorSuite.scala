@@ -30,7 +30,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     anti = Seq("b 3")
   )
 
-  /** What each type makes of the same rows. */
+  /** The output of each join type for the same rows. */
   private case class Table6(
       inner: Seq[String],
       left: Seq[String],
@@ -50,14 +50,15 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
   }
 
   for (how <- JoinType.all.map(_.name)) {
-    test(s"$how: rows out once, matched flags outlast a restart, the state ends empty") {
+    test(s"$how: rows are emitted once, matched flags outlast a restart, the state ends empty") {
       running(job(ids(how))) { job =>
         val out = mutable.ArrayBuffer.empty[String]
         out ++= job.feed(o("a", "10:00", 1), o("b", "10:00", 3), d("c", "10:00", 4), d("a", "10:30", 2))
         job.restart()
+        // W(d) = 12:40 evicts orders before 11:40, W(o) = 10:20 deliveries before 10:20.
         out ++= job.feed(o("zz", "10:20", 0), d("zz", "12:40", 0))
         job.restart()
-        // Past everything; what is left of z meets nobody of the other side.
+        // Past everything; what is left of zz has no match on the other side.
         out ++= job.feed(o("end", "15:00"), d("end", "15:00"))
         out ++= job.feed(o("end", "20:00"), d("end", "20:00"))
         val mine = out.filterNot(row => row.contains("end") || row.contains("zz"))
@@ -67,7 +68,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       }
     }
 
-    test(s"$how: rows that meet nobody take no place") {
+    test(s"$how: rows that cannot match are not buffered") {
       val condition = s"$Hourly AND o.v > 0 AND d.v > 0"
       running(job(ids(how, condition))) { job =>
         val rows = job.feed(
@@ -87,14 +88,14 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       }
     }
 
-    test(s"$how: duplicates come out as often as they are there") {
+    test(s"$how: duplicate rows are emitted as often as they came") {
       running(job(ids(how))) { job =>
         val out = job.feed(o("a", "10:00", 1), o("a", "10:00", 1)) ++
           job.feed(d("a", "10:10", 2), d("a", "10:10", 2)) ++
           job.feed(o("a", "10:00", 1)) ++
           job.feed(o("end", "15:00"), d("end", "15:00")) ++
           job.feed(o("end", "20:00"), d("end", "20:00"))
-        // W(o) is 10:00 when the third comes: it is not late.
+        // W(o) is 10:00 when the third order comes: it is not late.
         val expected = how match {
           case "left_semi" => Seq.fill(3)("a 1")
           case "left_anti" => Nil
@@ -104,7 +105,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       }
     }
 
-    test(s"$how: columns and nullability") {
+    test(s"$how: the output has the columns and nullability of the join type") {
       val streams = newStreams()
       val left = streams.marked("o").selectExpr("id", "t", "coalesce(v, 0) AS v").as("o")
       val right = streams.marked("d").selectExpr("id", "t", "coalesce(v, 0) AS w").as("d")
@@ -126,33 +127,33 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  for (how <- Seq("left_semi", "left_anti")) test(s"$how: a row leaves with its first match") {
+  for (how <- Seq("left_semi", "left_anti")) test(s"$how: a left row leaves the state with its first match") {
     running(job(ids(how))) { job =>
       job.feed(o("a", "10:00", 1), o("a", "10:01", 2), o("b", "10:00", 3))
       assert(job.state == ((3, 0)))
       job.feed(d("a", "10:30"))
       assert(job.state._1 == 1)
       assert(job.operator.numRowsTotal == job.state._1 + job.state._2)
-      // One that comes after its match never goes in.
+      // An order that comes after its match is never buffered.
       job.feed(o("a", "10:02", 4))
       assert(job.state._1 == 1)
     }
   }
 
-  test("rows kept count on both sides, and none is left when both watermarks are past them") {
+  test("buffered rows are counted on both sides, and removed once both watermarks have passed them") {
     running(job()) { job =>
       job.feed(o("a", "10:00"), d("b", "10:30"))
       assert(job.state == ((1, 1)))
       assert(job.operator.numRowsTotal == 2)
       job.feed(o("a", "11:00"), d("b", "11:30"))
-      // Orders before 10:30 and deliveries before 11:00 can meet nobody.
+      // W(d) = 11:30 evicts orders before 10:30, W(o) = 11:00 deliveries before 11:00.
       assert(job.state == ((1, 1)))
       assert(job.operator.numRowsTotal == 2)
       assert(job.operator.numRowsRemoved == 2)
     }
   }
 
-  test("an index belongs to a query that runs") {
+  test("an index is dropped once its query has stopped") {
     val before = IndexCache.held
     val checkpoint = newFolder()
     def mine = (IndexCache.held -- before).filter(_.storeId.checkpointRootLocation.contains(checkpoint))
@@ -168,7 +169,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     assert(mine.isEmpty)
   }
 
-  test("without the index of the batch before, the store has it all") {
+  test("without the index of the previous batch, all rows are read from the store") {
     for (how <- Seq("full_outer", "left_semi")) {
       def out(empty: Boolean): Seq[Seq[String]] = running(job(ids(how))) { job =>
         Seq(
@@ -191,7 +192,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       job.feed(o("a", "10:00", 1), o("b", "10:00", 2))
       val old = IndexCache.held.toSeq.flatMap(id => IndexCache.take[JoinIndex](id).map(id -> _))
       job.feed(d("a", "10:10", 3), o("c", "10:10", 4))
-      // What an executor would hold that did not run the last batch.
+      // What an executor that did not run the last batch would hold.
       IndexCache.sweep(isLoaded = _ => false)
       old.foreach { case (id, index) => IndexCache.put(id, index) }
       assert(job.feed(d("c", "10:20", 5), d("a", "10:20", 6)) == Seq("a 1 a 6", "c 4 c 5"))
@@ -199,7 +200,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a sink that reads a batch twice finds the same rows, and so does the next batch") {
+  test("a sink that reads a batch twice gets the same rows, and the next batch is exact") {
     val twice = job(ids("full_outer"))
     twice.sink = batch => {
       val first = batch.collect().map(text(_: Row)).toSeq.sorted
@@ -217,7 +218,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("two sinks of one join, each with a state of its own") {
+  test("two sinks of one join have a state each") {
     val streams = newStreams()
     val frame = ids("inner")(streams)
     val names = Seq("one", "two")
@@ -232,7 +233,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     } finally queries.foreach(_.stop())
   }
 
-  test("one column twice in the output, and none of the event times") {
+  test("the output may have a column twice and no event time") {
     running(job(hourly("left_outer")(_).selectExpr("o.v AS a", "o.v AS b", "d.v + 1 AS c"))) { job =>
       val out = job.feed(o("a", "10:00", 1), o("b", "10:00", 5), d("a", "10:30", 2)) ++
         job.feed(o("x", "15:00", 9), d("y", "15:00", 9))
@@ -240,7 +241,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("limit after the join: the rest of the batch is taken in all the same") {
+  test("with a limit above the join, the rest of the batch is still buffered") {
     running(job(ids("inner")(_).limit(2))) { job =>
       val first = job.feed(o("a", "10:00", 1), o("b", "10:00", 2), o("c", "10:00", 3), d("a", "10:10", 4))
       val second = job.feed(d("b", "10:10", 5), d("c", "10:10", 6))
@@ -250,7 +251,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("sides of one query with the same names") {
+  test("both sides may have the same column names") {
     running(job { streams =>
       val left = streams.marked("o")
       val right = streams.marked("d")
@@ -258,10 +259,10 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     })(job => assert(job.feed(o("a", "10:00", 1), d("a", "10:10", 2)) == Seq("a 1 2")))
   }
 
-  for (before <- Seq("true", "false")) test(s"one stream in two joins, watermarks before filters: $before") {
+  for (before <- Seq("true", "false")) test(s"a stream feeds two joins, watermarks before filters: $before") {
     withConf("spark.streamjoin.watermarkBeforeFilter" -> before) {
       running(job { streams =>
-        // The very same rows and marks in both, so that Spark would run their exchange once.
+        // The same rows and watermarks in both, so that Spark could reuse their exchange.
         val orders = streams.marked("o")
         def one(name: String, rows: String): DataFrame = orders
           .where(rows)
@@ -276,7 +277,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
         assert(job.feed(d("a", "10:00", 2), o("a", "10:00", 1), "e" -> row("a", "10:05", 3)) == Seq("d 1 2"))
         job.restart()
         assert(job.feed(o("z", "10:50", 11), o("a", "10:00", 4)) == Seq("d 4 2"))
-        // Without barriers, the order of noon moves the watermark of the second join alone.
+        // Without barriers, the order of noon moves only the watermark of the second join.
         val rest = job.feed(d("b", "10:40", 5), o("a", "10:50", 12), o("y", "12:00", 13)) ++
           job.feed(o("x", "14:00", 6), "e" -> row("b", "12:00", 7)) ++ job.feed(o("x", "14:00", 14))
         assert(rest.sorted == Seq("d - 5", "e - 7", "e 12 3"))
@@ -288,7 +289,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a stream joined with itself, told apart by aliases alone") {
+  test("a stream can be joined with itself, told apart only by aliases") {
     for (inputs <- selves; how <- Seq("inner", "left_outer", "left_semi"))
       running(job { streams =>
         val (left, right) = inputs(streams)
@@ -302,7 +303,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       }
   }
 
-  test("all that is there, and stop: what can come out does") {
+  test("an availableNow run emits all that can be emitted before it stops") {
     val streams = newStreams()
     streams.stream("o").addData(row("a", "10:00", 1), row("b", "10:00", 2))
     streams.stream("d").addData(row("a", "10:10", 3), row("x", "18:00", 4))
@@ -316,7 +317,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     assert(spark.table("available").collect().map(text(_: Row)).toSeq.sorted == Seq("a 1 a 3", "b 2 - -"))
   }
 
-  for (side <- Side.both) test(s"a batch with rows on the ${side.name} side only") {
+  for (side <- Side.both) test(s"a batch can have rows on the ${side.name} side only") {
     running(job(ids("full_outer"))) { job =>
       val (own, other) = if (side.index == 0) (o _, d _) else (d _, o _)
       assert(job.feed(own("a", "10:00", 1)).isEmpty)

@@ -10,9 +10,9 @@ trait OracleCore {
 
   /**
    * @param late
-   *   by watermark key: below it a row is late
+   *   by watermark key, the time below which a row is late
    * @param eviction
-   *   by watermark key, applied after the rows
+   *   by watermark key, the watermark that is applied after the rows
    */
   def onBatch(
       left: Seq[TraceRow],
@@ -23,10 +23,10 @@ trait OracleCore {
 
   def buffered(side: Side): Seq[TraceRow]
 
-  /** How many rows there may be when the watermarks have passed all of them. */
+  /** How many rows may stay once the watermarks have passed all of them. */
   def mayStay: Int
 
-  /** With these watermarks a row would leave. */
+  /** Whether these watermarks would evict a row. */
   def evicts(eviction: Map[Int, Long]): Boolean
 }
 
@@ -57,9 +57,9 @@ trait OracleTest extends SparkTest { this: AnyFunSuite =>
 
   protected def compare(random: RandomStory, core: OracleCore): Assertion = {
     val folder = newFolder(s"seed-${random.seed}")
-    // With settings of its own, as several run at a time.
+    // With its own settings, as several run at a time.
     val session = spark.newSession()
-    // Rows that a filter removes after `withWatermark` say how far a watermark is.
+    // Rows that a filter removes after `withWatermark` still move the watermark.
     session.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
     val query = new TraceQuery(session, random.trace, folder, random.delay, keyed = false, random.origin)
     val oracle = new Oracle(random, core)
@@ -75,27 +75,27 @@ trait OracleTest extends SparkTest { this: AnyFunSuite =>
       random.trace.keys.foreach { column =>
         oracle.check(Nil, Map(column -> RandomTrace.End), query.watermark(column, RandomTrace.End))
       }
-      assert(oracle.rowsInState.values.sum <= core.mayStay, s"rows stay for ever in ${random.trace.lines}")
+      assert(oracle.rowsInState.values.sum <= core.mayStay, s"rows stay forever in ${random.trace.lines}")
     } finally query.stop()
   }
 }
 
-/** Follows a query with the core. */
+/** Follows a query with the core, batch by batch. */
 final private class Oracle(random: RandomStory, core: OracleCore) {
   private val trace = random.trace
   private var story = trace.lines
   private var batch = 0
 
-  /** W(N - 1) and W(N), where N is the batch that comes next, by watermark key. */
+  /** W(N - 1) and W(N) by watermark key, where N is the next batch. */
   private var previous, current = Map.empty[Int, Long]
 
   def rowsInState: Map[Side, Long] = Side.both.map(side => side -> core.buffered(side).size.toLong).toMap
 
   /**
    * @param rows
-   *   what came, in the first of the batches
+   *   the rows of the first batch
    * @param punctuation
-   *   watermarks that came besides
+   *   the watermarks that came with them
    */
   def check(rows: Seq[TraceRow], punctuation: Map[Column, Long], seen: Seq[BatchSeen]): Unit = {
     agree(seen.head.hasData, "a batch with data first")
@@ -122,14 +122,14 @@ final private class Oracle(random: RandomStory, core: OracleCore) {
       advance(coming, if (actual.hasData) punctuation else Map.empty)
       coming = Nil
     }
-    // What the next batch would evict without any rows, had it been run.
+    // If there were more to evict, one more batch without rows should have run.
     agree(!core.evicts(current), "one more batch, to evict")
   }
 
   /**
-   * On a side that is not preserved Spark filters rows that can meet nobody before the join sees
-   * them: those with a null in a column of the condition and those that fail a condition of their
-   * own. They are not counted as late, nor kept.
+   * On a side that is not preserved, Spark filters rows that cannot match before the join sees
+   * them: rows with a null in a column of the condition, and rows that fail a condition on their
+   * side alone. They are neither counted as late nor buffered.
    */
   private def reachesJoin(row: TraceRow): Boolean =
     trace.closest.isDefined || trace.joinType.pads(row.side) || trace.on.forall { conjunct =>

@@ -7,19 +7,18 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
- * Packages depend on each other in one direction: `docs/architecture.md` says what each of them
- * has.
+ * Packages may depend on each other in one direction only; `docs/architecture.md` describes them.
  */
 class PackagesSuite extends AnyFunSuite {
   private val Sources = Path.of("scala/spark/src/main/scala/org/apache/spark/sql/streamjoin")
   private val Root = "the root"
 
-  /** Each may use those before it, and what they may use. */
+  /** In this order: each package may use those before it, and whatever those may use. */
   private val Chain = Seq("base", "time", "watermark", "plans", "analysis", "operators", "rules", Root)
 
   /**
-   * These stand beside the chain: what they may use, and the first package of the chain that may
-   * use them.
+   * Packages beside the chain: what each may use, and the first package of the chain that may use
+   * it.
    */
   private val Beside = Map(
     "state" -> (Set("base"), "operators"),
@@ -31,7 +30,8 @@ class PackagesSuite extends AnyFunSuite {
   private val Import = """\s*import org\.apache\.spark\.sql\.streamjoin\.(.*)""".r
 
   /**
-   * The package of a file or an import: `operators.interval` is a kind of operator in `operators`.
+   * The package of a file or an import; `operators.interval` is a kind of operator within
+   * `operators`.
    */
   private def packageOf(parts: Seq[String]): String = parts.takeWhile(_.head.isLower) match {
     case Seq() => Root
@@ -44,7 +44,7 @@ class PackagesSuite extends AnyFunSuite {
     finally walked.close()
   }
 
-  /** What each package imports, with a file that does. */
+  /** Each dependency between packages, with one file that has it. */
   private lazy val used: Map[(String, String), Path] = files.flatMap { file =>
     val in = packageOf(Sources.relativize(file).iterator.asScala.map(_.toString).toSeq.init)
     Files.readAllLines(file).asScala.collect { case Import(path) =>
@@ -64,7 +64,7 @@ class PackagesSuite extends AnyFunSuite {
       }
   }
 
-  test("every package is in the picture") {
+  test("the known packages are exactly those in the sources") {
     val known = (Chain ++ Beside.keys).toSet
     val there = used.keys.flatMap { case (user, other) => Seq(user, other) }.map(_.split('.').head).toSet
     assert(there == known)
@@ -80,20 +80,19 @@ class PackagesSuite extends AnyFunSuite {
   private val Rule =
     """(?:final )?private\[streamjoin\] (?:case class|object) (\w+).* extends (?:Rule\[LogicalPlan\]|SparkStrategy).*""".r
 
-  test("a rule is in the file of its name") {
+  test("every rule is in the file of its name, and the extension injects it") {
     val rules = files.flatMap { file =>
       Files.readAllLines(file).asScala.collect { case Rule(name) => name -> file }
     }
     val elsewhere = rules.filter { case (name, file) => file.getFileName.toString != s"$name.scala" }
     assert(elsewhere.isEmpty)
-    // Those that the extension injects, and none that it does not.
     val injected = Files.readString(Sources.resolve("StreamJoinExtensions.scala"))
     val unused =
       rules.map(_._1).filterNot(name => s"=> $name\\)|\\($name\\(_\\)".r.findFirstIn(injected).isDefined)
     assert(rules.size > 20 && unused.isEmpty)
   }
 
-  test("what would turn back is seen") {
+  test("a dependency in the wrong direction is detected") {
     assert(
       !mayUse("watermark", "plans") && !mayUse("state", "operators") && !mayUse(
         "operators",

@@ -13,48 +13,48 @@ private[streamjoin] object ParityAggregations {
   private val third = "p.id = e.id AND e.t BETWEEN p.t AND p.t + INTERVAL 10 MINUTES"
 
   private val aggregations = Seq(
-    frame("counts of windows above")(in =>
+    frame("counts per window above")(in =>
       pairs(in).groupBy(window(col("t"), "10 minutes"), col("id")).count()
     ).whole,
-    frame("counts of sliding windows above")(in =>
+    frame("sums per sliding window above")(in =>
       pairs(in).groupBy(window(col("t"), "10 minutes", "5 minutes")).agg(sum("w"))
     ).whole,
-    frame("counts of windows above a left join")(in =>
+    frame("counts per window above a left join")(in =>
       padded(in).groupBy(window(col("t"), "10 minutes"), col("id")).agg(count("w"), count("v"))
     ).whole,
-    frame("groups of the time above")(in => pairs(in).groupBy("t", "id").agg(max("w"))).whole,
-    frame("sessions above")(in =>
+    frame("grouping by the event time above")(in => pairs(in).groupBy("t", "id").agg(max("w"))).whole,
+    frame("session windows above")(in =>
       pairs(in).groupBy(session_window(col("t"), "3 minutes"), col("id")).count()
     ).whole,
-    frame("sets above")(in =>
+    frame("collect_set per window above")(in =>
       pairs(in)
         .groupBy(window(col("t"), "1 hour"))
         .agg(expr("sort_array(collect_set(w))"), expr("count_if(v > 2)"))
     ).whole,
     sql(
-      "windows in SQL above",
+      "windowed aggregation in SQL above",
       s"SELECT window(t, '10 minutes').start AS s, count(*) AS n, sum(w) FILTER (WHERE w > 1) AS f FROM (SELECT o.t, d.v AS w FROM o JOIN d ON $Both) GROUP BY window(t, '10 minutes') HAVING n > 1"
     ).whole,
     sql(
-      "now() in a function of an aggregation above",
+      "now() inside an aggregate function above",
       s"SELECT window(t, '10 minutes').start AS s, max(if(t < now(), w, 0)) AS m FROM (SELECT o.t, d.v AS w FROM o JOIN d ON $Both) GROUP BY window(t, '10 minutes')"
     ).whole,
     sql(
-      "now() in an aggregated table beside",
+      "now() in an aggregated table joined above",
       s"SELECT o.v, d.v AS w, n.known FROM o JOIN d ON $Both JOIN (SELECT id, max(DATE'2020-01-01' < now()) AS known FROM names GROUP BY id) n ON n.id = o.id"
     ),
-    frame("an aggregator of a user above") { in =>
+    frame("a user-defined Aggregator above") { in =>
       val longest = udaf(new LongestText)
       pairs(in).groupBy(window(col("t"), "10 minutes")).agg(longest(col("id")))
     }.whole,
-    frame("windows of windows above") { in =>
+    frame("windows over windows above") { in =>
       pairs(in)
         .groupBy(window(col("t"), "5 minutes"))
         .count()
         .groupBy(window(col("window"), "10 minutes"))
         .agg(sum("count"))
     }.whole,
-    frame("counts below, equal windows") { in =>
+    frame("windowed counts below, joined on equal windows") { in =>
       def counts(name: String) = in
         .marked(name)
         .groupBy(window(col("t"), "10 minutes"), col("id"))
@@ -62,7 +62,7 @@ private[streamjoin] object ParityAggregations {
         .withColumnRenamed("count", s"n$name")
       counts("o").join(counts("d"), Seq("window", "id"))
     }.whole,
-    frame("counts below, left outer") { in =>
+    frame("windowed counts below, left outer") { in =>
       def counts(name: String) =
         in.marked(name)
           .where("t IS NOT NULL")
@@ -71,7 +71,7 @@ private[streamjoin] object ParityAggregations {
           .withColumnRenamed("count", s"n$name")
       counts("o").join(counts("d"), Seq("window", "id"), "left_outer")
     }.whole,
-    frame("counts below, by window_time") { in =>
+    frame("windowed counts below, joined by window_time") { in =>
       val counts = in.o
         .groupBy(window(col("t"), "10 minutes"), col("id"))
         .count()
@@ -79,7 +79,7 @@ private[streamjoin] object ParityAggregations {
         .as("o")
       counts.join(in.d, expr("o.id = d.id AND d.t BETWEEN o.t - INTERVAL 10 MINUTES AND o.t"))
     }.whole,
-    frame("sessions below") { in =>
+    frame("session windows below") { in =>
       val sessions = in.o
         .groupBy(session_window(col("t"), "2 minutes"), col("id"))
         .count()
@@ -126,29 +126,29 @@ private[streamjoin] object ParityAggregations {
     frame("dropDuplicates above a left join")(in =>
       padded(in).select("id", "t").dropDuplicates("id", "t")
     ).whole,
-    frame("dropDuplicates without a time above")(in => pairs(in).select("id", "w").dropDuplicates())
+    frame("dropDuplicates without the event time above")(in => pairs(in).select("id", "w").dropDuplicates())
   )
 
   private val updates = Seq(
-    frame("update: inner")(in => in.o.join(in.d, expr(Both)).select("o.v", "d.v")),
+    frame("update mode: inner join")(in => in.o.join(in.d, expr(Both)).select("o.v", "d.v")),
     sql(
-      "update: a view joined with itself",
+      "update mode: a view joined with itself",
       "CREATE TEMP VIEW clicks AS SELECT id, t, v FROM o",
       "SELECT a.v, b.v AS w FROM clicks a JOIN clicks b ON a.id = b.id AND b.t > a.t AND b.t <= a.t + INTERVAL 10 MINUTES"
     ),
-    sql("update: left semi", s"SELECT * FROM o LEFT SEMI JOIN d ON $Both"),
+    sql("update mode: left semi", s"SELECT * FROM o LEFT SEMI JOIN d ON $Both"),
     sql(
-      "update: a table above",
+      "update mode: a table above",
       s"SELECT o.id, name, d.v AS w FROM o JOIN d ON $Both JOIN names n ON n.id = o.id"
     ),
-    frame("update: no bound")(in => in.o.join(in.d, "id").select("o.v", "d.v"))
+    frame("update mode: no time bound")(in => in.o.join(in.d, "id").select("o.v", "d.v"))
       .refused("STREAMJOIN_UNBOUNDED"),
-    frame("update: counts of windows above")(in =>
+    frame("update mode: counts per window above")(in =>
       pairs(in).groupBy(window(col("t"), "10 minutes"), col("id")).count()
     ),
-    frame("update: counts above")(in => pairs(in).groupBy("id").count()),
-    frame("update: dropDuplicates above")(in => pairs(in).select("id", "t").dropDuplicates("id", "t")),
-    frame("update: a chain")(in => pairs(in).join(in.e, expr(third)).select("p.id", "p.w", "e.v")).whole
+    frame("update mode: counts above")(in => pairs(in).groupBy("id").count()),
+    frame("update mode: dropDuplicates above")(in => pairs(in).select("id", "t").dropDuplicates("id", "t")),
+    frame("update mode: a chain")(in => pairs(in).join(in.e, expr(third)).select("p.id", "p.w", "e.v")).whole
   ).map(_.update)
 
   final private class LongestText extends Aggregator[String, String, String] {

@@ -4,7 +4,7 @@ import org.apache.spark.sql.functions.{col, expr, udf}
 
 import ParityCase.{frame, sql}
 
-/** Keys and columns of all types, functions of users, ANSI, names. */
+/** Keys and columns of every type, user-defined functions, ANSI mode, names. */
 private[streamjoin] object ParityColumns {
   private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
   private val Both = s"o.id = d.id AND $Bound"
@@ -45,7 +45,7 @@ private[streamjoin] object ParityColumns {
     frame("all columns of all types") { in =>
       in.wide("o").join(in.wide("d"), expr(Both)).drop("o.m", "d.m")
     },
-    frame("a hidden column of the files") { in =>
+    frame("the hidden _metadata column of the files") { in =>
       val o =
         in.raw("o").selectExpr("*", "_metadata.file_name AS file").withWatermark("t", "10 minutes").as("o")
       o.join(in.d, expr(Both)).select("o.file", "o.v", "d.v")
@@ -65,12 +65,12 @@ private[streamjoin] object ParityColumns {
     kept("input_file_name()", "substring_index(o.x, '/', -1)", "spark_partition_id() >= 0"),
     kept("to_variant_object(s)", "CAST(o.x AS STRING)"),
     sql(
-      "the difference of the times",
+      "the difference of the event times",
       s"SELECT d.t - o.t AS x, timediff(SECOND, o.t, d.t) AS y FROM o JOIN d ON $Both"
     ),
-    sql("a structure of both", s"SELECT struct(o.*) AS x, struct(d.*) AS y FROM o JOIN d ON $Both"),
+    sql("structs of both sides", s"SELECT struct(o.*) AS x, struct(d.*) AS y FROM o JOIN d ON $Both"),
     sql(
-      "an expression of nulls",
+      "expressions over padded nulls",
       s"SELECT o.id, d.v + 1 AS x, d.id IS NULL AS y FROM o LEFT JOIN d ON $Both WHERE o.t IS NOT NULL"
     ).whole
   )
@@ -80,28 +80,28 @@ private[streamjoin] object ParityColumns {
   private val even = udf((v: Int) => v % 2 == 0)
 
   private val functions = Seq(
-    frame("a UDF in select, filters and the rest of the condition") { in =>
+    frame("a UDF in select, in filters and in the join condition") { in =>
       val joined = in.o.where(even(col("v"))).join(in.d, expr(Both) && plus(col("o.v"), col("d.v")) > 1)
       joined.where(!even(col("d.v") + 1)).select(plus(col("o.v"), col("d.v")))
     },
-    frame("a UDF as key") { in =>
+    frame("a UDF as the join key") { in =>
       in.o
         .join(in.d, lower(col("o.id")) === lower(col("d.id")) && expr(s"$Bound AND o.id IS NOT NULL"))
         .select("o.id", "d.id", "o.v", "d.v")
     },
-    frame("a UDF in the rest of a left join") { in =>
+    frame("a UDF in the condition of a left join") { in =>
       in.o
         .where("t IS NOT NULL")
         .join(in.d, expr(Both) && even(col("d.v")), "left_outer")
         .select("o.id", "o.v", "d.v")
     }.whole,
-    frame("a UDF that removes the last row of the other input") { in =>
+    frame("a UDF that rejects the last row of the right input, left outer") { in =>
       in.o
         .where("id IS NOT NULL AND t IS NOT NULL")
         .join(in.d, expr(Both) && !even(col("d.v")), "left_outer")
         .select("o.id", "o.v", "d.v")
     }.whole,
-    frame("a UDF that is not deterministic, in filters") { in =>
+    frame("a nondeterministic UDF in filters") { in =>
       val o = in.o.where(even.asNondeterministic()(col("v")))
       o.join(in.d, expr(Both))
         .where(even.asNondeterministic()(col("d.v")))
@@ -111,7 +111,7 @@ private[streamjoin] object ParityColumns {
       in.session.udf.register("even", even)
       in.sql(s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND even(o.v + d.v) WHERE even(d.v)")
     },
-    frame("a UDF of the times") { in =>
+    frame("a UDF over the event times") { in =>
       val before =
         udf((x: java.sql.Timestamp, y: java.sql.Timestamp) => x != null && y != null && x.before(y))
       in.o.join(in.d, expr(Both) && before(col("o.t"), col("d.t"))).select("o.v", "d.v")
@@ -128,20 +128,20 @@ private[streamjoin] object ParityColumns {
     sql("ANSI on", s"SELECT o.v, d.v AS w, try_divide(o.v, d.v - 1) AS x FROM o JOIN d ON $Both AND $cast")
       .set("spark.sql.ansi.enabled" -> "true"),
     sql(
-      "ANSI off, text against a number",
+      "ANSI off, text compared with a number",
       s"SELECT o.v, d.v AS w FROM o JOIN d ON o.v = concat(d.v, '') AND $Bound"
     )
       .set("spark.sql.ansi.enabled" -> "false"),
     sql(
-      "upper case",
+      "names in upper case",
       "SELECT O.V, D.V AS W FROM o O JOIN d D ON O.ID = D.ID AND D.T BETWEEN O.T AND O.T + INTERVAL 5 MINUTES"
     ),
-    frame("case sensitive") { in =>
+    frame("case-sensitive names") { in =>
       val o = in.o.selectExpr("id AS ID", "v AS id", "t AS T", "v AS t").as("o")
       o.join(in.d, expr("o.ID = d.id AND d.t BETWEEN o.T AND o.T + INTERVAL 20 MINUTES"))
         .selectExpr("o.ID", "o.id", "o.t", "d.v")
     }.set("spark.sql.caseSensitive" -> "true"),
-    frame("odd names") { in =>
+    frame("unusual column names") { in =>
       val o = in
         .raw("o")
         .selectExpr("id AS `the id`", "t AS `at.time`", "v AS `ä/v`")
@@ -149,7 +149,7 @@ private[streamjoin] object ParityColumns {
       val d = in.raw("d").toDF("key", "t ", "1").withWatermark("`t `", "10 minutes")
       o.join(d, expr("`the id` = key AND `t ` BETWEEN `at.time` AND `at.time` + INTERVAL 20 MINUTES"))
     },
-    frame("names of the operator's own") { in =>
+    frame("columns named like the operator's own") { in =>
       val o =
         in.raw("o").toDF("key", "watermark", "matched").withWatermark("watermark", "10 minutes").as("left")
       val d =

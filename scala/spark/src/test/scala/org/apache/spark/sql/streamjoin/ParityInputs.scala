@@ -12,9 +12,9 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.classic.SparkSession
 
 /**
- * The streams of the parity suite: a folder each, one JSON file a batch. A file overlaps the one
- * before it by less than the delay, so that no row is later than the delay of its own column; the
- * last one lies days after all bounds.
+ * The streams of the parity suite: one folder per stream, one JSON file per batch. Consecutive
+ * files overlap by less than the delay, so no row is later than the delay of its own column; the
+ * last file lies days past all bounds.
  */
 private[streamjoin] object ParityInputs {
   val Delay = "10 minutes"
@@ -27,7 +27,7 @@ private[streamjoin] object ParityInputs {
   private val RowsOfFile = 14
   private val Seed = 13
 
-  /** How many files each stream has, the last one included. */
+  /** Files per stream, including the last one. */
   val FileCount: Int = Overlapping + 1
 
   final private case class Event(id: String, t: Option[LocalDateTime], v: Int, kind: String = "order")
@@ -48,25 +48,25 @@ private[streamjoin] object ParityInputs {
     val ahead = named("d").map(_.map(event => event.copy(t = event.t.map(_.plusDays(5)), kind = "delivery")))
     val corrupt = Event("a", Some(LocalDateTime.parse("2099-01-01T00:00:00")), -1)
     named ++ Map(
-      // One topic of two kinds, whose clocks are days apart.
+      // One topic with two kinds of events, whose clocks are days apart.
       "mixed" -> longer(named("o").zip(ahead).map { case (some, others) => some ++ others }),
-      // A row that a filter removes.
+      // With a row that a filter removes.
       "corrupt" -> longer(
         named("o").zipWithIndex.map { case (some, at) => if (at == 0) some :+ corrupt else some }
       ),
-      // One file, and no more.
+      // A single file.
       "short" -> named("d").take(1),
-      // Nothing, and then the rows.
+      // No event time in the first file.
       "belated" -> (Seq(Event("none", None, 0)) +: named("d").tail),
-      // Over the night in which Berlin sets its clocks back.
+      // Across the night in which Berlin sets its clocks back.
       "autumn" -> named("o").map(_.map(moved)),
       "autumn2" -> named("d").map(_.map(moved))
     )
   }
 
   /**
-   * The second file in two: a row is late for the watermark of two batches before, which the first
-   * file sets.
+   * Splits the second file in two: a row is late by the watermark of two batches before, which the
+   * first file sets.
    */
   private def longer(files: Seq[Seq[Event]]): Seq[Seq[Event]] = {
     val second = files(1).sortBy(event => (event.kind, event.t))
@@ -76,7 +76,7 @@ private[streamjoin] object ParityInputs {
 
   private def moved(event: Event): Event = event.copy(t = event.t.map(_.plusDays(148).minusHours(11)))
 
-  /** Ties, duplicates, nulls in keys and times, keys that only this stream has. */
+  /** Ties, duplicates, nulls in keys and times, and keys that only this stream has. */
   private def events(name: String, random: Random): Seq[Seq[Event]] =
     for (file <- 0 until Overlapping) yield {
       val some = Seq.fill(RowsOfFile) {
@@ -111,7 +111,7 @@ private[streamjoin] object ParityInputs {
     fields.map { case (name, value) => s"\"$name\": $value" }.mkString("{", ", ", "}")
   }
 
-  /** The first files of each stream, in a folder that may get the others later. */
+  /** Copies the first files of each stream into a folder that may receive the others later. */
   def release(from: Path, to: Path, files: Int): Unit =
     for (stream <- Files.list(from).iterator().asScala; number <- 0 until files) {
       val file = Path.of(stream.getFileName.toString, s"$number.json")
@@ -126,7 +126,7 @@ private[streamjoin] object ParityInputs {
     }
 }
 
-/** What a query of the suite is made from: in the first run it is run 0, after a restart run 1. */
+/** What a query of the suite reads. The first run is run 0, the one after a restart is run 1. */
 final private[streamjoin] class ParityInputs(
     val session: SparkSession,
     folder: Path,
@@ -156,7 +156,8 @@ final private[streamjoin] class ParityInputs(
     session.createDataFrame(Seq("a" -> "Anna", "b" -> "Berta", "x" -> "Xaver")).toDF("id", "name")
 
   /**
-   * Views of the streams under their names, and of the table; `wide_o` and so on with all columns.
+   * Creates a view of each stream under its name (`wide_o` with all columns, `raw_o` without a
+   * watermark) and of the static table.
    */
   def views(): ParityInputs = {
     for (name <- Seq("o", "d", "e")) {

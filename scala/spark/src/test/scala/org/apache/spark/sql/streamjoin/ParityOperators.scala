@@ -29,9 +29,9 @@ private[streamjoin] object ParityOperators {
       "a table above a left join",
       s"SELECT p.id, p.w, name FROM (SELECT o.id, d.v AS w FROM o LEFT JOIN d ON $Both WHERE o.t IS NOT NULL) p LEFT JOIN names n ON p.id = n.id"
     ).whole,
-    sql("a table, crossed", s"SELECT name, d.v AS w FROM o JOIN d ON $Both CROSS JOIN names"),
+    sql("a table, cross joined", s"SELECT name, d.v AS w FROM o JOIN d ON $Both CROSS JOIN names"),
     sql(
-      "a table by a condition",
+      "a table, joined by an inequality",
       s"SELECT name, d.v AS w FROM o JOIN d ON $Both JOIN names n ON n.id < o.id"
     ),
     sql(
@@ -68,7 +68,7 @@ private[streamjoin] object ParityOperators {
     frame("a union below")(in =>
       in.raw("o").union(in.raw("e")).withWatermark("t", "10 minutes").as("o").join(in.d, expr(Both))
     ),
-    frame("a union of marked streams below") { in =>
+    frame("a union below, of streams with watermarks") { in =>
       in.marked("o").union(in.marked("e")).as("o").join(in.d, expr(Both))
     },
     frame("a union below, left outer") { in =>
@@ -93,7 +93,7 @@ private[streamjoin] object ParityOperators {
     frame("a union by name of two joins of the same streams") { in =>
       pairs(in).select("id", "w").unionByName(pairs(in).where("w > 2").selectExpr("w", "id"))
     },
-    frame("a union with itself below") { in =>
+    frame("a union of a stream with itself below") { in =>
       val o = in.raw("o").withWatermark("t", "10 minutes")
       o.union(o.where("v > 2")).as("o").join(in.d, expr(Both)).select("o.v", "d.v")
     },
@@ -120,16 +120,16 @@ private[streamjoin] object ParityOperators {
     frame("a chain, semi above inner")(in =>
       pairs(in).join(in.e, expr(third), "left_semi").select("p.id", "p.w")
     ).whole,
-    frame("a chain above semi")(in =>
+    frame("a chain, inner above semi")(in =>
       in.o.join(in.d, expr(Both), "left_semi").as("p").join(in.e, expr(third)).select("p.id", "p.v", "e.v")
     ).whole,
-    frame("a chain of the stream joined before")(in =>
+    frame("a chain that joins its first stream again")(in =>
       pairs(in).join(in.marked("o").as("e"), expr(third)).select("p.id", "p.w", "e.v")
     ).whole,
-    frame("a chain and windows above")(in =>
+    frame("a chain with counts per window above")(in =>
       pairs(in).join(in.e, expr(third)).select("p.id", "p.t").groupBy(window(col("t"), "10 minutes")).count()
     ).whole,
-    frame("joins on both sides") { in =>
+    frame("a join of two joins") { in =>
       val other = in.e
         .join(in.marked("d").as("x"), expr("e.id = x.id AND x.t BETWEEN e.t AND e.t + INTERVAL 5 MINUTES"))
         .selectExpr("e.id", "e.t", "x.v")
@@ -138,7 +138,7 @@ private[streamjoin] object ParityOperators {
         .join(other, expr("p.id = q.id AND q.t BETWEEN p.t AND p.t + INTERVAL 5 MINUTES"))
         .select("p.id", "p.w", "q.v")
     }.whole,
-    frame("a chain by time made a number") { in =>
+    frame("a chain in which a time becomes a number") { in =>
       val numbered = in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.t", "CAST(d.t AS BIGINT) AS s").as("p")
       numbered.join(in.e, expr(third)).select("p.id", "p.s", "e.v")
     }.whole
@@ -155,7 +155,7 @@ private[streamjoin] object ParityOperators {
         .as("o")
         .join(in.d, expr(Both))
     },
-    frame("map below, the mark after it") { in =>
+    frame("map below, withWatermark after it") { in =>
       import java.sql.Timestamp
       val encoder = Encoders.tuple(Encoders.STRING, Encoders.TIMESTAMP, Encoders.scalaInt)
       val mapped = in
@@ -175,7 +175,7 @@ private[streamjoin] object ParityOperators {
       s"SELECT o.id, x, d.v AS w FROM wide_o o JOIN d ON $Both LATERAL VIEW posexplode(array(o.v, d.v)) p AS n, x WHERE n = 1"
     ),
     sql(
-      "a lateral join of a row",
+      "a lateral join per row",
       s"SELECT o.id, x.s FROM o JOIN d ON $Both, LATERAL (SELECT o.v + d.v AS s) x"
     ),
     frame("repartition below")(in =>
@@ -185,7 +185,7 @@ private[streamjoin] object ParityOperators {
       in.o.coalesce(1).as("o").join(in.d, expr(Both)).coalesce(1).select("o.v", "d.v")
     ),
     frame("repartition above")(in => pairs(in).repartition(3, col("w"))),
-    frame("observed below and above") { in =>
+    frame("observe() below and above") { in =>
       in.o
         .observe("below", count("*"))
         .as("o")
@@ -195,13 +195,13 @@ private[streamjoin] object ParityOperators {
     },
     frame("na.fill above a left join")(in => padded(in).na.fill(0, Seq("w")).drop("t")).whole,
     frame("na.drop below")(in => in.o.na.drop().as("o").join(in.d, expr(Both))),
-    frame("as JSON above")(in => pairs(in).selectExpr("to_json(struct(*)) AS value")),
-    frame("collected sets of a row above")(in =>
+    frame("to_json above")(in => pairs(in).selectExpr("to_json(struct(*)) AS value")),
+    frame("array functions above")(in =>
       in.wide("o")
         .join(in.wide("d"), expr(Both))
         .selectExpr("array_union(o.arr, d.arr)", "transform(o.arr, x -> x + d.v)")
     ),
-    frame("a chain of selects between") { in =>
+    frame("several selects below") { in =>
       in.o
         .selectExpr("*", "v * 2 AS x")
         .selectExpr("id", "t", "x + 1 AS v")

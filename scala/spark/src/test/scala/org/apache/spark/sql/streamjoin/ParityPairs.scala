@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.expr
 
-/** The join below what the queries have above it: orders with their deliveries. */
+/** The joins that other operators are put above: orders with their deliveries. */
 private[streamjoin] object ParityPairs {
   val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
   val Both: String = s"o.id = d.id AND $Bound"

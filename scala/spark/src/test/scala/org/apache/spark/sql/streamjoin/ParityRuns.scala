@@ -11,7 +11,7 @@ import org.apache.spark.sql.{DataFrame, ForeachWriter, Row}
 
 import ParityCase.{Run, Sink, Write, frame, sql}
 
-/** Sinks, triggers, settings of Spark, stores, restarts. */
+/** Sinks, triggers, Spark settings, state stores, restarts. */
 private[streamjoin] object ParityRuns {
   private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
   private val Both = s"o.id = d.id AND $Bound"
@@ -38,7 +38,7 @@ private[streamjoin] object ParityRuns {
     override def finish(sink: Sink): Unit = sink.add(0, sink.session.table("received").collect().toSeq)
   }
 
-  /** The rows that writers in tasks have received, by folder of the sink. */
+  /** The rows that the writers in tasks received, by the folder of the sink. */
   private val written = new ConcurrentHashMap[String, ConcurrentLinkedQueue[Row]]
 
   private object EachRow extends Write {
@@ -71,7 +71,7 @@ private[streamjoin] object ParityRuns {
   private val unseen: Write = (writer, sink) =>
     writer
       .foreachBatch { (batch: DataFrame, id: Long) =>
-        // Rows are counted without their columns, and the first batch runs twice.
+        // Counts rows without reading their columns; the first batch runs twice.
         if (id == 0) batch.count()
         sink.add(id, batch.groupBy().count().where("count > 0").collect().toSeq)
       }
@@ -83,9 +83,7 @@ private[streamjoin] object ParityRuns {
     override def finish(sink: Sink): Unit = sink.add(0, sink.session.table("received").collect().toSeq)
   }
 
-  /**
-   * Fails in its second batch when it has taken the rows of it; a run after that takes them again.
-   */
+  /** Fails in its second batch after taking its rows; the next run takes them again. */
   private def failing: Write = {
     val failed = ConcurrentHashMap.newKeySet[String]()
     (writer, sink) =>
@@ -99,14 +97,14 @@ private[streamjoin] object ParityRuns {
   }
 
   private val sinks = Seq(
-    inner("a table").copy(write = Table, byBatch = false),
-    inner("memory").copy(write = Memory, byBatch = false),
-    left("parquet").copy(write = new Files("parquet")),
-    inner("parquet by partitions").copy(write = new Files("parquet", "id"), byBatch = false),
+    inner("a table as sink").copy(write = Table, byBatch = false),
+    inner("the memory sink").copy(write = Memory, byBatch = false),
+    left("the parquet sink").copy(write = new Files("parquet")),
+    inner("the parquet sink, partitioned").copy(write = new Files("parquet", "id"), byBatch = false),
     inner("foreach").copy(write = EachRow, byBatch = false),
     inner("foreachBatch that joins").copy(write = twice),
     inner("foreachBatch that counts").copy(write = unseen),
-    inner("memory in update mode").copy(write = Memory, byBatch = false).update
+    inner("the memory sink in update mode").copy(write = Memory, byBatch = false).update
   )
 
   @nowarn("cat=deprecation")
@@ -115,8 +113,8 @@ private[streamjoin] object ParityRuns {
     left("available now").copy(trigger = Some(Trigger.AvailableNow())),
     inner("once").copy(trigger = Some(Trigger.Once())),
     inner("processing time").copy(trigger = Some(Trigger.ProcessingTime(0))),
-    inner("available now, again and again").restarted()().copy(trigger = Some(Trigger.AvailableNow())),
-    left("available now, again and again").restarted()().copy(trigger = Some(Trigger.AvailableNow()))
+    inner("available now, in several runs").restarted()().copy(trigger = Some(Trigger.AvailableNow())),
+    left("available now, in several runs").restarted()().copy(trigger = Some(Trigger.AvailableNow()))
   )
 
   private val RocksDb = "spark.sql.streaming.stateStore.providerClass" ->
@@ -131,8 +129,8 @@ private[streamjoin] object ParityRuns {
       .set(RocksDb, Changelog, "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"),
     inner("join state format 3").set(RocksDb, "spark.sql.streaming.join.stateFormatVersion" -> "3"),
     inner("compressed state").set("spark.sql.streaming.stateStore.compression.codec" -> "zstd"),
-    inner("no generated code").set("spark.sql.codegen.factoryMode" -> "NO_CODEGEN"),
-    inner("other settings of the planner").set(
+    inner("code generation off").set("spark.sql.codegen.factoryMode" -> "NO_CODEGEN"),
+    inner("other planner settings").set(
       "spark.sql.adaptive.enabled" -> "true",
       "spark.sql.codegen.wholeStage" -> "true",
       "spark.sql.shuffle.partitions" -> "5",
@@ -143,12 +141,12 @@ private[streamjoin] object ParityRuns {
       "spark.sql.datetime.java8API.enabled" -> "true",
       "spark.sql.streaming.unsupportedOperationCheck" -> "false"
     ),
-    inner("no batches without data").set("spark.sql.streaming.noDataMicroBatches.enabled" -> "false"),
-    inner("one stateful operator").set("spark.sql.streaming.statefulOperator.allowMultiple" -> "false"),
-    frame("one stateful operator, dropDuplicates above") { in =>
+    inner("no-data batches switched off").set("spark.sql.streaming.noDataMicroBatches.enabled" -> "false"),
+    inner("allowMultiple=false").set("spark.sql.streaming.statefulOperator.allowMultiple" -> "false"),
+    frame("allowMultiple=false, dropDuplicates above") { in =>
       in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.t").dropDuplicates("id", "t")
     }.set("spark.sql.streaming.statefulOperator.allowMultiple" -> "false").whole,
-    inner("without rules of the optimizer").set(
+    inner("without some optimizer rules").set(
       "spark.sql.optimizer.excludedRules" -> Seq(
         "ColumnPruning",
         "PushPredicateThroughNonJoin",
@@ -179,47 +177,47 @@ private[streamjoin] object ParityRuns {
     inner("stopped twice").copy(runs = Seq(Run(1), Run(2), Run())),
     inner("a sink that fails").copy(write = failing, runs = Seq(Run(fails = true), Run())),
     left("a sink that fails").copy(write = failing, runs = Seq(Run(fails = true), Run())),
-    left("few batches retained").restarted("spark.sql.streaming.minBatchesToRetain" -> "1")(
+    left("few batches retained, restarted").restarted("spark.sql.streaming.minBatchesToRetain" -> "1")(
       "spark.sql.streaming.minBatchesToRetain" -> "1"
     ),
-    inner("more partitions after").restarted("spark.sql.shuffle.partitions" -> "2")(
+    inner("more shuffle partitions after the restart").restarted("spark.sql.shuffle.partitions" -> "2")(
       "spark.sql.shuffle.partitions" -> "3"
     ),
-    left("fewer partitions after").restarted("spark.sql.shuffle.partitions" -> "3")(
+    left("fewer shuffle partitions after the restart").restarted("spark.sql.shuffle.partitions" -> "3")(
       "spark.sql.shuffle.partitions" -> "1"
     ),
-    left("RocksDB after").restarted()(RocksDb),
-    left("RocksDB before").restarted(RocksDb)(),
-    inner("other settings after").restarted()(
+    left("RocksDB only after the restart").restarted()(RocksDb),
+    left("RocksDB only before the restart").restarted(RocksDb)(),
+    inner("other settings after the restart").restarted()(
       "spark.sql.session.timeZone" -> "America/New_York",
       "spark.sql.ansi.enabled" -> "false",
       "spark.sql.caseSensitive" -> "true",
       "spark.streamjoin.lateRows" -> "keep"
     ),
-    inner("the policy max after").restarted()("spark.sql.streaming.multipleWatermarkPolicy" -> "max"),
-    left("generated code after").restarted()("spark.sql.codegen.wholeStage" -> "true"),
-    left("little memory after").restarted()("spark.streamjoin.indexMemory" -> "1k"),
-    inner("unbounded=spark after").restarted()("spark.streamjoin.unbounded" -> "spark"),
-    inner("unbounded=spark before").restarted("spark.streamjoin.unbounded" -> "spark")(),
-    changed("a filter above after")((in, pairs) => if (in.run == 0) pairs else pairs.where("w > 1")),
-    frame("a filter below after")(in =>
+    inner("policy max after the restart").restarted()("spark.sql.streaming.multipleWatermarkPolicy" -> "max"),
+    left("code generation after the restart").restarted()("spark.sql.codegen.wholeStage" -> "true"),
+    left("little memory after the restart").restarted()("spark.streamjoin.indexMemory" -> "1k"),
+    inner("unbounded=spark after the restart").restarted()("spark.streamjoin.unbounded" -> "spark"),
+    inner("unbounded=spark before the restart").restarted("spark.streamjoin.unbounded" -> "spark")(),
+    changed("a filter above, added later")((in, pairs) => if (in.run == 0) pairs else pairs.where("w > 1")),
+    frame("a filter below, added later")(in =>
       (if (in.run == 0) in.o else in.o.where("v > 1")).join(in.d, expr(Both)).select("o.v", "d.v")
     ).restarted()(),
-    changed("a column computed above after")((in, pairs) =>
+    changed("a computed column above, added later")((in, pairs) =>
       if (in.run == 0) pairs.selectExpr("id", "t", "v", "w")
       else pairs.selectExpr("id", "t", "v", "w", "v + w AS x")
     ),
-    frame("other delays after") { in =>
+    frame("other delays after the restart") { in =>
       val delay = if (in.run == 0) "10 minutes" else "20 minutes"
       in.marked("o", delay).join(in.marked("d", delay), expr(Both)).select("o.v", "d.v")
     }.restarted()(),
-    frame("other aliases after") { in =>
+    frame("other aliases after the restart") { in =>
       val (o, d) = if (in.run == 0) ("o", "d") else ("orders", "deliveries")
       val condition =
         s"$o.id = $d.id AND $d.t BETWEEN $o.t - INTERVAL 5 MINUTES AND $o.t + INTERVAL 20 MINUTES"
       in.marked("o").as(o).join(in.marked("d").as(d), expr(condition)).select(s"$o.v", s"$d.v")
     }.restarted()(),
-    changed("a table above after") { (in, pairs) =>
+    changed("a table above, added later") { (in, pairs) =>
       if (in.run == 0) pairs.selectExpr("*", "'' AS name") else pairs.join(in.names, "id")
     },
     sql(
@@ -269,7 +267,7 @@ private[streamjoin] object ParityRuns {
     inner("in update mode, stopped in the middle").update.restarted()()
   )
 
-  /** What is read in the session's zone is another instant in the next run. */
+  /** A literal read in the session's time zone is another instant in the next run. */
   private val zones = {
     val zone = "spark.sql.session.timeZone"
     Seq(
@@ -280,13 +278,13 @@ private[streamjoin] object ParityRuns {
       "greatest(o.t, d.t) > TIMESTAMP '2024-06-01 04:00:00' AND greatest(o.t, d.t) < TIMESTAMP '2024-06-01 10:20:00Z'"
     ).map { condition =>
       sql(
-        s"another time zone after, $condition",
+        s"another time zone after the restart, $condition",
         s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND $condition"
       )
         .restarted(zone -> "UTC")(zone -> "America/New_York")
         .copy(mayBeEmpty = true)
     } :+ sql(
-      "another time zone after, in a left join",
+      "another time zone after the restart, left outer",
       s"SELECT o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND o.t > TIMESTAMP '2024-06-01 06:10:00' WHERE o.t IS NOT NULL"
     ).whole.restarted(zone -> "Europe/Berlin")(zone -> "America/New_York")
   }

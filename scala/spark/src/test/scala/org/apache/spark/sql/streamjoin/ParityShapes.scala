@@ -24,12 +24,12 @@ private[streamjoin] object ParityShapes {
       s"SELECT id, t, o.v, d.v AS w FROM (SELECT * FROM o WHERE $Timed AND id IS NOT NULL) o FULL JOIN (SELECT * FROM d WHERE t IS NOT NULL AND id IS NOT NULL) d USING (id, t)"
     ).whole,
     sql(
-      "a join with names for its columns",
+      "a join with column aliases",
       s"SELECT j.b + j.e AS s FROM (SELECT * FROM o JOIN d ON $Both) AS j(a, ta, b, c, tc, e)"
     ),
     sql("all columns but one", s"SELECT o.* EXCEPT (t), d.* EXCEPT (id, t) FROM o JOIN d ON $Both"),
     sql(
-      "a function for a table beside it",
+      "a table function beside the join",
       s"SELECT o.v, d.v AS w, x.col FROM o JOIN d ON $Both, explode(array(1, 2)) x"
     ),
     sql("comma and WHERE", s"SELECT o.*, d.v AS w FROM o, d WHERE $Both"),
@@ -47,7 +47,7 @@ private[streamjoin] object ParityShapes {
       s"SELECT /*+ BROADCAST(d), SHUFFLE_HASH(o), MERGE(o, d), REPARTITION(3), NOTHING(o) */ o.v, d.v AS w FROM o JOIN d ON $Both"
     ),
     frame("broadcast()")(in => in.o.join(broadcast(in.d), expr(Both))),
-    sql("pipes", s"FROM o |> JOIN d ON $Both |> WHERE o.v > 0 |> SELECT o.v, d.v AS w"),
+    sql("pipe syntax", s"FROM o |> JOIN d ON $Both |> WHERE o.v > 0 |> SELECT o.v, d.v AS w"),
     sql(
       "watermarks in FROM",
       s"""SELECT o.v, d.v AS w FROM STREAM raw_o WATERMARK t DELAY OF INTERVAL 10 MINUTES AS o
@@ -64,7 +64,7 @@ private[streamjoin] object ParityShapes {
       s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND o.v + d.v > least"
     ),
     sql(
-      "a function in SQL",
+      "a SQL function",
       "CREATE OR REPLACE TEMPORARY FUNCTION plus(x INT, y INT) RETURNS INT RETURN x + y",
       s"SELECT plus(o.v, d.v) AS p FROM o JOIN d ON $Both AND plus(o.v, d.v) > 3"
     )
@@ -82,19 +82,19 @@ private[streamjoin] object ParityShapes {
         .where("d.t <= o.t + INTERVAL 20 MINUTES")
         .select("d.v")
     },
-    frame("columns of the frames") { in =>
+    frame("columns taken from the DataFrames") { in =>
       val (o, d) = (in.o, in.d)
       val far = o("t") + expr("INTERVAL 20 MINUTES")
       o.join(d, o("id") === d("id") && d("t") >= o("t") && d("t") <= far)
         .select(o("v"), d("v").as("w"), d("t"))
     },
-    frame("names of keys") { in =>
+    frame("keys given by name") { in =>
       in.o.join(in.d, "id").where(Bound).selectExpr("id", "o.v", "d.v AS w")
     },
     frame("joinWith")(in => in.o.joinWith(in.d, expr(Both)).toDF("one", "other")),
     frame("a column of one side only")(in => in.o.join(in.d, expr(Both)).select("o.v")),
-    frame("literals alone")(in => in.o.join(in.d, expr(Both)).selectExpr("1 AS one", "'x' AS x")),
-    frame("a column twice")(in =>
+    frame("only literals selected")(in => in.o.join(in.d, expr(Both)).selectExpr("1 AS one", "'x' AS x")),
+    frame("a column selected twice")(in =>
       in.o.join(in.d, expr(Both)).selectExpr("o.v AS a", "o.v AS b", "d.v", "d.v")
     ),
     sql("a lateral column alias", s"SELECT o.v + d.v AS both, both * 2 AS twice FROM o JOIN d ON $Both"),
@@ -126,13 +126,13 @@ private[streamjoin] object ParityShapes {
       s"SELECT a.id, a.v FROM clicks a LEFT SEMI JOIN clicks b ON $selfBound"
     ),
     sql(
-      "a view joined with a view of it",
+      "a view joined with a view on top of it",
       clicks,
       "CREATE TEMP VIEW big AS SELECT id, t, v + 1 AS v FROM clicks WHERE v > 2",
       s"SELECT a.id, a.v, b.v AS w FROM clicks a JOIN big b ON $selfBound"
     ),
     sql(
-      "two views of a stream, renamed",
+      "two views of one stream, with renamed columns",
       "CREATE TEMP VIEW starts AS SELECT id, t AS began, v FROM o WHERE v < 4",
       "CREATE TEMP VIEW ends AS SELECT id AS key, t AS ended, v AS w FROM o WHERE v > 1",
       "SELECT * FROM starts JOIN ends ON id = key AND ended BETWEEN began AND began + INTERVAL 10 MINUTES"
@@ -235,19 +235,19 @@ private[streamjoin] object ParityShapes {
     }.whole,
     sql("left semi", s"SELECT * FROM o LEFT SEMI JOIN d ON $Both"),
     sql(
-      "left outer, where the other is missing",
+      "left outer, only rows without a match",
       s"SELECT o.id, o.v FROM o LEFT JOIN d ON $Both WHERE d.id IS NULL AND $Timed"
     ).whole,
     sql(
-      "left outer that a filter makes inner",
+      "left outer that a filter turns into inner",
       s"SELECT o.id, d.v FROM o LEFT JOIN d ON $Both WHERE d.v > 1"
     ),
     sql(
-      "full outer that a filter makes left",
+      "full outer that a filter turns into left",
       s"SELECT o.id, d.v FROM o FULL JOIN d ON $Both WHERE o.v > 1 AND $Timed"
     ).whole,
     sql(
-      "left outer, a condition on the other side",
+      "left outer, with a condition on the right side",
       s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND d.v > 2 WHERE $Timed"
     ).whole,
     sql(
@@ -257,29 +257,29 @@ private[streamjoin] object ParityShapes {
   )
 
   private val refused = Seq(
-    sql("no bound", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id").refused("STREAMJOIN_UNBOUNDED"),
-    sql("a bound on one side", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND d.t >= o.t").refused(
+    sql("no time bound", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id").refused("STREAMJOIN_UNBOUNDED"),
+    sql("a lower bound only", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND d.t >= o.t").refused(
       "STREAMJOIN_UNBOUNDED"
     ),
-    sql("a bound in OR", s"SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND ($Bound OR o.v = 1)")
+    sql("a bound inside an OR", s"SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND ($Bound OR o.v = 1)")
       .refused("STREAMJOIN_BOUND_IN_OR"),
     sql(
       "a bound in months",
       "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 MONTH"
     ).refused("STREAMJOIN_BOUND_NOT_CONSTANT"),
     sql(
-      "a bound of the row",
+      "a bound that varies by row",
       "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND d.t BETWEEN o.t AND o.t + make_interval(0, 0, 0, 0, 0, o.v)"
     ).refused("STREAMJOIN_BOUND_NOT_CONSTANT"),
     sql("no watermarks", s"SELECT o.v, d.v AS w FROM raw_o o JOIN raw_d d ON $Both")
       .refused("STREAMJOIN_NO_WATERMARK"),
-    sql("a watermark on one side", s"SELECT o.v, d.v AS w FROM o JOIN raw_d d ON $Both")
+    sql("a watermark on one side only", s"SELECT o.v, d.v AS w FROM o JOIN raw_d d ON $Both")
       .refused("STREAMJOIN_NO_WATERMARK"),
     sql(
-      "left outer, a bound on one side",
+      "left outer, a lower bound only",
       s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON o.id = d.id AND o.t >= d.t - INTERVAL 20 MINUTES WHERE $Timed"
     ).whole.refused("STREAMJOIN_UNBOUNDED"),
-    frame("a refused join beside ours") { in =>
+    frame("a refused join above ours") { in =>
       val pairs = in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.v", "d.v AS w").as("p")
       pairs.join(in.raw("e").as("e"), expr("p.id = e.id AND p.v = e.v")).select("p.id", "p.w", "e.v")
     }.beside("STREAMJOIN_UNBOUNDED"),

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
-/** Joins of tables, which are Spark's whatever the extension's settings say. */
+/** Joins of static tables stay Spark's, whatever the extension's settings say. */
 private[streamjoin] object ParityTables {
   private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
   private val Both = s"o.id = d.id AND $Bound"
@@ -25,9 +25,9 @@ private[streamjoin] object ParityTables {
       )
 
   val settings: Seq[(String, Seq[(String, String)])] = Seq(
-    "as it comes" -> Nil,
-    "with enabled=off, which is no boolean" -> Seq("spark.streamjoin.enabled" -> "off"),
-    "with other settings, and one that there is not" -> Seq(
+    "with default settings" -> Nil,
+    "with enabled=off, which is not a boolean" -> Seq("spark.streamjoin.enabled" -> "off"),
+    "with other settings, one of them unknown" -> Seq(
       "spark.streamjoin.unbounded" -> "spark",
       "spark.streamjoin.nothing" -> "1",
       "spark.sql.adaptive.enabled" -> "true",

@@ -18,7 +18,7 @@ import org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager
 import org.apache.spark.sql.streamjoin.operators.interval.IntervalJoinExec
 import org.apache.spark.sql.{DataFrame, Row}
 
-/** A query that is run with the extension off and on, as data. */
+/** A query to run with the extension off and on, as data. */
 final private[streamjoin] case class ParityCase(
     name: String,
     query: ParityInputs => DataFrame,
@@ -31,30 +31,30 @@ final private[streamjoin] case class ParityCase(
     runs: Seq[ParityCase.Run] = Seq(ParityCase.Run())
 ) {
 
-  /** Rows of the whole run are compared, whatever batch they come in. */
+  /** Compares the rows of the whole run, whatever batch they come out in. */
   def whole: ParityCase = copy(byBatch = false)
   def update: ParityCase = copy(mode = "update")
   def refused(condition: String): ParityCase = copy(joins = ParityCase.Refused(condition))
   def sparks: ParityCase = copy(joins = ParityCase.Sparks)
 
-  /** Refused by name, and with `unbounded=spark` some of its joins are ours. */
+  /** Refused by name; with `unbounded=spark`, some of its joins are ours. */
   def beside(condition: String): ParityCase = copy(joins = ParityCase.Refused(condition, someAreOurs = true))
 
-  /** Ours, or refused by a name of ours. */
+  /** Ours, or refused by one of our error classes. */
   def either: ParityCase = copy(joins = ParityCase.OursOrRefused)
   def any: ParityCase = copy(joins = ParityCase.AnyJoin)
   def none: ParityCase = copy(joins = ParityCase.NoJoin)
   def set(settings: (String, String)*): ParityCase =
     copy(runs = runs.map(run => run.copy(settings = run.settings ++ settings)))
 
-  /** Stopped after the first file, and started again with other settings for the rest. */
+  /** Stopped after the first file and restarted with other settings for the rest. */
   def restarted(before: (String, String)*)(after: (String, String)*): ParityCase =
     copy(runs = Seq(ParityCase.Run(1, before), ParityCase.Run(settings = after)))
 }
 
 private[streamjoin] object ParityCase {
 
-  /** Who runs the joins of two streams of a query when the extension is on. */
+  /** Whose stream-stream joins a query runs when the extension is on. */
   sealed trait Joins
   case object Ours extends Joins
   case object Sparks extends Joins
@@ -62,21 +62,21 @@ private[streamjoin] object ParityCase {
   /** Some are ours, some are Spark's. */
   case object Mixed extends Joins
 
-  /** There is none that runs, in plain Spark neither. */
+  /** No join runs, not even in plain Spark. */
   case object NoJoin extends Joins
 
-  /** By this name; with `spark.streamjoin.unbounded=spark` they are Spark's. */
+  /** Refused with this error class; with `spark.streamjoin.unbounded=spark` they are Spark's. */
   final case class Refused(condition: String, someAreOurs: Boolean = false) extends Joins
   case object OursOrRefused extends Joins
 
-  /** Whether there is one, is left to the optimizer. */
+  /** The optimizer decides whether there is a join. */
   case object AnyJoin extends Joins
 
-  /** The refusals of joins that the reference names. */
+  /** The error classes of refused joins that the reference lists. */
   val Reference: Set[String] =
     Set("UNBOUNDED", "BOUND_IN_OR", "BOUND_NOT_CONSTANT", "NO_WATERMARK").map("STREAMJOIN_" + _)
 
-  /** Until so many files have been read. */
+  /** Runs until this many files have been read. */
   final case class Run(
       files: Int = ParityInputs.FileCount,
       settings: Seq[(String, String)] = Nil,
@@ -89,7 +89,7 @@ private[streamjoin] object ParityCase {
     def finish(sink: Sink): Unit = ()
   }
 
-  /** What a sink has received; `folder` is there for sinks of files. */
+  /** What a sink has received; `folder` is for sinks that write files. */
   final class Sink(val session: SparkSession, val folder: Path) {
     private val batches = mutable.LinkedHashMap.empty[Long, Seq[String]]
 
@@ -97,12 +97,12 @@ private[streamjoin] object ParityCase {
       batches(batch) = batches.getOrElse(batch, Nil) ++ rows.map(text)
     }
 
-    /** The rows of each batch that had some, in the order of the batches. */
+    /** The rows of each non-empty batch, in the order of the batches. */
     def received: Seq[Seq[String]] =
       synchronized(batches.toSeq.sortBy(_._1).map(_._2.sorted).filter(_.nonEmpty))
   }
 
-  /** The rows of each batch that had some, and the plan of the last batch. */
+  /** The rows of each non-empty batch, and the plan of the last batch. */
   final case class Outcome(rows: Seq[Seq[String]], plan: SparkPlan) {
     private def count(isJoin: SparkPlan => Boolean) = plan.collect { case join if isJoin(join) => join }.size
     def ours: Int = count(_.isInstanceOf[IntervalJoinExec])
@@ -130,7 +130,7 @@ private[streamjoin] object ParityCase {
 
 /**
  * Runs a query with the extension off and on: in two sessions of one context, of which only the
- * second has it.
+ * second has the extension.
  */
 private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { this: AnyFunSuite =>
   import ParityCase._
@@ -143,14 +143,14 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
     SparkSession.builder().withExtensions(new StreamJoinExtensions())
   )
 
-  /** One on the context of the suite that shares nothing else with others. */
+  /** A session on the suite's context that shares nothing else with other sessions. */
   private def session(builder: SparkSession.Builder): SparkSession = {
     assert(spark.sparkContext ne null)
     SparkSession.clearActiveSession()
     SparkSession.clearDefaultSession()
     try
       builder
-        // For both sessions: Spark's own would start processes for each file.
+        // For both sessions: Spark's own file manager would start processes for each file.
         .config(LocalCheckpointFileManager.Setting, classOf[LocalCheckpointFileManager].getName)
         .getOrCreate()
     finally {
@@ -167,10 +167,10 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
 
   override protected def beforeAll(): Unit = {
     super.beforeAll()
-    // Spark's join serializes this with each copy of its plan, every default compressed by itself:
-    // half the time of a batch.
+    // Spark's join serializes this with each copy of its plan and compresses every default by
+    // itself: half the time of a batch.
     val hadoop = plain.sparkContext.hadoopConfiguration
-    // The first of these has all configurations read their defaults again.
+    // The first `JobConf` makes all configurations reload their defaults.
     new JobConf(hadoop)
     hadoop.clear()
     assert(Files.isDirectory(files))
@@ -180,17 +180,17 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
   protected def compare(each: ParityCase): Assertion = {
     val without = Try(run(plain, each)) match {
       case Success(outcome) => outcome
-      case Failure(error) => fail(s"wrong case, plain Spark does not run it: ${first(error)}", error)
+      case Failure(error) => fail(s"invalid case, plain Spark does not run it: ${first(error)}", error)
     }
     assert(without.ours == 0)
     if (each.joins != AnyJoin)
-      assert((without.sparks == 0) == (each.joins == NoJoin), "wrong case: joins in plain Spark")
-    assert(without.rows.nonEmpty || each.mayBeEmpty, "wrong case: no rows")
+      assert((without.sparks == 0) == (each.joins == NoJoin), "invalid case: the joins of plain Spark")
+    assert(without.rows.nonEmpty || each.mayBeEmpty, "invalid case: no rows")
     val handedOver = each.set("spark.streamjoin.unbounded" -> "spark")
     val withIt = each.joins match {
       case Refused(condition, _) =>
         val refused = Try(run(extended, each))
-        assert(refused.isFailure, s"$condition was expected, and it ran")
+        assert(refused.isFailure, s"$condition was expected, but the query ran")
         assert(SparkTest.errorClass(refused.failed.get).contains(condition), first(refused.failed.get))
         run(extended, handedOver)
       case OursOrRefused =>
@@ -209,16 +209,16 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
       case OursOrRefused => ours != sparks
       case AnyJoin => true
     }
-    assert(asExpected, s"its joins: ${withIt.plan}")
+    assert(asExpected, s"not the expected joins: ${withIt.plan}")
     if (each.byBatch) same(without.rows, withIt.rows)
     else same(Seq(without.rows.flatten.sorted), Seq(withIt.rows.flatten.sorted))
   }
 
-  /** Queries on tables, in one session each. */
+  /** Compares queries on static tables, in one session each. */
   protected def compareTables(queries: Seq[String], settings: Seq[(String, String)]): Assertion = {
     val answers = Seq(plain, extended).map { root =>
       val session = root.newSession()
-      // As from the command line, where no value is checked before the setting is known.
+      // Set as on the command line, where no value is checked before its setting is known.
       settings.foreach { case (key, value) => session.sessionState.conf.settings.put(key, value) }
       SparkSession.setActiveSession(session)
       try {
@@ -269,7 +269,7 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
         val query = each.write.start(writer, sink)
         if (once.fails) assert(Try(query.processAllAvailable()).isFailure)
         else if (each.trigger.exists(_ != Trigger.ProcessingTime(0)))
-          assert(query.awaitTermination(60000), "it runs on")
+          assert(query.awaitTermination(60000), "the query did not end")
         else query.processAllAvailable()
         if (number == each.runs.size - 1) each.write.finish(sink)
         plan = query

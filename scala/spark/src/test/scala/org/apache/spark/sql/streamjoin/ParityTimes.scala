@@ -5,7 +5,7 @@ import org.apache.spark.sql.functions.{col, expr, window}
 
 import ParityCase.{frame, sql}
 
-/** Bounds, watermarks, filters beside them, clocks. */
+/** Time bounds, watermarks, filters beside them, `now()` and clock changes. */
 private[streamjoin] object ParityTimes {
   private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
   private val Both = s"o.id = d.id AND $Bound"
@@ -28,8 +28,8 @@ private[streamjoin] object ParityTimes {
     s"${time("d.t")} BETWEEN ${time("o.t")} - 300 AND ${time("o.t")} + 1200"
 
   /**
-   * Without BETWEEN, whose middle Spark computes in a column of its own: it no longer sees a bound,
-   * and pads no row.
+   * Without BETWEEN: Spark computes its middle in a column of its own, no longer sees a bound, and
+   * pads no row.
    */
   private def ordered(time: String => String) =
     s"${time("d.t")} >= ${time("o.t")} - 300 AND ${time("d.t")} <= ${time("o.t")} + 1200"
@@ -121,30 +121,30 @@ private[streamjoin] object ParityTimes {
       )
       o.join(d, expr("o.id = d.id AND o.w = d.w")).select("o.id", "o.w", "o.v", "d.v")
     },
-    frame("starts of windows beside bounds") { in =>
+    frame("window starts compared beside bounds") { in =>
       val o = in.o.selectExpr("*", "window(t, '10 minutes').start AS s").as("o")
       o.join(in.d.selectExpr("*", "window(t, '10 minutes').start AS s").as("d"), expr(s"$Both AND o.s = d.s"))
     },
     sql(
-      "window in the condition",
+      "a window in the condition",
       s"SELECT o.v, d.v AS w FROM (SELECT *, window(t, '10 minutes') AS w FROM o) o JOIN (SELECT *, window(t, '10 minutes') AS w FROM d) d ON o.id = d.id AND o.w = d.w AND o.v < d.v"
     ),
-    frame("a window above, of a pair")(in =>
+    frame("a window of a pair's time above")(in =>
       in.o.join(in.d, expr(Both)).select(window(col("o.t"), "5 minutes"), col("d.v"))
     )
   )
 
   private val watermarks = Seq(
-    frame("other delays")(in =>
+    frame("different delays")(in =>
       in.marked("o", "1 hour").join(in.marked("d", "15 minutes"), expr(Both)).select("o.v", "d.v")
     ),
-    frame("other delays, left outer") { in =>
+    frame("different delays, left outer") { in =>
       in.marked("o", "1 hour")
         .where("t IS NOT NULL")
         .join(in.marked("d", "15 minutes"), expr(Both), "left_outer")
         .select("o.id", "o.v", "d.v")
     }.whole,
-    frame("a mark on a sum") { in =>
+    frame("a watermark on a shifted time") { in =>
       val o = in
         .raw("o")
         .withColumn("late", expr("t + INTERVAL 1 MINUTE"))
@@ -152,7 +152,7 @@ private[streamjoin] object ParityTimes {
         .as("o")
       o.join(in.d, expr("o.id = d.id AND d.t BETWEEN o.late AND o.late + INTERVAL 10 MINUTES"))
     },
-    frame("a mark on text made a time") { in =>
+    frame("a watermark on a time parsed from text") { in =>
       val o = in
         .raw("o", ParityInputs.AllColumns)
         .selectExpr("id", "to_timestamp(text) AS t", "v")
@@ -160,7 +160,7 @@ private[streamjoin] object ParityTimes {
         .as("o")
       o.join(in.d, expr(Both))
     },
-    frame("a mark on seconds made a time") { in =>
+    frame("a watermark on a time made from seconds") { in =>
       val o = in
         .raw("o", ParityInputs.AllColumns)
         .selectExpr("id", "timestamp_seconds(long) AS t", "v")
@@ -168,12 +168,12 @@ private[streamjoin] object ParityTimes {
         .as("o")
       o.join(in.d, expr(Both))
     },
-    frame("a mark on a minute") { in =>
+    frame("a watermark on a truncated time") { in =>
       val o =
         in.raw("o").withColumn("t", expr("date_trunc('MINUTE', t)")).withWatermark("t", "10 minutes").as("o")
       o.where("t IS NOT NULL").join(in.d, expr(Both), "left_outer").select("o.id", "o.v", "d.v")
     }.whole,
-    frame("renamed after the mark")(in =>
+    frame("a time column renamed after withWatermark")(in =>
       in.o
         .withColumnRenamed("t", "x")
         .as("o")
@@ -186,15 +186,15 @@ private[streamjoin] object ParityTimes {
         .join(in.marked("short").as("d"), expr(Both), "left_outer")
         .select("o.id", "o.v", "d.v")
     }.whole,
-    frame("an input without times at first, left outer") { in =>
+    frame("an input without event times at first, left outer") { in =>
       in.o
         .where("t IS NOT NULL")
         .join(in.marked("belated").as("d"), expr(Both), "left_outer")
         .select("o.id", "o.v", "d.v")
     }.whole,
-    frame("the policy max")(in => in.o.join(in.d, expr(Both)))
+    frame("multipleWatermarkPolicy=max")(in => in.o.join(in.d, expr(Both)))
       .set("spark.sql.streaming.multipleWatermarkPolicy" -> "max"),
-    frame("the policy max, left outer")(in =>
+    frame("multipleWatermarkPolicy=max, left outer")(in =>
       in.o.where("t IS NOT NULL").join(in.d, expr(Both), "left_outer").select("o.id", "o.v", "d.v")
     )
       .set("spark.sql.streaming.multipleWatermarkPolicy" -> "max")
@@ -206,14 +206,14 @@ private[streamjoin] object ParityTimes {
   private val typed = "id STRING, t TIMESTAMP, v INT, type STRING"
 
   private val filters = Seq(
-    frame("a filter before the mark")(in =>
+    frame("a filter before withWatermark")(in =>
       in.raw("o").where("v > 1").withWatermark("t", "10 minutes").as("o").join(in.d, expr(Both))
     ),
-    frame("a filter after the mark")(in => in.o.where("v > 1").join(in.d, expr(Both))),
-    frame("a corrupt row that a filter removes before the mark") { in =>
+    frame("a filter after withWatermark")(in => in.o.where("v > 1").join(in.d, expr(Both))),
+    frame("a corrupt row that a filter removes before withWatermark") { in =>
       in.raw("corrupt").where("v >= 0").withWatermark("t", "10 minutes").as("o").join(in.d, expr(Both))
     },
-    frame("a corrupt row that a filter removes after the mark")(in =>
+    frame("a corrupt row that a filter removes after withWatermark")(in =>
       in.marked("corrupt").where("v >= 0").as("o").join(in.d, expr(Both))
     ),
     frame("a corrupt row, left outer") { in =>
@@ -229,7 +229,7 @@ private[streamjoin] object ParityTimes {
     frame("a corrupt row that WHERE removes")(in =>
       in.marked("corrupt").as("o").join(in.d, expr(Both)).where("o.v >= 0 AND d.v < 9")
     ),
-    frame("a mixed topic, each half marked") { in =>
+    frame("a mixed topic, each half with a watermark") { in =>
       def half(kind: String, name: String) =
         in.marked("mixed", columns = typed).where(s"type = '$kind'").as(name)
       half("order", "o").join(half("delivery", "d"), expr(Later))
@@ -260,10 +260,10 @@ private[streamjoin] object ParityTimes {
   private val Day = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 DAY"
   private val zones = Seq("Europe/Berlin", "America/New_York").flatMap { zone =>
     Seq(
-      frame(s"a day in $zone over the change of clocks")(in =>
+      frame(s"a day in $zone across the clock change")(in =>
         in.marked("autumn").as("o").join(in.marked("autumn2").as("d"), expr(Day)).select("o.t", "d.t", "d.v")
       ),
-      frame(s"a day in $zone, left outer") { in =>
+      frame(s"a day in $zone across the clock change, left outer") { in =>
         in.marked("autumn")
           .as("o")
           .where("t IS NOT NULL")
@@ -271,7 +271,7 @@ private[streamjoin] object ParityTimes {
           .select("o.id", "o.v", "d.v")
       }.whole
     ).map(_.set("spark.sql.session.timeZone" -> zone))
-  } :+ frame("minutes in the hour that comes twice")(in =>
+  } :+ frame("minutes within the hour that comes twice")(in =>
     in.marked("autumn").as("o").join(in.marked("autumn2").as("d"), expr(Both)).select("o.t", "d.t", "d.v")
   )
     .set("spark.sql.session.timeZone" -> "Europe/Berlin")

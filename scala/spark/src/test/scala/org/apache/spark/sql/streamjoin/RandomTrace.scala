@@ -11,8 +11,8 @@ import streamjoin.core._
 final case class RandomBatch(rows: Seq[TraceRow], restart: Boolean)
 
 /**
- * A random query, and random rows for its two streams: keys, ties, nulls, duplicates, disorder,
- * late rows, inputs that run apart and at times stand still, restarts.
+ * A random query with random rows for its two streams: keys, ties, nulls, duplicates, disorder,
+ * late rows, inputs that drift apart and at times stand still, restarts.
  */
 abstract class RandomStory(val seed: Long) {
   protected val random = new Random(seed)
@@ -21,10 +21,10 @@ abstract class RandomStory(val seed: Long) {
   protected def sometimes: Boolean = random.nextInt(3) == 0
   protected def rarely: Boolean = random.nextInt(25) == 0
 
-  /** When its time begins, in seconds since 1970. */
+  /** The time 0 of its rows, in seconds since 1970. */
   def origin: Long
 
-  /** Seconds, less than the disorder, so that some rows are late. */
+  /** In seconds, less than the disorder, so that some rows are late. */
   val delay: Long = random.between(0L, 6L)
 
   def trace: Trace
@@ -51,10 +51,10 @@ abstract class RandomStory(val seed: Long) {
     TraceRow(side, label, own ++ more)
   }
 
-  /** How far a row is from the time that its side has reached. */
+  /** How far a row's time is from the time that its side has reached, in seconds. */
   protected def spread(@unused side: Side): Long = random.between(-9L, 4L)
 
-  /** More columns of a row. */
+  /** Additional columns of a row. */
   protected def more: Map[String, Option[Long]] = Map.empty
 }
 
@@ -91,6 +91,6 @@ final class RandomTrace(
 
 object RandomTrace {
 
-  /** A watermark past everything. */
+  /** A watermark past all rows. */
   val End = 10000L
 }

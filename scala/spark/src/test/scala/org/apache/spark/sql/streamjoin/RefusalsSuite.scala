@@ -97,15 +97,15 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     val message = error.getMessage
     assert(message.startsWith(s"[${refused.errorClass}]") && message.endsWith("SQLSTATE: 0A000"))
     assert(!message.matches("(?s).*<(\\w+)>.*".r.regex), message)
-    assert(!message.matches("(?s).*#\\d.*"), s"Spark's own numbers: $message")
+    assert(!message.matches("(?s).*#\\d.*"), s"Spark's expression ids: $message")
     refused.words.foreach(word => assert(message.contains(word)))
     assert(error.getMessageParameters.get("side") == refused.side)
-    assert(message.contains("left o.t, right d.t"), "the columns with a watermark, as the user calls them")
+    assert(message.contains("left o.t, right d.t"), "columns with a watermark, as the user names them")
     val rewrite = error.getMessageParameters.get("rewrite")
-    assert(joins(join(s"${refused.condition} AND $rewrite")).size == 1, s"with the rewrite $rewrite")
+    assert(joins(join(s"${refused.condition} AND $rewrite")).size == 1, s"the advice does not help: $rewrite")
   }
 
-  test("no condition at all") {
+  test("a join without any condition is refused") {
     for (frame <- Seq(join("true"), streams.marked("o").crossJoin(streams.marked("d")))) {
       val error = refusal(frame)
       assert(error.getCondition == unbounded)
@@ -115,7 +115,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
   }
 
   for (how <- Seq("left_outer", "right_outer", "full_outer", "left_semi", "left_anti"))
-    test(s"$how: ours to refuse, before Spark does") {
+    test(s"$how: the extension refuses it before Spark does") {
       val none = refusal(join("o.id = d.id", how))
       assert(none.getCondition == "STREAMJOIN_UNBOUNDED")
       assert(none.getMessage.contains(s"The $how join"))
@@ -125,7 +125,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
 
   // Columns without a watermark.
 
-  test("a side without a watermark") {
+  test("a side without a watermark is refused, and told which withWatermark to add") {
     for (
       (side, left, right) <- Seq(
         ("right", "marked", "raw"),
@@ -151,7 +151,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a bound on another column than the marked one") {
+  test("a bound on a column other than the one with the watermark is refused") {
     val other = streams
       .marked("d")
       .withColumn("at", expr("CAST('2024-01-01' AS TIMESTAMP) + v * INTERVAL 1 DAY"))
@@ -161,11 +161,11 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     )
     assert(error.getCondition == "STREAMJOIN_NO_WATERMARK")
     assert(error.getMessage.contains("d.at"))
-    // Beside a bound that counts, it is only a condition.
+    // Next to a bound that counts, it is an ordinary condition.
     assert(joins(streams.marked("o").join(other, expr(s"$Hourly AND d.at >= o.t"))).size == 1)
   }
 
-  test("a column without a watermark after another join: withWatermark would not do") {
+  test("a column that lost its watermark in a join: the advice is a bound, not withWatermark") {
     val both = streams
       .marked("o")
       .join(streams.marked("d"), expr(Hourly), "full_outer")
@@ -181,7 +181,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     assert(joins(both.join(streams.marked("e"), expr(s"f.id = e.id AND $rewrite"))).size == 2)
   }
 
-  test("a mark on a window, from which Spark reads no times") {
+  test("a watermark on a window column is refused, as Spark reads no times from it") {
     def windows(name: String) =
       streams
         .raw(name)
@@ -192,13 +192,13 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     assert(error.getCondition == "STREAMJOIN_NO_WATERMARK" && error.getMessage.contains("before window(...)"))
   }
 
-  test("an encoding of the state that is not Spark's rows") {
+  test("a state encoding other than Spark's rows is refused") {
     withConf("spark.sql.streaming.stateStore.encodingFormat" -> "avro") {
       assert(refusal(join(Hourly)).getCondition == "STREAMJOIN_STATE_ENCODING")
     }
   }
 
-  test("a watermark on one branch of a union only") {
+  test("a union is refused if only one branch has a watermark") {
     val union = streams.raw("d").union(streams.raw("e").withWatermark("t", "0 seconds")).as("d")
     val error = refusal(streams.marked("o").join(union, expr(Hourly)))
     assert(error.getCondition == "STREAMJOIN_NO_WATERMARK")
@@ -211,7 +211,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     assert(error.getMessage.contains(mode) && error.getMessage.contains("append"))
   }
 
-  test("update mode, but for inner and left semi joins, and complete mode") {
+  test("update mode is refused except for inner and left semi joins, complete mode always") {
     for (how <- Seq("left_outer", "right_outer", "full_outer", "left_anti")) checkMode(how, "update")
     for (how <- Seq("inner", "left_semi", "left_outer")) checkMode(how, "complete")
     checkMode("inner", "complete", _.groupBy("o.id").count())
@@ -229,7 +229,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     assert(refusal(frame, "update").getMessage.contains("global watermark"))
   }
 
-  test("two watermarks on one input") {
+  test("two watermarks on one input are refused") {
     val twice = streams.raw("o").withWatermark("t", "0 seconds").withColumn("u", expr("t + INTERVAL 1 HOUR"))
     for (column <- Seq("u", "t")) {
       val error = refusal(
@@ -241,7 +241,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the advice for a join above another names the inputs of that one, or the alias for both") {
+  test("the advice for a join above another names the inputs of that join, or the alias of its result") {
     val both = streams
       .marked("o")
       .join(
@@ -266,17 +266,17 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("one of two joins is refused: so is the query") {
+  test("a query is refused if one of its two joins is") {
     val first = join(Hourly).selectExpr("o.id AS id", "o.t AS t").as("f")
     val error = refusal(first.join(streams.marked("e"), expr("f.id = e.id")))
     assert(error.getCondition == "STREAMJOIN_UNBOUNDED")
   }
 
-  test("a value of unbounded that is none") {
+  test("an invalid value of unbounded is rejected") {
     intercept[IllegalArgumentException](withConf("spark.streamjoin.unbounded" -> "maybe")(())): Unit
   }
 
-  test("a setting that does not exist") {
+  test("a setting that does not exist is refused") {
     for (name <- Seq("spark.streamjoin.laterows", "spark.streamjoin.enabeld", "spark.streamJoin.enabled"))
       withConf(name -> "keep") {
         val error = refusal(join(Hourly))

@@ -6,7 +6,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.{DataFrame, Row}
 
-/** Rows that are kept meet a table that changed while the query was stopped. */
+/** Kept rows are matched with a table that changed while the query was stopped. */
 class RematchAtStartSuite extends AnyFunSuite with TableTest {
   import ArrangementTest._
 
@@ -20,7 +20,7 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
       .select("name", "item")
   }
 
-  /** With a row that is kept, and a table that has a match for it since. */
+  /** Stops the query with a kept row, which then gets a match in the table. */
   private def stopped(people: Maintainer, query: Stream): Unit = {
     loaded(people)
     query.add(Row(1, 3, "Keyboard"))
@@ -35,7 +35,7 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
 
   private def batches(query: Stream): Seq[Long] = numbers(query.checkpoint, "commits")
 
-  test("without a row of the stream") {
+  test("kept rows are rematched at the start without a new row of the stream") {
     val people = customers
     val silent = query(people)
     during(people) {
@@ -43,11 +43,11 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
       during(silent)(assert(silent.next == Seq("Ann Keyboard")))
       val ran = batches(silent)
       during(silent)(assert(silent.next.isEmpty))
-      assert(batches(silent).size == ran.size + 1, "one batch, for what may change from then on")
+      assert(batches(silent).size == ran.size + 1, "one batch, for later changes of the table")
     }
   }
 
-  test("a batch that runs again gives the same") {
+  test("a batch that runs again gives the same rows") {
     val people = customers
     val silent = query(people)
     during(people) {
@@ -59,7 +59,7 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("under availableNow, which ends") {
+  test("kept rows are rematched under availableNow, which ends by itself") {
     val people = customers
     val daily = query(people, Trigger.AvailableNow())
     during(people) {
@@ -76,7 +76,7 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("not where Spark is told to run no batches without rows") {
+  test("kept rows are not rematched at the start if Spark runs no batches without data") {
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
       val people = customers
       val silent = query(people)

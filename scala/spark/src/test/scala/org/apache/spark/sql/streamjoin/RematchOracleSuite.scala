@@ -8,10 +8,10 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
 
-/** Random streams and tables, whose rows may meet later, against a replay in plain Scala. */
+/** Random streams and tables whose rows may match later, compared with a replay in plain Scala. */
 class RematchOracleSuite extends AnyFunSuite with TableTest {
 
-  for (seed <- 0 until SparkTest.seeds(default = 2)) test(s"as a replay in plain Scala has it, seed $seed") {
+  for (seed <- 0 until SparkTest.seeds(default = 2)) test(s"agrees with a replay in Scala, seed $seed") {
     val story = new Story(seed)
     try story.run()
     catch { case error: Throwable => throw new AssertionError(s"seed $seed: ${story.log}", error) }
@@ -19,8 +19,8 @@ class RematchOracleSuite extends AnyFunSuite with TableTest {
   }
 
   /**
-   * A random table and stream, and what should have come out: rows that are kept meet the table
-   * whenever a batch runs.
+   * A random table and stream, and the rows that should come out: kept rows are matched with the
+   * table whenever a batch runs.
    */
   final private class Story(seed: Int) {
     private val random = new Random(seed)
@@ -86,7 +86,7 @@ class RematchOracleSuite extends AnyFunSuite with TableTest {
       hasRun = true
     }
 
-    // What happens.
+    // The events.
     private var clock = 100
 
     private def orders: Seq[Row] = Seq.fill(1 + random.nextInt(6)) {
@@ -97,7 +97,8 @@ class RematchOracleSuite extends AnyFunSuite with TableTest {
 
     private def change(): Unit = {
       var table: Table = versions.lastOption.getOrElse(Map.empty)
-      // One change of a key in a batch: their order in it is that of the columns.
+      // At most one change per key and batch: within a batch, the columns decide the order of
+      // changes.
       val changes = random.shuffle((0 until 8).toList).take(1 + random.nextInt(3)).map { id =>
         if (table.contains(id) && random.nextInt(3) == 0) {
           table -= id

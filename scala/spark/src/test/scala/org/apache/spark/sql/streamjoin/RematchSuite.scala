@@ -12,10 +12,10 @@ import org.apache.spark.sql.streamjoin.arrangement.Leases
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
-/** Outer joins of a stream with a table in which a row without a match may get one later. */
+/** Outer joins of a stream with a table in which an unmatched row may get its match later. */
 class RematchSuite extends AnyFunSuite with TableTest {
 
-  /** An order's time is its number, in seconds. */
+  /** The event time of an order is its number, in seconds. */
   private def timed(orders: DataFrame): DataFrame =
     orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
 
@@ -26,7 +26,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
 
   private def order(number: Int, customer: Integer, item: String) = Row(number, customer, item)
 
-  test("a row that comes to the table late re-emits the match, once") {
+  test("a table row that comes late emits the waiting rows with their match, once") {
     val people = customers
     val left = new Stream(named(people.root))
     val right = new Stream(orders =>
@@ -43,14 +43,14 @@ class RematchSuite extends AnyFunSuite with TableTest {
         people.feed(Row(4, "Eve", "insert"))
         both.foreach(query => assert(query.next.isEmpty))
         people.feed(Row(3, "Ann", "insert"))
-        both.foreach(query => assert(query.next == Seq("Ann Keyboard"), "without a row of the stream"))
+        both.foreach(query => assert(query.next == Seq("Ann Keyboard"), "without a new row of the stream"))
         people.feed(Row(3, "Anna", "update"), Row(1, "Johnny", "update"))
-        both.foreach(query => assert(query.next.isEmpty, "what came out with a match stays"))
+        both.foreach(query => assert(query.next.isEmpty, "rows that came out with a match stay as they are"))
       }
     }
   }
 
-  test("for as long as it says, in event time, and not without a time or a key") {
+  test("rows are kept for the given event time, and not at all without a time or a key") {
     val people = customers
     val query = new Stream(named(people.root))
     during(people) {
@@ -62,18 +62,18 @@ class RematchSuite extends AnyFunSuite with TableTest {
         query.add(order(115, 1, "Desk"))
         assert(query.next == Seq("John Desk"))
         people.feed(Row(3, "Ann", "insert"), Row(4, "Eve", "insert"))
-        assert(query.next == Seq("Eve Lamp"), "the watermark is 115 s, and 10 s is more than 100 s before")
+        assert(query.next == Seq("Eve Lamp"), "the watermark is 115 s, more than 100 s past 10 s")
         query.add(order(14, 5, "Late"))
         assert(query.next == Seq("- Late"), "a row is looked up however late it is")
         people.feed(Row(5, "Zoe", "insert"))
-        assert(query.next.isEmpty, "and was not kept")
+        assert(query.next.isEmpty, "but it was not kept")
         val state = query.running.lastProgress.stateOperators.head
         assert(state.operatorName == "streamTableJoin" && state.numRowsTotal == 0)
       }
     }
   }
 
-  test("a scalar subquery over the stream") {
+  test("a filter with a scalar subquery works below and above the join") {
     val people = customers
     val least = "customer_id > (SELECT min(id) FROM range(3))"
     val below = new Stream(orders => named(people.root)(orders.where(least)))
@@ -95,7 +95,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a window waits for the rows that may come again") {
+  test("a windowed count above waits for rows that may still be rematched") {
     val people = customers
     val counts = new Stream(orders =>
       timed(orders)
@@ -107,17 +107,19 @@ class RematchSuite extends AnyFunSuite with TableTest {
     during(people) {
       loaded(people)
       during(counts) {
+        // watermark 50 s - 100 s < 0 s: the row of 3 s may still be rematched
         counts.add(order(1, 1, "Computer"), order(3, 3, "Keyboard"), order(50, 1, "Desk"))
         assert(counts.next.isEmpty)
         people.feed(Row(3, "Ann", "insert"))
         assert(counts.next.isEmpty)
+        // watermark 111 s - 100 s = 11 s: the window from 0 s to 10 s is complete
         counts.add(order(111, 1, "Chair"))
         assert(counts.next == Seq("- 1", "Ann 1", "John 1"))
       }
     }
   }
 
-  test("a stream that was away for longer than its lease looks all kept rows up again") {
+  test("a query that was stopped for longer than its lease looks all kept rows up again") {
     withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
       val people = customers
       val query = new Stream(named(people.root))
@@ -139,7 +141,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("above it Spark's one watermark would lose rows that come again") {
+  test("a single watermark above the join is refused, as it would lose rematched rows") {
     val people = customers
     during(people) {
       loaded(people)
@@ -156,7 +158,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("of two tables the one that says so") {
+  test("of two tables, only the one with rematch= is matched later") {
     val (people, towns) = (customers, customers)
     def withTowns(second: Map[String, String], first: Map[String, String])(orders: DataFrame): DataFrame =
       timed(orders)
@@ -189,7 +191,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("one table twice, told apart by aliases alone") {
+  test("the same table can be joined twice, told apart by aliases alone") {
     val people = customers
     val query = new Stream({ orders =>
       val names = table(people.root, rematch)
@@ -209,7 +211,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("in SQL, by the declared key, below what is resolved later") {
+  test("SQL: WITH (rematch = ...) joins by the declared key, also below a join with USING") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
       val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
@@ -232,7 +234,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a table that is cached is met as it is") {
+  test("a cached table is looked up as it is, not as it was cached") {
     val people = customers
     during(people) {
       loaded(people)
@@ -256,7 +258,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("rows that are kept meet a table that changed while the query was stopped, also without new rows") {
+  test("kept rows see a table that changed while the query was stopped, even without new rows") {
     val people = customers
     val query = new Stream(named(people.root))
     during(people) {
@@ -271,7 +273,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
         people.feed(Row(5, "Zoe", "insert"))
         assert(query.next.isEmpty)
       }
-      // The table does not change while it is stopped, but right after it has started again.
+      // The table changes right after the restart, not while the query is stopped.
       during(query) {
         assert(query.next.isEmpty)
         people.feed(Row(4, "Eve", "insert"))
@@ -280,7 +282,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("also where each run ends by itself, and where a start was refused in between") {
+  test("kept rows are rematched by runs that end by themselves, even after a refused start") {
     val people = customers
     val (checkpoint, rows) = (newFolder(), mutable.ArrayBuffer.empty[String])
     val input = MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark)
@@ -312,7 +314,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
         )
       }
       assert(run() == Seq("Eve Lamp"))
-      // A run of one batch has it for the rows of the stream.
+      // A run of a single batch spends it on the stream's new rows.
       input.addData(order(2, 5, "Chair"))
       people.feed(Row(5, "Zoe", "insert"))
       assert(run(trigger = OneTimeTrigger) == Seq("Zoe Chair"))
@@ -321,7 +323,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("what ends by itself ends, however often the table changes") {
+  test("an availableNow run ends, however often the table changes") {
     val people = customers
     during(people) {
       loaded(people)
@@ -340,7 +342,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("what a query cannot keep is refused") {
+  test("a query that cannot keep rows is refused") {
     val people = customers
     during(people) {
       loaded(people)
@@ -377,7 +379,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("EXPLAIN, and another duration for a checkpoint") {
+  test("EXPLAIN shows the look-up, and the checkpoint refuses another duration") {
     val people = customers
     var length = "100 seconds"
     val query = new Stream(

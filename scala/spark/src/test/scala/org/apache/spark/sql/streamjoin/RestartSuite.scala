@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streaming.StreamingQueryException
 
-/** A query that stops and starts, on every kind of store, gives the rows of one that does not. */
+/** A query that stops and starts gives the rows of an uninterrupted run, on every kind of store. */
 class RestartSuite extends AnyFunSuite with CheckpointTest {
   import JoinTest._
 
@@ -31,6 +31,7 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
     "RocksDB, changelog, format 2" -> Seq(rocksDb, changelog -> "true", format -> "2")
   )
 
+  // Watermarks have no delay: after a batch they are the newest times so far.
   private val story: Seq[Seq[(String, Row)]] = Seq(
     Seq(o("a", "10:00", 1), o("b", "10:00", 2), o("b", "10:01", 3), d("c", "10:10", 4)),
     Seq(o("c", "10:05", 5), d("a", "10:30", 6)),
@@ -58,7 +59,7 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
   }
 
   for ((name, settings) <- stores.filter(_._1.contains("format 2")) :+ stores.head)
-    test(s"the last batch done again, every time: $name") {
+    test(s"the last batch runs again every time: $name") {
       withConf(settings: _*) {
         running(job(picked("full_outer"))) { job =>
           story.foreach { rows =>
@@ -81,8 +82,8 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
 
   private val cap = "spark.streamjoin.maxAccumulatedRecords"
 
-  test("the cap: nothing of the batch is committed, and with a higher one it goes on") {
-    // One key, so that one task has them all.
+  test("a batch over the cap commits nothing, and the query goes on with a higher cap") {
+    // One key, so that a single task has all rows.
     def orders(from: Int, to: Int) = (from to to).map(n => o("a", f"10:$n%02d", n))
     val capped = job(picked())
     withConf(cap -> "5") {
@@ -100,11 +101,11 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
           !path.startsWith("offsets") && !path.startsWith("sources")
         }
         assert(after.filter(_._1.startsWith("commits")) == before.filter(_._1.startsWith("commits")))
-        // A task that had few rows may have written its part of the next version; it counts for
-        // nothing.
+        // A task with few rows may have written its part of the next version; that part does not
+        // count.
         assert(before.forall { case (path, content) => after.get(path).contains(content) })
       }
-      // Again, the same.
+      // A second run fails in the same way.
       intercept[StreamingQueryException](running(capped)(_.settle())): Unit
     }
     withConf(cap -> "100") {
@@ -117,12 +118,12 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
     }
   }
 
-  test("the cap counts both sides, and rows that left make room") {
+  test("the cap counts both sides, and evicted rows make room") {
     withConf(cap -> "6") {
       running(job(picked("full_outer"))) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 2))
         job.feed(d("a", "10:10", 3))
-        // They leave.
+        // watermarks 18:00: all rows of 10 o'clock are evicted
         job.feed(o("a", "18:00", 4), d("a", "18:00", 5))
         assert(job.operator.numRowsTotal == 2)
         assert(job.feed(d("a", "18:01", 6)) == Seq("4 6"))
@@ -138,7 +139,7 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
     val rows = story.flatten.filterNot(_._2.getString(0) == "late")
     val outs = Seq(1, 2, 5, 100).map { size =>
       running(job(picked("full_outer"))) { job =>
-        // Sorted by time over both streams, so that none is late whatever the batches.
+        // Sorted by time over both streams, so that no row is late, whatever the batches.
         val out = mutable.ArrayBuffer.empty[String]
         rows.sortBy(_._2.getTimestamp(1).getTime).grouped(size).foreach(batch => out ++= job.feed(batch: _*))
         out ++= job.feed(o("flush", "23:00", 99), d("flush", "23:00", 99))

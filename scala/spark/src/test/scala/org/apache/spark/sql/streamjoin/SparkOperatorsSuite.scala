@@ -10,22 +10,20 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders}
 
-/**
- * Spark's own stateful operators in one query with joins of ours: which watermark they wait for.
- */
+/** Which watermark Spark's own stateful operators wait for, in one query with our joins. */
 class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
   private val quarter = "15 minutes"
 
-  /** Rows by ten minutes of a time. */
+  /** Counts rows per ten minutes of a time column. */
   private def counted(time: String)(joined: DataFrame): DataFrame =
     joined.groupBy(window(col(time), "10 minutes")).agg(count("*").as("n")).selectExpr("window.start", "n")
 
   // Above a join.
 
-  test("a windowed aggregation after the join loses no row that comes out late") {
-    // Padded orders come out when deliveries have passed them by an hour.
+  test("a windowed aggregation above a join drops no row that the join emits late") {
+    // Unmatched orders come out once the deliveries are an hour past them.
     running(
       job(streams =>
         hourly("left_outer")(streams)
@@ -40,8 +38,8 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       times.zipWithIndex.foreach { case (time, n) =>
         out ++= job.feed(o(s"a$n", time, n), d(s"a${n - 1}", time, n))
       }
-      // Orders of 10:00 to 13:30 each have a delivery that comes less than an hour later, but the
-      // last three.
+      // Each order from 10:00 to 13:30 has a delivery less than an hour later, except the last
+      // three.
       val expected =
         Seq("10:00 2 2", "10:15 1 1", "10:30 1 1", "11:00 1 1", "11:30 1 1", "12:00 1 1", "12:30 1 1")
       assert(
@@ -55,7 +53,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("and gets its windows in the end") {
+  test("a windowed aggregation above a join emits every window in the end") {
     for (how <- Seq("inner", "left_outer", "left_semi", "left_anti"))
       running(
         job(streams =>
@@ -66,14 +64,14 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
         )
       ) { job =>
         job.feed(o("a", "10:00", 1), d(if (how == "left_anti") "x" else "a", "10:30", 2))
-        job.feed(o("end", "20:00"), d("end", "20:00"))
-        job.feed(o("end", "21:00"), d("end", "21:00"))
+        job.feed(o("end", "20:00"), d("end", "20:00")) // watermarks 20:00
+        job.feed(o("end", "21:00"), d("end", "21:00")) // watermarks 21:00
         val out = job.seen.flatMap(_.rows).filter(_.startsWith("10:"))
         assert(out.toSeq == Seq("10:00 1"), how)
       }
   }
 
-  for (how <- Seq("left_semi", "left_anti")) test(s"$how: only the left times are handed on") {
+  for (how <- Seq("left_semi", "left_anti")) test(s"$how: only the left times have a watermark above it") {
     running(
       job(streams =>
         hourly(how, "o.id = d.id AND o.t BETWEEN d.t AND d.t + INTERVAL 1 HOUR")(streams)
@@ -83,14 +81,14 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       )
     ) { job =>
       job.feed(o("a", "10:00", 1), d(if (how == "left_semi") "a" else "b", "10:00", 1))
-      // Deliveries may belong to orders of the next hour; orders before 10:20 are done.
+      // watermarks 10:20: deliveries match orders of the next hour, so orders before 10:20 are done
       job.feed(o("x", "10:20", 1), d("x", "10:20", 1))
       job.feed(o("x", "10:20", 1), d("x", "10:20", 1))
       assert(job.seen.flatMap(_.rows).toSeq == Seq("10:00 1"))
     }
   }
 
-  test("an aggregation above a chain waits for the column that it is made of") {
+  test("an aggregation above a chain waits for the watermark of its own column") {
     def r(id: String, time: String) = "r" -> row(id, time)
     val returned = "r.id = d.id AND r.t BETWEEN d.t AND d.t + INTERVAL 30 MINUTES"
     val query: Streams => DataFrame =
@@ -98,9 +96,9 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     running(job(query)) { job =>
       job.feed(o("a", "10:00"), d("a", "10:05"), r("a", "10:06"))
       assert(job.seen.flatMap(_.rows).isEmpty)
-      // No delivery before 10:30 can come any more, so no return before that can meet one.
+      // watermarks 10:30: no delivery before 10:30 can come, so no return before 10:30 can match
       val out = job.feed(o("b", "10:30"), d("b", "10:30"), r("b", "10:30"))
-      assert(out == Seq("10:00 1"), "without another row, as soon as the watermarks are there")
+      assert(out == Seq("10:00 1"), "no more rows are needed, only the watermarks")
       assert(job.feed(o("c", "13:00"), d("c", "13:00"), r("c", "13:00")) == Seq("10:30 1"))
       val dropped =
         job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
@@ -108,11 +106,12 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("an aggregation by one column is not held up by another") {
+  test("an aggregation by one column does not wait for another column") {
     // Orders may be a day older than deliveries; the windows are of deliveries.
     val daily = hourly("inner", "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 24 HOURS")
     running(job(daily.andThen(counted("d.t")))) { job =>
       job.feed(o("a", "10:00"), d("a", "10:05"))
+      // watermarks 10:40: the window of deliveries from 10:00 to 10:10 is complete
       assert(job.feed(o("b", "10:40"), d("b", "10:40")) == Seq("10:00 1"))
     }
   }
@@ -120,7 +119,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
   test("a replayed batch of an aggregation above a join gives the same rows") {
     running(job(hourly().andThen(counted("d.t")))) { job =>
       job.feed(o("a", "10:00"), d("a", "10:05"))
-      // d stands still, and Spark's watermark with it; orders go on.
+      // The deliveries stand still, and Spark's watermark with them; the orders go on.
       job.feed(o("b", "10:40"))
       job.feed(o("c", "10:50"), d("c", "10:50"))
       job.feed(o("e", "11:50"), d("e", "11:50"))
@@ -133,7 +132,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a row at the watermark of a column is not late for Spark's operators above") {
+  test("a row at the watermark of its column is not late for Spark's operators above") {
     val all: Seq[Streams => DataFrame] = Seq(
       hourly().andThen(_.select("o.id", "o.t").dropDuplicates("id", "t")),
       hourly().andThen(
@@ -143,9 +142,10 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     all.foreach { query =>
       running(job(query)) { job =>
         job.feed(o("x", "10:00"), o("y", "12:00"), d("q", "11:00"))
+        // watermarks: o.t 12:00, d.t 11:00
         job.feed(o("z", "12:00"))
-        // Of 11:00, where the deliveries' watermark is: it meets an order of 10:00, which is where
-        // that of the orders is then.
+        // At the watermark of deliveries, 11:00. It matches an order of 10:00, which is then the
+        // watermark of `o.t` above the join.
         job.feed(d("x", "11:00"))
         job.feed(o("end", "20:00"), d("end", "20:00"))
         job.feed(o("end", "22:00"), d("end", "22:00"))
@@ -154,19 +154,20 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a column that stands twice in an input has its watermark after the join") {
+  test("a column selected twice keeps its watermark after the join") {
     val query: Streams => DataFrame = streams => {
       val orders = streams.marked("o").select("id", "t", "v", "t").toDF("id", "t", "v", "again").as("o")
       counted("o.t")(orders.join(streams.marked("d"), expr(Hourly)))
     }
     running(job(query)) { job =>
       job.feed(o("a", "10:00"), d("a", "10:05"))
+      // watermarks 12:00: orders before 11:00 are evicted, so the window of 10:00 is complete
       assert(job.feed(o("b", "12:00"), d("b", "12:00")) == Seq("10:00 1"))
     }
   }
 
-  test("a column that nothing ties to another has no watermark after a join") {
-    // What an aggregate hands on may stand for many rows: nothing is known of its times together.
+  test("a column without a bound to any other has no watermark after a join") {
+    // An aggregate may stand for many rows: nothing is known of its times relative to each other.
     def byDelivery(streams: Streams): DataFrame = hourly()(streams)
       .groupBy(window(col("o.t"), "10 minutes"), col("d.t").as("delivered"))
       .agg(max("o.id").as("id"))
@@ -214,7 +215,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("Scala's transformWithState hands on the event time of its rows") {
+  test("transformWithState in Scala passes the event time of its rows on") {
     val query = (streams: Streams) => {
       val passed = streams
         .marked("o")
@@ -239,7 +240,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a session goes on with a row that comes just where it ends") {
+  test("a row exactly at the end of a session extends it") {
     val sessions: Streams => DataFrame = hourly().andThen(
       _.groupBy(col("o.id"), session_window(col("o.t"), "10 minutes"))
         .count()
@@ -254,7 +255,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("window_time of what an aggregate hands on, wherever it is taken") {
+  test("window_time can be taken anywhere above an aggregation") {
     def perWindow(rows: DataFrame): DataFrame =
       rows.groupBy(window(col("t"), quarter), col("id")).agg(count("*").as("n"))
     val all = Seq[Streams => DataFrame](
@@ -279,7 +280,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
   }
 
   test(
-    "a single watermark for Spark's operators: refused above a join whose rows come later, else as in Spark"
+    "allowMultiple=false is refused above a join that emits rows later, else it works as in Spark"
   ) {
     withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
       def query(how: String): Streams => DataFrame =
@@ -298,7 +299,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
 
   // Below a join.
 
-  test("an aggregation before the join: its windows are not late, and leave in time") {
+  test("windows of an aggregation below a join are not late, and are evicted in time") {
     running(job { streams =>
       val counts = streams
         .raw("o")
@@ -330,7 +331,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("deduplication before the join") {
+  test("rows that are deduplicated below a join are joined once") {
     running(job { streams =>
       val once = streams.raw("o").withWatermark("t", "0 seconds").dropDuplicates("id", "t").as("o")
       once.join(streams.marked("d"), expr(Hourly), "left_outer").selectExpr("o.v", "d.v")
@@ -345,7 +346,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
 object SparkOperatorsSuite {
   final case class Event(id: String, t: Timestamp, v: Int)
 
-  /** Emits the rows as they come. */
+  /** Emits its input rows unchanged. */
   final class Passing extends StatefulProcessor[String, Event, Event] {
     override def init(outputMode: OutputMode, timeMode: TimeMode): Unit = ()
 

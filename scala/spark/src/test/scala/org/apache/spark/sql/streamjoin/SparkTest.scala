@@ -12,7 +12,7 @@ import org.apache.spark.SparkThrowable
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.classic.SparkSession
 
-/** One local session for a suite, with the extension, made for batches of few rows. */
+/** One local session per suite, with the extension, tuned for batches of few rows. */
 trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
 
   protected def extensions: String = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
@@ -25,11 +25,11 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
     .config("spark.sql.shuffle.partitions", 2)
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.ui.enabled", false)
-    // Failures come as exceptions; the log would only repeat those that a test expects.
+    // Failures surface as exceptions; the log would only repeat those that a test expects.
     .config("spark.log.level", "OFF")
     .config("spark.sql.streaming.pollingDelay", "1ms")
     .config("spark.sql.codegen.wholeStage", false)
-    // Isolated, each query has a class loader of its own and loads all classes of its tasks again.
+    // With isolation, each query has its own class loader and reloads all classes of its tasks.
     .config("spark.sql.artifact.isolation.enabled", false)
     // Maintenance of the state stores would only compete with the tiny batches.
     .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
@@ -37,11 +37,11 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
 
   private lazy val root: Path = Files.createTempDirectory("streamjoin-test-")
 
-  /** A directory of its own, gone after the suite. */
+  /** A new folder, deleted after the suite. */
   protected def newFolder(name: String = "checkpoint"): String =
     Files.createTempDirectory(root, name.replaceAll("\\W+", "-") + "-").toString
 
-  /** Settings for the queries started in the body. */
+  /** Settings for queries started in the body. */
   protected def withConf[T](settings: (String, String)*)(body: => T): T = {
     val before = settings.map { case (key, _) => key -> spark.conf.getOption(key) }
     settings.foreach { case (key, value) => spark.conf.set(key, value) }
@@ -49,7 +49,7 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
     finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }
   }
 
-  /** A test for each of the cases, several at a time: a small batch is mostly waiting. */
+  /** One test per case, several running at a time: a small batch mostly waits. */
   protected def testAll[A](cases: Seq[A], name: A => String)(body: A => Assertion): Unit = {
     lazy val pool = Executors.newFixedThreadPool(SparkTest.AtOnce)
     lazy val results = cases.map(each => pool.submit(() => Try(body(each))))
@@ -76,17 +76,17 @@ object SparkTest {
   private val AtOnce = 3
 
   /**
-   * How many random cases a suite runs: `STREAMJOIN_SEEDS`, as environment variable or system
-   * property, and never fewer than without it.
+   * Number of random cases of a suite: `STREAMJOIN_SEEDS`, as environment variable or system
+   * property, but never fewer than the default.
    */
   def seeds(default: Int): Int = asked.fold(default)(number => math.max(default, number.toInt))
 
-  /** `make test-long`: nothing is left out. */
+  /** Whether nothing is left out, as in `make test-long`. */
   def isLong: Boolean = asked.isDefined
 
   /**
-   * One of every so many cases, beginning `from` places later; all of them in `make test-long`. At
-   * least one, if there are any.
+   * Every n-th case, beginning `from` places later; all of them in `make test-long`. At least one,
+   * if there are any.
    */
   def part[A](cases: Seq[A], every: Int, from: Int = 0): Seq[A] =
     if (isLong || cases.isEmpty) cases
@@ -94,13 +94,13 @@ object SparkTest {
 
   private def asked = sys.props.get("STREAMJOIN_SEEDS").orElse(sys.env.get("STREAMJOIN_SEEDS"))
 
-  /** The `STREAMJOIN_…` class of a failure, wherever in the chain of causes it is. */
+  /** The `STREAMJOIN_…` class of a failure, from anywhere in its chain of causes. */
   def errorClass(error: Throwable): Option[String] =
     causes(error)
       .collect { case known: SparkThrowable if known.getCondition != null => known.getCondition }
       .find(_.startsWith("STREAMJOIN_"))
 
-  /** What a failure and its causes say, from the outside in. */
+  /** The messages of a failure and its causes, outermost first. */
   def messages(error: Throwable): Seq[String] = causes(error).map(_.getMessage).toSeq
 
   private def causes(error: Throwable): Iterator[Throwable] =

@@ -9,13 +9,13 @@ import org.apache.spark.sql.streamjoin.plans.AsOfMatch
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame, Row}
 
 /**
- * `df._joinAsOf`, which Spark has for batches: of two streams it gives the rows that Spark gives of
- * the same rows as batches.
+ * `df._joinAsOf`, which Spark has for batches: on two streams it gives the rows that Spark gives
+ * for the same rows as batches.
  */
 class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
-  /** As `df._joinAsOf` takes it; `on` in SQL, without it by the name `id`. */
+  /** The arguments of `df._joinAsOf`; `on` is SQL, and without it the key is `id`. */
   private case class Options(
       direction: String = "backward",
       tolerance: Option[String] = None,
@@ -43,7 +43,7 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
     spark.createDataFrame(java.util.List.of(own: _*), newStreams().raw(name).schema).as(name)
   }
 
-  // No two distances of one fact are the same, and some are just the tolerance.
+  // The distances of one fact all differ, and some equal the tolerance exactly.
   private val rows = Seq(
     o("a", "10:10", 1),
     o("a", "10:20", 2),
@@ -90,7 +90,7 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
     assert(error.getCondition == condition && error.getMessage.contains(word), error.getMessage)
   }
 
-  test("what sj.asof_join refuses is refused by the same name") {
+  test("_joinAsOf refuses what sj.asof_join refuses, by the same name") {
     val streams = newStreams()
     def made(options: Options) = of(options)(streams)
     refused("STREAMJOIN_TEMPORAL", "would wait for ever")(made(Options("forward")))
@@ -106,7 +106,7 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
     assert(refusal(unmarked).getCondition == "STREAMJOIN_TEMPORAL_TIME")
   }
 
-  test("a tolerance that Spark refuses, a batch on either side, and streamjoin switched off are Spark's") {
+  test("Spark handles invalid tolerances, batch inputs, and everything if streamjoin is switched off") {
     val streams = newStreams()
     refused("AS_OF_JOIN.TOLERANCE_IS_NON_NEGATIVE", "tolerance") {
       of(Options(tolerance = Some("INTERVAL '-1' HOUR")))(streams)
@@ -118,7 +118,7 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
     withConf("spark.streamjoin.enabled" -> "false")(assert(!isOurs(of(Options())(streams))))
   }
 
-  test("names, and a stream with itself") {
+  test("_joinAsOf joins a stream with itself and keeps the column names") {
     val streams = newStreams()
     val self = classic(streams.marked("o"))
     val joined = self.joinAsOf(

@@ -8,11 +8,11 @@ import org.apache.spark.sql.{Column, DataFrame}
 
 import streamjoin.core.Side
 
-/** Every way to write a time bound: what it is in microseconds, and that the join is ours. */
+/** Every way to write a time bound: its value in microseconds, and that the join runs as ours. */
 class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenPropertyChecks {
   import JoinTest._
 
-  test("every comparison, in either direction") {
+  test("every comparison operator bounds the join, in either direction") {
     val table = Table[String, Long, Long](
       ("condition", "orders kept", "deliveries kept"),
       ("d.t >= o.t AND d.t <= o.t + INTERVAL 1 HOUR", Hour, 0),
@@ -35,7 +35,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     forAll(table)(on)
   }
 
-  test("intervals in every unit") {
+  test("intervals may be in any unit") {
     val units = Table[String, Long](
       ("interval", "microseconds"),
       ("INTERVAL 1 MICROSECOND", 1),
@@ -67,14 +67,14 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  test("calendar intervals, as Spark had them before") {
+  test("legacy calendar intervals are accepted") {
     withConf("spark.sql.legacy.interval.enabled" -> "true") {
       on("d.t BETWEEN o.t AND o.t + INTERVAL 1 DAY 2 HOURS 3 MICROSECONDS", Day + 2 * Hour + 3, 0)
       on("d.t BETWEEN o.t - INTERVAL -5 MINUTES AND o.t + INTERVAL 1 WEEK", 7 * Day, -5 * Minute)
     }
   }
 
-  test("timestampadd, dateadd and their kin") {
+  test("timestampadd, dateadd and the like are accepted") {
     for (unit <- Seq("HOUR", "hour")) {
       on(s"d.t BETWEEN o.t AND timestampadd($unit, 2, o.t)", 2 * Hour, 0)
       val earlier = s"timestampadd($unit, -2, d.t)"
@@ -91,9 +91,8 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     check(orders.join(deliveries, byExpression), 3 * Hour, 0)
   }
 
-  test("BETWEEN of more than a column") {
-    // Spark would compute the middle of it once, below the join; the bounds are of the column
-    // behind it.
+  test("BETWEEN may have more than a column in its middle") {
+    // Spark would compute the middle once, below the join; the bounds are on the column behind it.
     on("d.t - INTERVAL 1 MINUTE BETWEEN o.t AND o.t + INTERVAL 1 HOUR", Hour + Minute, -Minute)
     val words = PythonApi.bounds(
       orders.join(
@@ -107,7 +106,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     )
   }
 
-  test("differences of timestamps") {
+  test("differences of timestamps bound the join") {
     on("d.t - o.t BETWEEN INTERVAL 0 SECONDS AND INTERVAL 1 HOUR", Hour, 0)
     on("d.t - o.t <= INTERVAL 1 HOUR AND d.t - o.t > INTERVAL '-5' MINUTE", Hour, 5 * Minute - 1)
     on("INTERVAL 1 HOUR >= d.t - o.t AND INTERVAL 5 MINUTES >= o.t - d.t", Hour, 5 * Minute)
@@ -117,7 +116,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     on("- (d.t - o.t) <= INTERVAL 1 HOUR AND d.t <= o.t", 0, Hour)
   }
 
-  test("of several bounds the tightest counts") {
+  test("the tightest of several bounds counts") {
     on("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR AND d.t < o.t + INTERVAL 10 MINUTES", 10 * Minute - 1, 0)
     on(
       "d.t BETWEEN o.t - INTERVAL 1 DAY AND o.t + INTERVAL 1 HOUR AND d.t = o.t + INTERVAL 1 MINUTE",
@@ -129,11 +128,11 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
       Hour,
       -1
     )
-    // One beside an OR.
+    // A bound next to an OR.
     on("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR AND (o.v = 1 OR d.t < o.t + INTERVAL 1 MINUTE)", Hour, 0)
   }
 
-  test("other conjuncts, on one input and on both, change nothing") {
+  test("other conjuncts, on one input or both, do not change the bounds") {
     val bound = "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
     for (how <- Seq("inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"))
       for (
@@ -153,7 +152,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
       }
   }
 
-  test("windows of both times are equal") {
+  test("equal windows of both times bound the join") {
     def windowed(frame: DataFrame, duration: String, slide: Option[String] = None): DataFrame =
       frame.withColumn("w", slide.fold(window(col("t"), duration))(window(col("t"), duration, _)))
     val tumbling = windowed(streams.raw("o").withWatermark("t", "0 seconds"), "10 minutes").as("o")
@@ -161,7 +160,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     check(tumbling.join(other, expr("o.id = d.id AND o.w = d.w")), 0, 0)
     check(tumbling.join(other, expr("o.id = d.id")).where("o.w = d.w"), 0, 0)
     check(tumbling.drop("t").as("o").join(other.drop("t").as("d"), Seq("id", "w")), 0, 0)
-    // With the keys as names, the windows are the only equality too.
+    // With the keys given by name, the windows alone may be the equality.
     check(tumbling.join(other, Seq("w")), 0, 0)
     val sliding =
       windowed(streams.raw("o").withWatermark("t", "0 seconds"), "10 minutes", Some("5 minutes")).as("o")
@@ -170,7 +169,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     check(sliding.join(slidingToo, expr("o.id = d.id AND o.w = d.w"), "left_outer"), 0, 0)
   }
 
-  test("windows: pairs of one window, each once, and state that ends with it") {
+  test("equal windows: each pair comes out once, and state ends with the window") {
     def windowed(streams: Streams, name: String): DataFrame =
       streams
         .raw(name)
@@ -185,19 +184,18 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
       )
     ) { job =>
       assert(job.feed(o("a", "10:01", 1), d("a", "10:09:59.999", 2), d("a", "10:10", 3)) == Seq("1 2 10:00"))
-      // The watermark of d is in the next window: that of 10:00 is over for it, and may still get
-      // orders.
+      // watermark of d.t 10:10: the window of 10:00 is over for d, but may still get orders
       assert(job.feed(o("a", "10:09", 4), o("a", "10:05", 5)) == Seq("4 2 10:00", "5 2 10:00"))
       assert(job.feed(o("a", "10:10", 6)) == Seq("6 3 10:10"))
       assert(job.feed(o("b", "10:31", 7), d("b", "10:30", 8)) == Seq("7 8 10:30"))
       assert(job.operator.numRowsTotal == 2)
-      // Six minutes past: it is not over, so that nobody is padded yet.
+      // watermark of o.t 10:40; d.t stays at 10:30, so no row is padded yet
       assert(job.feed(o("c", "10:40", 9)).isEmpty)
       assert(job.feed(d("b", "10:50", 9)) == Seq("9 - 10:40"))
     }
   }
 
-  test("SQL: FROM a, b WHERE, JOIN ON, USING, from views") {
+  test("SQL: FROM a, b WHERE, JOIN ON and USING all work, also over views") {
     streams.raw("o").withWatermark("t", "0 seconds").createOrReplaceTempView("orders")
     streams.raw("d").withWatermark("t", "0 seconds").createOrReplaceTempView("deliveries")
     val bound = "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
@@ -218,14 +216,14 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
         s"WITH d AS (SELECT * FROM deliveries) SELECT * FROM orders o, d WHERE $bound AND o.id = d.id"
       )
     ) withClue(s"$query: ")(check(spark.sql(query), Hour, 0))
-    // A filter on the other side makes an inner join of it: nothing is padded.
+    // The filter on the right side turns this into an inner join: nothing is padded.
     val filtered = spark.sql(
       s"SELECT * FROM orders o LEFT JOIN deliveries d ON o.id = d.id AND $bound WHERE d.v > 0"
     )
     assert(joins(filtered).map(_.plan.joinType.name) == Seq("inner"))
   }
 
-  test("SQL: a common table expression in two places is two inputs") {
+  test("SQL: a common table expression used twice becomes two inputs") {
     running(job { streams =>
       streams.raw("o").withWatermark("t", "0 seconds").createOrReplaceTempView("events")
       spark.sql("""
@@ -240,7 +238,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  test("SQL: watermarks in the FROM clause") {
+  test("SQL: watermarks may be set in the FROM clause") {
     running(job { streams =>
       streams.raw("o").createOrReplaceTempView("orders")
       streams.raw("d").createOrReplaceTempView("deliveries")
@@ -251,13 +249,14 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
           ON o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR""")
     }) { job =>
       assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2), o("b", "10:00", 3)) == Seq("1 2"))
+      // watermark of d.t 11:30: order 3 of 10:00 cannot match any more
       assert(job.feed(d("x", "11:30", 4)) == Seq("3 -"))
       assert(job.joins.size == 1)
     }
   }
 
-  test("the order of windows is no bound") {
-    // One of an hour starts before those of ten minutes that it holds, and ends after them.
+  test("comparing windows with < or <= is not a bound") {
+    // A window of an hour starts before the ten-minute windows inside it, and ends after them.
     running(job { streams =>
       def windowed(name: String, duration: String) =
         streams.raw(name).withWatermark("t", "0 seconds").withColumn("w", window(col("t"), duration)).as(name)
@@ -272,7 +271,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  test("the time column under another name") {
+  test("the time column may be renamed") {
     val bound = "s BETWEEN r AND r + INTERVAL 1 HOUR"
     val left = streams.raw("o").withWatermark("t", "0 seconds")
     val right = streams.raw("d").withWatermark("t", "0 seconds")
@@ -287,7 +286,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     renamed.foreach { case (a, b) => check(a.join(b, "id").where(bound), Hour, 0) }
   }
 
-  test("the time column in a projection") {
+  test("the bound may be on a time shifted in a projection") {
     val left = streams.raw("o").withWatermark("t", "0 seconds")
     val right = deliveries
     def five(frame: DataFrame): DataFrame = frame.selectExpr("id", "t + INTERVAL 5 MINUTES AS t5").as("o")
@@ -302,7 +301,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     )
   }
 
-  test("a shifted time, with the column itself pruned, is late and expires by the shifted watermark") {
+  test("a shifted time is late and expires by the shifted watermark, even if its column is pruned") {
     running(job { streams =>
       val shifted =
         streams.raw("o").withWatermark("t", "0 seconds").selectExpr("id", "t + INTERVAL 5 MINUTES AS t5", "v")
@@ -315,10 +314,10 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
         )
         .selectExpr("o.v", "d.v")
     }) { job =>
-      // t5 is 10:05, open until d.t is past 10:15.
+      // t5 is 10:05: it waits until d.t is past 10:15.
       assert(job.feed(o("a", "10:00", 1), d("x", "10:15", 2)).isEmpty)
       assert(job.feed(d("a", "10:15", 3)) == Seq("1 3"))
-      // The watermark of o.t5 is 10:05, of d.t 10:15: at the limit, it is kept.
+      // watermarks: o.t5 10:05, d.t 10:15; a row at the limit is kept
       assert(job.feed(o("b", "10:00", 4)).isEmpty)
       assert(job.state._1 == 2)
       assert(job.feed(o("b", "09:59", 5)).isEmpty)
@@ -327,7 +326,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  test("bounds over sub-milliseconds are exact") {
+  test("bounds below a millisecond are exact") {
     running(
       job(
         hourly(condition = "o.id = d.id AND d.t > o.t AND d.t < o.t + INTERVAL 3 MICROSECONDS")(_)
@@ -340,7 +339,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  test("an outer join of USING columns") {
+  test("a full outer join with USING coalesces the columns of both sides") {
     running(
       job(streams =>
         streams
@@ -360,7 +359,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  test("a stream joined with itself") {
+  test("a stream can be joined with itself") {
     running(job { streams =>
       val events = streams.raw("o").withWatermark("t", "0 seconds")
       events
@@ -378,7 +377,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  // Days where clocks change.
+  // Days on which clocks change.
 
   test("a day has 25 hours in Berlin, 24 in UTC") {
     def day(zone: String): Map[Side, Long] = withConf("spark.sql.session.timeZone" -> zone) {
@@ -393,13 +392,13 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
 
   private val daily = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 DAY"
 
-  test("less than a day, and a calendar interval of hours, are as long as they say") {
+  test("durations of less than a day, and calendar intervals of hours, keep their exact length") {
     withConf("spark.sql.session.timeZone" -> "Europe/Berlin") {
       on("d.t BETWEEN o.t AND o.t + INTERVAL '23:59:59.999999' HOUR TO SECOND", Day - 1, 0)
       on("d.t BETWEEN o.t AND timestampadd(HOUR, 24, o.t)", Day, 0)
       on("d.t BETWEEN o.t AND timestampadd(DAY, 1, o.t)", Day + Hour, 0)
       on("d.t BETWEEN timestampadd(DAY, -1, o.t) AND o.t", 0, Day + Hour)
-      // Two days of one change.
+      // Two days include one clock change.
       on("d.t BETWEEN o.t AND o.t + INTERVAL 2 DAYS", 2 * Day + Hour, 0)
     }
   }
@@ -410,12 +409,12 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
       "Europe/Berlin" -> "o.id = d.id AND d.t >= o.t AND d.t - o.t <= INTERVAL 1 DAY",
       "Europe/Berlin" -> "o.id = d.id AND d.t >= o.t AND timestampadd(DAY, -1, d.t) <= o.t"
     )
-  ) test(s"a match on the day of 25 hours is found: $zone, $condition") {
+  ) test(s"a match on a day of 25 hours is found: $zone, $condition") {
     withConf("spark.sql.session.timeZone" -> zone) {
       running(job(hourly("left_outer", condition)(_).selectExpr("o.v", "d.v"))) { job =>
         // 14:00 on the local clock, the day before it goes back.
         assert(job.feed(o("a", "2024-10-26T12:00", 1), d("x", "2024-10-26T12:00", 0)).isEmpty)
-        // More than 24 hours later, and on the local clock less than a day.
+        // More than 24 hours later, but less than a day on the local clock.
         assert(job.feed(d("x", "2024-10-27T12:59", 0)).isEmpty)
         assert(job.feed(d("x", "2024-10-27T12:59:30", 0)).isEmpty)
         assert(job.feed(d("a", "2024-10-27T13:00", 2), d("a", "2024-10-27T13:00:00.000001", 3)) == Seq("1 2"))
@@ -423,19 +422,19 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  test("the day of 23 hours is no longer than it is") {
+  test("a day of 23 hours is not treated as longer") {
     withConf("spark.sql.session.timeZone" -> "America/New_York") {
       running(job(hourly("left_outer", daily)(_).selectExpr("o.v", "d.v"))) { job =>
-        // 14:00 local, and 14:00 local the day after, when the clocks have gone forward.
+        // 14:00 local time, and 14:00 local time the day after, when clocks have gone forward.
         assert(job.feed(o("a", "2024-03-09T19:00", 1)).isEmpty)
         assert(job.feed(d("a", "2024-03-10T18:00", 2), d("a", "2024-03-10T18:00:00.000001", 3)) == Seq("1 2"))
       }
     }
   }
 
-  test("a difference over a clock change, kept long enough") {
+  test("rows are kept long enough for a difference across a clock change") {
     withConf("spark.sql.session.timeZone" -> "Europe/Berlin") {
-      // On the local clock these two are no minute apart, and an hour in truth.
+      // Less than a minute apart on the local clock, but an hour apart in truth.
       running(
         job(
           hourly("left_outer", "o.id = d.id AND d.t >= o.t AND d.t - o.t < INTERVAL 1 MINUTE")(_)
@@ -449,7 +448,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  test("in the plan of a running query") {
+  test("a running query uses our join, not Spark's") {
     val conditions = Seq[Column](
       expr("o.id = d.id AND d.t - o.t BETWEEN INTERVAL 0 SECONDS AND INTERVAL 1 HOUR"),
       col("o.id") === col("d.id") && col("d.t").between(col("o.t"), col("o.t") + expr("INTERVAL 1 HOUR"))

@@ -8,7 +8,7 @@ import org.apache.spark.sql.functions._
 
 import streamjoin.core.Side
 
-/** What a time bound comes to, however it is written. */
+/** What a time bound means in microseconds, however it is written. */
 trait SpellingsTest extends JoinTest { self: AnyFunSuite =>
   protected val Second = MICROS_PER_SECOND
   protected val Minute = MICROS_PER_MINUTE
@@ -19,7 +19,7 @@ trait SpellingsTest extends JoinTest { self: AnyFunSuite =>
   protected def orders: DataFrame = streams.marked("o")
   protected def deliveries: DataFrame = streams.marked("d")
 
-  /** What the one join of a query keeps: `out >= in - this`, by side. */
+  /** For each side, how long the only join of a query keeps rows: `out >= in - this`. */
   protected def kept(frame: DataFrame): Map[Side, Long] = {
     val found = joins(frame)
     assert(found.size == 1)
@@ -31,13 +31,13 @@ trait SpellingsTest extends JoinTest { self: AnyFunSuite =>
     assert(kept(frame) == Map(Side.Left -> left, Side.Right -> right)): Unit
 
   /**
-   * The condition beside an equality of the keys; orders are kept for `left`, deliveries for
+   * Adds the condition to an equality of the keys; orders are kept for `left`, deliveries for
    * `right`.
    */
   protected def on(condition: String, left: Long, right: Long): Unit =
     withClue(s"$condition: ") {
       check(orders.join(deliveries, expr(s"o.id = d.id AND $condition")), left, right)
-      // Given after the join, it is the same.
+      // The same condition given after the join.
       check(orders.join(deliveries, expr("o.id = d.id")).where(condition), left, right)
     }
 }

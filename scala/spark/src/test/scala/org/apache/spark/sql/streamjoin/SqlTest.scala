@@ -8,7 +8,7 @@ import org.apache.spark.sql.{AnalysisException, DataFrame}
 private[streamjoin] trait SqlTest extends JoinTest { this: AnyFunSuite =>
   import JoinTest._
 
-  /** Makes the views anew for each start of a job. */
+  /** Recreates the views at each start of a job. */
   protected def sql(text: String, inputs: String*): Streams => DataFrame = streams => {
     (inputs ++ Seq("o", "d")).foreach(name => streams.marked(name).createOrReplaceTempView(name))
     spark.sql(text)
@@ -23,7 +23,7 @@ private[streamjoin] trait SqlTest extends JoinTest { this: AnyFunSuite =>
       .createOrReplaceTempView("batch")
   }
 
-  /** What the text is refused with, and the words that the arrows point at. */
+  /** The refusal of a text, and the words that its arrows point at. */
   protected def refused(text: String): (AnalysisException, String) = {
     views
     val error = intercept[AnalysisException](spark.sql(text))

@@ -5,7 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
-/** What `imposeOrder`, `withBounds` and `idleAfter` refuse, before a query starts. */
+/** What `imposeOrder`, `withBounds` and `idleAfter` refuse before a query starts. */
 class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
   import StreamInputs._
 

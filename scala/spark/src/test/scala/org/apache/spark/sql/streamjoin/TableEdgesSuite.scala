@@ -5,12 +5,12 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{AnalysisException, Row}
 
-/** Joins with tables as users write them, and what is said of mistakes. */
+/** Joins with tables as users write them, and the messages for mistakes. */
 class TableEdgesSuite extends AnyFunSuite with TableTest {
 
   private val items = Seq(Row(1, 1, "Computer"), Row(2, 2, "Mouse"), Row(3, 3, "Keyboard"))
 
-  test("table RIGHT JOIN stream, with a filter that makes an inner join of it") {
+  test("table RIGHT JOIN stream works, with a filter that turns it into an inner join") {
     val people = customers
     val query = new Stream(orders =>
       table(people.root)
@@ -29,13 +29,13 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
       during(query, sql) {
         Seq(query, sql).foreach(_.add(items: _*))
         assert(query.all == Seq("1 John Computer"))
-        assert(sql.all == Seq("2 Frank 2 2 Mouse"), "the columns in the order in which they are written")
+        assert(sql.all == Seq("2 Frank 2 2 Mouse"), "columns come in the order of the query")
       }
       assert(refused("STREAMJOIN_TABLE")(during(written)(())).contains("Write the stream first"))
     }
   }
 
-  test("a subquery below a table that rows may meet later is refused at once") {
+  test("a subquery below a table with rematch= is refused at once") {
     val people = customers
     spark.range(2).createOrReplaceTempView("edge_numbers")
     during(people) {
@@ -48,7 +48,7 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
         timed.join(some, expr("id = customer_id"), "left_outer")
       })
       assert(refused("STREAMJOIN_TABLE")(during(query)(())).contains("subquery"))
-      // Without rematch= it is an ordinary filter.
+      // Without `rematch=` it is an ordinary filter.
       val plain = new Stream({ orders =>
         val some = table(people.root).where("id > (SELECT max(id) FROM edge_numbers)")
         orders.join(some, expr("id = customer_id"), "left_outer").select("name", "item")
@@ -57,7 +57,7 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("streams of changes that are joined as DataFrames") {
+  test("joining changelog streams as DataFrames is refused, with advice on sj.delta_join and sj.table") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
       val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
@@ -72,7 +72,7 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a folder of arrangements that cannot be reached hides no error of Spark's") {
+  test("an unreachable folder of arrangements does not hide Spark's own errors") {
     withConf("spark.streamjoin.arrangements" -> "nowhere://folder/of") {
       val missing = intercept[AnalysisException](spark.sql("SELECT * FROM nobody"))
       assert(missing.getCondition == "TABLE_OR_VIEW_NOT_FOUND")

@@ -6,11 +6,11 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders, Row}
 
-/** Which streams may look up a table, and which tables are Spark's. */
+/** Which streams may look up a table, and which tables are left to Spark. */
 class TableInputsSuite extends AnyFunSuite with TableTest {
   import ArrangementTest._
 
-  test("a stream whose rows come and go is no stream of facts") {
+  test("a stream with deletions cannot look up a table, unless they are filtered out or cannot occur") {
     val people = customers
     val visits = maintainer("id INT, page STRING", Seq(Seq("id")))
     def changes(of: Maintainer) =
@@ -40,7 +40,7 @@ class TableInputsSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("what an aggregation hands on is looked up as it comes") {
+  test("the output of an aggregation is looked up as it comes") {
     val people = customers
     def run(mode: String): Seq[String] = {
       val input = MemoryStream[Int](Encoders.scalaInt, spark)
@@ -67,7 +67,7 @@ class TableInputsSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a time of the clock is for Spark's tables") {
+  test("FOR SYSTEM_TIME AS OF a clock time is left to Spark's tables") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
       spark.range(1).write.mode("overwrite").saveAsTable("plain_table")

@@ -6,7 +6,8 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /**
- * Joins of a stream with a table, which is an arrangement; the examples are the Lenses document's.
+ * Joins of a stream with a table, that is, an arrangement; the examples are those of the Lenses
+ * document.
  */
 class TableJoinSuite extends AnyFunSuite with TableTest {
   import ArrangementTest._
@@ -22,7 +23,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
 
   private val items = Seq(Row(1, 1, "Computer"), Row(2, 1, "Mouse"), Row(3, 3, "Keyboard"))
 
-  test("inner, left and right") {
+  test("inner, left and right joins with a table") {
     val people = customers
     val inner = new Stream(joined(people.root, "inner"))
     val left = new Stream(joined(people.root, "left_outer"))
@@ -44,7 +45,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a right join that a filter makes an inner one") {
+  test("a filter turns a right join into an inner join") {
     val people = customers
     val query = new Stream({ orders =>
       orders.createOrReplaceTempView("orders_of_right")
@@ -60,7 +61,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a row sees the table as it is in its batch, and what changes later changes nothing") {
+  test("a row sees the table as of its batch, and later changes do not change it") {
     val people = customers
     val query = new Stream(joined(people.root, "left_outer"))
     during(people) {
@@ -71,7 +72,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
         query.add(items(1))
         assert(query.next == Seq("John Mouse"))
         people.feed(Row(1, "Johnny", "update"))
-        assert(query.next.isEmpty, "no batch for a version alone")
+        assert(query.next.isEmpty, "a new version alone runs no batch")
         query.add(items(1))
         assert(query.next == Seq("Johnny Mouse"))
         people.feed(Row(1, "", "delete"))
@@ -81,7 +82,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a table that is cached is still seen as it is in each batch") {
+  test("a cached table is still looked up as of each batch") {
     val people = customers
     def named(cached: DataFrame)(orders: DataFrame) =
       orders.join(cached, expr("id = customer_id"), "left_outer").select("name", "item")
@@ -108,14 +109,14 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
         people.feed(Row(1, "Johnny", "update"))
         queries.foreach(_.add(items(1)))
         queries.foreach(query => assert(query.next == Seq("Johnny Mouse")))
-        // In batch it is cached, as ever.
+        // In a batch query the cache is used, as ever.
         assert(later.where("id = 1").select("name").collect().toSeq == Seq(Row("John")))
       }
       spark.catalog.clearCache()
     }
   }
 
-  test("a batch that runs again sees the version that it saw") {
+  test("a batch that runs again sees the version it saw before") {
     val people = customers
     val query = new Stream(joined(people.root, "left_outer"))
     during(people) {
@@ -133,7 +134,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("the version before the newest") {
+  test("asOf=previous looks up the version before the newest") {
     val people = customers
     val query = new Stream(joined(people.root, "left_outer", Map("asOf" -> "previous")))
     during(people) {
@@ -146,7 +147,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a stream does not start before its table has loaded") {
+  test("with atLeast, a stream does not start before its table has loaded") {
     val people = customers
     val query = new Stream(joined(people.root, "left_outer", Map("atLeast" -> "1")))
     during(people) {
@@ -159,7 +160,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("of two look-ups of a table, the one that waits") {
+  test("of two look-ups of one table, the one with atLeast makes the query wait") {
     val people = customers
     val query = new Stream({ orders =>
       orders
@@ -177,7 +178,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("copies, and conditions on either side") {
+  test("copies of a row match as often as they exist, with conditions on either side") {
     val rates = maintainer("k INT, v INT, d LONG", Seq(Seq("k", "v"), Seq("k")), diff = Some("d"))
     def query(how: String) = new Stream({ orders =>
       val rows = table(rates.root).where("v < 100")
@@ -201,7 +202,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("an aggregation follows, and a join with another stream, by the watermark of the stream") {
+  test("an aggregation and a stream join above the look-up use the watermark of the stream") {
     val people = customers
     def timed(orders: DataFrame) =
       orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
@@ -221,6 +222,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     during(people) {
       loaded(people)
       during(counts, pairs) {
+        // watermark 25 s: the window from 0 s to 10 s is complete
         Seq(counts, pairs).foreach(_.add(items :+ Row(25, 2, "Screen"): _*))
         assert(counts.all == Seq("John 2"))
         assert(pairs.all == Seq("Frank Screen", "John Computer", "John Mouse"))
@@ -228,7 +230,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("in SQL, by the name of the arrangement") {
+  test("SQL: a table is joined by the name of its arrangement") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
       val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
@@ -266,7 +268,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("the table of a view comes before an arrangement of its name") {
+  test("a view's own table takes precedence over an arrangement of the same name") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
       val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
@@ -290,7 +292,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a view whose name no folder can have") {
+  test("a view may have a name that no folder can have") {
     withConf("spark.streamjoin.arrangements" -> newFolder("arrangements")) {
       spark.sql("CREATE TEMP VIEW `a:b` AS SELECT 1 AS id")
       try assert(spark.sql("SELECT * FROM `a:b`").count() == 1)
@@ -303,7 +305,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("in SQL without a condition, by the declared key") {
+  test("SQL: a join without a condition uses the declared key") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
       val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
@@ -313,7 +315,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
         spark.sql(text)
       })
       val inner = query("customer_id", "SELECT p.name, o.item FROM orders_of_sql AS o JOIN people AS p")
-      // The types of the keys are brought together.
+      // The key types are cast to a common one.
       val right =
         query(
           "CAST(customer_id AS LONG)",
@@ -321,7 +323,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
         )
       val from = "FROM orders_of_sql AS o"
       val comma = query("order_id", s"SELECT p.name, o.item $from, people AS p WHERE o.customer_id = p.id")
-      // The condition is not of the join's own block, which USING makes a block of its own.
+      // The condition is in an outer block: USING makes a block of its own.
       val using = query(
         "order_id",
         s"SELECT p.name, o.item $from JOIN people AS p JOIN (VALUES ('Mouse')) AS i(item) USING (item) WHERE o.customer_id = p.id"
@@ -334,7 +336,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
           Seq(inner, right, comma, using, outer).foreach(_.add(items: _*))
           assert(inner.all == Seq("John Computer", "John Mouse"))
           assert(right.all == Seq("- Keyboard", "John Computer", "John Mouse"))
-          assert(comma.all == Seq("John Computer", "John Mouse"), "by the condition, and not by the key")
+          assert(comma.all == Seq("John Computer", "John Mouse"), "the condition counts, not the key")
           assert(using.all == Seq("John Mouse"))
           assert(outer.all == Seq("Frank Mouse", "John Computer"))
         }
@@ -362,7 +364,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("what cannot be joined is refused when the query starts") {
+  test("a join that is not possible is refused when the query starts") {
     val people = maintainer("id INT, name STRING, town STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     def start(joined: DataFrame => DataFrame): Any = {
       val query = new Stream(joined)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.arrangement.CaughtUp
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
-/** When a stream begins to look up a table, and what the progress says of it. */
+/** When a stream begins to look up a table, and what the progress reports about it. */
 class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
 
@@ -31,26 +31,26 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
   private def caughtUp(of: Maintainer): Unit =
     eventually(timeout(20.seconds), interval(20.millis))(assert(CaughtUp.holds(of.folder)))
 
-  test("a run of the maintaining query says when it has come to the end of its sources") {
+  test("the maintaining query records that it has read its sources to the end") {
     val table = people
     during(table) {
       caughtUp(table)
       assert(table.folder.newest == -1, "there was nothing to read")
       table.feed(Row(1, "John", "insert"))
       caughtUp(table)
-      assert(!table.folder.manifest(0).tookAll, "it may be a batch that an earlier run has planned")
+      assert(!table.folder.manifest(0).tookAll, "an earlier run may have planned the batch")
       table.feed(Row(1, "Jane", "update"))
       assert(table.folder.manifest(1).tookAll)
     }
     val said = Path.of(table.root, "caught_up.json")
     Files.delete(said)
-    assert(CaughtUp.holds(table.folder), "the version says it")
+    assert(CaughtUp.holds(table.folder), "the version itself says so")
     during(table)(caughtUp(table))
     assert(Files.readString(said) == """{"version":1,"number":1,"caught_up":true}""")
     CaughtUp.write(table.folder, CaughtUp(1, isSo = false))
     assert(!CaughtUp.holds(table.folder))
     CaughtUp.write(table.folder, CaughtUp(0, isSo = false))
-    assert(CaughtUp.holds(table.folder), "what was said of an older version")
+    assert(CaughtUp.holds(table.folder), "the file is about an older version")
     for (damaged <- Seq("", "{", "{}")) {
       Files.writeString(said, damaged)
       Files.deleteIfExists(Path.of(table.root, ".caught_up.json.crc"))
@@ -59,7 +59,7 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
     during(table)(caughtUp(table))
   }
 
-  test("a batch with a limit has not taken all") {
+  test("a batch with a limit has not read everything") {
     val table = people
     during(table)((1 to 3).foreach(id => table.feed(Row(id, "x", "insert"))))
     val copy = newFolder("copy")
@@ -92,7 +92,7 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
     assert((before + 1 to before + 3).map(folder.manifest(_).tookAll) == Seq(false, false, true))
   }
 
-  test("the first batch waits until the table has caught up, and a later run does not") {
+  test("the first batch waits until the table has caught up; later runs do not wait") {
     val table = people
     during(table)(table.feed(Row(1, "John", "insert")))
     CaughtUp.write(table.folder, CaughtUp(0, isSo = false))
@@ -119,7 +119,7 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("the progress has the figures of each look-up") {
+  test("the progress has figures for each look-up") {
     val table = people
     val query = new LookUps(table.root, Map.empty)((rows, table) =>
       rows

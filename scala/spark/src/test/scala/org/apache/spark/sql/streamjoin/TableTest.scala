@@ -7,7 +7,7 @@ import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
-/** Streams that are joined with a table, which is an arrangement. */
+/** Streams that are joined with a table, that is, an arrangement. */
 trait TableTest extends ArrangementTest { self: org.scalatest.funsuite.AnyFunSuite =>
   import ArrangementTest._
 
@@ -25,7 +25,7 @@ trait TableTest extends ArrangementTest { self: org.scalatest.funsuite.AnyFunSui
     override protected def begin(): StreamingQuery = joined(input.toDF()).writeStream
       .foreachBatch { (batch: DataFrame, number: Long) =>
         rows.synchronized {
-          // A batch that runs again replaces what it gave.
+          // A batch that runs again replaces its rows.
           rows.filterInPlace(_._1 != number)
           rows ++= batch.collect().map(row => number -> JoinTest.text(row))
         }: Unit
@@ -39,13 +39,13 @@ trait TableTest extends ArrangementTest { self: org.scalatest.funsuite.AnyFunSui
       this
     }
 
-    /** All rows that came out. */
+    /** All rows that came out so far. */
     def all: Seq[String] = {
       settle()
       rows.synchronized(rows.map(_._2).toSeq.sorted)
     }
 
-    /** Those that have come since this was asked before. */
+    /** The rows that came out since the last call. */
     def next: Seq[String] = {
       settle()
       rows.synchronized {

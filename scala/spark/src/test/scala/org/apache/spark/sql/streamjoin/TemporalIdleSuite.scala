@@ -17,8 +17,8 @@ import org.apache.spark.util.ManualClock
 import streamjoin.core._
 
 /**
- * Random temporal joins of inputs that are silent at times, against the core, batch for batch: with
- * the watermarks that the checkpoint has, and restarts, and batches that are done again.
+ * Random temporal joins of inputs that are silent at times, compared with the core batch by batch:
+ * with the watermarks from the checkpoint, with restarts, and with batches that run again.
  */
 class TemporalIdleSuite extends AnyFunSuite with TemporalTest {
 
@@ -49,7 +49,7 @@ class TemporalIdleSuite extends AnyFunSuite with TemporalTest {
 
   private val order: Ordering[Timed] = Ordering.by(row => (row.v >= 0, row.v))
 
-  /** What the checkpoint has of each input for a batch. */
+  /** What the checkpoint holds for a batch, one entry per input. */
   private def entry(job: Job, batch: Long): Seq[JsonNode] = new ObjectMapper()
     .readTree(Files.readString(Path.of(job.checkpoint, "keyed-watermarks", batch.toString)))
     .get("keys")
@@ -57,7 +57,7 @@ class TemporalIdleSuite extends AnyFunSuite with TemporalTest {
     .asScala
     .toSeq
 
-  /** By which a batch evicts, as the checkpoint has them, in minutes of the story. */
+  /** The watermarks that a batch evicts by, from the checkpoint, in minutes of the story. */
   private def watermarks(job: Job, batch: Long): Map[Int, Long] = {
     val start = at(Start.toString).getTime
     (for {
@@ -73,7 +73,9 @@ class TemporalIdleSuite extends AnyFunSuite with TemporalTest {
     case _ => None
   }
 
-  /** @return how many rows were late, and how many batches had an input carried on by the other */
+  /**
+   * @return number of late rows, and of batches in which one input carried the other's watermark on
+   */
   private def story(seed: Int): (Int, Int) = {
     val random = new Random(seed)
     val history = if (random.nextBoolean()) 0L else 1L + random.nextInt(40)
@@ -136,7 +138,7 @@ class TemporalIdleSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("rows meet what the core says, whoever is silent") {
+  test("rows agree with the core, whichever input is silent") {
     val (late, silent) = (0 until SparkTest.seeds(4)).map(story).unzip
     assert(late.sum > 0 && silent.sum > 0)
   }

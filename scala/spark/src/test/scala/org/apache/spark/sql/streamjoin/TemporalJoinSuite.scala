@@ -12,11 +12,11 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StreamingQueryException
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
-/** Facts meet the versions that were valid at their times. */
+/** Facts are joined with the versions that were valid at their event times. */
 class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
-  test("rows come out in the order of time over all tasks, batch by batch, none below the watermark") {
+  test("rows come out in event-time order over all tasks and batches, none below the watermark") {
     val random = new Random(7)
     val query = (streams: Streams) => temporal()(streams).selectExpr("o.t", "o.v AS a", "d.v AS b")
     running(job(query)) { job =>
@@ -28,7 +28,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .flatMap(_.rows)
         .filterNot(_.contains("999"))
       val late = job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
-      assert(out == out.sorted && out.size == 59 - late, "text of times is in their order")
+      assert(out == out.sorted && out.size == 59 - late, "times sort like their text")
       assert(out.count(_.endsWith("-")) == out.count { row =>
         val minute = row.split(' ')(1).toInt
         minute < minute % 7 * 2
@@ -39,7 +39,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   /** A version of a second table. */
   private def e(id: String, time: String, v: Int) = "e" -> row(id, time, v)
 
-  test("a stream joined with itself, told apart by aliases alone") {
+  test("a stream can be joined with itself, told apart by aliases alone") {
     def closest(left: DataFrame, right: DataFrame) =
       TemporalJoins.asof(left.join(right, expr("o.id = d.id"), "left_outer"), expr("o.t > d.t"), None)
     def valid(left: DataFrame, right: DataFrame) =
@@ -64,7 +64,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       }
   }
 
-  test("of two rows of one time the columns decide, and not what an insert is called") {
+  test("between versions of one time the columns decide, not whether one is an insert or an update") {
     val operation = "CASE WHEN v < 0 THEN 'delete' WHEN v < 10 THEN 'update' ELSE 'insert' END"
     running(job(values(temporal(operation = operation)))) { job =>
       job.feed(d("a", "10:00", 13), d("a", "10:00", 5), o("a", "10:01", 1))
@@ -75,7 +75,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("in SQL: columns of one name on both sides, and a condition on the versions alone") {
+  test("SQL: both sides may have the same column names, and a condition may be on the versions alone") {
     val query = (streams: Streams) => {
       Seq("o", "d", "e").foreach(name => streams.marked(name).createOrReplaceTempView(name))
       spark.sql("""
@@ -96,7 +96,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("in SQL: the time of the left input may have a dot in its name") {
+  test("SQL: the time column of the left input may have a dot in its name") {
     val query = (streams: Streams) => {
       Seq("o", "d").foreach(name => streams.marked(name).createOrReplaceTempView(name))
       spark.sql("""
@@ -110,7 +110,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("in a condition as text l and r are the inputs, whatever is called so inside of them") {
+  test("in a text condition l and r are the inputs, even if an input has such aliases inside") {
     val query = (streams: Streams) => {
       val facts = streams.marked("o").as("l").join(spark.range(1).as("r")).selectExpr("l.id", "l.t", "l.v")
       TemporalJoins
@@ -129,7 +129,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("a windowed aggregation above: each row counts once, in its window") {
+  test("a windowed aggregation above counts each row once, in its window") {
     val query = (streams: Streams) =>
       temporal("inner")(streams)
         .groupBy(window(col("o.t"), "10 minutes"))
@@ -145,7 +145,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("an interval join above, by the time of the facts") {
+  test("an interval join above uses the event time of the facts") {
     val query = (streams: Streams) =>
       temporal()(streams)
         .join(
@@ -170,7 +170,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   }
 
   test(
-    "an as-of join with a tolerance hands on the watermark of both times, one without that of the left alone"
+    "above an as-of join with a tolerance both times have a watermark, without one only the left"
   ) {
     def counted(tolerance: Option[String])(streams: Streams): DataFrame =
       asof("inner", tolerance = tolerance)(streams)
@@ -186,7 +186,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     assert(refusal(counted(None)(newStreams())).getCondition == "STREAMJOIN_ORDER_WATERMARK")
   }
 
-  test("facts with versions of two tables, each with its own watermark") {
+  test("facts can look up two tables in turn, each with its own watermark") {
     val query = (streams: Streams) => {
       val other = versions(streams.marked("e")).as("e")
       val first = temporal()(streams).selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.v AS b").as("f")
@@ -203,7 +203,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         o("a", "10:15", 4)
       )
       job.feed(end("11:00"): _*)
-      assert(job.seen.flatMap(_.rows).toSeq == Seq("3 1 2"), "the second table has reached 10:10")
+      assert(job.seen.flatMap(_.rows).toSeq == Seq("3 1 2"), "the watermark of the second table is 10:10")
       job.restart()
       job.feed(e("a", "10:12", -1), e("a", "11:00", 9))
       job.feed(end("12:00"): _*)
@@ -212,7 +212,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("operations in every spelling; images before an update are skipped") {
+  test("operations have several spellings, and pre-images of updates are skipped") {
     val names = Seq("c", "r", " U ", "d", "insert", "Delete", "update_preimage", "update_postimage", "i")
     val spelled = names.zipWithIndex.map { case (name, at) => s"WHEN $at THEN '$name'" }.mkString(" ")
     running(job(values(temporal(operation = s"CASE v $spelled END")))) { job =>
@@ -227,7 +227,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("an unknown operation fails the query, with nothing of the batch committed") {
+  test("an unknown operation fails the query, and nothing of the batch is committed") {
     for ((operation, seen) <- Seq("'upsert'" -> "\"upsert\"", "CAST(NULL AS STRING)" -> "null"))
       running(job(values(temporal(operation = operation)))) { job =>
         val error = intercept[StreamingQueryException](job.feed(d("a", "10:00", 1)))
@@ -237,7 +237,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       }
   }
 
-  test("of versions with one time the larger row counts, whichever columns are selected") {
+  test("of versions with the same time the largest row counts, whichever columns are selected") {
     val queries = Seq[Streams => DataFrame](
       temporal()(_).selectExpr("o.v AS a", "d.v AS b"),
       temporal()(_).selectExpr("o.v AS a", "d.v % 2 AS b"),
@@ -253,8 +253,8 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     assert(seen == Seq("0 4", "0 4", "0 0", "0 0", "0 insert", "0 insert").map(Seq(_)))
   }
 
-  test("of versions with one time the last by an order counts, and a delete may be that") {
-    // Its place in the log is the absolute of `v`; with a negative one it is a delete.
+  test("of versions with the same time the last by order= counts, even if it is a delete") {
+    // The place in the log is `abs(v)`; a row with a negative `v` is a delete.
     def placed(order: String)(streams: Streams): DataFrame = {
       val log = versions(streams.marked("d")).selectExpr("*", "abs(v) AS place", "map(v, v) AS odd").as("d")
       val joined = streams.marked("o").join(log, expr("o.id = d.id"), "left_outer")
@@ -273,19 +273,19 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("filters and columns: those of facts are below the join, and a fact meets the version all the same") {
+  test("filters on facts are pushed below the join, filters on versions do not change the match") {
     val query = (streams: Streams) =>
       temporal()(streams).where("o.v > 1 AND d.v <> 3").selectExpr("o.v AS a", "d.v AS b")
     running(job(query)) { job =>
       job.feed(d("a", "10:00", 2), o("a", "10:05", 1), o("a", "10:05", 2), o("a", "10:15", 3))
-      assert(job.metric("leftRowsInState") == 2, "the fact that is filtered is not kept")
+      assert(job.metric("leftRowsInState") == 2, "the filtered fact is not kept")
       job.feed(d("a", "10:10", 3))
       job.feed(end("11:00"): _*)
       assert(job.seen.flatMap(_.rows).toSeq == Seq("2 2"))
     }
   }
 
-  test("keys of other types, of numbers that are equal in many ways, and of strings with a collation") {
+  test("keys match across types, for -0.0 and NaN, and by the collation of strings") {
     def running1(facts: String, changes: String)(rows: (String, Row)*) =
       running(job { streams =>
         val left = streams.marked("o").withColumn("k", expr(facts)).as("o")
@@ -309,7 +309,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     assert(running1(lower, lower)(texts: _*) == Seq("1 5", "2 -"))
   }
 
-  test("a join on names, and a stream with itself") {
+  test("a join on column names works, and so does a stream with itself") {
     running(job { streams =>
       TemporalJoins
         .temporal(
@@ -337,11 +337,11 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("the cap on rows holds") {
+  test("the cap on rows counts waiting rows, not the table") {
     withConf("spark.streamjoin.maxAccumulatedRecords" -> "9") {
       running(job(values(temporal()))) { job =>
         (1 to 2).foreach(_ => job.feed(end("09:10"): _*))
-        // The table does not count.
+        // Rows of the table do not count.
         job.feed((1 to 40).map(at => d(s"k$at", "09:00", at)): _*)
         job.feed(end("10:00"): _*)
         job.feed(end("10:00"): _*)
@@ -355,7 +355,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("EXPLAIN, progress and the checkpoint say what it is") {
+  test("EXPLAIN, progress and the checkpoint describe the join") {
     running(job(values(temporal(history = Some("1 day"))))) { job =>
       job.feed(d("a", "10:00", 1), d("b", "10:00", -1), o("a", "10:10", 2))
       job.feed(d("a", "10:20", 3), o("a", "10:20", 4))

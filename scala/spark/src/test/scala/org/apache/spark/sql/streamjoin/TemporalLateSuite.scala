@@ -6,16 +6,16 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
 import org.apache.spark.util.ManualClock
 
-/** What comes late to a temporal join, and for whom it counts. */
+/** Which rows are late in a temporal join, and for which rows a late version still counts. */
 class TemporalLateSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
-  test("late rows of both sides are dropped, counted and kept") {
+  test("late rows on both sides are dropped, counted and kept") {
     withConf("spark.streamjoin.lateRows" -> "keep") {
       running(job(values(temporal()))) { job =>
         job.feed(o("a", "09:58", 1), d("a", "09:58", 2), end("10:00").head, end("10:00")(1))
         job.feed(end("10:00"): _*)
-        // Of the key of the last one there is no newer version: rows to come meet it.
+        // The key of the last row has no newer version: rows to come match it.
         val out = job.feed(o("a", "09:59", 5), d("a", "09:57", 6), o("a", "10:00", 7), d("b", "09:57", 8))
         assert(out.isEmpty && job.operator.numRowsDroppedByWatermark == 2)
         assert(job.metric("pastVersions") == 1 && job.metric("keysWithVersion") == 2)
@@ -32,7 +32,7 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("versions of an idle input are carried on by the stream") {
+  test("the watermark of an idle table is carried on by the stream") {
     val clock = new ManualClock(1000000000000L)
     val made = job { streams =>
       val idle = StreamInputs.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
@@ -50,9 +50,10 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
     running(made) { job =>
       assert(job.feed(d("a", "10:00", 1), o("a", "10:30", 2)).isEmpty)
       assert(job.feed(o("b", "11:00", 3)).isEmpty)
+      // after 30 seconds d is idle, and o.t carries its watermark on to 11:00
       clock.advance(30000)
       assert(job.settle() == Seq("2 1"))
-      // It speaks again: only what has been replaced for all rows to come is late.
+      // The table is active again: a version is late only if it is replaced for all rows to come.
       assert(job.feed(d("b", "10:58", 4), d("c", "10:01", 7), d("a", "09:59", 8)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 1 && job.metric("pastVersions") == 2)
       job.restart()
@@ -61,13 +62,13 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
       )
       clock.advance(60000)
       assert(job.feed(o("c", "12:00", 6)) == Seq("10 1", "11 7", "3 5", "9 5"))
-      // A row of the stream is late below what has come out.
+      // A row of the stream is late if it is below what has come out.
       assert(job.feed(o("b", "11:59", 12), o("b", "12:00", 13)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 1)
     }
   }
 
-  test("a stream that was idle: its rows are late below what has come out, and no others are") {
+  test("rows of a stream that was idle are late only below what has come out") {
     val clock = new ManualClock(1000000000000L)
     val made = job(values { streams =>
       val idle =
@@ -84,6 +85,7 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
     running(made) { job =>
       assert(job.feed(d("a", "10:00", 1), o("a", "10:30", 2)).isEmpty)
       assert(job.feed(d("a", "11:00", 3)).isEmpty)
+      // after 30 seconds o is idle, and d.t carries its watermark on to 11:00
       clock.advance(30000)
       assert(job.settle() == Seq("2 1"))
       assert(job.feed(d("b", "11:00", 4)).isEmpty)
@@ -94,7 +96,7 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("runs of availableNow: the stream does not wait for versions that do not come") {
+  test("with availableNow, the stream does not wait for versions that do not come") {
     val made = job(values { streams =>
       val idle = StreamInputs.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
       TemporalJoins.temporal(
@@ -112,14 +114,14 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
     assert(made.runOnce(o("a", "2024-06-02T10:00", 3)) == Seq("2 1"))
     clock.advance(86400000)
     assert(made.runOnce(o("b", "2024-06-03T10:00", 4)) == Seq("3 1"))
-    // It speaks again, and what it says counts.
+    // The table has a new version again, and it counts.
     clock.advance(86400000)
     assert(made.runOnce(o("b", "2024-06-04T10:00", 5), d("b", "2024-02-01T00:00", 6)).isEmpty)
     clock.advance(86400000)
     assert(made.runOnce(o("z", "2024-06-05T10:00", 7)) == Seq("4 6", "5 6"))
   }
 
-  test("a table that is loaded in pieces: rows meet the newest of their key, whenever it came") {
+  test("from a table loaded in pieces, rows match the newest version of their key, whenever it came") {
     val times =
       Seq("2024-05-02T00:00", "2021-01-01T00:00", "2023-07-01T00:00", "2019-03-04T00:00", "2022-12-31T00:00")
     for (how <- Seq("left_outer", "inner")) running(job(values(temporal(how)))) { job =>

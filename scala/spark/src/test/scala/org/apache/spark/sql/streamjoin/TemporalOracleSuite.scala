@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import streamjoin.core._
 
-/** Random temporal and as-of joins against the core, batch for batch. */
+/** Random temporal and as-of joins, compared with the core batch by batch. */
 class TemporalOracleSuite extends AnyFunSuite with OracleTest {
   private val cases = (1 to SparkTest.seeds(default = 14)).map(seed => new RandomMatch(seed.toLong))
 
@@ -15,7 +15,7 @@ final private class TemporalCore(trace: Trace) extends OracleCore {
   private val rule = trace.closest.get.rule
   private val core = CoreTrace.temporal(trace)
 
-  /** Rows of the right input before this time are known by their keys alone. */
+  /** Rows of the right input below this time are known by their key alone. */
   private var needed = Watermark.Undefined
 
   private def settled(watermarks: Map[Int, Long]): Long =
@@ -26,8 +26,8 @@ final private class TemporalCore(trace: Trace) extends OracleCore {
   }
 
   /**
-   * The versions first: those of the batch are valid for its rows. Of those of a key that come
-   * together and late the newest counts, and none of them is late by another one.
+   * Versions come first: those of a batch are valid for its rows. Of several late versions of one
+   * key in a batch the newest counts, and none makes another one late.
    */
   override def onBatch(
       left: Seq[TraceRow],
@@ -43,7 +43,7 @@ final private class TemporalCore(trace: Trace) extends OracleCore {
 
   override def buffered(side: Side): Seq[TraceRow] = CoreTrace.kept(core)(side)
 
-  /** One for each key. */
+  /** One row per key. */
   override def mayStay: Int =
     if (rule.keepsNewest) buffered(Side.Right).map(_.values("id")).distinct.size else 0
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.SortExec
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.operators.temporal.TemporalJoinExec
 
-/** The order of what comes out of a temporal join, and what it costs. */
+/** The order in which rows come out of a temporal join, and what it costs. */
 class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
@@ -15,7 +15,7 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
     sort.child.outputPartitioning.numPartitions
   }
 
-  test("what has waited for the first watermark is sorted by all tasks, also where the batch is done again") {
+  test("rows that waited for the first watermark are sorted by all tasks, also if the batch runs again") {
     running(job(values(temporal()))) { job =>
       val facts = (0 until 60).map(minute => o("a", f"10:$minute%02d", minute))
       job.feed(facts :+ d("a", "10:30", 1) :+ d("b", "12:00", 2): _*)
@@ -26,7 +26,7 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("where no order is asked for there is no shuffle above the join, and the rows are the same") {
+  test("with ordered=false there is no shuffle above the join, and the rows are the same") {
     def unordered(streams: Streams): DataFrame = TemporalJoins.temporal(
       streams.marked("o").join(versions(streams.marked("d")), expr("o.id = d.id"), "left_outer"),
       Seq("id"),
@@ -56,7 +56,7 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("with an order, columns of the versions that nobody reads are not kept") {
+  test("with order=, columns of the versions that nothing reads are not kept") {
     def log(order: Option[String])(streams: Streams): DataFrame = {
       val log =
         versions(streams.marked("d")).selectExpr("*", "v + 0 AS place", "repeat(id, 9) AS wide").as("d")

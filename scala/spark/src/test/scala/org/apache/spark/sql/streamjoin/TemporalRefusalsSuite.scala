@@ -5,7 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions.{expr, lit, max}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
-/** What a temporal or an as-of join cannot be is refused by name, with what to write. */
+/** A temporal or as-of join that cannot run is refused by name, with advice on what to write. */
 class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
@@ -23,7 +23,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
   ) =
     TemporalJoins.temporal(left.as("o").join(right.as("d"), expr(on), how), Seq("id"), "t", None, "t")
 
-  test("a key outside the equality") {
+  test("a key outside the equality is refused") {
     for (on <- Seq("o.v = d.v", "o.id <> d.id", "o.id <=> d.id", "o.id = concat(d.id, 'x')", "d.id = 'a'"))
       building("STREAMJOIN_TEMPORAL", "has no equality for id", "on= with <column of the stream> = id") {
         temporal(on = on)
@@ -34,7 +34,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("a key that another one is equal to, once it is compared") {
+  test("a key is refused if its comparison makes different keys equal") {
     building("STREAMJOIN_TEMPORAL", "has no equality for id") { streams =>
       val facts = streams.marked("o").selectExpr("CAST(v AS DOUBLE) AS id", "t")
       temporalOf(facts, streams.marked("d").selectExpr("CAST(v AS LONG) AS id", "t"))
@@ -46,20 +46,20 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     )
   }
 
-  test("a condition that cannot run in a task") {
+  test("a condition that cannot run in a task is refused") {
     building("STREAMJOIN_TEMPORAL", "a random value, a subquery or a Python function") {
       temporal(on = "o.id = d.id AND o.v IN (SELECT id FROM range(3))")
     }
   }
 
-  test("types other than inner and left") {
+  test("join types other than inner and left are refused") {
     for (how <- Seq("right_outer", "full_outer", "left_semi", "left_anti"))
       building("STREAMJOIN_TEMPORAL", "temporal join", "how=\"left\"")(temporal(how))
     for (how <- Seq("right_outer", "full_outer"))
       building("STREAMJOIN_TEMPORAL", "as-of join", "how=\"left\"")(asof(how))
   }
 
-  test("columns that are not there, or not of that type") {
+  test("missing columns and columns of the wrong type are refused") {
     building("STREAMJOIN_COLUMN", "nope", "id, t, v") { streams =>
       TemporalJoins.temporal(
         streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
@@ -89,13 +89,13 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("durations") {
+  test("invalid durations are refused") {
     building("STREAMJOIN_DURATION", "history", "negative")(temporal(history = Some("-1 hour")))
     building("STREAMJOIN_DURATION", "tolerance", "months")(asof(tolerance = Some("1 month")))
     building("STREAMJOIN_DURATION", "tolerance")(asof(tolerance = Some("soon")))
   }
 
-  test("an as-of join that could wait for ever, or compares no times") {
+  test("an as-of join that could wait forever, or compares no event times, is refused") {
     building("STREAMJOIN_TEMPORAL", "wait for ever", "tolerance=\"10 minutes\"")(
       asof(condition = "o.t <= d.t")
     )
@@ -121,20 +121,20 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("a batch on either side") {
+  test("a batch on either side is refused") {
     val batch = spark.range(1).selectExpr("'a' AS id", "TIMESTAMP'2024-06-01' AS t", "1 AS v")
     building("STREAMJOIN_NOT_A_STREAM", "the right input is a batch")(s => temporalOf(s.marked("o"), batch))
     building("STREAMJOIN_NOT_A_STREAM", "the left input is a batch")(s => temporalOf(batch, s.marked("d")))
   }
 
-  test("a stream whose rows take others back") {
+  test("a stream whose rows can be retracted is refused") {
     for (column <- Seq("_change_type", "_diff"))
       building("STREAMJOIN_TEMPORAL", column, "cannot be taken back") { streams =>
         temporalOf(streams.marked("o").withColumn(column, lit(1)), streams.marked("d"))
       }
   }
 
-  test("a side without a watermark, at start()") {
+  test("a side without a watermark is refused at start()") {
     val streams = newStreams()
     for (
       (left, right) <- Seq(streams.raw("o") -> streams.marked("d"), streams.marked("o") -> streams.raw("d"))
@@ -144,7 +144,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("a time that has lost its watermark, at start()") {
+  test("a time that has lost its watermark is refused at start()") {
     val streams = newStreams()
     val joined = streams
       .marked("o")
@@ -172,7 +172,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     assert(refusal(second.select("o.v")).getCondition == "STREAMJOIN_ORDER_WATERMARK")
   }
 
-  test("a key that is not the same in every batch, at start()") {
+  test("a key that is not the same in every batch is refused at start()") {
     val streams = newStreams()
     val left = streams.marked("o")
     val error = refusal {
@@ -189,10 +189,10 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     assert(error.getCondition == "STREAMJOIN_TEMPORAL", error.getMessage)
   }
 
-  test("output modes, and streamjoin switched off") {
+  test("update and complete mode are refused, and every temporal join if streamjoin is switched off") {
     for (mode <- Seq("update", "complete"))
       assert(refusal(values(temporal("inner"))(newStreams()), mode).getCondition == "STREAMJOIN_OUTPUT_MODE")
-    // In update mode the groups of an aggregation come again; in append mode each is final.
+    // In update mode an aggregation emits its groups again; in append mode each is final.
     val streams = newStreams()
     val groups = streams.marked("o").groupBy("id", "t").agg(max("v").as("v"))
     val joined = temporalOf(groups, streams.marked("d")).select("o.v")
@@ -203,7 +203,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("STREAMJOIN_UNBOUNDED offers the as-of form, where it is one") {
+  test("STREAMJOIN_UNBOUNDED offers an as-of join if the condition fits one") {
     val streams = newStreams()
     def message(how: String, on: String) =
       refusal(streams.marked("o").join(streams.marked("d"), expr(on), how).select("o.v")).getMessage

@@ -7,8 +7,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /**
- * A temporal join that stops and starts, or does a batch again, gives the rows of one that does
- * not.
+ * A temporal join that stops and starts, or runs a batch again, gives the rows of an uninterrupted
+ * run.
  */
 class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
@@ -35,7 +35,7 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
     }
   )
 
-  /** Ties, deletes, keys that come back, late rows of both sides. */
+  /** Ties, deletes, keys that come back, late rows on both sides. */
   private val story: Seq[Seq[(String, Row)]] = {
     val random = new Random(11)
     (0 until 6).map { batch =>
@@ -78,7 +78,7 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
         }
       }
 
-    test(s"$name: every batch done again, its rows in another order") {
+    test(s"$name: every batch runs again, with its rows in another order") {
       val again = job(query)
       again.order = new Random(3).shuffle(_)
       running(again) { job =>
@@ -93,7 +93,7 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("another join than that of the checkpoint is refused, and the checkpoint left as it is") {
+  test("a join other than the one of the checkpoint is refused, and the checkpoint stays unchanged") {
     val old = job(values(temporal()))
     running(old)(_.feed(begin: _*))
     val before = listing(old)

@@ -7,7 +7,7 @@ import org.apache.spark.sql.functions.expr
 
 /**
  * Facts `o` and versions `d`, both `(id STRING, t TIMESTAMP, v INT)`. A version with a negative `v`
- * takes its key away.
+ * deletes its key.
  */
 private[streamjoin] trait TemporalTest extends CheckpointTest { this: AnyFunSuite =>
   import JoinTest._
@@ -47,7 +47,7 @@ private[streamjoin] trait TemporalTest extends CheckpointTest { this: AnyFunSuit
   protected def values(query: Streams => DataFrame): Streams => DataFrame =
     query(_).selectExpr("o.v AS a", "d.v AS b")
 
-  /** Past all others on both sides, under a key of their own. */
+  /** A row past all others on each side, each under a key of its own. */
   protected def end(time: String): Seq[(String, org.apache.spark.sql.Row)] =
     Seq(o("end", time, 999), d("past", time, 999))
 }

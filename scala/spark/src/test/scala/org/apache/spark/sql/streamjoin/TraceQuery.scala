@@ -19,10 +19,7 @@ import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 
 import streamjoin.core.{Conjunct, JoinWindows, Side, Term, Trace, TraceMatch, TraceRow}
 
-/**
- * What one batch did: the lines that a trace would expect of it, rows dropped as late, rows in
- * state.
- */
+/** What one batch did: its output as the lines of a trace, rows dropped as late, rows in state. */
 final case class BatchSeen(
     id: Long,
     hasData: Boolean,
@@ -32,14 +29,14 @@ final case class BatchSeen(
 )
 
 /**
- * The join of a trace as a streaming query over two streams in memory. Its rows never move a
- * watermark by themselves, as they lie far behind: that is done by punctuation rows, which a filter
- * after `withWatermark` removes.
+ * The join of a trace as a streaming query over two streams in memory. Its rows lie so far behind
+ * that they never move a watermark. Punctuation rows do, which a filter after `withWatermark`
+ * removes.
  *
  * @param delay
- *   seconds that the watermark stays behind the rows
+ *   seconds that the watermark stays behind the newest time
  * @param keyed
- *   where the trace has no equality, all rows get the same key, and meet in one task
+ *   whether all rows get the same key, and reach one task, if the trace has no equality
  * @param origin
  *   the time 0 of the trace, in seconds since 1970
  */
@@ -79,9 +76,9 @@ final class TraceQuery(
     spark.conf.set("spark.streamjoin.temporal.deletedKeysMaxAge", s"${seconds}s")
   }
 
-  /** A new run over the same checkpoint and streams. */
+  /** Starts a new run over the same checkpoint and streams. */
   def start(): Unit = {
-    assert(query.isEmpty, "it runs already")
+    assert(query.isEmpty, "it is already running")
     lastSeen = outputs.keys.maxOption.getOrElse(-1L)
     query = Some(
       joined.writeStream
@@ -100,14 +97,14 @@ final class TraceQuery(
     query = None
   }
 
-  /** The rows come as one batch. */
+  /** Feeds the rows as one batch. */
   def rows(rows: Seq[TraceRow]): Seq[BatchSeen] = feed(rows.groupMap(_.side)(dataRow))
 
-  /** A watermark comes; it counts for eviction and for late rows when this returns. */
+  /** Moves a watermark; it counts for eviction and for late rows when this returns. */
   def watermark(column: streamjoin.core.Column, value: Long): Seq[BatchSeen] = {
     val punctuation = Map(column.side -> Seq(punctuationRow(column, value)))
     val first = feed(punctuation)
-    // Batch N knows the watermarks of batches before it, and for late rows those of N - 1.
+    // Batch N sees the watermarks of the batches before it, and judges late rows by those of N - 1.
     if (first.size > 1) first else first ++ feed(punctuation)
   }
 
@@ -118,7 +115,7 @@ final class TraceQuery(
     query.get.processAllAvailable()
     val seen = query.get.recentProgress.toSeq
       .filter(progress => progress.batchId > lastSeen && outputs.contains(progress.batchId))
-      // An idle trigger reports the batch that it is waiting for, which then reports once more.
+      // An idle trigger reports the batch it is waiting for, which then reports once more.
       .groupMapReduce(_.batchId)(identity)((_, later) => later)
       .values
       .toSeq
@@ -234,7 +231,7 @@ object TraceQuery {
 
   private val operators = Set(IntervalJoinExec.OperatorName, TemporalJoinExec.OperatorName)
 
-  /** Seconds, more than any bound. */
+  /** In seconds, more than any bound. */
   val Far = 1000000L
 
   val Origin: Long = 3 * Far

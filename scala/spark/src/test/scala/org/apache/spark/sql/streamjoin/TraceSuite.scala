@@ -5,9 +5,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import streamjoin.core.{Restart, RowComes, Side, Step, Trace, WatermarkComes}
 
 /**
- * Every story of `tests/cases` as a streaming query, in several ways that must not make a
- * difference. `make test` takes all of them in the first way and an eighth of them, spread, in each
- * of the others.
+ * Runs every story of `tests/cases` as a streaming query, in several ways that must not make a
+ * difference. `make test` takes all stories in the first way, and in each of the others an eighth
+ * of them, spread.
  */
 class TraceSuite extends AnyFunSuite with SparkTest {
 
@@ -30,16 +30,16 @@ class TraceSuite extends AnyFunSuite with SparkTest {
   private val formatTwo = Map("spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2")
   private val noMemory = Map("spark.streamjoin.indexMemory" -> "1")
 
-  // The types, and all that a restart could lose.
+  // All join types, and everything that a restart could lose.
   private val temporal = Set("temporal-newest-stays", "asof-nearest")
   private val lasting = (trace: Trace) =>
     trace.name.startsWith("type-") || trace.name.contains("restart") || temporal(trace.name)
-  // The cap is one task's, and rows without a key are in all of them.
+  // The cap is per task, and rows without a key are in every task.
   private val keyless = (trace: Trace) => !TraceQuery.hasEquality(trace) && trace.cap.isEmpty
   private val few = Set("type-full-outer", "type-left-semi", "matched-flag-survives-restart")
 
   private val modes = Seq(
-    Mode("one batch a step"),
+    Mode("one batch per step"),
     // How many rows a task has at once depends on the order within a batch.
     Mode("rows between watermarks as one batch", groups = _.merged, runs = _.cap.isEmpty),
     Mode("stopped and started at every step", stopping = true),
@@ -76,9 +76,9 @@ class TraceSuite extends AnyFunSuite with SparkTest {
   }
 
   private def run(trace: Trace, mode: Mode): Option[String] = {
-    // With settings of its own, as several run at a time.
+    // With its own settings, as several cases run at a time.
     val session = spark.newSession()
-    // Rows that a filter removes after `withWatermark` say how far a watermark is.
+    // Punctuation rows, which a filter after `withWatermark` removes, have to move the watermark.
     session.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
     val cap = trace.cap.map("spark.streamjoin.maxAccumulatedRecords" -> _.toString)
     (mode.conf ++ cap).foreach { case (key, value) => session.conf.set(key, value) }

@@ -9,16 +9,19 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.streaming.state.{HDFSBackedStateStoreProvider, StateStore}
 
 /**
- * A `foreachBatch` that uses its frame twice runs the join twice, from the same version of the
- * state. The first run has taken the index on to the next version, or has been left off; the second
- * takes it back. So the state is read once, when the query starts.
+ * A `foreachBatch` with two actions on its frame runs the join twice, from the same version of the
+ * state. The first run moves the index on to the next version, or stops half way; the second run
+ * takes the index back. So the state is read only once, when the query starts.
  */
 class TwoActionsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
   private def rowsOf(batch: DataFrame): Seq[String] = batch.collect().map(text).toSeq
 
-  /** What came out in three batches, and how often the state was read once there was some. */
+  /**
+   * The rows that came out after the first batch, how often the state was read since, and how many
+   * batches ran.
+   */
   private def outcome(sink: DataFrame => Seq[String]): (Seq[String], Int, Int) = withConf(
     "spark.sql.shuffle.partitions" -> "1",
     "spark.sql.streaming.stateStore.providerClass" -> classOf[ReadCountingProvider].getName
@@ -42,9 +45,9 @@ class TwoActionsSuite extends AnyFunSuite with JoinTest {
     assert(batches > 1)
   }
 
-  test("one action")(readsNothing(rowsOf))
+  test("a batch with one action does not read the state again")(readsNothing(rowsOf))
 
-  test("the same action three times") {
+  test("the same action three times does not read the state again") {
     readsNothing { batch =>
       val first = rowsOf(batch)
       assert(rowsOf(batch) == first)
@@ -53,7 +56,7 @@ class TwoActionsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("an action that takes a row only, and one that takes all") {
+  test("an action that takes one row, and one that takes all, do not read the state again") {
     readsNothing { batch =>
       val isEmpty = batch.isEmpty
       val first = batch.take(1).map(text).toSeq
@@ -64,7 +67,7 @@ class TwoActionsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a frame that is persisted") {
+  test("actions on a persisted frame do not read the state again") {
     readsNothing { batch =>
       batch.persist()
       try {
@@ -75,7 +78,7 @@ class TwoActionsSuite extends AnyFunSuite with JoinTest {
   }
 }
 
-/** Counts how often all of a store is read, which is when an index is made from it. */
+/** Counts full reads of a store, which happen when an index is built from it. */
 class ReadCountingProvider extends HDFSBackedStateStoreProvider {
   override def getStore(
       version: Long,

@@ -25,7 +25,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   private def outer(how: String = "left_outer", condition: String = Hourly): Streams => DataFrame =
     streams => picked(hourly(how, condition)(streams))
 
-  /** The files of the watermarks by batch, `o's d's`. */
+  /** The watermark files by batch, as `<o's> <d's>`. */
   private def files(job: Job): Map[Long, String] = {
     val folder = Path.of(job.checkpoint, "keyed-watermarks")
     if (!Files.exists(folder)) Map.empty
@@ -40,7 +40,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   }
 
   private def watermarks(file: Path): String = {
-    // Spark's logs start with a line for their version; ours is JSON alone.
+    // Spark's logs start with a version line; ours is JSON alone.
     val keys = new ObjectMapper().readTree(Files.readString(file)).get("keys").elements().asScala
     keys
       .map(key => Option(key.get("watermarkMs")).fold("none")(ms => clock(ms.asLong)))
@@ -64,7 +64,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     .map(_.toLong)
     .max
 
-  test("each column has its own") {
+  test("each event-time column has its own watermark") {
     running(job(outer("full_outer"))) { job =>
       job.feed(o("a", "10:00"), d("a", "12:00"))
       job.feed(o("b", "11:00"), d("b", "12:30"))
@@ -77,26 +77,26 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
 
   test("a stalled stream holds back the state of its partner, and nothing else") {
     running(job(outer("full_outer"))) { job =>
-      // o goes on, d stands at 10:00.
+      // o goes on, d stalls at 10:00.
       assert(job.feed(o("a", "10:00", 1), d("a", "09:59", 9), d("b", "10:00", 1)) == Seq("- 9"))
       val out = Seq("11:00", "12:00", "13:00").flatMap(time => job.feed(o("o", time, 2)))
-      // Deliveries before 13:00 can meet no order that is still to come: they leave.
+      // Deliveries before 13:00 match no order that is still to come: they are evicted.
       assert(out == Seq("- 1"))
-      // Orders wait for deliveries, all of them.
+      // All orders wait for deliveries.
       assert(job.state == ((4, 0)))
       assert(files(job).maxBy(_._1)._2 == "13:00 10:00")
-      // Spark's one watermark stands at the slowest.
+      // Spark's single watermark stays at the slowest input.
       assert(clock(Instant.parse(job.progress.eventTime.get("watermark")).toEpochMilli) == "10:00")
-      // d comes back.
+      // d goes on; its watermark of 13:30 evicts orders before 12:30.
       assert(job.feed(d("o", "13:30", 3)) == Seq("1 -", "2 -", "2 -", "2 3"))
       assert(job.state._1 == 1)
     }
   }
 
-  test("a row at the watermark is not late, one below it is, and a null is not") {
+  test("a row at the watermark is not late, one below it is, and a null time is not") {
     running(job(outer("full_outer"))) { job =>
       job.feed(o("w", "10:00"), d("w", "10:00"))
-      // W(1) is 10:00; it counts for late rows from batch 2 on.
+      // W(1) is 10:00, and counts for late rows from batch 2 on.
       job.feed(o("w", "10:00"), d("w", "10:00"))
       val rows = job.feed(
         o("a", "10:00", 1),
@@ -112,32 +112,32 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("late rows by the watermark of the batch before, eviction by the newer one after the rows") {
+  test("late rows go by the watermark of the batch before, eviction by the newer one, after the rows") {
     running(job(outer())) { job =>
       job.feed(o("x", "10:00"), d("x", "12:00"))
-      // W(1): o 10:00, d 12:00, and nothing has run with it for late rows when the next rows come.
+      // W(1): o.t 10:00, d.t 12:00. No batch has judged late rows by it before the next rows come.
       assert(job.seen.map(_.id).toSeq == Seq(0L, 1L))
-      // Batch 1 was without rows. In batch 2 rows are late by W(1).
+      // Batch 1 had no rows. In batch 2 rows are late by W(1).
       assert(job.feed(o("a", "10:00", 1), o("a", "09:59", 2)) == Seq("1 -"))
       assert(job.operator.numRowsDroppedByWatermark == 1)
     }
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
       running(job(outer())) { job =>
         job.feed(o("x", "10:00"), d("x", "12:00"))
-        // W(0) is none: this is not late in batch 1, and expires by W(1), after it has met its
-        // batch.
+        // W(0) is undefined: the row is not late in batch 1. It joins its batch and then expires by
+        // W(1).
         assert(
           job.feed(o("a", "09:00", 1), d("a", "09:30", 2), o("b", "09:00", 3)) == Seq("0 -", "1 2", "3 -")
         )
         assert(job.operator.numRowsDroppedByWatermark == 0)
-        // W(1) counts now.
+        // From now on late rows go by W(1).
         assert(job.feed(o("a", "09:00", 4)).isEmpty)
         assert(job.operator.numRowsDroppedByWatermark == 1)
       }
     }
   }
 
-  test("it never goes back") {
+  test("a watermark never goes back") {
     running(job(outer("full_outer"))) { job =>
       job.feed(o("a", "12:00"), d("a", "12:00"))
       job.feed(o("b", "09:00"), d("b", "09:00"))
@@ -148,7 +148,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the delay, rounded down to a millisecond") {
+  test("the delay is subtracted, and the watermark rounded down to a millisecond") {
     running(
       job(streams =>
         picked(streams.marked("o", "5 minutes").join(streams.marked("d", "90 seconds"), expr(Hourly)))
@@ -169,7 +169,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     Seq(o("z", "12:00", 10), d("z", "13:30", 11))
   )
 
-  test("the same after a restart at every batch") {
+  test("a restart after every batch changes neither the rows nor the watermarks") {
     def run(restarts: Boolean): (Seq[String], Map[Long, String]) = running(job(outer("full_outer"))) { job =>
       val out = story.flatMap { rows =>
         val out = job.feed(rows: _*)
@@ -184,7 +184,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     assert(plainFiles == restartedFiles)
   }
 
-  test("a batch that is done again sees the same watermarks and gives the same rows") {
+  test("a batch that runs again sees the same watermarks and gives the same rows") {
     running(job(outer("full_outer"))) { job =>
       story.foreach { rows =>
         job.feed(rows: _*)
@@ -201,7 +201,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("without its newest file, a key resumes no lower than Spark's own watermark") {
+  test("without its newest file, a watermark resumes no lower than Spark's own") {
     running(job(outer("full_outer"))) { job =>
       job.feed(o("a", "10:00", 1), d("b", "11:30", 2))
       job.feed(o("c", "12:00", 3), d("d", "12:30", 4))
@@ -213,7 +213,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       job.start()
       job.feed(o("e", "12:10", 5))
       val resumed = files(job)(last)
-      // Spark's is the lower of the two; what d was ahead may be lost, as it is in Spark.
+      // Spark's is the lower of the two; what d was ahead of it may be lost, as it is in Spark.
       assert(resumed == "12:00 12:00" || resumed == known, resumed)
       val out = job.feed(o("z", "20:00", 0), d("z", "20:00", 0))
       assert(
@@ -223,7 +223,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the log is kept no longer than Spark's own") {
+  test("the log of watermarks is kept no longer than Spark's own logs") {
     withConf("spark.sql.streaming.minBatchesToRetain" -> "2") {
       running(job(outer())) { job =>
         (0 until 30).foreach(n => job.feed(o("a", f"10:$n%02d"), d("b", f"10:$n%02d")))
@@ -237,7 +237,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("where each run has one batch, neither the log nor the late rows grow") {
+  test("with a single batch per run, neither the log nor the late rows grow") {
     withConf(
       "spark.sql.streaming.minBatchesToRetain" -> "2",
       "spark.sql.streaming.noDataMicroBatches.enabled" -> "false",
@@ -256,7 +256,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  // What a watermark sees.
+  // Which rows move a watermark.
 
   private def filtered(streams: Streams): DataFrame = {
     val left = streams.raw("o").withWatermark("t", "0 seconds").where("v > 0").as("o")
@@ -266,7 +266,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   private def beforeFilter[T](body: => T): T =
     withConf("spark.streamjoin.watermarkBeforeFilter" -> "true")(body)
 
-  test("a filter after withWatermark holds it back, as in Spark, unless it is asked to see all rows") {
+  test("rows filtered after withWatermark do not move it, as in Spark, unless watermarkBeforeFilter is set") {
     running(job(filtered)) { job =>
       job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))
       assert(files(job)(1) == "10:00 10:00")
@@ -279,7 +279,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a filter on the event time itself, or one that is not deterministic, does not") {
+  test("rows that a filter on the event time, or a nondeterministic one, removes still move the watermark") {
     running(job { streams =>
       val left =
         streams.raw("o").withWatermark("t", "0 seconds").where("t < '2024-06-01 11:00:00' AND rand() >= 0")
@@ -290,12 +290,12 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("what follows from a filter on the other input holds it back in every batch") {
+  test("a filter inferred from the other input holds the watermark back in every batch") {
     running(job { streams =>
       val left = streams.raw("o").where("v = 1").withWatermark("t", "0 seconds").as("o")
       picked(left.join(streams.marked("d"), expr(s"$Hourly AND o.v = d.v")))
     }) { job =>
-      // Spark knows nothing of an input that has no rows in a batch.
+      // Spark infers nothing about an input that has no rows in a batch.
       job.feed(d("x", "12:00", 2), d("x", "10:00", 1))
       assert(files(job)(1) == "none 10:00")
       job.feed(o("a", "10:00", 1), d("x", "13:00", 2))
@@ -303,7 +303,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a filter before withWatermark does, and so it should") {
+  test("rows filtered before withWatermark do not move the watermark") {
     running(job { streams =>
       val left = streams.raw("o").where("v > 0").withWatermark("t", "0 seconds").as("o")
       picked(left.join(streams.marked("d"), expr(Hourly)))
@@ -313,9 +313,9 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("rows that the join itself filters move it only where it is asked to see all rows") {
-    // Spark puts isnotnull of the keys, and conditions on one input, below; they were not written
-    // there.
+  test("rows that the join itself filters move the watermark only if watermarkBeforeFilter is set") {
+    // Spark puts `isnotnull` of the keys, and conditions on one input, below the join; the query
+    // does not have them there.
     def fed(job: Job): String = {
       job.feed(o(null, "12:00"), d("x", "11:00", -1), o("x", "10:00"), d(null, "12:30", 1))
       files(job)(1)
@@ -326,7 +326,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a stream that is marked once and joined with itself has one watermark, as in Spark") {
+  test("a stream with one watermark, joined with itself, has that one watermark, as in Spark") {
     def halves(slow: DataFrame, fast: DataFrame): DataFrame =
       picked(slow.where("v > 0").as("o").join(fast.where("v < 0").as("d"), expr(Hourly), "left_outer"))
     def marked(streams: Streams) = streams.raw("o").withWatermark("t", "0 seconds")
@@ -339,7 +339,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       assert(files(job)(1) == "12:00 12:00")
       assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 -1", "2 -"))
     }
-    // Marked one by one, each half has its own.
+    // With `withWatermark` on each half, each half has its own.
     running(job(streams => halves(marked(streams), marked(streams)))) { job =>
       job.feed(rows: _*)
       assert(files(job)(1) == "10:00 12:00")
@@ -349,13 +349,13 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a union has the lower of its branches") {
+  test("a union has the lowest watermark of its branches") {
     running(job { streams =>
       def branch(name: String) = streams.raw(name).withWatermark("t", "0 seconds")
       picked(streams.marked("o").join(branch("d").union(branch("e")).as("d"), expr(Hourly), "left_outer"))
     }) { job =>
       job.feed(o("a", "10:00", 1), d("x", "14:00", 0))
-      // e has said nothing yet.
+      // e has had no row yet.
       assert(job.watermark("right") == "none")
       job.feed("e" -> row("x", "10:30", 0))
       job.feed("e" -> row("a", "10:45", 2))
@@ -369,28 +369,28 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
 
   // Batches without data.
 
-  test("batches without data run when something can be evicted, and only then") {
+  test("batches without data run only if something can be evicted") {
     running(job(outer("left_outer"))) { job =>
-      // The watermark of d moves, but no order is below it minus an hour.
+      // watermark of d.t 10:30: no order is below it minus an hour
       assert(job.batches(o("a", "10:00", 1), d("x", "10:30")).size == 1)
       assert(job.batches(d("x", "10:45")).size == 1)
-      // At the limit an order may still meet a delivery.
+      // watermark of d.t 11:00: at the limit an order may still match a delivery
       assert(job.batches(d("x", "11:00")).size == 1)
-      // Below it: one more batch takes it out.
+      // Past the limit, one more batch evicts the order.
       val batches = job.batches(d("x", "11:00:00.001"))
       assert(batches.map(_.rows) == Seq(Nil, Seq("1 -")))
-      // Nothing is there any more that could leave, however far it goes.
+      // Nothing is left to evict, however far the watermark moves.
       assert(job.batches(d("x", "20:00")).size == 1)
-      // Deliveries leave by the watermark of orders.
+      // Deliveries are evicted by the watermark of orders.
       assert(job.state == ((0, 5)))
       assert(job.batches(o("y", "10:45")).size == 2)
       assert(job.state._2 == 4)
-      // The watermark stands.
+      // The watermark does not move.
       assert(job.batches(o("y", "10:45")).size == 1)
     }
   }
 
-  test("no batches without data where they are switched off") {
+  test("no batches without data run if Spark's setting switches them off") {
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
       running(job(outer("left_outer"))) { job =>
         assert(job.batches(o("a", "10:00", 1), d("x", "20:00")).map(_.rows) == Seq(Nil))

@@ -11,8 +11,8 @@ import org.apache.spark.sql.{DataFrame, Row}
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
 /**
- * Rows in the order of rowtime. What comes out when is told by the traces, and random joins are
- * compared with DuckDB in Python; here is what lies around them.
+ * Window joins, whose rows come out in the order of rowtime. The traces say what comes out when,
+ * and random joins are compared with DuckDB in Python; this suite covers what is around them.
  */
 class WindowJoinSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
@@ -53,7 +53,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
   private def rowtimes(rows: Seq[String]): Seq[String] = rows.map(_.takeWhile(_ != ' '))
 
   for (how <- Seq("inner", "full_outer"))
-    test(s"$how: stopped and started after every batch, and the last batch done again") {
+    test(s"$how: stopped and started after every batch, and the last batch run again") {
       val whole = running(job(delayed(how))) { job =>
         story(1).foreach(rows => job.feed(rows: _*))
         job.seen.flatMap(_.rows).toSeq
@@ -61,7 +61,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
       assert(whole.size > 30)
       assert(rowtimes(whole) == rowtimes(whole).sorted)
       running(job(delayed(how))) { job =>
-        // Within a batch the rows come in another order when it is done again.
+        // When a batch runs again, its rows come in another order.
         job.order = _.reverse
         story(1).foreach { rows =>
           job.feed(rows: _*)
@@ -77,17 +77,17 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
       }
     }
 
-  test("nothing stays when the watermarks have passed") {
+  test("no state is left once the watermarks have passed") {
     running(job(delayed("full_outer"))) { job =>
       story(2).foreach(rows => job.feed(rows: _*))
       job.feed(o("o-x", "23:00"), d("d-x", "23:00"))
       val operators = job.progress.stateOperators.map(op => op.operatorName -> op.numRowsTotal).toMap
-      // The rows that came last.
+      // Only the rows that came last are kept.
       assert(operators == Map("streamIntervalJoin" -> 2, StreamOrderExec.OperatorName -> 0))
     }
   }
 
-  test("windows over both inputs: the later of the two times") {
+  test("with windows over both inputs, rowtime is the later of the two times") {
     val both = JoinWindows(
       Map(Side.Left -> JoinWindow(5 * Minute, false), Side.Right -> JoinWindow(10 * Minute, false))
     )
@@ -107,7 +107,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
   private val DayBefore = JoinWindows(Map(Side.Left -> JoinWindow(24 * 60 * Minute, isFollowing = false)))
 
   for (how <- Seq("left_outer", "full_outer", "left_anti"))
-    test(s"$how: a window of a day where clocks change loses no row") {
+    test(s"$how: a window of a day loses no row in a time zone with clock changes") {
       withConf("spark.sql.session.timeZone" -> "America/New_York") {
         val query = (streams: Streams) => {
           val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), how)
@@ -123,7 +123,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
       }
     }
 
-  test("a window of a day is 24 hours long, also where the day is not") {
+  test("a window of a day is 24 hours long, even if the day is not") {
     withConf("spark.sql.session.timeZone" -> "Europe/Berlin") {
       running(job(window("inner", DayBefore)(_).selectExpr("o.v", "d.v"))) { job =>
         job.feed(o("a", "2024-10-26T12:00", 1), o("b", "2024-10-26T12:00", 2))
@@ -135,14 +135,16 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  /** Of rows that another join keeps for longer than the window. */
+  /**
+   * A window join without a match, over rows that another join keeps for longer than the window.
+   */
   private def matchingNothing(how: String, windows: JoinWindows)(streams: Streams): DataFrame = {
     val below = hourly("left_outer")(streams).selectExpr("o.id AS id", "o.t AS at").as("l")
     val joined = below.join(streams.marked("r"), expr("l.id = r.id AND 1 = 0"), how)
     PythonApi.windowJoin(joined, windows).selectExpr("l.id AS id")
   }
 
-  test("what is left of a window join that matches nothing is no window join") {
+  test("a window join that can match nothing is not planned as a window join") {
     for (windows <- Seq(following(10), DayBefore)) {
       assert(condition(matchingNothing("left_outer", windows)(newStreams())) == "STREAMJOIN_ORDER_TIME")
       running(job(matchingNothing("left_anti", windows))) { job =>
@@ -155,7 +157,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("another window join follows, on the rowtime of the first") {
+  test("another window join can follow, on the rowtime of the first") {
     running(job { streams =>
       val first = PythonApi
         .windowJoin(
@@ -176,7 +178,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a union of streams in order, and what comes late for it") {
+  test("a union of streams comes out in order, and rows that are late for it are dropped") {
     running(job { streams =>
       val both = streams
         .raw("o")
@@ -185,8 +187,10 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
       PythonApi.ordered(both, "t")
     }) { job =>
       assert(job.feed(o("a", "10:20"), d("b", "10:05"), o("c", "10:10")) == Nil)
+      // watermark 10:40 - 10 min = 10:30: the three rows before it come out
       assert(job.feed(o("e", "10:40"), d("f", "10:40")).size == 3)
       assert(rowtimes(job.seen.flatMap(_.rows).map(_.drop(2)).toSeq) == Seq("10:05", "10:10", "10:20"))
+      // Below the watermark of 10:30 a row is late; a null time is not.
       assert(job.feed(o("late", "10:01"), o("h", null)) == Seq("h - 0"))
       val dropped = job.streaming.recentProgress
         .groupBy(_.batchId)
@@ -197,7 +201,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
 
   private def condition(frame: DataFrame): String = refusal(frame).getCondition
 
-  test("what is refused") {
+  test("order without a watermark, update mode, and streamjoin switched off are refused") {
     val streams = newStreams()
     assert(condition(PythonApi.ordered(streams.raw("o"), "t")) == "STREAMJOIN_ORDER_TIME")
     assert(refusal(window()(newStreams()), mode = "update").getCondition == "STREAMJOIN_OUTPUT_MODE")
@@ -206,7 +210,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the plan says what it does") {
+  test("EXPLAIN shows the rowtime order and the interval join") {
     val text = window()(newStreams()).queryExecution.explainString(org.apache.spark.sql.execution.SimpleMode)
     assert(text.contains("StreamRowtimeOrder by rowtime"), text)
     assert(text.contains("StreamIntervalJoin full_outer"), text)

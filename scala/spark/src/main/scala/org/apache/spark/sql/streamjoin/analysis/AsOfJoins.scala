@@ -14,17 +14,18 @@ import streamjoin.core.AsOf
  * The columns of a temporal join.
  *
  * @param asOf
- *   the event time of the left input
+ *   event-time column of the left input
  * @param key
- *   they tell the rows of the table apart
+ *   columns that identify a row of the table
  * @param time
- *   from when on a version is valid
+ *   column with the time from which a version is valid
  * @param op
- *   says whether a row is a version, or takes its key away; without it all are versions
+ *   column that says whether a row is a version or deletes its key; without it, all are versions
  * @param order
- *   of two rows with one key and one time, that with the larger value comes later
+ *   column that breaks ties: of two rows with the same key and time, the one with the greater value
+ *   is later
  * @tparam C
- *   a name, or the column that it means
+ *   a column name, or the column it resolves to
  */
 final private[streamjoin] case class TemporalColumns[C](
     asOf: C,
@@ -35,17 +36,17 @@ final private[streamjoin] case class TemporalColumns[C](
 )
 
 /**
- * Joins of a stream with what was valid at the time of its rows, or is closest to it, from plain
- * joins. Pure: analyzed plans in, analyzed plans out.
+ * Turns a plain join into a temporal join (the version valid at a row's time) or an as-of join (the
+ * closest row). Pure: analyzed plans in, analyzed plans out.
  *
  * @param call
- *   what the user has called, for errors
+ *   API call that the user wrote, for errors
  * @param kind
  *   `temporal` or `as-of`
  * @param where
- *   its place in a query, as Spark shows it below an error
+ *   position in the query, as Spark shows it below an error
  * @param ordered
- *   the rows of a batch come in the order of the left time
+ *   whether a batch emits its rows in the order of the left time
  */
 final private[streamjoin] class AsOfJoins(
     call: String,
@@ -56,12 +57,12 @@ final private[streamjoin] class AsOfJoins(
   private val inputs = new StreamInput(call)
 
   /**
-   * Each row of the left input with the version of its key that was valid at its time.
+   * Joins each left row with the version of its key that was valid at the row's time.
    *
    * @param joined
-   *   the join, resolved; its condition has an equality for each column of the key
+   *   the resolved join; its condition has an equality for each key column
    * @param history
-   *   a duration: [[AsOf.history]]
+   *   duration; see [[AsOf.history]]
    */
   def temporal(
       joined: LogicalPlan,
@@ -79,7 +80,7 @@ final private[streamjoin] class AsOfJoins(
     temporal(join, columns, history)
   }
 
-  /** The same, of columns that are known. */
+  /** The same, with resolved columns. */
   def temporalOf(
       joined: LogicalPlan,
       columns: TemporalColumns[Attribute],
@@ -111,7 +112,7 @@ final private[streamjoin] class AsOfJoins(
       keys.map(_.left),
       keys.map(_.right),
       columns.op,
-      // Where an order is given, a column that nobody reads is not kept for one.
+      // With an order, columns that the query does not read are not kept as tie-breakers.
       columns.order.fold(columns.op.toSeq ++ ties(join.right))(_ +: columns.op.toSeq),
       PredicateParts.all(conjuncts.filterNot(conjunct => used.exists(_ eq conjunct))),
       join.joinType == LeftOuter,
@@ -120,10 +121,10 @@ final private[streamjoin] class AsOfJoins(
   }
 
   /**
-   * Each row of the left input with the closest of the right one that has its key.
+   * Joins each left row with the closest right row of the same key.
    *
    * @param condition
-   *   how the times compare, resolved: `l.t >= r.t`, `>`, `<=` or `<`
+   *   resolved comparison of the two times: `l.t >= r.t`, `>`, `<=` or `<`
    */
   def asOf(joined: LogicalPlan, condition: Expression, tolerance: Option[String]): LogicalPlan =
     of(joined) { join =>
@@ -132,8 +133,8 @@ final private[streamjoin] class AsOfJoins(
     }
 
   /**
-   * The join of Spark's own node, of which no more is left than how the times compare. Where the
-   * times may not be the same, those at the far end of its tolerance are too far apart.
+   * Translates Spark's own node, which retains only how the times compare. If equal times are
+   * excluded, so is a distance equal to the tolerance.
    */
   def asOf(node: AsOfJoin): LogicalPlan =
     checked(
@@ -198,7 +199,7 @@ final private[streamjoin] class AsOfJoins(
       )
     val conjuncts = conjunctsOf(join)
     val (equalities, besides) = conjuncts.partition(tied(_, join).nonEmpty)
-    // The closest of those that satisfy it: what is not a candidate does not come in.
+    // Right rows that fail these conditions are no candidates.
     val (ofRight, others) = besides.partition(isOf(join.right))
     others.filterNot(isOf(join.left)).headOption.foreach { mixed =>
       throw refused(
@@ -223,7 +224,7 @@ final private[streamjoin] class AsOfJoins(
     )
   }
 
-  /** With what is around the join, where Spark has put the names of `USING` there. */
+  /** Keeps the projection that Spark puts above a `USING` join. */
   private def of(joined: LogicalPlan)(made: Join => LogicalPlan): LogicalPlan = joined match {
     case names @ Project(_, join: Join) => names.withNewChildren(Seq(checked(join, made)))
     case join: Join => checked(join, made)
@@ -272,7 +273,7 @@ final private[streamjoin] class AsOfJoins(
 
   private case class Tie(conjunct: Expression, left: Expression, right: Expression)
 
-  /** An equality between the inputs, either way round. */
+  /** An equality between the inputs, in either orientation. */
   private def tied(conjunct: Expression, join: Join): Seq[Tie] = conjunct match {
     case EqualTo(a, b) =>
       Seq(Tie(conjunct, a, b), Tie(conjunct, b, a)).filter { tie =>
@@ -285,7 +286,7 @@ final private[streamjoin] class AsOfJoins(
     expression.deterministic && expression.references.nonEmpty &&
       expression.references.subsetOf(input.outputSet)
 
-  /** Also where Spark made it a wider type, to compare it; two keys stay two. */
+  /** A cast that Spark added for the comparison also counts, if distinct keys stay distinct. */
   private def isKey(expression: Expression, key: Attribute): Boolean = expression match {
     case column: Attribute => column.exprId == key.exprId
     case cast: Cast => EquiKeys.isOneToOne(cast.child.dataType, cast.dataType) && isKey(cast.child, key)
@@ -327,7 +328,6 @@ final private[streamjoin] class AsOfJoins(
 
   // Columns.
 
-  /** A column of an input by its name. */
   def column(input: LogicalPlan, name: String): Attribute = inputs.column(input, name)
 
   private def checkOperation(column: Attribute): Unit =
@@ -355,7 +355,7 @@ final private[streamjoin] class AsOfJoins(
     micros
   }
 
-  // Refusals.
+  // Errors.
 
   private def checkAppendOnly(stream: LogicalPlan): Unit =
     stream.output.find(column => AsOfJoins.Changes.contains(column.name)).foreach { column =>
@@ -384,6 +384,6 @@ final private[streamjoin] class AsOfJoins(
 
 private[streamjoin] object AsOfJoins {
 
-  /** Of the rows of a changelog of Spark's, and of an arrangement. */
+  /** Columns of changed rows, in Spark's changelogs and in arrangements. */
   private val Changes = Set("_change_type", "_diff")
 }

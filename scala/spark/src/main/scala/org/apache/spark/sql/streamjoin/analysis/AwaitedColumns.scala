@@ -10,14 +10,14 @@ import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 /**
- * A stateful operator of Spark's above operators of ours: tells these which columns it awaits, so
- * that another column, whose watermark is lower, does not hold it up.
+ * Tells our operators which columns a stateful Spark operator above them awaits, so that another
+ * column with a lower watermark does not hold it up.
  */
 private[streamjoin] object AwaitedColumns {
 
   /**
-   * A row at the watermark may still come. Spark is given one microsecond less, so that it is not
-   * late there.
+   * A row at the watermark may still come. Spark gets one microsecond less, so that it does not
+   * drop that row as late.
    */
   val Lag = 1L
 
@@ -52,7 +52,7 @@ private[streamjoin] object AwaitedColumns {
 
   private def goesByOneWatermark: Boolean = !SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE)
 
-  /** Spark's one watermark may have passed a row by the time it is emitted. */
+  /** By the time such a row is emitted, Spark's single watermark may have passed it. */
   private def emitsOnEviction(plan: LogicalPlan): Boolean = plan match {
     case node: StatefulNode => node.emitsOnEviction
     case _ => false
@@ -60,9 +60,7 @@ private[streamjoin] object AwaitedColumns {
 
   private def largest(lags: Iterable[(Int, Long)]): Map[Int, Long] = lags.groupMapReduce(_._1)(_._2)(math.max)
 
-  /**
-   * A window ends after each row in it. A session goes on with a row that comes just where it ends.
-   */
+  /** A window ends after every row in it. A session is extended by a row exactly at its end. */
   private def endsLater(column: Attribute): Boolean =
     EventTime.isWindow(column) && !column.metadata.contains(SessionWindow.marker)
 
@@ -70,7 +68,7 @@ private[streamjoin] object AwaitedColumns {
   private def awaited(operator: LogicalPlan): Seq[Attribute] =
     (operator match {
       case aggregate: Aggregate => aggregate.groupingExpressions.flatMap(_.references)
-      // Deduplication, whatever its keys are, looks for late rows by any of its columns.
+      // Deduplication finds late rows by any of its columns, whatever its keys are.
       case other if isDeduplication(other) || WatermarkLineage.isStateful(other) =>
         other.children.flatMap(_.output)
       case _ => Nil
@@ -81,7 +79,7 @@ private[streamjoin] object AwaitedColumns {
     case _ => false
   }
 
-  /** Tells the nearest operators of ours below. Deduplication passes rows on as they come. */
+  /** Tells the nearest of our operators below. Deduplication emits rows as they arrive. */
   private def tell(plan: LogicalPlan, lags: Map[Int, Map[Int, Long]]): LogicalPlan = plan match {
     case node: StatefulNode => node.awaiting(lags.getOrElse(node.ordinal, Map.empty))
     case stateful if WatermarkLineage.isStateful(stateful) => stateful

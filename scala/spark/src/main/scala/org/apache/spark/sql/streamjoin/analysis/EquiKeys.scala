@@ -5,11 +5,11 @@ import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.streamjoin.time.BatchTime
 import org.apache.spark.sql.types._
 
-/** The two sides of an equality, as keys by which rows are kept and found. */
+/** The two sides of an equality, as keys by which rows are stored and looked up. */
 private[streamjoin] object EquiKeys {
 
   /**
-   * Strings of a collation by their collation keys, which Spark puts in for columns only
+   * Uses collation keys for collated strings. Spark inserts them for plain columns only
    * (RewriteCollationJoin).
    */
   def comparable(left: Expression, right: Expression): (Expression, Expression) =
@@ -17,24 +17,24 @@ private[streamjoin] object EquiKeys {
       (CollationKey(left), CollationKey(right))
     else (left, right)
 
-  /** Equal keys have equal bytes, and are the same in every batch. */
+  /** Whether equal keys have equal bytes, and a row has the same key in every batch. */
   def areLasting(left: Expression, right: Expression): Boolean = {
     val keys = comparable(left, right)
     UnsafeRowUtils.isBinaryStable(keys._1.dataType) && Seq(left, right).forall(isLasting)
   }
 
-  /** Of a value that was cast there is one that it can have been. */
+  /** Whether a cast maps different values to different values. */
   def isOneToOne(from: DataType, to: DataType): Boolean = (from, to) match {
     case _ if from == to => true
     case (LongType, FloatType | DoubleType) | (IntegerType, FloatType) => false
     case (_: NumericType, _: NumericType) => Cast.canUpCast(from, to)
     case (DateType, TimestampType | TimestampNTZType) => true
-    // Not a TIMESTAMP: there is an hour that comes twice. Texts of a collation may be equal to
-    // others.
+    // Not a TIMESTAMP: its text repeats for an hour when clocks are set back. Not a collated
+    // string: different texts may be equal.
     case (_: NumericType | DateType | TimestampNTZType | BooleanType, StringType) => Cast.canUpCast(from, to)
     case _ => false
   }
 
-  /** A stored key is that of the batch in which its row came. */
+  /** A stored key keeps its value from the batch in which its row arrived. */
   private def isLasting(key: Expression): Boolean = key.deterministic && !BatchTime.isIn(key)
 }

@@ -4,24 +4,24 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Join, Lo
 import org.apache.spark.sql.streamjoin.watermark.Origin
 
 /**
- * What the user calls an input.
+ * The user's name for an input.
  *
  * @param alias
- *   as the condition has it: `o`; none where columns are written without one
+ *   alias in the condition: `o`; none if columns are written without one
  * @param table
- *   the name that the alias stands for, where there is one: `orders`
+ *   name that the alias stands for, if any: `orders`
  */
 final private[streamjoin] case class InputName(alias: Option[String], table: String)
 
 private[streamjoin] object InputName {
 
-  /** What PySpark calls the DataFrames in `spark.sql("... {a} ...", a=df)`. */
+  /** PySpark's prefix for the DataFrames in `spark.sql("... {a} ...", a=df)`. */
   private val PySpark = "_pyspark_"
 
   /**
-   * The names around each mark of an analyzed query, below the join. Where the optimizer puts a
-   * source's columns in the place of the query's, their qualifiers are gone, so the names are read
-   * here.
+   * The input name of each mark in an analyzed query, as written below the join. The optimizer may
+   * replace the query's columns with a source's, which have no qualifiers; so names are read before
+   * it.
    */
   def of(analyzed: LogicalPlan): Map[Origin, InputName] = {
     def marks(

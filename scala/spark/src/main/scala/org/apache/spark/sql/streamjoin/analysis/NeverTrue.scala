@@ -9,8 +9,8 @@ import org.apache.spark.sql.streamjoin.plans.Barrier
 import streamjoin.core.{JoinType, Side}
 
 /**
- * A join whose condition is never true (`AND 1 = 0`), as what is left of it: rows of a preserved
- * side come out by themselves at once, and nothing is kept.
+ * Reduces a join whose condition is never true (`AND 1 = 0`) to what it emits: rows of a preserved
+ * side, unmatched and at once. Nothing is buffered.
  */
 private[streamjoin] object NeverTrue {
 
@@ -27,7 +27,7 @@ private[streamjoin] object NeverTrue {
 
   private val InPlaceOfJoin = TreeNodeTag[Unit]("streamjoin.inPlaceOfJoin")
 
-  /** The plan is what is left of a join. */
+  /** Whether the plan is what remains of such a join. */
   def isInPlaceOfJoin(plan: LogicalPlan): Boolean = plan.getTagValue(InPlaceOfJoin).isDefined
 
   private def isNever(condition: Expression): Boolean = condition match {
@@ -36,8 +36,8 @@ private[streamjoin] object NeverTrue {
   }
 
   /**
-   * In no batch: Spark has pushed the condition to this input, and leaves the filter there
-   * (`PruneFilters`).
+   * Whether the input is empty in every batch: Spark has pushed the condition into it and left the
+   * filter there (`PruneFilters`).
    */
   private def hasNoRows(plan: LogicalPlan): Boolean = plan match {
     case Filter(condition, child) => isNever(condition) || hasNoRows(child)
@@ -53,7 +53,7 @@ private[streamjoin] object NeverTrue {
         case Seq() => LocalRelation(join.output, isStreaming = true)
         case Seq(side) => padded(join, side)
         case _ =>
-          // The columns of a union are those of its first branch.
+          // A union has the columns of its first branch, so the second branch needs others.
           val second = padded(join, Side.Right)
           Union(
             Seq(

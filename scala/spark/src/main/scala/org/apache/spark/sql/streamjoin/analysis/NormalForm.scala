@@ -11,13 +11,13 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * A condition as text, for checkpoints: the same in every run of a query and with every version of
- * Spark that gives it the same expressions. Neither the numbers of columns nor the time of a batch
- * is in it, and no text that Spark makes.
+ * A condition as text for checkpoints: the same in every run of a query, and with every Spark
+ * version that produces the same expressions. It contains no expression ids, no batch time and no
+ * text that Spark generates.
  *
- *   - a column is `left.name` or `right.name`, or otherwise after the input that it comes from;
- *   - conjuncts and alternatives are sorted, and so are both sides of an equality; `a > b` is
- *     written `b < a`;
+ *   - a column has the name of its input as a prefix, by default `left.name` or `right.name`;
+ *   - conjuncts and disjuncts are sorted, and so are both sides of an equality; `a > b` is written
+ *     `b < a`;
  *   - functions are written by name, and literals by value.
  */
 final private[streamjoin] class NormalForm(inputs: (String, Seq[Attribute])*) {
@@ -64,10 +64,7 @@ final private[streamjoin] class NormalForm(inputs: (String, Seq[Attribute])*) {
     case other => other.prettyName
   }
 
-  /**
-   * What a function has besides its arguments, such as the character that escapes others in a
-   * pattern.
-   */
+  /** Parameters of a function that are not arguments, such as a pattern's escape character. */
   private def settings(expression: Expression): Seq[String] = expression.productIterator.collect {
     case number: Int => number.toString
     case number: Long => number.toString
@@ -79,14 +76,14 @@ final private[streamjoin] class NormalForm(inputs: (String, Seq[Attribute])*) {
 
 private[streamjoin] object NormalForm {
 
-  /** `RewriteWithExpression` numbers its columns over all queries of the application. */
+  /** `RewriteWithExpression` numbers its columns across all queries of the application. */
   def lasting(name: String): String = name.replaceAll("_common_expr_\\d+", "_common_expr")
 
-  /** The columns of an input with their types, in their order. */
+  /** The columns of an input in order, with their types. */
   def columns(output: Seq[Attribute]): String =
     output.map(column => s"${lasting(column.name)} ${column.dataType.catalogString}").mkString(", ")
 
-  /** The second column of one name has a number. */
+  /** If a name repeats, its later columns get a number. */
   private def names(side: String, output: Seq[Attribute]): Map[ExprId, String] =
     output
       .distinctBy(_.exprId)
@@ -111,12 +108,12 @@ private[streamjoin] object NormalForm {
   }
 
   /**
-   * Two forms say the same of sessions in two time zones. Which literals were text without a zone
-   * is not known once it is read: then the instant is another in another zone, and otherwise the
-   * same.
+   * Whether two forms mean the same in sessions with two time zones. A literal that was text
+   * without a zone denotes another instant in another zone, any other literal the same instant.
+   * Once parsed, the two look alike, so either is accepted.
    *
    * @param zone
-   *   of the session that `one` is from
+   *   session time zone of `one`
    */
   def areEqual(one: String, zone: ZoneId, other: String, otherZone: ZoneId): Boolean =
     one == other || zone != otherZone && {
@@ -130,7 +127,7 @@ private[streamjoin] object NormalForm {
   private def instant(found: Regex.Match): Instant = Instant.parse(found.group(1))
 
   private def isSameTime(one: Instant, zone: ZoneId, other: Instant, otherZone: ZoneId): Boolean = {
-    // As `DateTimeUtils.stringToTimestamp`. A time that a zone leaves out is a later one there.
+    // As in `DateTimeUtils.stringToTimestamp`. A local time that a zone skips moves forward there.
     def moved(from: Instant, of: ZoneId, to: ZoneId) = from.atZone(of).toLocalDateTime.atZone(to).toInstant
     one == other || moved(one, zone, otherZone) == other || moved(other, otherZone, zone) == one
   }

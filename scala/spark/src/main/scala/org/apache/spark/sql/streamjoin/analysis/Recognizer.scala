@@ -7,26 +7,20 @@ import org.apache.spark.sql.streamjoin.plans.StatefulNode
 /** Finds the operators of one kind in an optimized plan. */
 private[streamjoin] trait Recognizer {
 
-  /** Whether an operator is for this kind to run, or to refuse. */
+  /** Whether this kind runs or rejects the operator. */
   def isMine(operator: LogicalPlan): Boolean
 
-  /**
-   * @param ordinal
-   *   the number that the node will have
-   */
+  /** @param ordinal ordinal of the new node */
   def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition
 }
 
-/** What a recognizer says of an operator. */
+/** A recognizer's verdict on an operator. */
 sealed private[streamjoin] trait Recognition
 
 private[streamjoin] object Recognition {
   case object NotMine extends Recognition
 
-  /**
-   * @param what
-   *   the operator in a word, for EXPLAIN
-   */
+  /** @param what short name of the operator, for EXPLAIN */
   final case class Rejected(what: String, error: AnalysisException) extends Recognition
   final case class Found(node: StatefulNode) extends Recognition
 }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.streamjoin.time.{EventTime, LastInstant, LinearTime,
 import org.apache.spark.sql.streamjoin.watermark.{RowConstraint, RowConstraints}
 import org.apache.spark.sql.types.TimestampType
 
-/** What is known of the times in every row of a plan. Pure: plans in, data out. */
+/** Derives what is known about the times in each row of a plan. Pure: plans in, data out. */
 private[streamjoin] object RowConstraintsOf {
   import RowConstraints.{none, tightest}
 
@@ -24,7 +24,7 @@ private[streamjoin] object RowConstraintsOf {
     case join: Join =>
       val known = join.children.map(apply).reduce(_ ++ _).within(join.outputSet)
       known.copy(present = known.present & neverPadded(join))
-    // A row of its output may be made of many rows (a session window grows with them).
+    // One output row may combine many input rows (a session window grows with them).
     case _: Aggregate => none
     case leaf: LeafNode => RowConstraints(Nil, leaf.output.filterNot(_.nullable).map(_.exprId).toSet)
     case other => other.children.map(apply).foldLeft(none)(_ ++ _).within(other.outputSet)
@@ -47,10 +47,7 @@ private[streamjoin] object RowConstraintsOf {
     ).closed(Set.empty)
   }
 
-  /**
-   * A column of a projection: a column below it, plus what lies between two numbers of
-   * microseconds.
-   */
+  /** A projected column: its base column plus `least` to `most` microseconds. */
   private case class Derived(column: ExprId, base: ExprId, least: Long, most: Long)
 
   private def projected(list: Seq[NamedExpression], child: LogicalPlan): RowConstraints = {
@@ -88,14 +85,14 @@ private[streamjoin] object RowConstraintsOf {
     case _ => None
   }
 
-  /** All windows of a column are as long as that of one instant. */
+  /** All windows of a column have the same length, so one instant is enough. */
   private def windowLength(window: Expression, time: Attribute): Option[Long] = Try {
     val bound = BindReferences.bindReference(window, Seq(time))
     val first = bound.eval(InternalRow(0L)).asInstanceOf[InternalRow]
     first.getLong(1) - first.getLong(0)
   }.toOption
 
-  /** A branch of a union, with the names of the union's columns. */
+  /** The constraints of a union's branch, in the union's columns. */
   private def ofBranch(branch: LogicalPlan, output: Seq[Attribute]): RowConstraints = {
     val known = apply(branch)
     val name =
@@ -121,7 +118,7 @@ private[streamjoin] object RowConstraintsOf {
     one.present & other.present
   )
 
-  /** The columns of a join of Spark's that it does not pad with nulls. */
+  /** The columns of a Spark join that it never pads with nulls. */
   private def neverPadded(join: Join): Set[ExprId] = {
     val columns = join.joinType match {
       case _: InnerLike | LeftSemi | LeftAnti => join.outputSet

@@ -7,14 +7,14 @@ import org.apache.spark.sql.streamjoin.plans.{AsOfMatch, TableRematch}
 import org.apache.spark.sql.types.MetadataBuilder
 
 /**
- * A stream that is joined with itself: both inputs read the same columns, and only aliases tell
- * them apart. Spark leaves such aliases in place below a `Join`, but takes them off below any other
- * node (`RemoveRedundantAliases`). It keeps an alias that has metadata of its own.
+ * Keeps the inputs of a self-join apart. Both read the same columns, and only aliases tell them
+ * apart. Spark keeps such aliases below a `Join`, but removes them below any other node
+ * (`RemoveRedundantAliases`), unless they have metadata of their own.
  */
 private[streamjoin] object SharedColumns {
   private val Apart = "streamjoin.apart"
 
-  /** In a query the inputs of our own joins, which Spark does not know as joins. */
+  /** Rewrites the inputs of our own joins, which Spark does not know as joins. */
   def keepApart(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
     case join @ (_: AsOfMatch | _: TableRematch) =>
       val (left, right) = keepApart(join.children.head, join.children(1))
@@ -41,7 +41,7 @@ private[streamjoin] object SharedColumns {
     case other => other
   }
 
-  /** Views cast each of their columns, also where it has the type. */
+  /** A view casts each of its columns, even to the type it already has. */
   private def isNamed(expression: Expression, name: String): Boolean = expression match {
     case column: Attribute => column.name == name
     case cast: Cast => isNamed(cast.child, name)

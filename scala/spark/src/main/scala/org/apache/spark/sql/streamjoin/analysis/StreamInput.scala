@@ -19,15 +19,15 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
 /**
- * What a query says of one of its streams: its event time, its bounds, that it may be idle. Pure:
- * analyzed plans in, analyzed plans out.
+ * What a query declares about one of its streams: its event time, its bounds, that it may be idle.
+ * Pure: analyzed plans in, analyzed plans out.
  *
  * @param call
- *   what the user has called, for errors
+ *   API call that the user wrote, for errors
  */
 final private[streamjoin] class StreamInput(call: String) {
 
-  /** With a watermark on a column, `lag` behind its newest time. */
+  /** Adds a watermark that trails the newest time of a column by `lag`. */
   def imposeOrder(stream: LogicalPlan, time: String, lag: String): LogicalPlan = {
     checkIsStream(stream)
     val column = timestamp(stream, time)
@@ -43,7 +43,7 @@ final private[streamjoin] class StreamInput(call: String) {
     StreamInput.marked(column, micros, stream)
   }
 
-  /** In ascending order of a column. */
+  /** Emits the rows in ascending order of a column. */
   def ordered(stream: LogicalPlan, time: String): LogicalPlan = RowtimeOrder(
     timestamp(stream, time),
     ofJoin = false,
@@ -55,8 +55,8 @@ final private[streamjoin] class StreamInput(call: String) {
   )
 
   /**
-   * Without the rows that are bounds, which move the watermark of `time`: the lowest of its
-   * partitions, where `per` tells them apart.
+   * Drops the rows that are bounds, which move the watermark of `time`. With `per`, it is the
+   * lowest of the partitions' watermarks.
    */
   def withBounds(
       stream: LogicalPlan,
@@ -99,7 +99,7 @@ final private[streamjoin] class StreamInput(call: String) {
     }
   }
 
-  /** The mark of a column as it was marked: partitions are told apart where its times are noted. */
+  /** The stream's only mark, on this very column: partition times are recorded for it. */
   private def onlyMark(stream: LogicalPlan, time: String): UUID =
     stream.collect { case mark: EventTimeWatermark => mark } match {
       case Seq(mark) if mark.eventTime.exprId == timestamp(stream, time).exprId => mark.nodeId
@@ -110,7 +110,7 @@ final private[streamjoin] class StreamInput(call: String) {
         )
     }
 
-  /** One that holds no other back once it has had no row for a time. */
+  /** Keeps the stream from holding others back once it has had no row for a time. */
   def idleAfter(stream: LogicalPlan, timeout: String): LogicalPlan = {
     checkIsStream(stream)
     checkIsInput(stream)
@@ -134,7 +134,7 @@ final private[streamjoin] class StreamInput(call: String) {
         "advice" -> "Leave the call out for a batch."
       )
 
-  /** Rows of a join or an aggregate come when that emits them: what they say of time is its own. */
+  /** A stateful operator decides when to emit its rows; that says nothing about its sources. */
   private def checkIsInput(stream: LogicalPlan): Unit =
     stream
       .find(operator => WatermarkLineage.isStateful(operator) || operator.isInstanceOf[StatefulNode])
@@ -206,14 +206,14 @@ final private[streamjoin] class StreamInput(call: String) {
 
   private val Longest = 1000L * 366 * MICROS_PER_DAY
 
-  /** In microseconds. */
+  /** Parses a duration; the result is in microseconds. */
   def length(argument: String, text: String): Long = {
     val interval =
       try IntervalUtils.fromIntervalString(text)
       catch { case NonFatal(_) => throw duration(argument, text, "it is not a number followed by a unit") }
     if (interval.months != 0)
       throw duration(argument, text, "the length of months and years varies; say it in days")
-    // A watermark is kept in microseconds, beside times that are.
+    // Watermarks are kept in microseconds, as event times are.
     val micros = BigInt(interval.days) * MICROS_PER_DAY + interval.microseconds
     if (micros.abs > Longest) throw duration(argument, text, "it is longer than a thousand years")
     micros.toLong
@@ -242,13 +242,13 @@ final private[streamjoin] class StreamInput(call: String) {
 private[streamjoin] object StreamInput {
 
   /**
-   * A mark on a column.
+   * Marks a column as the event time.
    *
    * @param lag
-   *   in microseconds
+   *   delay of the watermark, in microseconds
    */
   def marked(column: Attribute, lag: Long, stream: LogicalPlan): EventTimeWatermark = {
-    // A watermark has whole milliseconds. Rounded down, a row within its lag would be late.
+    // A delay has whole milliseconds. Rounding it down would make a row within the lag late.
     val whole = -Math.floorDiv(-lag, MICROS_PER_MILLIS) * MICROS_PER_MILLIS
     EventTimeWatermark(UUID.randomUUID(), column, new CalendarInterval(0, 0, whole), stream)
   }

@@ -13,10 +13,10 @@ import org.apache.spark.sql.catalyst.plans.{
 
 import streamjoin.core.JoinType
 
-/** The joins of two streams that we run, by type. */
+/** The types of stream-stream joins that we run. */
 private[streamjoin] object StreamJoinType {
 
-  /** A join of two streams of a type that we run. Others (existence joins) stay Spark's. */
+  /** Whether we run this stream-stream join. Other types (existence joins) stay Spark's. */
   def isStreamJoin(join: Join): Boolean =
     join.left.isStreaming && join.right.isStreaming && of(join.joinType).isDefined
 

@@ -10,24 +10,24 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
 import org.apache.spark.sql.types.TimestampType
 
 /**
- * Follows a column of an optimized plan down to the watermark that it carries. Pure: plans in, data
+ * Traces a column of an optimized plan down to the watermark that it carries. Pure: plans in, data
  * out.
  *
  * @param origins
- *   the marks of the whole query, by node and column
+ *   origins of all marks (`EventTimeWatermark` nodes), by node id and column
  */
 final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Origin]) {
   import ColumnWatermark._
   import WatermarkLineage._
 
   /**
-   * The watermark of a column of `plan`'s output, or none where it carries none. That of a window
-   * counts for the last instant in it.
+   * The watermark of a column of `plan`'s output, if it carries one. A window's watermark applies
+   * to the last instant in it.
    */
   def of(column: Attribute, plan: LogicalPlan): Option[ColumnWatermark] = plan match {
     case mark: EventTimeWatermark =>
-      // A second mark takes the first one off (EventTimeWatermark.updateEventTimeColumn).
-      // Spark takes a mark on a window, and reads no times from it.
+      // A second mark replaces the first (EventTimeWatermark.updateEventTimeColumn). Spark accepts
+      // a mark on a window, but reads no times from it.
       if (mark.eventTime.exprId == column.exprId && column.dataType == TimestampType)
         origins.get((mark.nodeId, column.exprId)).map(Marked)
       else None
@@ -42,7 +42,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
       }
 
     case Expand(projections, output, child) if EventTime.isWindow(column) =>
-      // Sliding windows: one projection for each window that a row is in.
+      // Sliding windows: one projection for each window of a row.
       val at = output.indexWhere(_.exprId == column.exprId)
       if (at < 0) None
       else
@@ -61,7 +61,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
     // How far back its rows reach depends on its own state.
     case join: Join if isStateful(join) => None
 
-    // The column of Scala's transformWithState that is said to be the event time of its rows.
+    // The column that Scala's transformWithState declares as the event time of its rows.
     case UpdateEventTimeWatermarkColumn(time, _, child) if time.exprId == column.exprId =>
       Some(Propagated(givenToSpark(child)))
 
@@ -75,7 +75,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
   }
 
   /**
-   * The watermarks that a stateful operator of Spark's is given from below
+   * The watermarks that a stateful Spark operator receives from below
    * (`PropagateWatermarkSimulator`).
    */
   private def givenToSpark(plan: LogicalPlan): Seq[ColumnWatermark] = plan match {
@@ -87,8 +87,8 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
   }
 
   /**
-   * Of a window that an aggregate groups by: Spark marks the column, but not in every branch of a
-   * union.
+   * Whether the column is the last instant of a window that the aggregate groups by. Spark marks
+   * such a column, but not in every branch of a union.
    */
   private def isLastInstant(column: Attribute, stateful: LogicalPlan): Boolean = stateful match {
     case aggregate: Aggregate =>
@@ -111,8 +111,8 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
       .flatten
 
   /**
-   * `TimeWindowing` gives a window the metadata of its time column; the marked column under it is
-   * the one.
+   * `TimeWindowing` copies the metadata of the time column to the window, so a marked window has a
+   * marked column below it.
    */
   private def ofWindow(alias: Alias, child: LogicalPlan): Option[ColumnWatermark] =
     if (EventTime.isMarked(alias.toAttribute)) marks(alias.child, child).headOption else None
@@ -123,7 +123,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Or
 
 private[streamjoin] object WatermarkLineage {
 
-  /** For the columns of an optimized plan, the whole of it. */
+  /** The lineage of columns in an optimized plan, which has to be the whole query. */
   def within(query: LogicalPlan): WatermarkLineage = {
     val marks = query.collect { case mark: EventTimeWatermark => mark }
     new WatermarkLineage(
@@ -135,8 +135,8 @@ private[streamjoin] object WatermarkLineage {
   }
 
   /**
-   * Operators of Spark's that hold rows back by its own watermark. Deduplication passes rows on as
-   * they come.
+   * Spark operators that hold rows back by Spark's own watermark. Deduplication emits rows as they
+   * arrive.
    */
   def isStateful(plan: LogicalPlan): Boolean = plan.isStreaming && (plan match {
     case _: Aggregate | _: FlatMapGroupsWithState | _: TransformWithState => true
@@ -146,7 +146,7 @@ private[streamjoin] object WatermarkLineage {
   })
 
   /**
-   * The mark that a second one above would take off: on the same rows, with no operator of state
+   * The mark that a second one above would replace: on the same rows, with no stateful operator in
    * between.
    */
   def markBelow(plan: LogicalPlan): Option[EventTimeWatermark] = plan match {

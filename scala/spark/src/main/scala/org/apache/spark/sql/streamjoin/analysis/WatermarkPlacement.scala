@@ -9,16 +9,16 @@ import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, PredicateParts, Strea
 import org.apache.spark.sql.streamjoin.plans.WatermarkBarrier
 
 /**
- * Which rows move a watermark: those that are left once Spark has pushed filters below it
- * (`PushPredicateThroughNonJoin`). A filter on other columns than the event time goes below, also
- * one that follows from the other input of a join. What follows is worked out from the query and
- * not from the rows of a batch, so it is the same in every batch.
+ * Decides which rows move a watermark: those that remain once Spark has pushed filters below it
+ * (`PushPredicateThroughNonJoin`). Filters on columns other than the event time are pushed,
+ * including those inferred from the other input of a join. Filters are inferred from the query and
+ * not from the rows of a batch, so they are the same in every batch.
  *
  * With `spark.streamjoin.watermarkBeforeFilter` all filters stay above.
  */
 private[streamjoin] object WatermarkPlacement {
 
-  /** The analyzed query with a barrier on each of its marks. */
+  /** Puts a barrier on each mark of an analyzed query. */
   def keep(query: LogicalPlan): LogicalPlan =
     if (query.exists(_.isInstanceOf[WatermarkBarrier])) query
     else
@@ -26,13 +26,13 @@ private[streamjoin] object WatermarkPlacement {
         WatermarkBarrier(mark, mark.constraints.toSeq.filter(says))
       }
 
-  /** It says something about the rows, in every run. */
+  /** Whether the constraint restricts the rows, in every run alike. */
   private def says(constraint: Expression): Boolean = constraint match {
     case IsNotNull(column) => column.nullable
     case other => !other.exists(_.isInstanceOf[PlanExpression[_]]) && !other.containsPattern(CURRENT_LIKE)
   }
 
-  /** The optimized query with its filters where they stay. */
+  /** Pushes the filters of an optimized query to their final places. */
   def apply(plan: LogicalPlan): LogicalPlan =
     if (SQLConf.get.getConf(StreamJoinConf.WatermarkBeforeFilter)) plan
     else

@@ -11,27 +11,27 @@ import org.apache.spark.sql.types.MetadataBuilder
 import streamjoin.core.{JoinWindows, Side}
 
 /**
- * A join with windows over one input or both, with output in the order of rowtime, in terms of a
- * plain join with time bounds. [[streamjoin.core.JoinWindows]] has the rules, which need windows
- * that are just as long for every row.
+ * Rewrites a join with windows over one or both inputs, whose output is in rowtime order, as a
+ * plain join with time bounds. [[streamjoin.core.JoinWindows]] has the rules, which need windows of
+ * the same length for all rows.
  */
 private[streamjoin] object WindowJoin {
 
-  /** The name of the column that the output has beside those of the inputs. */
+  /** Name of the column that the output has in addition to those of the inputs. */
   val Rowtime = "rowtime"
 
   /**
-   * The rowtime of an input that is a window join itself is hidden, as Spark hides columns of
-   * `USING`: `rowtime` is the new one, and `a.rowtime` still that of the input.
+   * If an input is a window join itself, its rowtime is hidden, as Spark hides columns of `USING`:
+   * `rowtime` is the new one, and `a.rowtime` still that of the input.
    *
    * @param join
-   *   resolved; its condition is kept, and the windows are added to it
+   *   the resolved join, to whose condition the windows are added
    * @param names
-   *   of a join on names: what Spark puts above it, so that each name is in the output once
+   *   for a join on names: projection that Spark puts above it, so that each name is output once
    * @param windows
-   *   one or two
+   *   one window or two
    * @param times
-   *   the event-time column of each input
+   *   event-time column of each input
    */
   def of(
       join: Join,
@@ -51,7 +51,7 @@ private[streamjoin] object WindowJoin {
     project
   }
 
-  /** By the event-time column of each input, which has to have one. */
+  /** The same, by the event-time column of each input, which has to have one. */
   def of(join: Join, names: Option[Project], windows: JoinWindows): LogicalPlan = {
     val inputs = Map[Side, LogicalPlan](Side.Left -> join.left, Side.Right -> join.right)
     of(join, names, windows, inputs.transform((_, input) => EventTime.of(input.output).head))
@@ -79,8 +79,7 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
     RowtimeOrder(
       rowtime.toAttribute,
       ofJoin = true,
-      // Of a left semi or anti join the right input is not in the output, and its rows wait for
-      // none.
+      // A left semi or anti join does not emit right rows, so its output does not wait for them.
       windows.waitsForKept.map(times).filter(bounded.outputSet.contains),
       emitted.map(times),
       emitted.map(windows.behind),
@@ -90,7 +89,7 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
   }
 
   private def rowtimeOf(join: Join): Expression = {
-    // As they are in the output, where those of an outer join may be null.
+    // As in the output, where an outer join makes them nullable.
     def out(side: Side): Attribute =
       join.output.find(_.exprId == times(side).exprId).getOrElse(times(side))
     val (left, right) = (out(Side.Left), out(Side.Right))
@@ -106,7 +105,7 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
     }
   }
 
-  /** The rowtime of a row without a match. */
+  /** The rowtime of an unmatched row. */
   private def alone(side: Side, time: Attribute): Expression =
     TimeDistance.exactlyLater(time, windows.behind(side))
 }

@@ -16,15 +16,20 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  * The files of an arrangement.
  *
  * {{{
- *   <root>/meta.json                     what it is, written once
- *   <root>/caught_up.json                how far its query is: see [[CaughtUp]]
- *   <root>/versions/<v>                  a manifest for each version, written once
- *   <root>/changes/<v>/<task>-<run>-<uuid>   what changed
+ *   <root>/meta.json                         its description, written once
+ *   <root>/maintainer.json                   the run that maintains it: see [[Claim]]
+ *   <root>/caught_up.json                    how far its query is: see [[CaughtUp]]
+ *   <root>/versions/<v>                      the manifest of version v, written once
+ *   <root>/changes/<v>/<task>-<run>-<uuid>   rows that version v added and removed
  *   <root>/bases/<v>/<task>-<run>-<uuid>     all rows of version v - 1
- *   <root>/readers/<reader>/<version>    an empty file, whose name is the lease
+ *   <root>/readers/<reader>/<version>        an empty file, whose name is the lease
  * }}}
  *
- * A file that no manifest names has no meaning; one of the next versions removes it.
+ * The law: version v has the rows of a base b <= v (or none), plus what versions b + 1 to v (or 0
+ * to v) changed. The manifests name the files of both. Tasks finish their files before the driver
+ * writes the manifest, which is created atomically and never changes: a reader finds all of a
+ * version or nothing. A missing or damaged file is an error, never fewer rows. A file that no
+ * manifest names has no meaning, and a later version removes it.
  */
 final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Configuration) {
   import ArrangementFolder._
@@ -38,8 +43,8 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   def exists: Boolean = fs.exists(metaFile)
 
   /**
-   * @throws org.apache.spark.sql.AnalysisException where there is no arrangement, or one of another
-   * format
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if there is no arrangement, or it has another format
    */
   lazy val meta: ArrangementMeta = {
     val json =
@@ -51,7 +56,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     ArrangementMeta.fromJson(json, metaFile.toString)
   }
 
-  /** Writes what the arrangement is, unless somebody has. */
+  /** Writes the description of the arrangement, unless it already exists. */
   def create(meta: ArrangementMeta): Unit = {
     files.mkdirs(root)
     val out = files.createAtomic(metaFile, overwriteIfPossible = false)
@@ -67,7 +72,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
 
   def hasVersion(version: Long): Boolean = fs.exists(new Path(versions, version.toString))
 
-  /** Those whose manifest is there, ascending. */
+  /** The versions that have a manifest, ascending. */
   def versionNumbers: Seq[Long] = numbersIn(versions)
 
   /** The newest version, or -1 before the first. */
@@ -96,19 +101,19 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     }
   }
 
-  /** Removes the files of versions before one. */
+  /** Removes the files of all versions before the given one. */
   def removeBefore(version: Long): Unit =
-    // The manifest last: while it is there, a next attempt finds the rest.
+    // The manifest goes last: while it exists, the next attempt finds the rest.
     for {
       old <- versionNumbers.takeWhile(_ < version)
       folder <- Seq(Changes, Bases, Manifest.Directory)
     } fs.delete(new Path(new Path(root, folder), old.toString), true)
 
-  /** What tasks have written for a version. */
+  /** The files that tasks have written for a version. */
   def filesOf(version: Long): Seq[Path] =
     Seq(Changes, Bases).flatMap(folder => list(new Path(new Path(root, folder), version.toString)))
 
-  /** Writes a file in place of the one of its name. */
+  /** Writes a file, and replaces the one of the same name. */
   private[arrangement] def replace(name: String, bytes: Array[Byte]): Unit = {
     val out = files.createAtomic(new Path(root, name), overwriteIfPossible = true)
     try {
@@ -121,22 +126,21 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     }
   }
 
-  /** What a run that was killed while it wrote such files has left. */
+  /** Removes temporary files that a run left when it was killed while writing such files. */
   def removeUnfinished(names: String*): Unit =
     list(root)
       .filter(file => names.exists(name => file.getName.startsWith(s".$name.")))
       .foreach(fs.delete(_, false))
 
   /**
-   * Removes the files of attempts at versions that their manifests do not name. A file of a run
-   * that
-   * goes on elsewhere is not to be removed: a manifest that names it may come yet, where a file
-   * system does not create a file in one step. So a run removes its own files, and what others had
-   * left when it began only once it has written another version since: a driver that is gone writes
-   * no manifest.
+   * Removes the files of attempts that the manifests of their versions do not name. Files of a run
+   * that is still alive elsewhere must stay: if the file system does not create files atomically, a
+   * manifest may still name them. So a run removes only its own files at first. Those that it found
+   * when it began follow once it has written another version: a driver that is gone writes no
+   * manifest.
    *
    * @param isGone
-   *   by version and name, whether a file will never be named
+   *   by version and name, whether no manifest will ever name a file
    */
   def removeOrphans(manifests: Seq[Manifest])(isGone: (Long, String) => Boolean): Unit = {
     val data = for {
@@ -150,7 +154,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     data.foreach(fs.delete(_, false))
   }
 
-  /** Manifests that were not finished, up to a version. */
+  /** Unfinished manifests, up to a version. */
   def unfinishedManifests(upTo: Long): Seq[Path] = list(versions).filter(_.getName match {
     case Unfinished(version) => version.toLong <= upTo
     case _ => false
@@ -182,15 +186,15 @@ private[streamjoin] object ArrangementFolder {
 
   private val mapper = new ObjectMapper()
 
-  /** Of a run, in the names of the files that its tasks write. */
+  /** Marks the files of a run's tasks, as part of their names. */
   def tag(run: UUID): String = run.toString.take(8)
 
   def isOf(name: String, tag: String): Boolean = name.matches(s"\\d+-$tag-.*")
 
-  /** As Spark's managers of checkpoint files and ours name a file that is being written. */
+  /** A file that is being written, as named by Spark's checkpoint file managers and by ours. */
   private val Unfinished = """\.(\d{1,18})\..*\.tmp""".r
 
-  /** The folder of an arrangement by its name, or by a path. */
+  /** The folder of an arrangement, from its name or a path. */
   def path(nameOrPath: String, folder: Option[String]): Path =
     if (nameOrPath.contains("/")) new Path(nameOrPath)
     else

@@ -12,20 +12,20 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * What an arrangement is, once and for all: `meta.json`.
+ * The description of an arrangement, fixed when it is created: `meta.json`.
  *
  * @param schema
- *   of its rows, without what says how they change
+ *   columns of its rows, without the operation or number of copies
  * @param keys
- *   of its indexes, as the names of columns; the first is the primary key of a changelog
+ *   key columns of each index, by name; the first is the primary key of a changelog
  * @param partitions
- *   of each index
+ *   number of partitions of each index
  * @param input
- *   how the rows come: see [[InputKind]]
+ *   how rows arrive: see [[InputKind]]
  * @param time
- *   the column of the rows with the time of the last change, if they have one
+ *   column with the time of a row's last change, if there is one
  * @param order
- *   the column that decides between changes of one time, if there is one
+ *   column that decides between changes of the same time, if there is one
  */
 final private[streamjoin] case class ArrangementMeta(
     id: UUID,
@@ -58,7 +58,7 @@ private[streamjoin] object ArrangementMeta {
 
   private val mapper = new ObjectMapper()
 
-  /** @throws org.apache.spark.sql.AnalysisException for another format */
+  /** @throws org.apache.spark.sql.AnalysisException if it is damaged or has another format */
   def fromJson(json: Array[Byte], root: String): ArrangementMeta = {
     def unreadable(reason: String) =
       StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_UNREADABLE", "file" -> root, "reason" -> reason)
@@ -85,7 +85,7 @@ private[streamjoin] object ArrangementMeta {
   }
 }
 
-/** How the rows of an arrangement come. */
+/** How rows arrive in an arrangement. */
 sealed private[streamjoin] trait InputKind {
   def name: String
 }
@@ -98,7 +98,7 @@ private[streamjoin] object InputKind {
   /** Rows that are inserted, updated and deleted by the primary key. */
   case object Changelog extends InputKind { val name = "changelog" }
 
-  /** Rows with a number of copies that come, or go where it is negative. */
+  /** Rows with a number of copies that are added, or removed if it is negative. */
   case object Updates extends InputKind { val name = "updates" }
 
   def of(name: String): InputKind = Seq(Appended, Changelog, Updates)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StructType
  * Reads an arrangement.
  *
  * @param changes
- *   its changes in a stream; otherwise its rows at a version
+ *   whether to read its changes in a stream, or its rows at a version
  */
 final private[streamjoin] class ArrangementScan(
     arrangement: ArrangementRef,

@@ -9,13 +9,13 @@ import org.apache.hadoop.fs.Path
  * A reader of an arrangement.
  *
  * @param name
- *   the folder of its source in the checkpoint
+ *   folder of its source in the checkpoint
  * @param version
- *   up to which it has read
+ *   version up to which it has read
  * @param versionsBehind
- *   how many there are after it
+ *   number of newer versions
  * @param sinceMs
- *   when it came to that version, in milliseconds since the epoch
+ *   when it reached that version, in milliseconds since the epoch
  */
 final private[streamjoin] case class Reader(
     name: String,
@@ -25,18 +25,18 @@ final private[streamjoin] case class Reader(
 )
 
 /**
- * An arrangement as it is now.
+ * The current state of an arrangement.
  *
  * @param versions
- *   the oldest one that can be read, and the newest; none before the first
+ *   the oldest readable version and the newest; none before the first
  * @param rows
- *   of the newest version, copies counted
+ *   number of rows in the newest version, counting copies
  * @param bytes
- *   of the files that the newest version needs: the newest base, and the changes after it
+ *   size of the files that the newest version needs: the newest base and the changes since
  * @param queryId
- *   of the query that maintains it, once it has written a version
+ *   the query that maintains it, once it has written a version
  * @param readers
- *   those that hold versions back, the slowest first
+ *   readers with a lease, the slowest first
  */
 final private[streamjoin] case class ArrangementState(
     root: Path,
@@ -50,13 +50,13 @@ final private[streamjoin] case class ArrangementState(
 
 private[streamjoin] object ArrangementState {
 
-  /** @throws org.apache.spark.sql.AnalysisException where there is no arrangement */
+  /** @throws org.apache.spark.sql.AnalysisException if there is no arrangement */
   def of(folder: ArrangementFolder): ArrangementState = {
     val meta = folder.meta
     val newest = Option(folder.newest).filter(_ >= 0).map(folder.manifest)
     val last = newest.fold(-1L)(_.version)
     val readers = new Leases(folder).all.map { lease =>
-      // A reader may have read a version that came after we looked.
+      // A reader may already have read a version newer than the one seen above.
       Reader(Leases.name(lease.reader), lease.version, math.max(0, last - lease.version), lease.sinceMs)
     }
     ArrangementState(
@@ -64,14 +64,14 @@ private[streamjoin] object ArrangementState {
       meta,
       newest.map(manifest => (manifest.since, manifest.version)),
       newest.fold(0L)(_.counts.getOrElse(Manifest.Rows, 0L)),
-      // As they were counted when they were written: no folder is listed for them.
+      // As counted when they were written, so no folder is listed.
       newest.fold(0L)(of => Seq(Manifest.BaseBytes, Manifest.ChangeBytes).flatMap(of.counts.get).sum),
       newest.map(_.queryId),
       readers.sortBy(reader => (reader.version, reader.name))
     )
   }
 
-  /** The arrangements in a folder, by their names. */
+  /** The arrangements in a folder, ordered by name. */
   def in(parent: ArrangementFolder): Seq[Path] = {
     val children =
       try parent.fs.listStatus(parent.root).toSeq

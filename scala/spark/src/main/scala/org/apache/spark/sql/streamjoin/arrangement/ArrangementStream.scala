@@ -21,7 +21,7 @@ final private[streamjoin] class ArrangementStream(
     with SupportsTriggerAvailableNow
     with ReportsSourceMetrics {
 
-  /** Tells it from other streams of the same arrangement in a query. */
+  /** Tells it apart from other streams of the same arrangement in a query. */
   def source: Option[String] = options.source
 
   private val folder = options.open()
@@ -45,7 +45,7 @@ final private[streamjoin] class ArrangementStream(
   private def snapshot(version: Long, slices: Option[(Int, Int)] = None): Snapshot =
     Snapshot(version, slices, Some(arrangement.meta.id))
 
-  /** Versions of another arrangement say nothing about this one. */
+  /** Fails for a snapshot of another arrangement, whose versions mean nothing here. */
   def checked(seen: Snapshot): Snapshot = {
     seen.arrangement.foreach(ofRun.checkIsSame)
     seen
@@ -56,8 +56,8 @@ final private[streamjoin] class ArrangementStream(
     val last = ofRun.last(this)
     val own = reachable(seen, last)
     val others = ofRun.all.filterNot(_ eq this).map(other => other.reachable(startOf(other), last))
-    // The newest that all can come to. Where one is ahead, as after a restart of a query that began
-    // before there was one version a batch, the others follow, and it waits.
+    // The newest version that all streams can reach. If one is ahead, as after a restart of a query
+    // that began before batches had a single version, it waits and the others follow.
     val common = math.max((own +: others).map(_._1).max, (own +: others).map(_._2).min)
     val version = math.min(math.max(common, own._1), own._2)
     val next =
@@ -70,7 +70,7 @@ final private[streamjoin] class ArrangementStream(
     if (next.isEmpty) null else next
   }
 
-  /** The lowest and the highest version at which a batch can end that begins with a snapshot. */
+  /** The lowest and the highest version at which a batch that begins with a snapshot can end. */
   private def reachable(seen: Snapshot, last: Long): (Long, Long) =
     if (seen.isEmpty) (-1, last)
     else {
@@ -80,13 +80,13 @@ final private[streamjoin] class ArrangementStream(
       (seen.version, math.max(seen.version, highest))
     }
 
-  /** The version that a new reader begins with. The reader has its lease before it begins. */
+  /** The first snapshot of a new reader. The reader gets its lease before it begins. */
   private def first(last: Long): Snapshot =
     if (last < 0) Snapshot.Nothing
     else {
       leases.renew(reader, last)
       val since = folder.manifest(folder.newest).since
-      // Its version may have gone while the lease was written.
+      // Its version may have been removed while the lease was written.
       if (last < since) first(ofRun.look())
       else {
         val rows = folder.manifest(last).counts.getOrElse(Manifest.Rows, 0L)
@@ -108,10 +108,10 @@ final private[streamjoin] class ArrangementStream(
 
   override def createReaderFactory: PartitionReaderFactory = spec()
 
-  /** What comes before it is not read again. */
+  /** Versions before `end` are not read again. */
   override def commit(end: Offset): Unit = leases.renew(reader, Snapshot.of(end).version)
 
-  /** No version has come after an offset, as of the last look. */
+  /** Whether an offset was the newest version at the last look. */
   def isLatest(end: Offset): Boolean = {
     val seen = Snapshot.of(end)
     seen.slices.isEmpty && seen.version >= ofRun.newest
@@ -119,10 +119,10 @@ final private[streamjoin] class ArrangementStream(
 
   override def stop(): Unit = ()
 
-  /** What the batch that is being planned will have loaded, by the operators that look up. */
+  /** Metrics of the look-ups of the batch that is being planned. */
   @volatile var figures: Seq[ReaderFigures] = Nil
 
-  /** How many rows a version has, looked up once. */
+  /** The number of rows of a version, read once. */
   private var rowsOf = (-1L, "0")
 
   override def metrics(latest: Optional[Offset]): JMap[String, String] = {

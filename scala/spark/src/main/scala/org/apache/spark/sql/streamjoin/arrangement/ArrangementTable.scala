@@ -20,8 +20,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
- * `format("streamjoin")`: an arrangement by its name or path. In batch its rows at a version, in a
- * stream its changes.
+ * `format("streamjoin")`: an arrangement by name or path. A batch query reads its rows at a
+ * version, a stream its changes.
  */
 final class ArrangementProvider extends TableProvider with DataSourceRegister {
   override def shortName(): String = "streamjoin"
@@ -37,7 +37,7 @@ final class ArrangementProvider extends TableProvider with DataSourceRegister {
     new ArrangementTable(schema, ArrangementOptions(new CaseInsensitiveStringMap(properties)).checked)
 }
 
-/** What `option` says of an arrangement. */
+/** The options of an arrangement. */
 final private[streamjoin] case class ArrangementOptions(options: CaseInsensitiveStringMap) {
   import ArrangementOptions._
 
@@ -68,14 +68,14 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
 
   def source: Option[String] = text(Source)
 
-  /** It was read by its name in SQL. */
+  /** Whether SQL reads it by name. */
   def isByName: Boolean = options.getBoolean(ByName, false)
 
   def version: Option[Long] = number(VersionOption, 0)
   def maxVersions: Option[Long] = number(MaxVersions, 1)
   def maxRows: Option[Long] = number(MaxRows, 1)
 
-  /** Before a query starts. */
+  /** Checks all options, before a query starts. */
   def checked: this.type = {
     Seq(version, maxVersions, maxRows)
     TableOptions(this): Unit
@@ -93,7 +93,7 @@ private[streamjoin] object ArrangementOptions {
   val MaxVersions = "maxVersionsPerTrigger"
   val MaxRows = "maxRowsPerTrigger"
 
-  /** The folder of an arrangement, qualified. */
+  /** The qualified path of an arrangement's folder. */
   def root(nameOrPath: String): Path = {
     val path = ArrangementFolder.path(nameOrPath, SQLConf.get.getConf(StreamJoinConf.Arrangements))
     path.getFileSystem(SparkSession.active.sessionState.newHadoopConf()).makeQualified(path)
@@ -103,7 +103,7 @@ private[streamjoin] object ArrangementOptions {
     new ArrangementFolder(root, SparkSession.active.sessionState.newHadoopConf())
 }
 
-/** An arrangement to read its rows, and to write as `operators.arrange` does. */
+/** An arrangement as a source of its rows, and as the sink of `operators.arrange`. */
 private[streamjoin] class ArrangementTable(rows: StructType, val options: ArrangementOptions)
     extends Table
     with SupportsRead
@@ -140,17 +140,17 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
     val folder = options.open()
-    // In update mode the new row of a key comes without a word about the old one.
+    // In update mode, Spark sends the new row of a key without the old one.
     val hasOneRowByKey = folder.exists && folder.meta.input == InputKind.Changelog
     if (hasOneRowByKey)
       new ArrangementWriteBuilder(options.root, info, run) with SupportsStreamingUpdateAsAppend
     else new ArrangementWriteBuilder(options.root, info, run)
   }
 
-  /** Of the query that maintains it; Spark has one table for each run. */
+  /** The run of the maintaining query; Spark creates one table for each run. */
   private[streamjoin] val run = new MaintainingRun
 
-  /** Spark asks at the end of each trigger, also of one that found nothing to do. */
+  /** Spark calls this at the end of each trigger, even of one that found nothing to do. */
   override def metrics: JMap[String, String] = {
     run.endTrigger(options.open())
     run.written
@@ -162,11 +162,13 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
       .asJava
   }
 
-  /** The same to read its changes in a stream. */
+  /** The table of its changes, for streams. */
   def changes: ChangesTable = new ChangesTable(rows, options)
 }
 
-/** The changes of an arrangement: its rows, with the version in which they came or went. */
+/**
+ * The changes of an arrangement: its rows, with the version in which they were added or removed.
+ */
 final private[streamjoin] class ChangesTable(rows: StructType, options: ArrangementOptions)
     extends ArrangementTable(rows, options) {
   override def columns: Array[Column] = CatalogV2Util.structTypeToV2Columns(ChangesTable.schema(rows))
@@ -175,13 +177,13 @@ final private[streamjoin] class ChangesTable(rows: StructType, options: Arrangem
 
 private[streamjoin] object ChangesTable {
 
-  /** The version with which a row came or went. */
+  /** The version that added or removed a row. */
   val Version = "_version"
 
-  /** How many copies came, or went where it is negative. */
+  /** How many copies were added, or removed if negative. */
   val Diff = "_diff"
 
-  /** The changes of an arrangement as a stream, told apart from others of the same in a query. */
+  /** The changes of an arrangement as a stream, told apart from its other streams in a query. */
   def stream(session: SparkSession, nameOrPath: String, options: Map[String, String]): DataFrame =
     session.readStream
       .format("streamjoin")

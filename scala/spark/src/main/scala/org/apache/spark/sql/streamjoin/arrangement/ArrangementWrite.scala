@@ -18,12 +18,12 @@ import org.apache.spark.sql.types.{BinaryType, StructType}
 import org.apache.spark.util.Utils
 
 /**
- * What a task of a batch has written: the row that it hands to the sink.
+ * What a task of a batch has written: the row that it passes to the sink.
  *
  * @param base
- *   its part of the base of the version before, where the batch writes one
+ *   its part of the base of the previous version, if the batch writes one
  * @param counts
- *   by how much it has changed the figures of the arrangement
+ *   changes to the counts of the arrangement
  */
 final private[streamjoin] case class TaskOutput(
     changes: Option[BlockFile],
@@ -41,7 +41,7 @@ private[streamjoin] object TaskOutput {
 }
 
 /**
- * The sink of a maintaining query: the tasks have written files, and a manifest makes them a
+ * The sink of a maintaining query: tasks have written files, and a manifest turns them into a
  * version.
  */
 private[streamjoin] class ArrangementWriteBuilder(
@@ -64,10 +64,10 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     with Logging {
   private val session = SparkSession.active
 
-  // Which attempt of a task counts is decided by its message.
+  // The commit message decides which attempt of a task counts.
   override def useCommitCoordinator: Boolean = false
 
-  /** Before the tasks of a batch. */
+  /** Called before the tasks of a batch. */
   override def createStreamingWriterFactory(info: PhysicalWriteInfo): StreamingDataWriterFactory = {
     val runId = RunningQuery.of(session, queryId).fold(UUID.randomUUID())(_.runId)
     run.claim(ArrangementOptions.open(root), Claim(queryId, runId))
@@ -77,7 +77,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
   override def commit(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {
     val folder = ArrangementOptions.open(root)
     run.checkClaim(folder, epoch)
-    // Where it is there, the batch ran before and is done again.
+    // If it exists, this is a retry of the batch.
     val present = folder.manifestOf(epoch)
     val before =
       if (epoch == 0) None
@@ -93,19 +93,19 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       try new VersionLog(session, root).add(epoch, next)
       catch {
         case NonFatal(error) =>
-          // Another run may be why; what Spark says does not tell which.
+          // Another run may be the cause; Spark's error does not tell.
           run.checkClaim(folder, epoch)
           if (!error.isInstanceOf[ConcurrentModificationException]) throw error
       }
-      // As it is there: of two that write at once each may take itself for the first, where a file
-      // system does not create a file in one step, and only the files of one will count.
+      // Read it back: without atomic creation, each of two concurrent writers may believe that it
+      // was first, and only the files of one will count.
       val written = folder.manifest(epoch)
       ArrangementWrite.checkOwner(root, written, queryId)
       ArrangementWrite.checkBatch(root, written, batch)
       run.checkWritten(folder, written)
       written
     }
-    // Once more, before anything is removed.
+    // Check again before removing anything.
     run.checkClaim(folder, epoch)
     run.commit(manifest)
     clean(folder, manifest, before)
@@ -134,7 +134,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     outputs.foreach(_.counts.foreach { case (name, change) =>
       counts(name) = counts.getOrElse(name, 0L) + change
     })
-    // A gauge: each task says what it has.
+    // A gauge: each task reports its current value.
     counts(Manifest.NegativeRows) = outputs.flatMap(_.counts.get(Manifest.NegativeRows)).sum
     if (wroteBase) {
       counts(Manifest.BaseBytes) = baseFiles.map(_.bytes).sum
@@ -146,7 +146,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       queryId,
       now,
       since,
-      // From the newest one that serves the oldest reader.
+      // Keeps the bases from the newest one that serves the oldest reader.
       bases.drop(bases.lastIndexWhere(_.version <= since)),
       changes,
       baseFiles,
@@ -156,19 +156,21 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
   }
 
   /**
-   * Removes what no version since the oldest needs, and what attempts have left that do not count.
-   * The version is there whether it works or not.
+   * Removes files that no version since the oldest needs, and files of failed attempts. The version
+   * is committed whether this works or not.
    */
   private def clean(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit =
     try {
       run.removeOrphans(folder, manifest, before)
       manifest.bases.headOption
         .filter(_.version <= manifest.since)
-        // The manifest of the base's own version stays: that version can be read.
+        // The manifest of the base's own version stays, because that version can be read.
         .foreach(base => folder.removeBefore(base.version))
     } catch { case NonFatal(error) => logWarning(s"Old files of $root could not be removed", error) }
 
-  /** Files without a manifest have no meaning, and one that names them may have been written. */
+  /**
+   * Keeps the files: without a manifest they have no meaning, and one that names them may exist.
+   */
   override def abort(epoch: Long, messages: Array[WriterCommitMessage]): Unit = ()
 }
 
@@ -185,7 +187,7 @@ private[streamjoin] object ArrangementWrite {
     "owner" -> manifest.queryId.toString
   )
 
-  /** A version stands for one batch: that of its number which has read the same. */
+  /** A version belongs to one batch: the one with its number and the same offsets. */
   private[arrangement] def checkBatch(root: Path, manifest: Manifest, batch: Option[BatchOffsets]): Unit =
     for (wrote <- manifest.batch; now <- batch if wrote != now) {
       def inWords(of: BatchOffsets) = of.offsets.mkString(", ")

@@ -12,14 +12,14 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.streamjoin.base.RunningQuery
 
 /**
- * Which batch of a query has written a version, as the query's checkpoint has it: the number alone
- * does not tell, for a checkpoint that is put back to an earlier state counts on from there.
+ * Identifies the batch of a query that wrote a version, from the query's checkpoint. The number is
+ * not enough: a checkpoint that is restored to an earlier state reuses numbers.
  *
  * @param timeMs
- *   when the batch was planned; a file source's offset is just a number, which another batch may
- *   have too
+ *   when the batch was planned, in milliseconds since the epoch; a file source's offset is just a
+ *   number, which another batch may share
  * @param offsets
- *   where each source ends, in its own JSON
+ *   end offset of each source, in its own JSON
  */
 final private[streamjoin] case class BatchOffsets(timeMs: Long, offsets: Seq[String])
 
@@ -27,8 +27,8 @@ private[streamjoin] object BatchOffsets {
   private val mapper = new ObjectMapper()
 
   /**
-   * Of a batch that runs. It is logged before it begins (`OffsetSeqLog`: the format, what holds for
-   * the batch, a line a source), and read as it is there when it runs again.
+   * The offsets of a running batch. Spark logs them before the batch begins (`OffsetSeqLog`: the
+   * format, the batch's metadata, a line per source), and a retry reads the same file.
    */
   def of(session: SparkSession, query: UUID, batch: Long): Option[BatchOffsets] =
     RunningQuery.of(session, query).flatMap { micro =>

@@ -15,8 +15,8 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.unsafe.Platform
 
 /**
- * A block in memory: rows one after the other, each after its length and how many copies come, or
- * go where that is negative. Numbers are in the byte order of the machine, as in Spark's rows.
+ * A block in memory: a sequence of rows, each after its length and the number of copies that are
+ * added, or removed if negative. Numbers are in the machine's byte order, as in Spark's rows.
  *
  * {{{
  *   length  copies  row | length  copies  row | ...
@@ -25,18 +25,18 @@ import org.apache.spark.unsafe.Platform
 private[streamjoin] object Block {
   val HeaderBytes = 8
 
-  /** Of the row whose header is at a position. */
+  /** Length of the row whose header is at a position. */
   def length(bytes: Array[Byte], at: Int): Int =
     Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + at)
 
   def copies(bytes: Array[Byte], at: Int): Int =
     Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + at + 4)
 
-  /** Points a row at the one whose header is at a position. */
+  /** Points a row to the one whose header is at a position. */
   def point(row: UnsafeRow, bytes: Array[Byte], at: Int): Unit =
     row.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + at + HeaderBytes, length(bytes, at))
 
-  /** Where the next header is. */
+  /** Position of the next header. */
   def next(bytes: Array[Byte], at: Int): Int = at + HeaderBytes + length(bytes, at)
 }
 
@@ -70,13 +70,13 @@ final private[streamjoin] class BlockBuilder {
 }
 
 /**
- * The file of one task, with blocks of many partitions. Blocks that grow large are closed and
- * followed by another of the same partition.
+ * Writes the file of one task, with blocks of many partitions. A block that grows large is closed,
+ * and another of the same partition follows.
  *
  * @param folder
- *   relative to the arrangement's
+ *   relative to the arrangement's folder
  * @param run
- *   of the query
+ *   run id of the query
  */
 final private[streamjoin] class BlockFileWriter(
     root: Path,
@@ -118,7 +118,7 @@ final private[streamjoin] class BlockFileWriter(
     offset += bytes.length
   }
 
-  /** The file, or none where no row was added. */
+  /** The file, or none if no row was added. */
   def commit(): Option[BlockFile] = {
     open.toSeq.sortBy(_._1).foreach { case ((index, partition), block) => write(index, partition, block) }
     open.clear()
@@ -137,7 +137,7 @@ final private[streamjoin] class BlockFileWriter(
 
 private[streamjoin] object BlockFiles {
 
-  /** Of a block in memory; a row may be longer. */
+  /** Size at which a block is closed, in bytes of memory; a row may be longer. */
   val LargestBlock: Int = 4 << 20
 
   val CompressionLevel = 1
@@ -167,7 +167,7 @@ private[streamjoin] object BlockFiles {
     } catch {
       case _: FileNotFoundException => throw unreadable("it is not there")
       case _: java.io.EOFException => throw unreadable("it is cut")
-      // That of the file system.
+      // The file system's own checksum.
       case _: ChecksumException => throw unreadable("its checksum is wrong")
     }
     if (checksum(bytes) != block.checksum) throw unreadable("the checksum of a block is wrong")

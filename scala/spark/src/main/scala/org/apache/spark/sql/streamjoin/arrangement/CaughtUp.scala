@@ -12,10 +12,10 @@ import org.apache.spark.sql.connector.read.streaming.{ReadLimit, SupportsAdmissi
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 
 /**
- * `caught_up.json`: whether the query that maintains an arrangement has come to the end of its
- * sources, as of a version. A version says of itself whether its batch took all that was there
- * ([[Manifest.tookAll]]); where batches have limits, only a trigger that finds nothing tells. A run
- * of the query that begins takes back what the one before said: much may have come since.
+ * `caught_up.json`: whether the maintaining query has reached the end of its sources, as of a
+ * version. A manifest says whether its batch took all available data ([[Manifest.tookAll]]); if
+ * batches are limited, only a trigger without data tells. A new run resets it, because much may
+ * have arrived since.
  */
 final private[streamjoin] case class CaughtUp(version: Long, isSo: Boolean)
 
@@ -23,7 +23,7 @@ private[streamjoin] object CaughtUp {
   val File = "caught_up.json"
   private val mapper = new ObjectMapper()
 
-  /** The newest version has all that the sources had when it was made, or later. */
+  /** Whether the newest version has all data that the sources had when it was written, or later. */
   def holds(folder: ArrangementFolder): Boolean = {
     val newest = folder.newest
     read(folder).filter(_.version >= newest) match {
@@ -52,7 +52,7 @@ private[streamjoin] object CaughtUp {
     folder.replace(File, mapper.writeValueAsBytes(node))
   }
 
-  /** The batch that a query is at has all that its sources had when it was planned. */
+  /** Whether the current batch of a query has all data that its sources had when it was planned. */
   def tookAll(session: SparkSession, query: UUID): Boolean =
     RunningQuery.of(session, query).exists { micro =>
       val batch = micro.getLatestExecutionContext()

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow,
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.util.SerializableConfiguration
 
-/** One partition of the primary index, of what lies between two snapshots. */
+/** The changes between two snapshots, in one partition of the primary index. */
 final private[streamjoin] case class ReadPartition(partition: Int, start: Snapshot, end: Snapshot)
     extends InputPartition
 
@@ -47,10 +47,10 @@ final private[streamjoin] case class ReadSpec(
   }
 }
 
-/** A row with the version and the number of copies with which it came or went. */
+/** A row with the version that added or removed it, and the number of copies. */
 final private[streamjoin] case class Change(row: UnsafeRow, version: Long, copies: Long)
 
-/** Reads what lies between two snapshots. */
+/** Reads the changes between two snapshots. */
 final private[streamjoin] class ChangeReader(
     arrangement: ArrangementRef,
     registry: IndexRegistry,
@@ -64,14 +64,14 @@ final private[streamjoin] class ChangeReader(
   private val tail = new GenericInternalRow(2)
   private val joined = new JoinedRow
 
-  /** As [[ChangesTable.schema]] has it. */
+  /** A row with the columns of [[ChangesTable.schema]]. */
   def withVersion(change: Change): InternalRow = {
     tail.setLong(0, change.version)
     tail.setLong(1, change.copies)
     joined(change.row, tail)
   }
 
-  /** A row is valid until the next one is asked for. */
+  /** A row is valid until the next one is read. */
   def changes(partition: Int, start: Snapshot, end: Snapshot): Iterator[Change] =
     if (end.isEmpty || start == end) Iterator.empty
     else if (start.isEmpty || start.slices.isDefined) begun(partition, start, end)
@@ -95,7 +95,7 @@ final private[streamjoin] class ChangeReader(
   private def positions(bytes: Array[Byte]): Iterator[Int] =
     Iterator.iterate(0)(Block.next(bytes, _)).takeWhile(_ < bytes.length)
 
-  /** The rows of the version with which a reader begins, or the next slice of them. */
+  /** The rows of the version with which a reader begins, or their next slice. */
   private def begun(partition: Int, start: Snapshot, end: Snapshot): Iterator[Change] = {
     val version = end.version
     val index = registry.get(arrangement, 0, partition, version, version, hadoopConf, new LoadStats)

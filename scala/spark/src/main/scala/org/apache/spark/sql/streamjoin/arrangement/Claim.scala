@@ -10,13 +10,13 @@ import org.apache.hadoop.fs.{ChecksumException, Path}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
- * `maintainer.json`: which run maintains an arrangement. Each run writes it before its first task
- * does, so the one that began last has it, and one that finds another's name in it ends.
+ * `maintainer.json`: the run that maintains an arrangement. Each run writes it before its first
+ * task writes, so the run that began last holds it, and a run that finds another's id in it fails.
  *
- * Two runs of one query at once are two drivers with one checkpoint, or with copies of one. Where a
- * file system does not create a file in one step, each of them may take the manifest that it has
- * written for the one that counts. What keeps the files of either is that none removes what may be
- * the other's, see [[ArrangementFolder.removeOrphans]].
+ * Two runs of one query at once are two drivers with one checkpoint, or with copies of it. If the
+ * file system does not create files atomically, each may believe that its own manifest counts. The
+ * files of both survive, because neither removes what may belong to the other, see
+ * [[ArrangementFolder.removeOrphans]].
  */
 final private[streamjoin] case class Claim(query: UUID, run: UUID)
 
@@ -30,7 +30,7 @@ private[streamjoin] object Claim {
     folder.replace(File, mapper.writeValueAsBytes(node))
   }
 
-  /** None where no run has claimed it, as before there were claims. */
+  /** None if no run has claimed it, as before claims existed. */
   def read(folder: ArrangementFolder): Option[Claim] = {
     val path = new Path(folder.root, File)
     try {

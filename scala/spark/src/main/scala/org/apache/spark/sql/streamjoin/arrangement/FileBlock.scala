@@ -12,7 +12,7 @@ import org.apache.spark.sql.streamjoin.state.IndexMemory
  * A block of a file, in memory while there is room.
  *
  * @param version
- *   that wrote the file
+ *   version that wrote the file
  */
 final private[streamjoin] class FileBlock(
     root: Path,
@@ -25,10 +25,10 @@ final private[streamjoin] class FileBlock(
   private var loaded: Array[Byte] = _
   private var released = false
 
-  /** Since it was last looked at for unloading. */
+  /** Whether it was used since the last check for unloading. */
   private[arrangement] var isUsed = false
 
-  /** Its file is too old to be there for sure: it cannot be read again. */
+  /** Whether its file may be gone: then it cannot be reread. */
   @volatile private[arrangement] var isLast = false
 
   def rawBytes: Int = ref.rawBytes
@@ -50,20 +50,20 @@ final private[streamjoin] class FileBlock(
         if (first) loaded = read
         first
       }
-      // Outside of the lock: it may unload another block.
+      // Outside the lock, because it may unload another block.
       if (isFirst) memory.add(this)
       read
     }
   }
 
-  /** Who holds the bytes goes on with them. Returns how many there were. */
+  /** Drops the bytes and returns how many there were. Tasks that hold them can still use them. */
   private[arrangement] def unload(): Long = synchronized {
     val bytes = if (loaded == null) 0L else loaded.length.toLong
     loaded = null
     bytes
   }
 
-  /** No index has it any more. Who is still at work with an old one reads it again. */
+  /** No index refers to it any more. Tasks still holding an old index reread the block. */
   private[arrangement] def release(): Long = synchronized {
     released = true
     unload()
@@ -71,20 +71,20 @@ final private[streamjoin] class FileBlock(
 }
 
 /**
- * The blocks that are in memory. Beyond what the executor allows, those that have not been used for
- * longest are unloaded, and read again where a probe needs them.
+ * The blocks in memory. Beyond the executor's limit, those unused for longest are unloaded, and
+ * reread when a probe needs them.
  */
 final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
 
-  /** The next to be unloaded comes first. */
+  /** The next block to unload comes first. */
   private val loaded = new LinkedHashSet[FileBlock]
 
-  /** A block may have to be read again. */
+  /** Whether a block may have to be reread. */
   @volatile var hasUnloaded = false
 
   private val failed = new ConcurrentHashMap[Path, Int]
 
-  /** How often a block of an arrangement could not be read: others may have gone as well. */
+  /** How often a block of an arrangement could not be read: other files may be gone as well. */
   def failures(root: Path): Int = failed.getOrDefault(root, 0)
 
   private[arrangement] def countFailure(root: Path): Unit = failed.merge(root, 1, (a, b) => a + b): Unit
@@ -97,7 +97,7 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
 
   private def unloadOne(): Boolean = {
     val chosen = synchronized {
-      // Each gets a second chance.
+      // Each block gets a second chance.
       var chances = 2 * loaded.size
       while (chances > 0 && isNeeded(loaded.iterator.next())) {
         val used = takeFirst()
@@ -105,7 +105,7 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
         loaded.add(used)
         chances -= 1
       }
-      // The last one is at work.
+      // The last block is in use.
       if (loaded.size > 1 && !isNeeded(loaded.iterator.next())) Some(takeFirst()) else None
     }
     chosen.foreach(block => memory.add(-block.unload()))
@@ -114,7 +114,7 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
 
   private def isNeeded(block: FileBlock) = block.isUsed || block.isLast
 
-  /** What cannot be unloaded, or has been, asks for indexes from newer files. */
+  /** Whether blocks were unloaded, or cannot be: then indexes have to start from newer files. */
   def isScarce: Boolean = hasUnloaded || memory.exceeded
 
   private def takeFirst(): FileBlock = {

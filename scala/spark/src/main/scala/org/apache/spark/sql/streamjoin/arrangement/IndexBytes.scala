@@ -3,11 +3,11 @@ package org.apache.spark.sql.streamjoin.arrangement
 import org.apache.spark.SparkEnv
 import org.apache.spark.util.AccumulatorV2
 
-/** How many bytes the indexes of each executor take, all arrangements and queries together. */
+/** Bytes of the indexes on each executor, for all arrangements and queries together. */
 final private[streamjoin] class IndexBytes extends AccumulatorV2[Long, Map[String, Long]] {
   private var byExecutor = Map.empty[String, Long]
 
-  /** Of the executor that calls. */
+  /** Reports the bytes on the calling executor. */
   override def add(bytes: Long): Unit = put(SparkEnv.get.executorId, bytes)
 
   private def put(executor: String, bytes: Long): Unit =

@@ -12,24 +12,43 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntimeException}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
 
-/** An arrangement, as a task knows it. */
+/** An arrangement, as tasks know it. */
 final private[streamjoin] case class ArrangementRef(root: String, meta: ArrangementMeta)
 
-/** What it took to bring an index to the version that was asked for. */
+/** What it cost to bring an index to the requested version. */
 final private[streamjoin] class LoadStats {
   var rows = 0L
   var bytes = 0L
   var nanos = 0L
 
-  /** The index was built from a base, not from the version before. */
+  /** Whether the index was built from a base, not advanced from an older version. */
   var rebuilt = false
 }
 
 /**
- * The executor's indexes, one for each partition of each key of an arrangement, shared by all tasks
- * of all queries of the application. Each is brought from version to version by what changed. One
- * that cannot serve a version, because it begins later, is replaced and never changed: other tasks
- * may hold it.
+ * The executor's indexes: one [[KeyIndex]] for each partition of each key of an arrangement, shared
+ * by all tasks of all queries of the application. The changes of each version advance it. An index
+ * that begins after the requested version is replaced and never changed, because other tasks may
+ * hold it.
+ *
+ * A file holds blocks, each of one partition of one key. An index loads its blocks in two levels:
+ * the newest base that is not after the oldest version it serves, then the changes of each version.
+ *
+ * {{{
+ *            files of the arrangement             memory of an executor
+ *
+ *            versions/5 to 7: manifests, name     recent manifests
+ *            files and their blocks ----------->         |
+ *                                                        v
+ *   level 1  bases/5/<file>                       KeyIndex of (key, partition), versions 4 to 7
+ *            all rows of version 4                  hash -> entry -> entry ..., 28 bytes each:
+ *   level 2  changes/5/<file>                       version added, version removed,
+ *            changes/6/<file>                       copies, block, position
+ *            changes/7/<file>                            |
+ *              |                                         v
+ *              +- block of (key, partition) ----> FileBlock: its rows, decompressed;
+ *                                                 unloaded and reread if memory is scarce
+ * }}}
  */
 final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   import IndexRegistry._
@@ -41,19 +60,19 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   private val manifests = new ManifestCache
 
   /**
-   * What changed with a version. It is read once.
+   * The manifest of a version, read once.
    *
    * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
-   *   where it is older than the arrangement keeps, or is missing
+   *   if it is missing, or the version is older than the arrangement keeps
    */
   def manifest(arrangement: ArrangementRef, version: Long, folder: ArrangementFolder): Manifest =
     orRetained(arrangement, version - 1, folder)(manifests.get(arrangement, version, folder))
 
   /**
-   * The index with all versions from one to another.
+   * The index with all versions from `low` to `high`.
    *
    * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
-   *   where the first is older than the arrangement keeps
+   *   if `low` is older than the arrangement keeps
    */
   def get(
       arrangement: ArrangementRef,
@@ -84,7 +103,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
             try loader.load(slot.index, low, high)
             catch {
               case error: Throwable =>
-                // It may have a part of a version.
+                // It may hold only part of a version.
                 slot.empty()
                 throw error
             }
@@ -94,11 +113,11 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
         })
       }
     }
-    // It was swept in between.
+    // The sweeper dropped the slot in the meantime.
     found.getOrElse(get(arrangement, index, partition, low, high, hadoopConf, stats))
   }
 
-  /** Made for each look-up, where an index mostly has all that is asked for. */
+  /** Created for each look-up; mostly the index already has the requested versions. */
   private class Loader(
       arrangement: ArrangementRef,
       root: Path,
@@ -124,20 +143,20 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
             compacted(known, math.min(low, target.since))
           }
           .getOrElse {
-            // The bases that a manifest before the newest names may have gone.
+            // An older manifest may name bases that have been removed.
             val newest = manifest(math.max(high, folder.newest))
             checkRetains(low, arrangement, newest)
             build(low, math.max(high, present.fold(high)(_.newest)), newest)
           }
       }
 
-    /** Blocks that may have to be read again are still there. */
+    /** Whether the files of blocks that may have to be reread still exist. */
     def canGoOn(known: KeyIndex, high: Long): Boolean =
       !blockMemory.isScarce || oldestBase(manifest(math.max(high, folder.newest))).forall(_ <= known.oldest)
 
     private def oldestBase(target: Manifest): Option[Long] = target.bases.headOption.map(_.version)
 
-    /** Of an index that began before the oldest base: what it has of files before that. */
+    /** Pins the blocks from files older than the oldest base, in an index that began before it. */
     private def keepOld(known: KeyIndex, target: Manifest): Unit =
       for (oldest <- oldestBase(target) if oldest > known.oldest)
         known.usedBlocks.foreach {
@@ -177,19 +196,19 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
         }
       )
 
-    /** Without the rows that no reader needs, once they are many. */
+    /** Drops rows that no reader needs, once there are many. */
     private def compacted(known: KeyIndex, since: Long): KeyIndex =
       if (known.entryCount < SmallIndex || since <= known.oldest || known.goneShare(since) < 0.5) known
       else known.from(since)
   }
 
-  /** The place of one index. */
+  /** Holds one index. */
   private class Slot {
     var index: Option[KeyIndex] = None
     var usedAt = 0L
     var isDropped = false
 
-    /** Of reads of the arrangement's files, when the index was begun. */
+    /** Failed reads of the arrangement's files, when the index was begun. */
     var failures = 0
     private var counted = 0L
 
@@ -224,7 +243,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   private def release(old: KeyIndex, which: FileBlock => Boolean): Unit =
     blockMemory.release(old.usedBlocks.collect { case block: FileBlock if which(block) => block })
 
-  /** Drops what has not been used for a while; where memory is scarce, for a shorter while. */
+  /** Drops indexes that have not been used for a while; for a shorter while if memory is scarce. */
   def sweep(
       idleNanos: Long = TimeUnit.MINUTES.toNanos(10),
       scarceNanos: Long = TimeUnit.SECONDS.toNanos(30)
@@ -253,10 +272,10 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   /** The bytes of all indexes and blocks in memory. */
   def bytes: Long = memory.used
 
-  /** How many indexes are held. */
+  /** The number of indexes in memory. */
   def size: Int = slots.asScala.values.count(_.index.isDefined)
 
-  /** As if the process had just begun. */
+  /** Empties the registry, as if the process had just begun. */
   def clear(): Unit = {
     manifests.clear()
     slots.asScala.foreach { case (key, slot) =>
@@ -270,22 +289,22 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
 
 private[streamjoin] object IndexRegistry {
 
-  /** Below so many entries an index is not worth the work of making it smaller. */
+  /** An index with fewer entries is not worth compacting. */
   private val SmallIndex = 10000
 
   final private case class SlotKey(root: String, id: UUID, index: Int, partition: Int)
 
-  /** Some index of an arrangement has been in this process. */
+  /** Whether this process has had an index of an arrangement. */
   def isBegun: Boolean = ofProcess.isDefined
 
   @volatile private var ofProcess: Option[IndexRegistry] = None
 
   /**
-   * That of this process.
+   * The registry of this process.
    *
    * @param limit
-   *   `spark.streamjoin.executorIndexMemory` of the query that asks: all share the indexes, and the
-   *   limit is that of the one that asked last
+   *   `spark.streamjoin.executorIndexMemory` of the calling query; all queries share the indexes,
+   *   and the last caller sets the limit
    */
   def apply(limit: Option[Long]): IndexRegistry = {
     val wanted = ExecutorMemory.limit(limit)
@@ -302,7 +321,7 @@ private[streamjoin] object IndexRegistry {
     registry
   }
 
-  /** What is missing may have gone because it is too old: then the error says so. */
+  /** If a file is missing because its version is too old, the error says so. */
   private[arrangement] def orRetained[T](
       arrangement: ArrangementRef,
       version: Long,
@@ -320,7 +339,7 @@ private[streamjoin] object IndexRegistry {
   private def checkRetains(version: Long, arrangement: ArrangementRef, newest: Manifest): Unit =
     newest.checkRetains(version, arrangement.root, StreamJoinErrors.runtime(_, _: _*))
 
-  /** Manifests that were read lately. */
+  /** Recently read manifests. */
   final private class ManifestCache {
     private val Kept = 256
 

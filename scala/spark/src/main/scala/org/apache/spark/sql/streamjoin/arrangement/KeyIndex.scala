@@ -7,23 +7,23 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** A block that an index refers to; its bytes may be dropped and are read again then. */
+/** A block that an index refers to; its bytes may be dropped and reread. */
 private[streamjoin] trait LoadedBlock {
   def bytes: Array[Byte]
 }
 
 /**
- * One partition of one index, for all versions from `oldest` to `newest`: which rows a key had in
- * each of them. Tasks of many queries read it at the versions of their batches, while another
- * brings it to a newer one.
+ * One partition of one index: the rows that each key has in every version from `oldest` to
+ * `newest`. Tasks of many queries read it at the versions of their batches, while another task
+ * advances it. [[IndexRegistry]] has a picture.
  *
- * A row has a version at which it came and one at which it went. Bytes of rows lie in blocks; here
- * are only places, 28 bytes a row.
+ * An entry has the version that added a row and the version that removed it. The bytes of the row
+ * are in a block; an entry only points to them, with 28 bytes.
  *
  * @param fields
- *   of a row
+ *   number of columns of a row
  * @param oldest
- *   of the versions that can be read
+ *   oldest version that can be read
  */
 final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: Long) {
   import KeyIndex._
@@ -33,7 +33,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
   private var blocks = new Array[LoadedBlock](16)
   private var blockCount = 0
 
-  // By the number of an entry.
+  // By entry number.
   private var block = new Array[Int](InitialEntries)
   private var position = new Array[Int](InitialEntries)
   private var hashes = new Array[Int](InitialEntries)
@@ -43,24 +43,24 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
   private var next = new Array[Int](InitialEntries)
   private var entries = 0
 
-  /** By [[headOf]] a hash: the newest entry, plus one. */
+  /** By [[headOf]] of the hash: number of the newest entry, plus one. */
   private var heads = new Array[Int](InitialEntries * 2)
 
   private var dead = 0L
   private var negative = 0
   @volatile private var newestVersion = oldest - 1
 
-  /** The newest version that can be read; before the first load, less than the oldest. */
+  /** The newest version that can be read; less than the oldest before the first load. */
   def newest: Long = newestVersion
 
   def covers(low: Long, high: Long): Boolean = oldest <= low && high <= newest
 
-  /** In memory, without the blocks. */
+  /** Bytes in memory, without the blocks. */
   def bytes: Long = block.length * EntryBytes + heads.length * 4L
 
-  /** Of the entries, those that are in no version from one on. */
+  /** Share of the entries that are in no version from `since` on. */
   def goneShare(since: Long): Double = shared {
-    if (dead * 2 < entries) 0 // so many have not gone at all
+    if (dead * 2 < entries) 0 // most of them have not been removed
     else {
       val at = versionAt(since)
       var gone = 0
@@ -73,7 +73,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     }
   }
 
-  /** Not by the bits that decide the partition: they are the same for all hashes of one. */
+  /** Mixes the hash, because all hashes of a partition agree in the bits that decide it. */
   private def headOf(hash: Int): Int = {
     val mixed = hash * 0x9e3779b9
     (mixed ^ (mixed >>> 15)) & (heads.length - 1)
@@ -84,10 +84,10 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
   def usedBlocks: Seq[LoadedBlock] = shared(blocks.take(blockCount).toSeq)
 
   /**
-   * Brings the index to a version.
+   * Advances the index to a version.
    *
    * @param changes
-   *   of the version, each block with its number of bytes
+   *   blocks with the changes of the version, each with its number of bytes
    */
   def load(version: Long, changes: Iterator[(LoadedBlock, Int)]): Unit = exclusively {
     assert(version > newestVersion, s"version $version comes after $newestVersion")
@@ -106,19 +106,19 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     newestVersion = version
   }
 
-  /** So many copies of a row come, or go. What cancels leaves. */
+  /** Adds copies of a row, or removes them if negative. Copies that cancel end their entries. */
   private def change(number: Int, offset: Int, row: UnsafeRow, count: Int, at: Int): Unit = {
     val hash = key.hash(row)
     var rest = count
-    // Copies that come have something to cancel only where more have gone than were there.
+    // Added copies can cancel others only if more were removed than there were.
     if (count < 0 || negative > 0) {
       val other = new UnsafeRow(fields)
       var entry = heads(headOf(hash)) - 1
       while (entry >= 0 && rest != 0) {
-        // What is missing of a row is in one entry, so that entries count such rows.
+        // All missing copies of a row share one entry, so `negative` counts rows.
         if (hashes(entry) == hash && to(entry) == Live && (copies(entry) < 0 || rest < 0)) {
           point(other, entry)
-          // What does not fit into one entry is in another.
+          // Copies that would overflow an entry stay in another one.
           if (other.equals(row) && (copies(entry).toLong + rest).isValidInt) rest = cancel(entry, rest, at)
         }
         entry = next(entry) - 1
@@ -127,9 +127,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     if (rest != 0) append(number, offset, hash, rest, at)
   }
 
-  /**
-   * An entry gives what it can of a number of copies, or takes them in; returns what is left of it.
-   */
+  /** Cancels copies against an entry, or merges them with it; returns the copies that are left. */
   private def cancel(entry: Int, rest: Int, at: Int): Int = {
     val sum = copies(entry) + rest
     to(entry) = at
@@ -182,14 +180,14 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     Block.point(row, blocks(block(entry)).bytes, position(entry))
 
   /**
-   * The rows of a key in a version.
+   * Finds the rows of a key in a version.
    *
    * @param wanted
-   *   a row with the key
+   *   row with the key
    * @param hash
-   *   of the key
+   *   hash of the key
    * @param probe
-   *   of the calling task, which knows where the key is in it; finds the rows
+   *   probe of the calling task, which knows where the key is in `wanted`; receives the rows
    */
   def find(wanted: InternalRow, hash: Int, version: Long, probe: Probe): Unit = shared {
     val at = versionAt(version)
@@ -206,7 +204,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
   }
 
   /**
-   * All rows of a version, with their number of copies. A row is valid until the next is asked for.
+   * All rows of a version, with their number of copies. A row is valid until the next one is read.
    */
   def rowsOf(version: Long): Iterator[(UnsafeRow, Int)] = {
     val (places, of) = shared {
@@ -231,7 +229,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     }
   }
 
-  /** How many different rows have a negative number of copies in the newest version. */
+  /** The number of distinct rows with negative copies in the newest version. */
   def negativeRows: Int = shared(negative)
 
   private def versionAt(version: Long): Int = {
@@ -239,7 +237,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     Math.toIntExact(version - oldest)
   }
 
-  /** A copy that can be read from a later version on, without the rows that are gone by then. */
+  /** A copy that starts at a later version, without the rows removed by then. */
   def from(version: Long): KeyIndex = shared {
     val copy = new KeyIndex(fields, key, version)
     copy.takeFrom(this, versionAt(version))
@@ -248,7 +246,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
 
   private def takeFrom(other: KeyIndex, at: Int): Unit = exclusively {
     val numbers = Array.fill(other.blockCount)(-1)
-    // From the oldest entry on, so that chains have the same order.
+    // From the oldest entry on, so that chains keep their order.
     var entry = 0
     while (entry < other.entries) {
       if (other.to(entry) > at && other.from(entry) < other.to(entry)) {
@@ -296,6 +294,6 @@ private[streamjoin] object KeyIndex {
   private val InitialEntries = 64
   private val EntryBytes = 28L
 
-  /** The version at which a row goes that has not gone. */
+  /** Marks a row that has not been removed. */
   private val Live = Int.MaxValue
 }

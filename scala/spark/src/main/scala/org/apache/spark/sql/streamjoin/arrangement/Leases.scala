@@ -8,36 +8,37 @@ import java.util.UUID
 import org.apache.hadoop.fs.Path
 
 /**
- * Which versions readers still need. A reader that has read up to a version has an empty file of
- * that name in a folder of its own. A lease is never overwritten: the file of the new version comes
- * first, then the old one goes.
+ * The versions that readers still need. A reader has an empty file in its own folder, named after
+ * the version up to which it has read. A lease is never overwritten: the file of the new version is
+ * created before the old one is deleted.
  */
 final private[streamjoin] class Leases(folder: ArrangementFolder) {
   import Leases._
 
   private val readers = new Path(folder.root, ArrangementFolder.Readers)
 
-  /** From now on a reader needs what comes after a version. */
+  /** From now on, a reader needs only what comes after a version. */
   def renew(reader: String, version: Long): Unit = {
     val own = new Path(readers, reader)
     folder.fs.mkdirs(own)
     val file = new Path(own, version.toString)
     if (!folder.fs.exists(file)) folder.fs.create(file, false).close()
-    // Nothing has come, but the reader has.
+    // There is no new version, but the reader is alive.
     else folder.fs.setTimes(file, System.currentTimeMillis(), -1)
     folder.numbersIn(own).filter(_ < version).foreach { older =>
       folder.fs.delete(new Path(own, older.toString), false)
     }
   }
 
-  /** A reader that is not coming back. */
+  /** Removes the lease of a reader that will not come back. */
   def release(reader: String): Unit = folder.fs.delete(new Path(readers, reader), true): Unit
 
   def all: Seq[Lease] =
     try
       folder.fs.listStatus(readers).toSeq.flatMap { reader =>
         val own = reader.getPath
-        // Two while it is renewed: the older one counts, and that it is being renewed.
+        // During renewal both files exist; the older version stays leased, the newer timestamp
+        // counts.
         val versions = folder.numbersIn(own)
         val times = versions.flatMap { version =>
           try Some(folder.fs.getFileStatus(new Path(own, version.toString)).getModificationTime)
@@ -49,19 +50,19 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) {
       }
     catch { case _: FileNotFoundException => Nil }
 
-  /** Removes those of readers that have not come for too long. */
+  /** Removes leases that have not been renewed for too long. */
   def expire(olderThanMs: Long): Unit =
     all.filter(_.sinceMs < olderThanMs).foreach(lease => release(lease.reader))
 }
 
 private[streamjoin] object Leases {
 
-  /** @param sinceMs when it was last renewed */
+  /** @param sinceMs when it was last renewed, in milliseconds since the epoch */
   final case class Lease(reader: String, version: Long, sinceMs: Long)
 
   /**
-   * The folder of a reader's lease: always the same for a source of a checkpoint. It says whose it
-   * is, if it fits into the name of a file.
+   * The folder of a reader's lease, always the same for a source of a checkpoint. It is readable if
+   * it fits into a file name.
    */
   def reader(checkpointOfSource: String): String = {
     val readable = URLEncoder.encode(checkpointOfSource, UTF_8)
@@ -69,6 +70,6 @@ private[streamjoin] object Leases {
     else UUID.nameUUIDFromBytes(checkpointOfSource.getBytes(UTF_8)).toString
   }
 
-  /** For people: where a reader's checkpoint is. */
+  /** The readable path of a reader's checkpoint. */
   def name(reader: String): String = URLDecoder.decode(reader, UTF_8)
 }

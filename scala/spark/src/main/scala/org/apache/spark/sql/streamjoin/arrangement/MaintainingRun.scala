@@ -13,22 +13,22 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 /** A run of the query that maintains an arrangement, in its driver. */
 final private[streamjoin] class MaintainingRun extends Logging {
 
-  /** The version at which it has begun, or -1. */
+  /** The newest version when it began, or -1. */
   private var begun: Option[Long] = None
   private var hasCommitted = false
   private var hasSaid = false
 
   private var claim: Option[Claim] = None
 
-  /** Files that runs before this one may have left, in the folders of its first versions. */
+  /** Files that earlier runs may have left, in the folders of this run's first versions. */
   private var left = Set.empty[String]
   private var leftManifests = Seq.empty[Path]
 
-  /** The newest version that this run has written, or found when it did a batch again. */
+  /** The newest version that this run has written, or found when it retried a batch. */
   @volatile private var newest: Option[Manifest] = None
   def written: Option[Manifest] = newest
 
-  /** What the run before said of the sources may be long out of date. */
+  /** Resets what the previous run said about the sources: it may be long out of date. */
   def begin(folder: ArrangementFolder): Unit = {
     folder.removeUnfinished(CaughtUp.File, Claim.File)
     val version = folder.newest
@@ -37,7 +37,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
   }
 
   /**
-   * Before the first task of the run writes: a run that began before this one ends with its next
+   * Called before the first task of the run writes. A run that began earlier fails at its next
    * version.
    */
   def claim(folder: ArrangementFolder, wanted: Claim): Unit = if (claim.isEmpty) {
@@ -51,16 +51,16 @@ final private[streamjoin] class MaintainingRun extends Logging {
 
   def run: Option[UUID] = claim.map(_.run)
 
-  /** @throws org.apache.spark.sql.AnalysisException where a run has begun after this one */
+  /** @throws org.apache.spark.sql.AnalysisException if another run has begun after this one */
   def checkClaim(folder: ArrangementFolder, version: Long): Unit =
     for (own <- claim; other <- Claim.read(folder) if other != own)
       throw takenOver(folder, version, other.query, other.run.toString)
 
-  /** A manifest as it is there is to be the one that this run has written. */
+  /** The stored manifest must be the one that this run has written. */
   def checkWritten(folder: ArrangementFolder, manifest: Manifest): Unit =
     if (manifest.run != run) throw takenOver(folder, manifest)
 
-  /** So is the one that it has found or written as its last. */
+  /** The last manifest that this run has found or written must be unchanged. */
   def checkUnchanged(folder: ArrangementFolder, manifest: Manifest): Unit =
     if (newest.exists(known => known.version == manifest.version && known != manifest))
       throw takenOver(folder, manifest)
@@ -85,24 +85,24 @@ final private[streamjoin] class MaintainingRun extends Logging {
   def commit(manifest: Manifest): Unit = {
     newest = Some(manifest)
     hasCommitted = true
-    // A version that was there before has been taken back.
+    // begin() has reset what it said about a version that already existed.
     hasSaid = manifest.tookAll && begun.exists(_ < manifest.version)
   }
 
-  /** Removes what attempts have left that do not count. */
+  /** Removes the files of failed attempts. */
   def removeOrphans(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit = {
     val tag = run.map(ArrangementFolder.tag)
-    // Once more for the version before: a task that nobody waited for may have ended since.
+    // The previous version again: a task that nobody waited for may have finished since.
     folder.removeOrphans((before ++ Some(manifest)).toSeq) { (version, name) =>
       tag.exists(ArrangementFolder.isOf(name, _)) || version < manifest.version && left(name)
     }
-    // A driver that would still finish one cannot.
+    // A driver that is still writing one can then no longer finish it.
     leftManifests.foreach(folder.fs.delete(_, false))
     leftManifests = Nil
   }
 
   /**
-   * A trigger without a batch: the sources had nothing more
+   * Called after a trigger. If it had no batch, the sources had no more data
    * (`ProgressContext.finishNoExecutionTrigger`).
    */
   def endTrigger(folder: => ArrangementFolder): Unit =

@@ -12,14 +12,14 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.streamjoin.base.JsonLog
 
 /**
- * A block of rows of one partition of one index, within a file.
+ * A block of rows in a file, of one partition of one index.
  *
  * @param offset
- *   of its bytes in the file
+ *   position in the file, in bytes
  * @param bytes
- *   in the file, compressed
+ *   compressed size in the file
  * @param rawBytes
- *   in memory
+ *   size in memory
  */
 final private[streamjoin] case class BlockRef(
     index: Int,
@@ -42,36 +42,36 @@ final private[streamjoin] case class BlockFile(path: String, blocks: Seq[BlockRe
 }
 
 /**
- * All live rows of a version, in files of their own.
+ * A base: all live rows of a version, in separate files.
  *
  * @param manifest
- *   the version whose manifest names the files; they were written by the batch of that version, and
- *   hold the rows of the version before it
+ *   version whose manifest names the files; its batch wrote them, and they hold the rows of the
+ *   version before it
  */
 final private[streamjoin] case class BaseRef(version: Long, manifest: Long)
 
 /**
- * A version of an arrangement: what changed since the one before it. Once it is written it is never
- * written again, which makes a version exact.
+ * A version of an arrangement: what changed since the previous one. A manifest is written once and
+ * never changed, so a version always has the same rows.
  *
  * @param queryId
- *   of the query that maintains the arrangement
+ *   query that maintains the arrangement
  * @param since
- *   the oldest version that can be read as of this one, and after which the changes are there
+ *   oldest version that can be read as of this one; the changes after it are kept
  * @param bases
- *   those whose files are there, the newest last
+ *   bases whose files exist, the newest last
  * @param changes
- *   the rows that came and went with this version
+ *   files with the rows that this version added and removed
  * @param baseFiles
- *   of the base of the version before, where this batch has written one
+ *   files of the base of the previous version, if this batch wrote one
  * @param counts
- *   figures of the arrangement as of this version, by name
+ *   counts of the arrangement at this version, by name
  * @param tookAll
- *   the batch took all that its sources had
+ *   whether the batch took all data that its sources had
  * @param batch
- *   which batch of the query has written it; none where it was written before that was noted
+ *   batch of the query that wrote it; none if written before this was recorded
  * @param run
- *   of the query, likewise
+ *   run id of the query; none if written before this was recorded
  */
 final private[streamjoin] case class Manifest(
     version: Long,
@@ -87,15 +87,15 @@ final private[streamjoin] case class Manifest(
     run: Option[UUID] = None
 ) {
 
-  /** How many rows came or went. */
+  /** How many rows were added or removed. */
   def changedRows: Long =
     changes.iterator.flatMap(_.blocks).filter(_.index == 0).map(_.rows.toLong).sum
 
   /**
-   * Fails if a version cannot be read any more.
+   * Fails if a version can no longer be read.
    *
    * @param failure
-   *   with a condition and its parameters
+   *   creates the error from a condition and its parameters
    */
   def checkRetains(
       version: Long,
@@ -115,7 +115,7 @@ final private[streamjoin] case class Manifest(
 private[streamjoin] object Manifest {
   val Directory = "versions"
 
-  // Of the counts.
+  // Names of the counts.
   val Rows = "rows"
   val NegativeRows = "negativeRows"
   val ChangeBytes = "changeBytes"

@@ -3,17 +3,18 @@ package org.apache.spark.sql.streamjoin.arrangement
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * The rows that one probe has found. They stay valid until the next, whatever happens to the index.
+ * The rows that one probe has found. They stay valid until the next probe, whatever happens to the
+ * index.
  *
  * @param wanted
- *   where the key is in the rows that ask
+ *   where the key is in the probing rows
  */
 final private[streamjoin] class Probe(fields: Int, private[arrangement] val wanted: RowKey) {
   private var rows = new Array[UnsafeRow](8)
   private var counts = new Array[Int](8)
   private var found = 0
 
-  /** For whoever looks at rows that may not match. */
+  /** For looking at rows that may not match. */
   private[arrangement] val row = new UnsafeRow(fields)
 
   def size: Int = found
@@ -26,7 +27,7 @@ final private[streamjoin] class Probe(fields: Int, private[arrangement] val want
       counts = java.util.Arrays.copyOf(counts, 2 * found)
     }
     if (rows(found) == null) rows(found) = new UnsafeRow(fields)
-    // The bytes are those of a block, which does not change.
+    // The bytes belong to a block, which does not change.
     rows(found).pointTo(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes)
     counts(found) = copies
     found += 1

@@ -4,12 +4,12 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
- * What the operators of a batch have loaded of an arrangement, for the progress of the query.
+ * What the operators of a batch have loaded of an arrangement, for the query progress.
  *
  * @param loadedRows
- *   that the indexes had to read to reach the version of the batch
+ *   rows that the indexes read to reach the version of the batch
  * @param indexBytes
- *   of all indexes of the executors
+ *   bytes of all indexes, by executor
  */
 final private[streamjoin] case class ReaderFigures(
     loadedRows: SQLMetric,
@@ -17,7 +17,6 @@ final private[streamjoin] case class ReaderFigures(
     indexBytes: IndexBytes
 )
 
-/** Of the look-ups of one batch. */
 private[streamjoin] object ReaderFigures {
   def of(context: SparkContext): ReaderFigures = {
     val indexBytes = new IndexBytes

@@ -7,18 +7,18 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * The key of rows: some of their columns. It is interpreted, not compiled: a task looks at few rows
- * of each of many arrangements.
+ * The key of rows: some of their columns. It is interpreted, not compiled, because a task looks at
+ * few rows of each of many arrangements.
  *
  * @param types
- *   of the key's columns
+ *   types of the key columns
  * @param ordinals
- *   where they are in the rows
+ *   ordinals of the key columns in the rows
  */
 final private[streamjoin] class RowKey(types: Array[DataType], ordinals: Array[Int]) extends Serializable {
   private val columns = types.zip(ordinals).map { case (dataType, at) => KeyColumn(dataType, at) }
 
-  /** As Spark's shuffle has it (`HashPartitioning`). */
+  /** The hash that Spark's shuffle uses (`HashPartitioning`). */
   def hash(row: InternalRow): Int = {
     var hash = RowKey.Seed
     var i = 0
@@ -31,7 +31,7 @@ final private[streamjoin] class RowKey(types: Array[DataType], ordinals: Array[I
 
   def partition(row: InternalRow, partitions: Int): Int = Math.floorMod(hash(row), partitions)
 
-  /** Whether two rows have the same key; a null equals a null. */
+  /** Whether two rows have the same key; null equals null. */
   def isSame(row: InternalRow, other: RowKey, otherRow: InternalRow): Boolean = {
     var i = 0
     while (i < columns.length && columns(i).isSame(row, other.columns(i), otherRow)) i += 1
@@ -43,7 +43,7 @@ final private[streamjoin] class RowKey(types: Array[DataType], ordinals: Array[I
 
 private[streamjoin] object RowKey {
 
-  /** Of Spark's shuffle. */
+  /** The seed of Spark's shuffle. */
   private val Seed = 42
 
   def of(meta: ArrangementMeta, index: Int): RowKey = {
@@ -52,7 +52,7 @@ private[streamjoin] object RowKey {
   }
 }
 
-/** A column of a key. 0.0 equals -0.0, and NaN itself, as in the equalities of SQL. */
+/** A key column. 0.0 equals -0.0, and NaN equals NaN, as in SQL equalities. */
 sealed abstract private class KeyColumn extends Serializable {
   def at: Int
   protected def hashOf(row: InternalRow, seed: Int): Int

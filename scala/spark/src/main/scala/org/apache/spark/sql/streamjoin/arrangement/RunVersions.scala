@@ -8,21 +8,19 @@ import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, Mi
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 
 /**
- * Which versions of an arrangement the batches of a run see, one a batch, however many streams of
- * the query read it: a join of an arrangement with itself would else show rows that never were
- * there
- * together.
+ * Which versions of an arrangement the batches of a run see: one per batch, however many streams of
+ * the query read it. Otherwise a join of an arrangement with itself would show rows that never
+ * existed together.
  *
  * {{{
  *   trigger:   1           2           3
- *   stream a:  asks: 7     asks: 9     asks: 9
- *   stream b:  asks: 7     asks: 9     asks: 9    though 10 has come between a and b
+ *   stream a:  gets 7      gets 9      gets 9
+ *   stream b:  gets 7      gets 9      gets 9     although 10 was written between a and b
  * }}}
  *
- * Spark asks each stream once for each batch (`MicroBatchExecution.constructNextBatch`). The first
- * one looks for the newest version, and the others get the same; one that asks again begins the
- * next
- * batch.
+ * Spark asks each stream once per batch (`MicroBatchExecution.constructNextBatch`). The first
+ * stream looks up the newest version, and the others get the same; a stream that asks again begins
+ * the next batch.
  */
 final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder: ArrangementFolder) {
   private val streams = mutable.ArrayBuffer.empty[ArrangementStream]
@@ -34,13 +32,13 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
 
   def all: Seq[ArrangementStream] = streams.toSeq
 
-  /** As of the last look. */
+  /** The newest version at the last look. */
   def newest: Long = found
 
-  /** A run that takes what is there when it begins. */
+  /** For a run that reads what exists when it begins. */
   def stopAtNewest(): Unit = if (until.isEmpty) until = Some(look())
 
-  /** The newest version that a stream may come to in the batch for which it asks. */
+  /** The newest version that a stream may reach in the batch for which it asks. */
   def last(stream: ArrangementStream): Long = {
     if (asked.isEmpty || asked(stream)) {
       asked.clear()
@@ -50,7 +48,7 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
     until.fold(found)(math.min(_, found))
   }
 
-  /** The next version's file is looked for; folders are not listed in every poll. */
+  /** Looks for the file of the next version, so that not every poll lists the folder. */
   def look(): Long = {
     // Before the first version.
     if (found < 0) found = folder.newest
@@ -58,15 +56,15 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
       val before = found
       while (folder.hasVersion(found + 1)) found += 1
       val isThere = found > before || folder.hasVersion(found)
-      // Versions that come or go may be the work of another arrangement in place of this one.
+      // A version that appears or disappears may belong to an arrangement that replaced this one.
       if (found > before || !isThere) checkIsSame(ArrangementOptions.open(folder.root).meta.id)
-      // Those that come next have gone, because nobody has asked for long.
+      // The next versions have been removed, because the query has not looked for long.
       if (!isThere) found = math.max(found, folder.newest)
     }
     found
   }
 
-  /** Versions of another arrangement say nothing about this one. */
+  /** Fails for another arrangement, whose versions mean nothing here. */
   def checkIsSame(id: UUID): Unit =
     if (id != arrangement.meta.id)
       throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> arrangement.root)
@@ -78,7 +76,7 @@ private[streamjoin] object RunVersions {
       new WeakHashMap[MicroBatchExecution, mutable.Map[(String, UUID), RunVersions]]
     )
 
-  /** Those of the run for which this thread makes its sources, or of one stream alone. */
+  /** The versions of the run whose sources this thread creates, or of a single stream. */
   def of(arrangement: ArrangementRef, folder: ArrangementFolder): RunVersions =
     RunningQuery.current.fold(new RunVersions(arrangement, folder)) { query =>
       val ofRun = runs.computeIfAbsent(query, _ => mutable.Map.empty)
@@ -88,7 +86,7 @@ private[streamjoin] object RunVersions {
       )
     }
 
-  /** Where a stream of the query of this thread begins its next batch. */
+  /** The snapshot from which a stream of this thread's query begins its next batch. */
   def startOf(stream: ArrangementStream): Snapshot =
     RunningQuery.current
       .flatMap(query => Option(query.getLatestExecutionContext()))

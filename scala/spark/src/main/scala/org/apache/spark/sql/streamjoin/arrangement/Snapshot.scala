@@ -7,15 +7,15 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.sql.connector.read.streaming.Offset
 
 /**
- * What a reader has seen of an arrangement: the rows of a version, or while a new reader takes its
+ * What a reader has seen of an arrangement: the rows of a version or, while a new reader takes its
  * first version in slices, those of the first few slices.
  *
  * @param version
- *   -1 before the first
+ *   -1 before the first version
  * @param slices
- *   how many have been seen, of how many; none once all have
+ *   number of slices seen, and in all; none once all have been seen
  * @param arrangement
- *   the id of the arrangement: another one may come under its name
+ *   id of the arrangement, because another one may take its name
  */
 final private[streamjoin] case class Snapshot(
     version: Long,
@@ -31,7 +31,7 @@ final private[streamjoin] case class Snapshot(
 
   def isEmpty: Boolean = version < 0
 
-  /** Whether it has a row whose primary key has a hash. */
+  /** Whether it includes rows whose primary key has a hash. */
   def has(hash: Int): Boolean = slices.forall { case (seen, all) => Snapshot.slice(hash, all) < seen }
 }
 
@@ -42,7 +42,7 @@ private[streamjoin] object Snapshot {
 
   def of(offset: Offset): Snapshot = offset match {
     case snapshot: Snapshot => snapshot
-    // After a restart offsets are text.
+    // After a restart, offsets are text.
     case other => fromJson(other.json)
   }
 
@@ -53,7 +53,7 @@ private[streamjoin] object Snapshot {
     Snapshot(node.get("version").asLong, slices, arrangement)
   }
 
-  /** In which slice a row is; not by the bits that decide its partition. */
+  /** The slice of a row, independent of the bits that decide its partition. */
   def slice(hash: Int, slices: Int): Int = {
     var mixed = hash * 0x9e3779b9
     mixed ^= mixed >>> 15

@@ -8,19 +8,19 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * How an arrangement is looked up.
  *
  * @param options
- *   of the relation in the query
+ *   options of the relation in the query
  */
 final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
   import TableOptions._
 
-  /** The version before the newest. */
+  /** Whether to look up the version before the newest. */
   val isPrevious: Boolean = options.text(AsOf).exists {
     case Previous => true
     case Current => false
     case other => throw refused(AsOf, other, s"$Current or $Previous")
   }
 
-  /** What has to be there before the query begins. */
+  /** What the table must have before the query begins. */
   val atLeast: Option[AtLeast] = options.text(AtLeastOption).map {
     case CaughtUpValue => AtLeast.All
     case number =>
@@ -32,23 +32,23 @@ final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
         )
   }
 
-  /** For how long a row without a match may get one later, as it is written. */
+  /** How long an unmatched row may still find a match, as written. */
   val rematch: Option[String] = options.text(Rematch)
 }
 
-/** What a table has to have before the first row is looked up. */
+/** What a table must have before the first row is looked up. */
 sealed private[streamjoin] trait AtLeast
 
 private[streamjoin] object AtLeast {
   final case class Version(number: Long) extends AtLeast
 
-  /** What was in the sources of the query that maintains it. */
+  /** All data in the sources of the maintaining query. */
   case object All extends AtLeast
 }
 
 private[streamjoin] object TableOptions {
 
-  /** An arrangement as a table that a stream looks up, and not as rows to read in each batch. */
+  /** Marks an arrangement as a table that a stream looks up, not as rows to read in each batch. */
   val Table = "streamjoin.table"
   val AsOf = "asOf"
   private val AtLeastOption = "atLeast"
@@ -62,7 +62,7 @@ private[streamjoin] object TableOptions {
 
   private val OfStream = "streamjoin.ofStream"
 
-  /** It is part of a streaming query. */
+  /** Whether it is part of a streaming query. */
   def isOfStream(options: CaseInsensitiveStringMap): Boolean = options.getBoolean(OfStream, false)
 
   def ofStream(options: CaseInsensitiveStringMap): CaseInsensitiveStringMap = {
@@ -71,13 +71,13 @@ private[streamjoin] object TableOptions {
     new CaseInsensitiveStringMap(more)
   }
 
-  /** In the metadata of a column of a table: the columns of its primary key, with this one. */
+  /** Metadata of a key column: the names of all columns of the table's primary key. */
   private val Key = "streamjoin.tableKey"
 
-  /** Its place among them. */
+  /** Metadata of a key column: its position in the primary key. */
   private val KeyPlace = "streamjoin.tableKeyPlace"
 
-  /** The columns of a table. They say which of them are its key, for joins without a condition. */
+  /** The columns of a table, with metadata that marks its key, for joins without a condition. */
   def columns(meta: ArrangementMeta): StructType = StructType(meta.schema.map { field =>
     val place = meta.keys.head.indexOf(field.name)
     if (place < 0) field

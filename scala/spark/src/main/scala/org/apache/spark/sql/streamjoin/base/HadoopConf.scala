@@ -13,14 +13,14 @@ import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, St
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * Hadoop's settings for tasks, sent to the executors once for as long as they stay the same: a
- * session may get a new token, as Spark's own sources take it, from batch to batch.
+ * Hadoop's settings for tasks, broadcast again only when they change: a session may get a new
+ * token, which Spark's own sources also pick up from batch to batch.
  */
 private[streamjoin] object HadoopConf {
 
   /**
    * @param batch
-   *   in which it was looked at; in one batch it is not looked at twice
+   *   query and batch that last compared the settings; a batch compares them once
    */
   private case class Sent(
       batch: Option[(String, String)],
@@ -53,7 +53,7 @@ private[streamjoin] object HadoopConf {
   private def settingsOf(conf: Configuration): Map[String, String] =
     conf.iterator().asScala.map(setting => setting.getKey -> setting.getValue).toMap
 
-  /** The query of this thread and its batch, if it has one. */
+  /** The query of this thread and its batch, if there are any. */
   private def batch(session: SparkSession): Option[(String, String)] = {
     def property(name: String) = Option(session.sparkContext.getLocalProperty(name))
     property(StreamExecution.QUERY_ID_KEY).zip(property(MicroBatchExecution.BATCH_ID_KEY))

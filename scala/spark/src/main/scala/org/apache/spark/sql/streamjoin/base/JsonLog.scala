@@ -13,23 +13,21 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
-/**
- * A folder of ours in the checkpoint: numbered files of JSON, each with the version of its format.
- */
+/** A folder of streamjoin in the checkpoint: numbered JSON files, each with its format version. */
 abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
     session: SparkSession,
     checkpoint: Path,
     directory: String
 ) extends HDFSMetadataLog[T](session.asInstanceOf[ClassicSession], new Path(checkpoint, directory).toString) {
 
-  /** The version of the format, the only one that is read. */
+  /** The format version, and the only one that is read. */
   protected def version: Int
 
   protected def toJson(entry: T, root: ObjectNode): Unit
 
   protected def fromJson(root: JsonNode): T
 
-  /** The file that is being read. */
+  /** The file being read. */
   private var file: Path = metadataPath
 
   override def get(number: Long): Option[T] = {
@@ -59,7 +57,7 @@ abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
 private[streamjoin] object JsonLog {
   private val mapper = new ObjectMapper()
 
-  /** The error for a file that cannot be read, or that is not there. */
+  /** The error for a file that cannot be read, or is missing. */
   def unreadable(file: Path, reason: String): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_CHECKPOINT_UNREADABLE",

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.base
 
 import org.apache.spark.sql.catalyst.expressions.{And, Expression, PredicateHelper}
 
-/** A condition as its conjuncts, and back. */
+/** Splits a condition into its conjuncts, and combines them again. */
 private[streamjoin] object PredicateParts extends PredicateHelper {
   def conjuncts(condition: Expression): Seq[Expression] = splitConjunctivePredicates(condition)
 

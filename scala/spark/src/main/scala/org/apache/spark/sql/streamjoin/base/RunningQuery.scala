@@ -6,7 +6,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 
-/** A query that runs in this driver. */
+/** Finds queries that run in this driver. */
 private[streamjoin] object RunningQuery {
   def of(session: SparkSession, id: UUID): Option[MicroBatchExecution] = {
     val running: StreamExecution =
@@ -17,7 +17,7 @@ private[streamjoin] object RunningQuery {
     }
   }
 
-  /** That of this thread. */
+  /** The query of this thread. */
   def current: Option[MicroBatchExecution] = SparkSession.getActiveSession.flatMap(current)
 
   def current(session: SparkSession): Option[MicroBatchExecution] =

@@ -170,7 +170,7 @@ private[streamjoin] object StreamJoinConf {
     ArrangementDeletedKeysMaxAge
   )
 
-  /** A setting that does not exist would be ignored without a word. */
+  /** Rejects unknown settings, which would be ignored silently. */
   def checkNames(): Unit = {
     val names = all.map(_.key)
     SQLConf.get.getAllConfs.keys

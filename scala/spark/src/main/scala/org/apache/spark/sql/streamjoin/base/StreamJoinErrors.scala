@@ -9,10 +9,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.SparkRuntimeException
 import org.apache.spark.sql.AnalysisException
 
-/**
- * The errors of streamjoin, as data: `streamjoin/error-conditions.json` has every message and
- * SQLSTATE.
- */
+/** The errors of streamjoin; `streamjoin/error-conditions.json` has every message and SQLSTATE. */
 private[streamjoin] object StreamJoinErrors {
 
   final case class Condition(name: String, template: String, sqlState: String) {
@@ -40,7 +37,7 @@ private[streamjoin] object StreamJoinErrors {
     finally in.close()
   }
 
-  /** Refused on the driver, before or while a query starts. */
+  /** An error on the driver, before or while a query starts. */
   def analysis(name: String, parameters: (String, String)*): AnalysisException = {
     val condition = conditions(name)
     val byName = parameters.toMap
@@ -54,15 +51,15 @@ private[streamjoin] object StreamJoinErrors {
     )
   }
 
-  /** Failed in a task. */
+  /** An error in a task. */
   def runtime(name: String, parameters: (String, String)*): StreamJoinRuntimeException =
     new StreamJoinRuntimeException(conditions(name), parameters.toMap)
 }
 
 /**
- * A task of a join that cannot go on; what was committed before stays as it is. For whoever catches
- * it, it is Spark's, as which PySpark has it too. Spark's own takes the names of Spark's conditions
- * alone, so what it says of itself is said here.
+ * Thrown when a task of a join cannot go on; what was committed before stays as it is. It is a
+ * [[SparkRuntimeException]], so that callers, including PySpark, can catch it as one. That class
+ * accepts Spark's conditions only, so its getters are overridden.
  */
 final class StreamJoinRuntimeException private[streamjoin] (
     condition: StreamJoinErrors.Condition,

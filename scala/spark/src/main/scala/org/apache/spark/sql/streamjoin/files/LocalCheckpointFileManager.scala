@@ -14,8 +14,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 
 /**
- * The files of checkpoints: [[NioFiles]] where they lie on a local disk, Spark's own choice
- * everywhere else. Spark makes it by its name, `spark.sql.streaming.checkpointFileManagerClass`.
+ * Manages the files of checkpoints: with [[NioFiles]] on a local disk, with Spark's own choice
+ * everywhere else. Spark creates it by name, from `spark.sql.streaming.checkpointFileManagerClass`.
  */
 final class LocalCheckpointFileManager(path: Path, hadoopConf: Configuration) extends CheckpointFileManager {
   import LocalCheckpointFileManager._
@@ -38,29 +38,29 @@ final class LocalCheckpointFileManager(path: Path, hadoopConf: Configuration) ex
 private[streamjoin] object LocalCheckpointFileManager {
 
   /**
-   * Who manages the files of checkpoints. Hadoop's settings carry it, as they do all of the
-   * session's.
+   * The setting for the manager of checkpoint files. Hadoop's settings carry it, as they do all of
+   * the session's.
    */
   val Setting: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
 
   private def isForUs(path: Path, conf: Configuration): Boolean = {
     val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
-    // A session in which we are switched off later still has the setting.
+    // A session that switches streamjoin off later still has the setting.
     conf.getBoolean(StreamJoinConf.Enabled.key, true) &&
     scheme == "file" &&
-    // Someone may have put a file system of their own there.
+    // Users may have configured another file system for `file:`.
     conf.get("fs.AbstractFileSystem.file.impl", classOf[LocalFs].getName) == classOf[LocalFs].getName &&
     isRepresentable(path)
   }
 
   /**
-   * Not in every locale is it possible to name every file (`sun.jnu.encoding`); Hadoop then writes
-   * question marks.
+   * Some locales cannot represent every file name (`sun.jnu.encoding`); Hadoop then writes question
+   * marks.
    */
   private def isRepresentable(path: Path): Boolean =
     Try(NioFiles.local(path)).fold(error => !error.isInstanceOf[InvalidPathException], _ => true)
 
-  /** Spark's default. */
+  /** Spark's default manager. */
   private def sparks(path: Path, conf: Configuration): CheckpointFileManager = {
     val unset = new Configuration(conf)
     unset.unset(Setting)

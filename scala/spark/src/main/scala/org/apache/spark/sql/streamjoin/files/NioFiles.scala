@@ -30,18 +30,18 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
 /**
- * The files of a checkpoint on a local disk, by calls of the JVM alone. Hadoop without its native
- * library starts processes (`chmod`, `readlink`) for each file that it writes, about ten of them in
- * Spark's default file manager.
+ * Manages the files of a checkpoint on a local disk with calls of the JVM alone. Without its native
+ * library, Hadoop starts processes (`chmod`, `readlink`) for each file that it writes, about ten of
+ * them in Spark's default file manager.
  *
- * What Spark's managers promise holds here: a file appears whole or not at all, with the
- * permissions that Hadoop gives it. Like them it asks for no fsync: Hadoop's local file system does
- * none when a file is closed, and nothing in Spark's checkpoints calls `hsync`. Unlike them it
- *   - lets exactly one of two writers of a file win, who both must not replace it (theirs look
- *     first and rename then);
- *   - leaves no temporary file behind when a file cannot be written;
- *   - writes no `.name.crc`. Those that Spark's managers wrote are checked when the file is read,
- *     and removed when it is replaced or deleted.
+ * It keeps the promises of Spark's managers: a file appears whole or not at all, with the
+ * permissions that Hadoop gives it. Like them, it does not fsync: Hadoop's local file system does
+ * not when a file is closed, and nothing in Spark's checkpoints calls `hsync`. Unlike them, it
+ *   - lets exactly one of two writers win if neither may replace the file (theirs check first, then
+ *     rename);
+ *   - leaves no temporary file behind when a write fails;
+ *   - writes no `.name.crc`. Those from Spark's managers are checked when their file is read, and
+ *     removed when it is replaced or deleted.
  */
 private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
     extends CheckpointFileManager
@@ -52,8 +52,7 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
     new AtomicOutput(this, local(temporary(path)), local(path), overwriteIfPossible)
 
   private[streamjoin] def create(file: NioPath): OutputStream = {
-    // Not a channel: that would be closed by an interruption of the thread, which is how a query is
-    // stopped.
+    // Not a channel: an interrupt of the thread, which is how a query is stopped, would close it.
     val out = new FileOutputStream(file.toFile)
     try permit(file, FsPermission.getFileDefault)
     catch {
@@ -68,8 +67,7 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
   private[streamjoin] def publish(temporary: NioPath, file: NioPath, overwrite: Boolean): Unit =
     try {
       if (!overwrite && Files.exists(file)) throw alreadyExists(file)
-      // First: a checksum that is not there is not missed, that of another content makes a file
-      // unreadable.
+      // First: a missing checksum does no harm, that of other contents makes the file unreadable.
       Files.deleteIfExists(checksum(file))
       if (overwrite) Files.move(temporary, file, StandardCopyOption.ATOMIC_MOVE)
       else moveUnlessExists(temporary, file)
@@ -77,14 +75,14 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
       case gone: NoSuchFileException => throw notFound(gone)
     }
 
-  /** A rename replaces what is there, a hard link does not. */
+  /** Links, because a rename would replace an existing file. */
   private def moveUnlessExists(temporary: NioPath, file: NioPath): Unit =
     try
       try link(file, temporary)
       catch {
         case exists: NioFileAlreadyExists => throw exists
         case gone: NoSuchFileException => throw gone
-        // A file system without hard links: look and rename, as Spark's managers do.
+        // No hard links in this file system: check and rename, as Spark's managers do.
         case _: UnsupportedOperationException | _: FileSystemException => Files.move(temporary, file)
       }
     catch {
@@ -94,7 +92,7 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
   private[streamjoin] def link(file: NioPath, temporary: NioPath): Unit =
     Files.createLink(file, temporary): Unit
 
-  /** Hadoop's own streams, which start no process. */
+  /** Uses Hadoop's own streams, which start no process. */
   override def open(path: Path): FSDataInputStream = {
     val files = if (Files.exists(checksum(local(path)))) hadoops else hadoops.getRawFileSystem
     files.open(path)
@@ -113,7 +111,7 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
           children.asScala
             .map(_.getFileName.toString)
             .filterNot(isChecksum)
-            // A name is no URI: it may have a colon.
+            // Not parsed as a URI: a name may have a colon.
             .map(name => new Path(qualified(path), new Path(null, null, name)))
             .toArray
         }
@@ -124,7 +122,7 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
     found.filter(filter.accept).flatMap(status)
   }
 
-  /** None if it has gone meanwhile. */
+  /** None if the file has been deleted meanwhile. */
   private def status(path: Path): Option[FileStatus] =
     try {
       val of = Files.readAttributes(local(path), classOf[BasicFileAttributes])
@@ -141,7 +139,7 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
       Files.createDirectory(folder)
       permit(folder, FsPermission.getDirDefault)
     } catch {
-      // By another just now; or it is a file.
+      // Another writer has just created it, or it is a file.
       case _: NioFileAlreadyExists => if (!Files.isDirectory(folder)) throw alreadyExists(folder)
     }
   }
@@ -156,16 +154,16 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
   override def delete(path: Path): Unit =
     try {
       val file = local(path)
-      // First: see publish.
+      // First, as in publish.
       Files.deleteIfExists(checksum(file))
       deleteAll(file)
     } catch {
-      // As in Spark's managers, where what cannot be deleted stays.
+      // As in Spark's managers, what cannot be deleted stays.
       case failed: FileSystemException => logWarning(s"Could not delete $path", failed)
     }
 
   private def deleteAll(file: NioPath): Unit = {
-    // What a link leads to stays.
+    // Links are not followed: their targets stay.
     if (Files.isDirectory(file, LinkOption.NOFOLLOW_LINKS))
       try Using.resource(Files.newDirectoryStream(file))(_.asScala.foreach(deleteAll))
       catch { case _: NoSuchFileException => }
@@ -184,7 +182,7 @@ private[files] object NioFiles {
   private val Root = URI.create("file:///")
   private val BufferBytes = 64 * 1024
 
-  /** Hadoop's default. */
+  /** Hadoop's default block size. */
   private val BlockBytes = 32L * 1024 * 1024
 
   private val HasPermissions = FileSystems.getDefault.supportedFileAttributeViews.contains("posix")
@@ -193,13 +191,13 @@ private[files] object NioFiles {
 
   private def qualified(path: Path): Path = path.makeQualified(Root, new Path(sys.props("user.dir")))
 
-  /** The name that Spark's managers give it, in the same folder. */
+  /** The temporary name that Spark's managers use, in the same folder. */
   private def temporary(path: Path): Path = {
     val task = Option(TaskContext.get()).fold("")(context => s".TID${context.taskAttemptId()}")
     new Path(path.getParent, s".${path.getName}.${UUID.randomUUID}$task.tmp")
   }
 
-  /** Hadoop's, hidden; one of Spark's own (`name.crc`) is a file like any other. */
+  /** Hadoop's hidden checksum file; Spark's own `name.crc` is a file like any other. */
   private def checksum(file: NioPath): NioPath = file.resolveSibling(s".${file.getFileName}.crc")
   private def isChecksum(name: String): Boolean = name.startsWith(".") && name.endsWith(".crc")
 
@@ -208,7 +206,7 @@ private[files] object NioFiles {
     new FileNotFoundException(s"${gone.getFile} does not exist").initCause(gone)
 }
 
-/** Writes a temporary file, and gives it its name when it is closed. */
+/** Writes a temporary file, and publishes it under its name when it is closed. */
 final private class AtomicOutput(files: NioFiles, temporary: NioPath, file: NioPath, overwrite: Boolean)
     extends CancellableFSDataOutputStream(files.create(temporary)) {
 

@@ -3,12 +3,13 @@ package org.apache.spark.sql.streamjoin.operators
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
- * Counts the rows that a task has buffered, now and earlier in the batch.
+ * Counts the rows that a task buffers: those in state before the batch and all that the batch adds,
+ * even if they leave again within it.
  *
  * @param before
- *   the batch
+ *   rows in state before the batch
  * @param cap
- *   at which the task fails, with nothing of the batch committed
+ *   number of rows at which the task fails, before anything of the batch is committed
  */
 final private[operators] class Accumulated(partition: Int, before: Long, cap: Long) {
   private var rows = before

@@ -10,16 +10,16 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.streamjoin.base.JsonLog
 
 /**
- * What a join with arrangements is, as text: it must not change while a checkpoint is in use. Such
- * a
- * join keeps nothing, but what has come out of it may go later, and goes as the same rows.
+ * A join with arrangements, as text: it must not change while a checkpoint is in use. The join
+ * keeps no state, but a row that it has emitted may be retracted later, and must then be the same
+ * row.
  *
  * @param kind
- *   a delta join or a look-up
+ *   delta join or look-up
  */
 final private[streamjoin] case class ArrangedJoin(kind: String, properties: Map[String, String])
 
-/** @param zone of the session that began it */
+/** @param zone time zone of the session that recorded the join */
 final private[streamjoin] case class RecordedJoin(join: ArrangedJoin, zone: Option[String])
 
 private[streamjoin] object ArrangedJoin {
@@ -28,13 +28,12 @@ private[streamjoin] object ArrangedJoin {
 }
 
 /**
- * `<checkpoint>/arranged-joins/<n>`: the joins with arrangements of a query, in the order of its
- * plan, each written before the first batch. A checkpoint from before there was this log gets one
- * in
- * its next run.
+ * `<checkpoint>/arranged-joins/<n>`: the joins with arrangements of a query, in plan order, each
+ * written before the first batch. A checkpoint that is older than this log gets one in its next
+ * run.
  *
  * @param checkpoint
- *   the checkpoint's folder
+ *   root folder of the checkpoint
  */
 final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoint: Path)
     extends JsonLog[RecordedJoin](session, checkpoint, ArrangedJoinLog.Directory) {
@@ -59,10 +58,10 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
     Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
 
   /**
-   * The joins of the query have to be those that were recorded, if they were.
+   * Checks that the joins of the query are the recorded ones, if any are recorded.
    *
    * @throws org.apache.spark.sql.AnalysisException
-   *   for the first that is another
+   *   for the first join that differs
    */
   def verify(joins: Seq[ArrangedJoin]): Unit = verify(joins, recorded)
 
@@ -78,16 +77,16 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
   }
 
   /**
-   * Before the first batch of a run.
+   * Called before the first batch of a run.
    *
    * @param isBegun
-   *   a batch has been committed; before that, what was recorded does not count
+   *   whether a batch has been committed; until then, recorded joins do not count
    */
   def verifyOrRecord(joins: Seq[ArrangedJoin], isBegun: Boolean): Unit = {
     val (before, now) = (recorded, joins.map(RecordedJoin(_, Some(SessionZone.current))))
     if (isBegun && before.nonEmpty) verify(joins, before)
     else if (before != now) {
-      // The first one last: without it there are none.
+      // Entry 0 last: without it the log counts as empty.
       before.indices.reverse.foreach(number => fileManager.delete(batchIdToPath(number.toLong)))
       now.zipWithIndex.reverse.foreach { case (join, number) => add(number.toLong, join) }
     }
@@ -99,6 +98,6 @@ private[streamjoin] object ArrangedJoinLog {
 
   private val KindKey = "kind"
 
-  /** What is compared where the numbers of joins differ. */
+  /** The property that is reported if the number of joins has changed. */
   val Number = "number_of_joins_with_arrangements"
 }

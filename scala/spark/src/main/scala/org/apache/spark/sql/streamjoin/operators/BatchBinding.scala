@@ -42,26 +42,26 @@ import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
 import streamjoin.core.Watermark
 
 /**
- * The batch that is being planned, as our operators see it. This is the only file that knows how
- * state and watermarks reach an operator: Spark fills in both for its own operators alone
- * (`IncrementalExecution.StateOpIdRule`), but while it plans a batch the thread's local properties
+ * The batch that is being planned, as our operators see it. Only this file knows how state and
+ * watermarks reach an operator. Spark fills in both for its own operators only
+ * (`IncrementalExecution.StateOpIdRule`), but while it plans a batch, the thread's local properties
  * name the query, and the query leads to the batch.
  *
  * @param batch
- *   the number of the batch
+ *   batch id
  * @param late
- *   the watermarks against which rows are late: those of the batch before, because an operator
- *   upstream still emits rows down to them while it evicts in this batch
+ *   watermarks of the batch before: a row below them is late. They lag one batch because an
+ *   upstream operator still emits rows down to them while it evicts in this batch.
  * @param eviction
- *   the watermarks of this batch, applied after its rows
+ *   watermarks of this batch, by which it evicts once its rows are processed
  * @param sparkLate
  *   Spark's own watermark of the batch before, in milliseconds
  * @param sparkEviction
  *   Spark's own watermark of this batch, in milliseconds
  * @param hadoopConf
- *   for the state stores; sent to the executors once in a run
+ *   configuration for the state stores, broadcast once per run
  * @param partitions
- *   by the ordinal of the operator, those that are known in this run
+ *   number of partitions by operator ordinal, for the operators known in this run
  */
 final private[streamjoin] class BatchBinding(
     val batch: Long,
@@ -80,25 +80,23 @@ final private[streamjoin] class BatchBinding(
 
   lazy val lateValues: WatermarkValues = late.judging(sparkLate)
 
-  /**
-   * The watermarks that evicted in the batch before: what was emitted by them does not come again.
-   */
+  /** The watermarks by which the batch before evicted. What they released has been emitted. */
   lazy val emittedValues: WatermarkValues = late.values(sparkLate)
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
 
   /**
-   * The number of partitions of an operator, each with a state store of its own. It stays what it
-   * was in the first batch, for rows stay in the store of their partition.
+   * The number of partitions of an operator, each with its own state store. It stays that of the
+   * first batch, because rows stay in the store of their partition.
    *
    * @param first
-   *   the number for a first batch, from that of Spark's own operators
+   *   the number for a first batch, given that of Spark's own operators
    */
   def partitions(ordinal: Int, first: Int => Int): Int = partitions.getOrElseUpdate(
     ordinal,
     operatorLog.partitions(ordinal).getOrElse(first(execution.numStateStores))
   )
 
-  /** Where the rows of an operator are. */
+  /** Locates the state of an operator. */
   def stateInfo(ordinal: Int, partitions: Int): StatefulOperatorStateInfo = {
     val operator = FirstOperatorId + ordinal
     StatefulOperatorStateInfo(
@@ -113,10 +111,10 @@ final private[streamjoin] class BatchBinding(
   }
 
   /**
-   * The watermarks of the batch for which Spark wants an operator's output watermark
-   * (`PropagateWatermarkSimulator`). It wants one for each batch: after the batch before it, to
-   * learn whether this one has to run; for the first batch of a run while that is planned, and
-   * then, where Spark had a watermark by then, before it that of the batch before.
+   * The watermarks of the batch for which Spark asks for an operator's output watermark
+   * (`PropagateWatermarkSimulator`). Spark asks once per batch: when the batch before has ended, to
+   * learn whether this one has to run. For the first batch of a run it asks during planning; if it
+   * already had a watermark then, it first asks for that of the batch before.
    */
   def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
     if (hasEnded) next.values(sparkWatermarkMs)
@@ -125,16 +123,15 @@ final private[streamjoin] class BatchBinding(
 
   private val lateTaken = mutable.Set.empty[Int]
 
-  /** The folder of the late rows. */
   def lateRows: Path = LateRows.folder(new Path(execution.checkpointLocation).getParent)
 
-  /** What the user calls the inputs. */
+  /** User-facing names of the inputs. */
   lazy val inputs: Map[Origin, InputName] = InputName.of(execution.analyzed)
 
   /**
-   * The first step of an operator in a run: it has to be the one whose state is there, or it is
-   * recorded as the one whose state will be. The strategy takes this step when it plans an
-   * operator, because nothing else of ours runs before the first batch does.
+   * The first step of an operator in a run: checks that the state in the checkpoint is its own or,
+   * if there is none yet, records the operator. The strategy takes this step when it plans an
+   * operator, because none of our other code runs before the first batch.
    */
   def beginRun(node: StatefulNode, partitions: Int): Unit =
     if (execution.isFirstBatch) {
@@ -148,11 +145,11 @@ final private[streamjoin] class BatchBinding(
     }
 
   /**
-   * The last step of a batch, once it has run: the watermarks of the next batch are worked out, and
-   * start to be written while Spark writes logs of its own. After a restart they are then as they
-   * would have been without one. Spark tells an operator that a batch is over by asking for its
-   * progress, and does so before it looks for the next batch; that is where this step is taken,
-   * once for all operators of the query.
+   * The last step of a batch, after it has run: computes the watermarks of the next batch and
+   * starts to write them while Spark writes its own logs. A restart then sees the same watermarks
+   * as an uninterrupted run. Spark tells an operator that a batch is over by asking for its
+   * progress, before it looks for the next batch. This step is taken then, once for all operators
+   * of the query.
    */
   def endBatch(): Unit = synchronized {
     if (!hasEnded) {
@@ -163,7 +160,7 @@ final private[streamjoin] class BatchBinding(
     }
   }
 
-  /** With what the rows that operators keep tell about the order of those above them. */
+  /** Adds what the rows in state say about the order of the operators above them. */
   private def withOrders(watermarks: QueryWatermarks): QueryWatermarks = {
     lazy val next = watermarks.values(sparkEviction)
     lazy val judging = eviction.judging(sparkEviction)
@@ -173,7 +170,7 @@ final private[streamjoin] class BatchBinding(
     watermarks.ordered(orders.toMap).copy(waiting = waiting.toMap)
   }
 
-  /** The lowest time that an operator keeps before the batch, if it has emitted nothing yet. */
+  /** The lowest time in an operator's state before the batch, if it has emitted nothing yet. */
   def waitingFrom(ordinal: Int): Long = eviction.waiting.getOrElse(ordinal, Watermark.Undefined)
 
   @volatile private var ended: Option[Ended] = None
@@ -183,30 +180,30 @@ final private[streamjoin] class BatchBinding(
   private def end: Ended =
     ended.getOrElse(throw new IllegalStateException(s"batch $batch has not ended: endBatch() comes first"))
 
-  /** The watermarks of the next batch, once this one has ended; they are in the checkpoint. */
+  /** The watermarks of the next batch, durable in the checkpoint. This one has to have ended. */
   def next: QueryWatermarks = {
     ThreadUtils.awaitResult(end.written, Duration.Inf)
     end.watermarks
   }
 
   /**
-   * An input has become idle since the batch ended, and the others carry its watermark on. One more
-   * batch says so in the checkpoint, for the batch after it.
+   * An input has become idle since the batch ended, and other inputs carry its watermark on. One
+   * more batch records this in the checkpoint, for the batch after it.
    */
   def hasNewlyIdle: Boolean = next.keys.idleAfterMs.exists(_.isDefined) && {
-    // The one that the next batch would have.
+    // The time that the next batch would have.
     val time = query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
     next.idleAt(time, received, sparkEviction).evictsOtherThan(next)
   }
 
-  /** By the ordinal of our operators, the watermarks that they receive. */
+  /** The watermarks that our operators receive, by ordinal. */
   private def received: Seq[(Int, IndexedSeq[ColumnWatermark])] =
     operators(execution).map(exec => exec.ordinal -> exec.watermarks)
 
-  /** The newest event times that have come, this batch included, once it has ended. */
+  /** The newest event times seen up to and including this batch, which has to have ended. */
   lazy val newest: Map[Origin, Long] = end.watermarks.newest(execution.executedPlan)
 
-  /** The binding of the batch after this one, for the same run. */
+  /** The binding of the next batch in the same run. */
   private def following(execution: IncrementalExecution): BatchBinding = {
     if (batch % LateRows.PurgeInterval == 0) purge(batch, watermarkLog, lateRows, hadoopConf.value.value)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
@@ -228,24 +225,24 @@ final private[streamjoin] class BatchBinding(
 
 private[streamjoin] object BatchBinding {
 
-  /** What is known once a batch has ended. */
+  /** The results of a batch that has ended. */
   final private case class Ended(watermarks: QueryWatermarks, written: CompletableFuture[Void])
 
   /** Spark numbers its own stateful operators from 0. */
   val FirstOperatorId = 1000L
 
   /**
-   * The operators of a batch share one: its next watermarks are written once. It lives as long as a
-   * plan that holds it. One thread plans a batch.
+   * All operators of a batch share one binding, so that its next watermarks are written once. It
+   * lives as long as a plan that references it. A single thread plans a batch.
    */
   private val bindings =
     Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
 
   /**
-   * The first step of a batch, taken by the first of its operators that is planned: the batch is
-   * bound to the watermarks in the checkpoint, what no batch needs any more is removed there, and a
-   * first batch of all has its watermarks written. The operators after it get the same binding.
-   * None where a plan is only being explained.
+   * The first step of a batch, taken when the first of its operators is planned: binds the batch to
+   * the watermarks in the checkpoint, purges what no batch needs any more, and writes the
+   * watermarks of the very first batch. The other operators get the same binding. None if a plan is
+   * only explained.
    */
   def beginBatch(session: SparkSession): Option[BatchBinding] = PlannedBatch.current(session).map { batch =>
     Option(bindings.get(batch.execution)).flatMap(known => Option(known.get)).getOrElse {
@@ -255,11 +252,11 @@ private[streamjoin] object BatchBinding {
     }
   }
 
-  /** The time of the batch that this thread plans, as it is in the offset log, in milliseconds. */
+  /** The time of the batch that this thread plans, from the offset log, in milliseconds. */
   def currentTime(session: SparkSession): Option[Long] =
     PlannedBatch.current(session).map(_.execution.offsetSeqMetadata.batchTimestampMs)
 
-  // Asking the current execution for its executed plan would recurse: it is what is being made.
+  // Do not ask the current execution for its executed plan: that is being built and would recurse.
   private def bind(session: SparkSession, batch: PlannedBatch): BatchBinding =
     previous(batch.context)
       .filter(_.batch == batch.execution.currentBatchId - 1)
@@ -275,7 +272,7 @@ private[streamjoin] object BatchBinding {
       binding <- operators(execution).flatMap(_.binding).headOption
     } yield binding
 
-  /** Our operators of a batch that has been planned. */
+  /** Our operators in a planned batch. */
   private def operators(execution: IncrementalExecution): Seq[StatefulNodeExec] =
     StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.executedPlan) {
       case node: StatefulNodeExec => node
@@ -287,7 +284,7 @@ private[streamjoin] object BatchBinding {
     if (StreamJoinConf.keepsLateRows) LateRows.purge(lateRows, hadoopConf)
   }
 
-  /** The first batch of a run: from the checkpoint. */
+  /** Binds the first batch of a run from the checkpoint. */
   private def resumed(session: SparkSession, planned: PlannedBatch): BatchBinding = {
     val execution = planned.execution
     val checkpoint = new Path(execution.checkpointLocation).getParent
@@ -295,7 +292,7 @@ private[streamjoin] object BatchBinding {
     val log = new KeyedWatermarkLog(session, checkpoint)
     val operatorLog = new OperatorLog(session, checkpoint)
     val batch = execution.currentBatchId
-    // A batch that runs again works out again what follows from it. A first batch that was never
+    // A batch that runs again recomputes what follows from it. A first batch that was never
     // committed does not count.
     log.purgeAfter(if (batch == 0) -1 else batch)
     if (batch == 0) operatorLog.purgeAfter(-1)
@@ -313,7 +310,7 @@ private[streamjoin] object BatchBinding {
     val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
     val folder = LateRows.folder(checkpoint)
     if (StreamJoinConf.keepsLateRows) LateRows.prepare(folder, hadoopConf)
-    // A run may be shorter than the interval.
+    // A run may be shorter than the purge interval.
     purge(batch, log, folder, hadoopConf)
     new BatchBinding(
       batch,
@@ -331,15 +328,15 @@ private[streamjoin] object BatchBinding {
   }
 
   /**
-   * Spark's committed watermark is below that of every key under its `min` policy: each of its
-   * watermarks is one of ours.
+   * Spark's committed watermark is a lower bound for every key under its `min` policy: each of the
+   * watermarks that it combines is one of ours.
    */
   private def resumesFromSpark: Boolean =
     SQLConf.get.getConf(
       SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY
     ) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME
 
-  /** A run takes what there is and ends. */
+  /** A run processes the available data and ends. */
   private def endsByItself(query: MicroBatchExecution): Boolean = query.trigger match {
     case AvailableNowTrigger | OneTimeTrigger => true
     case _ => false

@@ -5,21 +5,21 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 
-/** The span of a bucket of state, in microseconds. */
+/** The time span of a state bucket, in microseconds. */
 private[streamjoin] object BucketWidth {
 
-  /** More of them make a probe look into more buckets, fewer keep expired rows longer. */
+  /** More buckets slow down probes; fewer keep expired rows longer. */
   private val BucketsPerSpan = 8
   private val MinMicros = 5000000L
   private val MaxMicros = 30L * 24 * 3600 * 1000000
 
-  /** @param kept for how long rows are kept, in microseconds */
+  /** @param kept retention of the rows, in microseconds */
   def of(kept: BigInt): Long = (kept / BucketsPerSpan).min(MaxMicros).max(MinMicros).toLong
 
-  /** The longest delay of the watermarks in some inputs, in microseconds. */
+  /** The longest watermark delay in the inputs, in microseconds. */
   def delay(inputs: SparkPlan*): BigInt = inputs.flatMap(delays).maxOption.getOrElse(BigInt(0))
 
-  /** A plan may have a copy of an exchange as a leaf. */
+  /** A reused exchange is a leaf of the plan. */
   private def delays(plan: SparkPlan): Seq[BigInt] = plan.collect {
     case mark: EventTimeWatermarkExec => Seq(BigInt(mark.delayMs) * MICROS_PER_MILLIS)
     case reused: ReusedExchangeExec => delays(reused.child)

@@ -12,16 +12,16 @@ import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
 
 /**
- * Reads the changes of an arrangement, where they are: by its primary key.
+ * Reads the changes of an arrangement by primary key, on the executors that hold its index.
  *
  * @param version
- *   the column of the version with which a change came
+ *   column with the version in which a change came
  * @param tasks
- *   where fewer are enough than there are partitions
+ *   number of tasks, if fewer than the partitions are enough
  * @param condition
- *   of those that are handed on
+ *   filter on the changes
  * @param values
- *   what is handed on of them
+ *   projection of the changes that pass the filter
  */
 final private[streamjoin] case class ChangesExec(
     input: ArrangedRows,
@@ -37,7 +37,7 @@ final private[streamjoin] case class ChangesExec(
 
   private def meta = input.arrangement.meta
 
-  /** A change, as [[ChangesTable.schema]] has it. */
+  /** The columns of a change, as in [[ChangesTable.schema]]. */
   private def changed: Seq[Attribute] = input.columns :+ version :+ input.diff
 
   override def output: Seq[Attribute] = values.map(_.toAttribute)

@@ -4,20 +4,20 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 
 /**
- * What a task makes of the rows of an operator. Were it Spark's own `Filter` and `Project`, code
- * would be generated for every step of every path, in every batch, which takes longer than a small
- * batch.
+ * Filter and projection that a task applies to the rows of an operator. Spark's own `Filter` and
+ * `Project` would generate code for every step of every path in every batch, which takes longer
+ * than a small batch.
  *
  * @param condition
- *   of the rows that are handed on
+ *   filter on the rows
  * @param values
- *   what is handed on of them
+ *   projection of the rows that pass the filter
  */
 final private[streamjoin] case class FilterProject(condition: Option[Expression], values: Seq[Expression]) {
 
   /**
-   * Made once for a task, for rows in one part or in many. What comes out is in one piece, as an
-   * exchange needs it; a row is valid until the next one is asked for.
+   * Created once per task, for one or several iterators. It produces UnsafeRows, as an exchange
+   * requires; a row is valid until the next one is requested.
    */
   def inTask: Iterator[InternalRow] => Iterator[InternalRow] = {
     val project = UnsafeProjection.create(values)
@@ -28,10 +28,7 @@ final private[streamjoin] case class FilterProject(condition: Option[Expression]
 
 private[streamjoin] object FilterProject {
 
-  /**
-   * @param input
-   *   the columns of the rows
-   */
+  /** @param input columns of the input rows */
   def apply(
       condition: Option[Expression],
       values: Seq[Expression],
@@ -42,6 +39,6 @@ private[streamjoin] object FilterProject {
       values.map(BindReferences.bindReference(_, input))
     )
 
-  /** In EXPLAIN. */
+  /** For EXPLAIN. */
   def where(condition: Option[Expression]): String = condition.fold("")(found => s" where ${found.sql}")
 }

@@ -6,10 +6,10 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.TaskLocation
 import org.apache.spark.storage.BlockManagerId
 
-/** Which executor has which partition of the arrangements' indexes. */
+/** Assigns index partitions of arrangements to executors. */
 private[streamjoin] object IndexPlaces {
 
-  /** By partition, as Spark names places for tasks; empty where there is one process alone. */
+  /** By partition, the preferred location of its tasks; empty if the driver is the only process. */
   def of(context: SparkContext, partitions: Int): IndexedSeq[String] = {
     val live = executors(context)
     if (live.isEmpty) IndexedSeq.empty
@@ -19,17 +19,17 @@ private[streamjoin] object IndexPlaces {
       }
   }
 
-  /** One process has the indexes of all partitions. */
+  /** A single process holds the indexes of all partitions. */
   def areOne(context: SparkContext): Boolean = context.isLocal || executors(context).size == 1
 
   private def executors(context: SparkContext): Seq[BlockManagerId] =
     context.env.blockManager.master.getMemoryStatus.keys.toSeq.filterNot(_.isDriver)
 
   /**
-   * Rendezvous hashing, with at most a fair share of the partitions for each.
+   * Rendezvous hashing, with at most a fair share of the partitions per executor.
    *
    * @param executors
-   *   their ids and hosts
+   *   executor ids and hosts
    */
   def choose(executors: Seq[(String, String)], partitions: Int): IndexedSeq[(String, String)] = {
     val share = (partitions + executors.size - 1) / executors.size

@@ -14,14 +14,14 @@ import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
 
 /**
- * An arrangement in a query.
+ * An arrangement as a query refers to it.
  *
  * @param name
- *   what the query calls it
+ *   name in the query
  * @param columns
- *   of its rows
+ *   columns of its rows
  * @param diff
- *   how many copies of a row there are
+ *   column with the number of copies of a row
  */
 final private[streamjoin] case class ArrangedRows(
     name: String,
@@ -30,26 +30,26 @@ final private[streamjoin] case class ArrangedRows(
     diff: Attribute
 ) {
 
-  /** The key of an index. */
+  /** The key columns of an index. */
   def key(index: Int): Seq[Attribute] = arrangement.meta.keyOrdinals(index).map(columns)
 }
 
 /**
- * Where and as of when an arrangement is looked up.
+ * The index and the snapshot at which an arrangement is looked up.
  *
  * @param key
- *   of a row of the child, for each column of the index
+ *   columns of the child, one per key column of the index
  * @param nullSafe
- *   by column of the key: whether a null finds a null
+ *   per key column, whether a null matches a null
  * @param at
- *   the snapshot that is looked up
+ *   snapshot to look up
  * @param low
- *   the oldest version of the arrangement that the batch looks up anywhere
+ *   oldest version of the arrangement that the batch looks up anywhere
  * @param high
- *   the newest
+ *   newest version of the arrangement that the batch looks up anywhere
  * @param figures
- *   for the progress of the query; Spark copies an operator before it runs, and all copies add to
- *   them
+ *   metrics for the progress of the query; Spark copies an operator before it runs, and all copies
+ *   add to them
  */
 final private[streamjoin] case class IndexAccess(
     input: ArrangedRows,
@@ -62,10 +62,10 @@ final private[streamjoin] case class IndexAccess(
 )(val figures: ReaderFigures) {
   def meta: ArrangementMeta = input.arrangement.meta
 
-  /** What a row of the arrangement is found as: it has no version of its own. */
+  /** The columns of a row that is found: it has no version. */
   def found: Seq[Attribute] = input.diff +: input.columns
 
-  /** For the tasks that look up by rows of these columns. */
+  /** What the tasks need to look up by rows with these columns. */
   private[operators] def spec(rows: Seq[Attribute], executorIndexMemory: Option[Long]): LookUpSpec =
     LookUpSpec(
       input.arrangement,
@@ -85,13 +85,13 @@ final private[streamjoin] case class IndexAccess(
 }
 
 /**
- * Looks up an arrangement for each row. It keeps nothing: the index is the executor's, and all
+ * Looks up an arrangement for each row. Stateless: the index belongs to the executor, and all
  * queries share it.
  */
 private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExecNode {
   def access: IndexAccess
 
-  /** Rows go where the index of their key is. Where one process has all of them, they are there. */
+  /** Rows are shuffled to the index partition of their key; a single executor needs no shuffle. */
   override def requiredChildDistribution: Seq[Distribution] =
     if (IndexPlaces.areOne(sparkContext)) Seq(UnspecifiedDistribution)
     else Seq(StatefulOpClusteredDistribution(access.key, access.meta.partitions))
@@ -124,7 +124,7 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
     }
   }
 
-  /** What the rows of a task become. A row is valid until the next one is asked for. */
+  /** Turns the rows of a task into results. A row is valid until the next one is requested. */
   protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow]
 }
 
@@ -132,9 +132,9 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
  * What the tasks of a look-up need.
  *
  * @param wanted
- *   where the key is in a row of the child
+ *   position of the key in a row of the child
  * @param never
- *   the columns of the key that must not be null
+ *   key columns that must not be null
  */
 final private[operators] case class LookUpSpec(
     arrangement: ArrangementRef,
@@ -156,7 +156,7 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
 
   def registryBytes: Long = registry.bytes
 
-  /** By partition: those that a row has asked for. */
+  /** By partition; opened when a row first needs it. */
   private val indexes = new Array[KeyIndex](spec.arrangement.meta.partitions)
 
   private def indexFor(hash: Int): KeyIndex = {
@@ -171,10 +171,10 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
   private val found = new JoinedRow
   private val joined = new JoinedRow
 
-  /** It may find something, if not now. */
+  /** The row may find a match, if not now then later. */
   def hasKey(row: InternalRow): Boolean = !spec.never.exists(spec.wanted.isNull(row, _))
 
-  /** A row is valid until the next one is asked for. */
+  /** A row is valid until the next one is requested. */
   def look(row: InternalRow): Iterator[InternalRow] =
     if (!hasKey(row)) Iterator.empty
     else if (spec.at.isEmpty) Iterator.empty
@@ -193,7 +193,7 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
 
 private[operators] object LookUpTask {
 
-  /** Its figures are counted when the task ends. */
+  /** Its metrics are counted when the task ends. */
   def begin(spec: LookUpSpec, hadoopConf: Configuration, figures: ReaderFigures): LookUpTask = {
     val task = new LookUpTask(spec, hadoopConf)
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.operators
 
 import streamjoin.core.Side
 
-/** The figures that the joins of two streams have in the progress of their query. */
+/** Metrics of stream-stream joins in the query progress. */
 private[streamjoin] object JoinMetric {
   val JoinedRows = "joinedRows"
   val PaddedRows = "paddedRows"

@@ -16,10 +16,10 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
 import streamjoin.core.Side
 
 /**
- * A join in words: what its inputs, columns and bounds are called.
+ * User-facing names of the inputs, columns and expressions of a join.
  *
  * @param aliases
- *   of columns of an input that is itself made of several
+ *   aliases of the columns of an input that combines several streams
  */
 final private[streamjoin] class JoinNames(
     names: Map[Side, InputName],
@@ -54,7 +54,7 @@ final private[streamjoin] class JoinNames(
     if (attributes.isEmpty) "none"
     else attributes.map(a => sideOf(a).fold(a.name)(column(_, a))).mkString(", ")
 
-  /** An expression in the words of SQL, without the numbers that Spark gives to columns. */
+  /** An expression as SQL text, without Spark's expression ids. */
   def text(expression: Expression): String =
     expression
       .transform { case attribute: AttributeReference =>
@@ -66,7 +66,7 @@ final private[streamjoin] class JoinNames(
 
 private[streamjoin] object JoinNames {
 
-  /** The two inputs as left and right, whatever the user calls them. */
+  /** Names the inputs left and right, whatever the user calls them. */
   def plain(left: Seq[Attribute], right: Seq[Attribute]): JoinNames =
     new JoinNames(
       Side.both.map(side => side -> sideName(side)).toMap,
@@ -75,21 +75,21 @@ private[streamjoin] object JoinNames {
     )
 
   /**
-   * For words that the user copies into the query: the aliases that the expressions of the join
-   * carry, and those of the joins below; columns of an input without one have their names only.
+   * For text that the user copies into the query: uses the aliases in the expressions of the join
+   * and of the joins below. Columns of an input without an alias keep their plain names.
    */
   def copyable(left: LogicalPlan, right: LogicalPlan, expressions: Seq[Expression]): JoinNames = {
     val below = (expressionsOfJoins(left) ++ expressionsOfJoins(right)).reverse.flatMap(aliases).toMap
     qualified(left.output, right.output, expressions, side => InputName(None, side.name), below)
   }
 
-  /** From the aliases that the expressions of the join carry. */
+  /** Uses the aliases in the expressions of the join. */
   def qualified(left: Seq[Attribute], right: Seq[Attribute], expressions: Seq[Expression]): JoinNames =
     qualified(left, right, expressions, sideName, Map.empty)
 
   /**
-   * @param below the aliases of columns in the joins below, which are gone where the join's input
-   * has one of its own
+   * @param below
+   *   aliases of columns in the joins below, hidden if the join's input has an alias itself
    */
   private def qualified(
       left: Seq[Attribute],
@@ -123,15 +123,15 @@ private[streamjoin] object JoinNames {
       .collect { case column: AttributeReference => column }
       .flatMap(column => column.qualifier.lastOption.map(column.exprId -> _))
 
-  /** From the top down. */
+  /** Top down. */
   private def expressionsOfJoins(plan: LogicalPlan): Seq[Expression] =
     plan.collect { case join @ (_: StatefulNode | _: Join) => join.expressions }.flatten
 
   /**
-   * From the names in the analyzed query.
+   * Uses the names in the analyzed query.
    *
    * @param sides
-   *   by watermark key, as the two after it
+   *   side by watermark key; `watermarks` and `times` are by watermark key, too
    */
   def of(
       sides: IndexedSeq[Side],
@@ -184,7 +184,7 @@ private[streamjoin] object JoinNames {
     1L -> "microsecond"
   )
 
-  /** `1 hour 30 minutes` for a number of microseconds, none of it left out. */
+  /** A number of microseconds as `1 hour 30 minutes`, without rounding. */
   def duration(micros: Long): String = {
     val (parts, _) = Units.foldLeft((Seq.empty[String], micros)) { case ((done, rest), (length, unit)) =>
       val count = rest / length

@@ -15,19 +15,19 @@ import org.apache.spark.util.CompletionIterator
 /** How a task opens its [[JoinState]]. */
 private[operators] trait StateSpec {
 
-  /** Of the left and the right input. */
+  /** Row layouts of the left and the right input. */
   def layouts: Seq[RowLayout]
 
-  /** In microseconds, for each of them. */
+  /** Bucket widths of the left and the right input, in microseconds. */
   def bucketWidths: Seq[Long]
 
-  /** In bytes. */
+  /** Memory limit of the task's index, in bytes. */
   def indexMemory: Long
 
-  /** In bytes, if it is set. */
+  /** Memory limit of all indexes of an executor, in bytes, if it is set. */
   def executorIndexMemory: Option[Long]
 
-  /** Where late rows are kept, if they are. */
+  /** Where to write late rows, if they are kept. */
   def lateRows: Option[LateRows.Spec]
 }
 
@@ -35,17 +35,17 @@ private[operators] trait StateSpec {
 private[operators] trait StateTask {
   def output: Iterator[InternalRow]
 
-  /** Counts what it has done, once its output is used up. */
+  /** Finishes the batch and its metrics, once the output is consumed. */
   def finish(): Unit
 }
 
-/** An operator each of whose tasks keeps rows in a [[JoinState]]. */
+/** An operator whose tasks each keep rows in a [[JoinState]]. */
 private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
 
-  /** Names and descriptions, beside those of the state. */
+  /** Names and descriptions of its metrics, in addition to those of the state. */
   protected def ownMetrics: Seq[(String, String)]
 
-  /** Counts the rows of a state that is committed, and adds to [[lowestTimes]]. */
+  /** Counts the rows of a committed state and adds to [[lowestTimes]]. */
   protected def countRows(state: JoinState): Unit
 
   final override protected def storeSchema: (StructType, StructType) =
@@ -54,7 +54,7 @@ private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
   final override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
     (ownMetrics ++ StateMetric.all).map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
 
-  /** The rows of two inputs, task by task, each where its state store is. */
+  /** Zips two inputs by task; each task runs where its state store is. */
   final protected def zipped(left: RDD[InternalRow], right: RDD[InternalRow])(
       run: (Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow]
   ): RDD[InternalRow] = left.stateStoreAwareZipPartitions(
@@ -65,7 +65,7 @@ private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
   )(run)
 
   /**
-   * What a task emits. When it is used up, the state is committed.
+   * The output of a task. Once it is consumed, the state is committed.
    *
    * @param guest
    *   a side that another task keeps
@@ -109,7 +109,7 @@ private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
       output, {
         task.finish()
         longMetric("allUpdatesTimeMs") += millisSince(updating)
-        // Before the state: what is committed has its late rows.
+        // Before the state: a committed state has its late rows.
         lateRows.foreach(_.commit())
         commit(store, partition, state)
       }
@@ -125,12 +125,12 @@ private[streamjoin] trait JoinStateExec extends StatefulNodeExec {
     longMetric(StateMetric.Segments) += size.segments
     longMetric(StateMetric.SegmentsOnDisk) += size.unloaded
     reportStore(store, size.index)
-    // Last of all: from here on the index may be another task's.
+    // Last: from here on, another task may own the index.
     IndexCache.put(storeId(partition), state.handOver())
   }
 }
 
-/** The figures of a [[JoinState]] in the progress of its query. */
+/** Metrics of a [[JoinState]] in the query progress. */
 private[operators] object StateMetric {
   val LoadTimeMs = "loadTimeMs"
   val IndexBytes = "indexBytes"

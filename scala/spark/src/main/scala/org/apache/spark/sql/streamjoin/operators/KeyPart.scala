@@ -5,10 +5,10 @@ import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 
 /**
- * What a column of a key is looked up by.
+ * The expression by which a key column is looked up.
  *
  * @param decides
- *   the condition that every row which is found satisfies
+ *   condition that every row found satisfies
  */
 final private[streamjoin] case class KeyPart(
     probe: Expression,
@@ -18,7 +18,7 @@ final private[streamjoin] case class KeyPart(
 
 private[streamjoin] object KeyPart {
 
-  /** What a column of a key has to be equal to, in terms of what is known. */
+  /** What a key column has to equal, in terms of known columns. */
   def of(
       column: Attribute,
       known: AttributeSet,
@@ -57,17 +57,17 @@ private[streamjoin] object KeyPart {
 }
 
 /**
- * A key by which something is looked up, as columns.
+ * A look-up key, as columns.
  *
  * @param named
- *   a column that is there, or a value that is to be computed
+ *   existing columns and values to compute
  */
 final private[streamjoin] case class KeyColumns(named: Seq[NamedExpression]) {
   def columns: Seq[Attribute] = named.map(_.toAttribute)
 
   def computed: Seq[NamedExpression] = named.collect { case value: Alias => value }
 
-  /** Rows with these columns. */
+  /** Adds the computed columns to the rows. */
   def over(rows: SparkPlan): SparkPlan =
     if (computed.isEmpty) rows else ProjectExec(rows.output ++ computed, rows)
 }

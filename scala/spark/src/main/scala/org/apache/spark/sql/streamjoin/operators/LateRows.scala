@@ -29,22 +29,19 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import streamjoin.core.Side
 
 /**
- * `<checkpoint>/late-rows`: the rows that were dropped as late, and of an arrangement the updates
- * and
- * deletes of keys that it does not know and the changes that came too late, one file of JSON lines
- * for each batch, join or arrangement,
- * and task that had some. A batch that is done again writes the same rows over the same file, so
- * that each is there once.
+ * `<checkpoint>/late-rows`: rows that were dropped as late and, for an arrangement, updates and
+ * deletes of unknown keys and changes that came too late. There is one file of JSON lines per
+ * batch, per join or arrangement, and per task that had any. A batch that runs again writes the
+ * same rows over the same file, so each is there once.
  */
 private[streamjoin] object LateRows {
 
   def folder(checkpoint: Path): Path = new Path(checkpoint, "late-rows")
 
   /**
-   * One row of a file. The row that was late is JSON in itself, for every input has a schema of its
-   * own. One of an arrangement has a batch, the arrangement as its input, and the row; one that
-   * came
-   * too late also the column with its time.
+   * One row of a file. The late row itself is nested as JSON text, because every input has its own
+   * schema. A row of an arrangement has only the batch, the arrangement as its input, and the row;
+   * one that came too late also names its time column.
    */
   val Schema: StructType = new StructType()
     .add("batch", LongType)
@@ -55,14 +52,15 @@ private[streamjoin] object LateRows {
     .add("watermark", TimestampType)
     .add("row", StringType)
 
-  /** The folder as a table or as a stream. */
+  /** Reads the folder as a table or as a stream. */
   def read(folder: Path, session: SparkSession, streaming: Boolean): DataFrame = {
-    // As text, for how times are parsed is up to the session. A name with a bracket is no pattern.
+    // Times are read as text, because the session decides how times are parsed. Brackets in a
+    // folder name are escaped: they are not a glob pattern.
     val schema = StructType(
       Schema.map(field => if (field.dataType == TimestampType) field.copy(dataType = StringType) else field)
     )
     val path = folder.toString.replaceAll("""([{}\[\]*?\\])""", """\\$1""")
-    // Retention may remove a file that a reader has seen.
+    // Retention may remove a file that a reader has listed.
     val options = Map("ignoreMissingFiles" -> "true")
     val rows =
       if (streaming) session.readStream.schema(schema).options(options).json(path)
@@ -73,13 +71,13 @@ private[streamjoin] object LateRows {
   val TimestampFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
   val TimestampNtzFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
-  /** Makes the folder, before the first row is written or looked for. */
+  /** Creates the folder, before the first row is written or looked for. */
   def prepare(folder: Path, hadoopConf: Configuration): Unit =
     CheckpointFileManager.create(folder, hadoopConf).mkdirs(folder)
 
   /**
-   * The folder of the late rows of a batch that maintains an arrangement, if they are kept. It is
-   * made, and old rows are removed, while the batch is planned.
+   * The folder for the late rows of a batch that maintains an arrangement, if they are kept. It is
+   * created, and old rows are purged, while the batch is planned.
    */
   def prepareForArrangement(execution: IncrementalExecution, hadoopConf: Configuration): Option[String] =
     Option.when(StreamJoinConf.keepsLateRows) {
@@ -92,21 +90,21 @@ private[streamjoin] object LateRows {
   /** In batches. */
   val PurgeInterval = 10
 
-  /** They are kept, or were. */
+  /** Whether late rows are or were kept here. */
   def areIn(folder: Path, hadoopConf: Configuration): Boolean =
     CheckpointFileManager.create(folder, hadoopConf).exists(folder)
 
   /**
-   * The rows of a side.
+   * The rows of one side.
    *
    * @param columns
-   *   the names of its event-time columns
+   *   names of the event-time columns
    */
   final case class Input(name: String, columns: Seq[String], schema: StructType)
 
   object Input {
 
-    /** Each column with a name of its own: JSON would not keep two of one name apart. */
+    /** Gives each column a unique name: JSON cannot tell two columns of one name apart. */
     def apply(name: String, times: Seq[Attribute], output: Seq[Attribute]): Input = {
       val seen = mutable.Set.empty[String]
       val named = output.map { column =>
@@ -120,22 +118,22 @@ private[streamjoin] object LateRows {
   }
 
   /**
-   * What the tasks of a join need to keep late rows.
+   * What the tasks of a join or an arrangement need to write late rows.
    *
    * @param join
-   *   its number, from 1; none of an arrangement
+   *   number of the join, from 1; none for an arrangement
    */
   final case class Spec(folder: String, batch: Long, join: Option[Int], inputs: Map[Side, Input])
 
   /**
-   * Removes files that are older than the settings say, then the oldest until the rest is small
-   * enough.
+   * Removes files beyond the configured age, then the oldest until the rest fits the configured
+   * size.
    */
   def purge(folder: Path, hadoopConf: Configuration): Unit = if (areIn(folder, hadoopConf)) {
     val maxAge = SQLConf.get.getConf(StreamJoinConf.LateRowsMaxAge)
     val maxBytes = SQLConf.get.getConf(StreamJoinConf.LateRowsMaxBytes)
     val files = CheckpointFileManager.create(folder, hadoopConf)
-    // Those that a killed task has not finished, too.
+    // Includes files that a killed task left unfinished.
     val (old, recent) =
       files.list(folder).toSeq.partition(_.getModificationTime < System.currentTimeMillis() - maxAge)
     val newestFirst = recent.filter(_.getPath.getName.endsWith(".json")).sortBy(-_.getModificationTime)
@@ -145,7 +143,7 @@ private[streamjoin] object LateRows {
   }
 }
 
-/** Writes the late rows of one task. Nothing is there before [[commit]]. */
+/** Writes the late rows of one task. Nothing is visible before [[commit]]. */
 final private[streamjoin] class LateRowsWriter(
     spec: LateRows.Spec,
     partition: Int,
@@ -163,9 +161,9 @@ final private[streamjoin] class LateRowsWriter(
 
   /**
    * @param at
-   *   the position of the event-time column by which the row is late
+   *   position of the event-time column that makes the row late
    * @param watermark
-   *   in microseconds
+   *   watermark that the row is below, in microseconds
    */
   def add(side: Side, row: InternalRow, at: Int, watermark: Long): Unit = {
     val input = spec.inputs(side)
@@ -179,15 +177,15 @@ final private[streamjoin] class LateRowsWriter(
     write(line.put("row", json(side, row)))
   }
 
-  /** An update or a delete of a key that an arrangement does not know, with its operation. */
+  /**
+   * Adds an update or a delete, with its operation, of a key that the arrangement does not know.
+   */
   def addUnknown(row: InternalRow): Unit = {
     val line = mapper.createObjectNode().put("batch", spec.batch).put("input", spec.inputs(Side.Left).name)
     write(line.put("row", json(Side.Left, row)))
   }
 
-  /**
-   * A change of an arrangement that is older than what its key has, by the column with the time.
-   */
+  /** Adds a change that is older, by the time column, than what the arrangement has for its key. */
   def addOlder(row: InternalRow): Unit = {
     val input = spec.inputs(Side.Left)
     val line = mapper.createObjectNode().put("batch", spec.batch).put("input", input.name)
@@ -223,7 +221,7 @@ final private[streamjoin] class LateRowsWriter(
     out = null
   }
 
-  /** After [[commit]], nothing. */
+  /** Discards the file. Does nothing after [[commit]]. */
   def abort(): Unit = if (out != null) {
     file.cancel()
     out = null
@@ -242,6 +240,6 @@ private object LateRowsWriter {
     "UTC"
   )
 
-  /** Formats mean the same whatever the session has as `spark.sql.legacy.timeParserPolicy`. */
+  /** Default settings: formats must not depend on `spark.sql.legacy.timeParserPolicy`. */
   private val defaults = new SQLConf
 }

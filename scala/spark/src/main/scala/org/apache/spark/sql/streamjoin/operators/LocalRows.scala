@@ -6,8 +6,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.{Partition, TaskContext}
 
 /**
- * Tasks go where the index of their partition is. Each partition has an executor by rendezvous
- * hashing, the same for all arrangements; when an executor comes or goes, few partitions move.
+ * Runs tasks on the executor that holds the index of their partition. Rendezvous hashing assigns
+ * each partition an executor, the same for all arrangements; when an executor joins or leaves, few
+ * partitions move.
  */
 private[streamjoin] object LocalRows {
   def place(rows: RDD[InternalRow]): RDD[InternalRow] = new Placed(rows)
@@ -18,7 +19,8 @@ private[streamjoin] object LocalRows {
       rows.iterator(split, context)
 
     override protected def getPreferredLocations(split: Partition): Seq[String] = {
-      // Where a state store is. A shuffle names hosts, those that most of its rows come from.
+      // Prefer the executor that has the state store. A shuffle names hosts, those that most of its
+      // rows come from.
       val own = rows.preferredLocations(split).filter(_.startsWith(TaskLocation.executorLocationTag))
       if (own.nonEmpty) own else locations.lift(split.index).toSeq
     }

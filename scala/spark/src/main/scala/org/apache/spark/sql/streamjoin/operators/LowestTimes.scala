@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.operators
 
 import org.apache.spark.util.AccumulatorV2
 
-/** The lowest value seen for each number, from all tasks. */
+/** The lowest time seen for each watermark key, over all tasks. */
 final private[streamjoin] class LowestTimes(private var seen: Map[Int, Long] = Map.empty)
     extends AccumulatorV2[(Int, Long), Map[Int, Long]] {
   override def isZero: Boolean = seen.isEmpty

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.operators
 
 import java.util.Locale
 
-/** What a row of a changelog says about its key. */
+/** What a changelog row does to its key. */
 sealed private[streamjoin] trait Operation
 
 private[streamjoin] object Operation {
@@ -10,10 +10,10 @@ private[streamjoin] object Operation {
   case object Update extends Operation
   case object Delete extends Operation
 
-  /** The row before an update: the update itself says all that is needed. */
+  /** The row before an update, which is ignored: the update itself is enough. */
   case object Before extends Operation
 
-  /** As changelogs spell it: in words, as Debezium does, or as `readStream.changes` does. */
+  /** Spellings in changelogs: words, Debezium's letters, and those of `readStream.changes`. */
   val spellings: Seq[(Operation, Seq[String])] = Seq(
     Insert -> Seq("insert", "i", "c", "r", "+i"),
     Update -> Seq("update", "u", "update_postimage", "+u"),
@@ -21,7 +21,7 @@ private[streamjoin] object Operation {
     Before -> Seq("update_preimage", "-u")
   )
 
-  /** In lower case. */
+  /** Spellings in lower case. */
   def names(operation: Operation): Seq[String] = spellings.collect { case (`operation`, names) =>
     names
   }.flatten

@@ -4,17 +4,16 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 
-/**
- * A kind of operator: how it is recognised, and how it is planned. `rules.Operators` lists them.
- */
+/** A kind of operator: how to recognise it and how to plan it. `rules.Operators` lists them. */
 private[streamjoin] trait OperatorKind {
   def recognizer: Recognizer
 
   /**
-   * The physical operator of a node, and what has to be above it, if the node is of this kind.
+   * The physical operator of a node, with what has to run above it. None if the node is of another
+   * kind.
    *
    * @param binding
-   *   the batch, or none where the plan is only explained
+   *   the batch, or none if the plan is only explained
    * @param planLater
    *   plans an input
    */

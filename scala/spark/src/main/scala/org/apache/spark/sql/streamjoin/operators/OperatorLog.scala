@@ -11,11 +11,11 @@ import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, StatefulNode}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
- * `<checkpoint>/stream-joins/<n>`: our operators of a query, by ordinal, each written before its
- * first batch.
+ * `<checkpoint>/stream-joins/<n>`: our stateful operators in a query, by ordinal, each recorded
+ * before its first batch.
  *
  * @param checkpoint
- *   the checkpoint's folder
+ *   root folder of the checkpoint
  */
 final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: Path)
     extends JsonLog[OperatorRecord](session, checkpoint, OperatorLog.Directory) {
@@ -43,13 +43,13 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
     )
   }
 
-  /** With how many partitions an operator has begun. */
+  /** The number of partitions that an operator started with. */
   def partitions(ordinal: Int): Option[Int] = get(ordinal.toLong).map(_.partitions)
 
-  /** What the query says of an operator has to be as it was when it was recorded, if it was. */
+  /** Checks what the query says of an operator against the record, if there is one. */
   def verifyWritten(node: StatefulNode): Unit = verify(node, _.written)
 
-  /** Before the first batch of a run. */
+  /** Called before the first batch of a run. */
   def verifyOrRecord(node: StatefulNode, partitions: Int): Unit = {
     val record = OperatorRecord(node.kind, partitions, node.description.all, Some(SessionZone.current))
     if (!add(node.ordinal.toLong, record)) verify(node, _.all)
@@ -66,12 +66,13 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
 }
 
 /**
- * An operator as it is recorded.
+ * The record of an operator.
  *
  * @param partitions
- *   with how many it has begun; the number stays, for the rows stay in the store of their partition
+ *   number of partitions at the start; it never changes, because rows stay in the store of their
+ *   partition
  * @param zone
- *   of the session that began it
+ *   time zone of the session that recorded it
  */
 final private[streamjoin] case class OperatorRecord(
     kind: String,
@@ -86,10 +87,10 @@ private[streamjoin] object OperatorLog {
   private val KindKey = "kind"
   private val PartitionsKey = "partitions"
 
-  /** What is compared where the numbers of operators differ. */
+  /** The property that is reported if the number of operators has changed. */
   val Number = "number_of_operators"
 
-  /** The error for a property that is no longer what it was. */
+  /** The error for a property that has changed. */
   def changed(checkpoint: Path, what: String, was: String, is: String): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_CHECKPOINT_CHANGED",

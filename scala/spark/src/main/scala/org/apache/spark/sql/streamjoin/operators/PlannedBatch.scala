@@ -19,8 +19,8 @@ final private[streamjoin] case class PlannedBatch(
 private[streamjoin] object PlannedBatch {
 
   /**
-   * That of this thread, or none where a plan is only being explained; also where that is done in
-   * `foreachBatch`, by another session than that of the batch.
+   * The batch that this thread plans; none if a plan is only explained. This includes a plan that
+   * `foreachBatch` explains, in another session than the batch.
    */
   def current(session: SparkSession): Option[PlannedBatch] =
     for {

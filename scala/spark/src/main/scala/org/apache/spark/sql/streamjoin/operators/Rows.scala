@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.operators
 
 import org.apache.spark.sql.catalyst.InternalRow
 
-/** An iterator that only has to say what comes next; null ends it. */
+/** An iterator that only has to define the next row; null ends it. */
 abstract private[operators] class Rows extends Iterator[InternalRow] {
   private var row: InternalRow = _
   private var ended = false

@@ -5,12 +5,15 @@ import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThroug
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
 
-/** The rows that leave in a batch, a part of the time in each task, one after the other. */
+/**
+ * Sorts the rows that a batch emits. Each task sorts a range of time; later tasks have later
+ * ranges.
+ */
 private[operators] object RowtimeSort {
   def apply(exec: SparkPlan, time: Attribute, ranges: TimeRanges): SparkPlan = {
     val partitioning =
       ShufflePartitionIdPassThrough(DirectShufflePartitionID(PartOfTime(time, ranges)), ranges.parts)
-    // Rows with one time in an order of their own, so that a batch that is done again has the same.
+    // Rows of equal time are ordered by hash, so that a batch that runs again has the same order.
     val others = XxHash64(WholeRow.hashed(exec.output), 42L)
     SortExec(
       Seq(SortOrder(time, Ascending), SortOrder(others, Ascending)),

@@ -7,9 +7,9 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
 
 /**
- * The session's time zone beside a description in the checkpoint. Spark keeps it nowhere: a query
- * that starts again in another zone goes on, with `TIMESTAMP '2026-01-01 00:00:00'` as that time
- * there. It is the same condition, with other instants.
+ * The session time zone, stored with a description in the checkpoint. Spark does not store it: a
+ * query that restarts in another zone goes on, and takes `TIMESTAMP '2026-01-01 00:00:00'` as that
+ * time there. The condition is the same, but means other instants.
  */
 private[operators] object SessionZone {
   val Key = "session_time_zone"
@@ -17,10 +17,10 @@ private[operators] object SessionZone {
   def current: String = SQLConf.get.sessionLocalTimeZone
 
   /**
-   * What was recorded says the same as a text of this session.
+   * A recorded text means the same as a text of this session.
    *
    * @param recorded
-   *   the zone; none where an older version has begun the query
+   *   zone of the recorded text; none if an older version started the query
    */
   def isSame(was: String, recorded: Option[String], is: String): Boolean =
     was == is || recorded.exists { zone =>

@@ -17,46 +17,45 @@ import org.apache.spark.sql.types.StructType
 import streamjoin.core.Watermark
 
 /**
- * What all our operators that keep state have in common: the batch that they are bound to, the
- * watermarks that they receive and emit, one state store for each partition, and their progress.
+ * What all our stateful operators share: the binding to a batch, the watermarks that they receive
+ * and emit, one state store per partition, and their progress.
  *
  * Watermark keys number the event-time columns of the inputs, from the first input to the last.
  */
 private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWriter {
 
-  /** Its place among our operators of the query, from the inputs up: the number of its state. */
+  /** Position among our operators in the query, from the inputs up. It identifies the state. */
   def ordinal: Int
 
-  /** The batch, or none where the plan is only explained. */
+  /** The batch, or none if the plan is only explained. */
   def binding: Option[BatchBinding]
 
-  /** By watermark key. */
+  /** Watermarks received, by watermark key. */
   def watermarks: IndexedSeq[ColumnWatermark]
 
-  /** The smallest of these is what Spark's stateful operators above are given. */
+  /** Spark's stateful operators above receive the smallest of these. */
   protected def outputWatermarksForSpark: Seq[ColumnWatermark]
 
   /**
-   * By watermark key, in microseconds: a row with a lower time is evicted in a batch with these
-   * watermarks.
+   * By watermark key, in microseconds: a batch with these watermarks evicts rows with a lower time.
    */
   protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long]
 
   /**
-   * With how many partitions the operator begins.
+   * The number of partitions that the operator starts with.
    *
    * @param stores
    *   the number for Spark's own operators
    */
   protected def firstPartitions(stores: Int): Int
 
-  /** Of the keys and the values in the state store. */
+  /** Schemas of the keys and the values in the state store. */
   protected def storeSchema: (StructType, StructType)
 
-  /** Whether its tasks read the stores of other partitions too. */
+  /** Whether tasks also read the stores of other partitions. */
   protected def readsOtherStores: Boolean
 
-  /** Figures for the progress, in milliseconds, beside those that come from tasks. */
+  /** Metrics for the progress, in milliseconds, in addition to those of the tasks. */
   protected def progressFigures: Seq[(String, Long)]
 
   // Partitions and watermarks.
@@ -68,12 +67,14 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     stateInfo.map(_.numPartitions).getOrElse(firstPartitions(conf.numShufflePartitions))
 
   /**
-   * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by
-   * what it has said itself, also where it was idle.
+   * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by its
+   * own watermark, even after it was idle.
    */
   final protected lazy val late: IndexedSeq[Long] = received(_.lateValues)
 
-  /** By watermark key, in microseconds: the watermarks that evict in this batch, after its rows. */
+  /**
+   * By watermark key, in microseconds: the watermarks by which this batch evicts, after its rows.
+   */
   final protected lazy val eviction: IndexedSeq[Long] = received(_.evictionValues)
 
   private def received(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
@@ -82,7 +83,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
       watermarks.map(_.value(values))
     }
 
-  /** Spark passes its own watermark, which says less than what the operator knows. */
+  /** Spark passes its own watermark, which is coarser than what the operator knows. */
   override def produceOutputWatermark(sparkWatermarkMs: Long): Option[Long] =
     binding.map { batch =>
       val values = batch.takeForOutputWatermark(ordinal, sparkWatermarkMs)
@@ -90,8 +91,8 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     }
 
   /**
-   * When the watermarks have moved far enough to evict a row, or an input has become idle that
-   * holds others back; never else.
+   * Only if the watermarks have advanced far enough to evict a row, or an input that holds others
+   * back has become idle.
    */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
     val values = batch.next.values(sparkWatermarkMs)
@@ -100,27 +101,27 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   }
 
   /**
-   * Of an operator that emits its rows in the order of a time, after a batch: the earliest time, in
-   * microseconds, that a row may still have that comes to it, where the rows that operators below
-   * it keep tell more than the watermarks do.
+   * For an operator that emits in time order, after a batch: the earliest time, in microseconds,
+   * that a row may still arrive with. Defined only if the rows kept by operators below tell more
+   * than the watermarks do.
    *
    * @param next
-   *   the watermarks of the next batch
+   *   watermarks of the next batch
    * @param late
-   *   those against which its rows are late
+   *   watermarks against which rows of the next batch are late
    */
   def earliestToCome(next: => WatermarkValues, late: => WatermarkValues): Option[Long] = None
 
   /**
-   * Of an operator that emits its rows in the order of a time, after a batch: the lowest time that
-   * it keeps, in microseconds, as long as it has emitted nothing.
+   * For an operator that emits in time order, after a batch: the lowest time in its state, in
+   * microseconds, as long as it has emitted nothing.
    */
   def waitingFrom: Option[Long] = None
 
-  /** The lowest time that is kept for a watermark key after the batch, if a row is kept. */
+  /** The lowest time in state for a watermark key after the batch, if any row is kept. */
   final def lowestKept(key: Int): Option[Long] = lowestTimes.value.get(key)
 
-  /** The lowest time that is kept, by watermark key, over all tasks. */
+  /** The lowest time in state by watermark key, over all tasks. */
   final protected val lowestTimes: LowestTimes = {
     val accumulator = new LowestTimes
     sparkContext.register(accumulator)
@@ -149,7 +150,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
 
   private lazy val storeConf = new StateStoreConf(storeSettings)
 
-  /** Of a store that is only read: what it would report to the driver would stay there forever. */
+  /** For a store that is only read: its reports would stay on the driver forever. */
   private lazy val quietStoreConf = Option.when(readsOtherStores) {
     val quiet = storeSettings
     quiet.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
@@ -157,18 +158,18 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   }
 
   /**
-   * RocksDB uploads a snapshot with every commit unless it may write changelogs. So it may, unless
-   * the user says otherwise.
+   * RocksDB uploads a snapshot with every commit unless changelogs are enabled. They are enabled
+   * here, unless the user says otherwise.
    */
   private def storeSettings: SQLConf = {
     val settings = conf.clone()
-    // RocksDBConf, too, takes the name in any case.
+    // RocksDBConf ignores the case of the name, too.
     if (!settings.getAllConfs.keys.exists(_.equalsIgnoreCase(StatefulNodeExec.Changelogs)))
       settings.setConfString(StatefulNodeExec.Changelogs, "true")
     settings
   }
 
-  /** What tasks need and only the driver can make. */
+  /** Evaluates what tasks need and only the driver can create. */
   final protected def makeOnDriver(): Unit = {
     metrics: Unit
     storeConf: Unit
@@ -179,8 +180,8 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     StateStoreProviderId(getStateInfo, partition, StateStoreId.DEFAULT_STORE_NAME)
 
   /**
-   * The store of a task's partition, at the version that the batch starts from. What is not
-   * committed is given up.
+   * The store of a task's partition, at the version that the batch starts from. Changes that are
+   * not committed are discarded.
    */
   final protected def openStore(partition: Int, hadoopConf: Configuration): StateStore = {
     val (info, (keys, values)) = (getStateInfo, storeSchema)
@@ -196,7 +197,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
       storeConf,
       hadoopConf
     )
-    // A task that ends before its output is used up has not committed.
+    // A task that ends before its output is consumed has not committed.
     TaskContext.get().addTaskCompletionListener[Unit](_ => if (!store.hasCommitted) store.abort())
     store
   }
@@ -207,8 +208,8 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   ): Unit = {
     val (info, (keys, values)) = (getStateInfo, storeSchema)
     val provider = StateStoreProvider.createAndInit(
-      // Not the one that the partition's own task is at work with, if that runs here: a store
-      // serves one task at a time.
+      // A fresh run id gives a separate provider: the partition's own task may run in this process,
+      // and a store serves one task at a time.
       storeId(partition).copy(queryRunId = UUID.randomUUID()),
       keys,
       values,
@@ -227,10 +228,10 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   }
 
   /**
-   * Reports a store that is committed.
+   * Reports a committed store.
    *
    * @param indexBytes
-   *   what the task keeps of it in memory besides
+   *   memory of the task's index, in addition to that of the store
    */
   final protected def reportStore(store: StateStore, indexBytes: Long): Unit = {
     val storeMetrics = store.metrics
@@ -267,7 +268,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
 
 private[streamjoin] object StatefulNodeExec {
 
-  /** In the progress: the number of the operator in the query, from 1. */
+  /** In the progress: number of the operator in the query, from 1. */
   val Number = "join"
 
   private val Changelogs = s"${RocksDBConf.ROCKSDB_SQL_CONF_NAME_PREFIX}.changelogCheckpointing.enabled"

@@ -8,19 +8,19 @@ import org.apache.spark.sql.types.{DataType, IntegerType}
 import streamjoin.core.Watermark
 
 /**
- * The time that a batch lets go of, in parts, one for each task that sorts it. They are known on
- * the driver, so nothing has to be sampled.
+ * The span of time that a batch emits, split into ranges, one per sort task. The driver knows them,
+ * so nothing has to be sampled.
  *
  * @param ends
- *   a part has the times before its end, in microseconds, and not before the end of the part before
- *   it; the last part has no end
+ *   exclusive upper ends of the ranges, in microseconds. A range starts at the end of the one
+ *   before it; the last has no end.
  */
 final private[operators] case class TimeRanges(ends: IndexedSeq[Long]) {
 
-  /** How many of the tasks have a part. */
+  /** The number of ranges, and so of tasks that sort. */
   val parts: Int = ends.size + 1
 
-  /** The number of the part that a time is in. */
+  /** The number of the range that contains a time. */
   def part(micros: Long): Int = {
     var (from, to) = (0, ends.size)
     while (from < to) {
@@ -33,17 +33,17 @@ final private[operators] case class TimeRanges(ends: IndexedSeq[Long]) {
 
 private[operators] object TimeRanges {
 
-  /** One task in so many has the rows that come behind. */
+  /** One in this many tasks sorts the rows behind the watermark. */
   private val Behind = 4
 
   /**
    * @param from
-   *   the watermark of the order in the batch before, in microseconds; where there was none yet,
-   *   the lowest time of the rows that wait
+   *   watermark of the order in the batch before, in microseconds, or the lowest time in state if
+   *   there was none
    * @param to
-   *   its watermark in this batch
+   *   watermark of the order in this batch, in microseconds
    * @param history
-   *   how far behind the first of them rows may come besides. These are few, however far back.
+   *   how far behind `from` rows may also come, in microseconds; they are few, however far back
    */
   def apply(from: Long, to: Long, tasks: Int, history: Long = 0): TimeRanges = {
     val behind = if (history == 0 || from == Watermark.Undefined) 0 else tasks / Behind
@@ -52,7 +52,7 @@ private[operators] object TimeRanges {
     TimeRanges(ends.toIndexedSeq)
   }
 
-  /** The ends of all parts but the last. */
+  /** The ends of all ranges but the last. */
   private def cut(from: Long, to: Long, parts: Int): Seq[Long] = {
     val isKnown = from != Watermark.Undefined && to != Watermark.Undefined && to - from > 0
     if (isKnown && to > from) (1 until parts).map(part => from + ((to - from) / parts + 1) * part) else Nil
@@ -60,10 +60,10 @@ private[operators] object TimeRanges {
 }
 
 /**
- * The number of the part that a time is in; a row without a time comes first.
+ * The number of the range that contains a time; a row without a time is in the first.
  *
- * It is evaluated, not compiled: the ranges are others in every batch, and Spark would compile the
- * code anew for each.
+ * It is interpreted, not compiled: the ranges differ in every batch, and Spark would compile the
+ * code again each time.
  */
 final private[operators] case class PartOfTime(child: Expression, ranges: TimeRanges)
     extends UnaryExpression

@@ -12,18 +12,18 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with JoinStateEx
   /** The event-time columns by watermark key, followed by other columns. */
   def times: Seq[Attribute]
 
-  /** By watermark key: the input that the column is of. */
+  /** The side of each event-time column, by watermark key. */
   protected def sides: IndexedSeq[Side]
 
-  /** In which the aliases are that the user has written. */
+  /** Expressions that carry the aliases written by the user. */
   protected def expressionsInWords: Seq[Expression]
 
-  /** For EXPLAIN, line by line. */
+  /** Lines for EXPLAIN. */
   protected def words: Seq[String]
 
   final protected def input(side: Side): SparkPlan = if (side == Side.Left) left else right
 
-  /** What is needed to keep late rows, where they are asked for. */
+  /** What the tasks need to write late rows, if they are kept. */
   final private[operators] def lateRows: Option[LateRows.Spec] =
     binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
       val inputs = Side.both.map { side =>
@@ -43,9 +43,8 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with JoinStateEx
     new WatermarksInWords(sides, watermarks, times, names, eviction)
 
   /**
-   * For each event-time column its watermark, once there is one, and how far that is behind the
-   * newest row of the column; and how far the column with the lowest watermark is behind the one
-   * with the highest.
+   * For each event-time column, once it has a watermark: the watermark and its lag behind the
+   * newest row of the column. Also, how far the lowest watermark is behind the highest.
    */
   override protected def progressFigures: Seq[(String, Long)] =
     watermarksInWords.figures(

@@ -9,10 +9,11 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Origin}
 import streamjoin.core.{Side, Watermark}
 
 /**
- * The watermarks of a join in EXPLAIN and in the progress. All but the names by watermark key.
+ * The watermarks of a join for EXPLAIN and the progress. All parameters but `names` are by
+ * watermark key.
  *
  * @param eviction
- *   the watermarks of the batch, in microseconds
+ *   watermarks of the batch, in microseconds
  */
 final private[operators] class WatermarksInWords(
     sides: IndexedSeq[Side],
@@ -33,10 +34,7 @@ final private[operators] class WatermarksInWords(
     }
     .mkString("watermarks ", "; ", "")
 
-  /**
-   * The column of a key as it is called on its side: by its name, with its alias where several have
-   * that name.
-   */
+  /** The name of a key's column, qualified only if several columns of its side have that name. */
   private def keyName(key: Int): String = {
     val (side, column) = (sides(key), times(key))
     if (sides.indices.filter(sides(_) == side).count(times(_).name == column.name) == 1) column.name
@@ -44,12 +42,13 @@ final private[operators] class WatermarksInWords(
   }
 
   /**
-   * In milliseconds, by name; nothing of a column that has no watermark yet.
+   * Metrics in milliseconds, by name. Until a column has a watermark, only its idleness is
+   * reported.
    *
    * @param newest
-   *   the newest time that has come, in microseconds, by origin
+   *   newest time seen, in microseconds, by origin
    * @param idleSince
-   *   in milliseconds, of a column whose input is idle
+   *   since when the input of a column is idle, in milliseconds
    */
   def figures(
       newest: Origin => Option[Long],
@@ -61,7 +60,7 @@ final private[operators] class WatermarksInWords(
     val lags = for {
       (key, name) <- known
       newestTime <- watermarks(key).newest(newest)
-      // That of an idle input is carried by the others, beyond its own rows.
+      // Other inputs carry the watermark of an idle one beyond its own rows.
       if newestTime >= eviction(key)
     } yield s"lagMs.$name" -> (newestTime - eviction(key))
     val slowest = known.minByOption { case (key, _) => eviction(key) }.toSeq.map { case (key, name) =>

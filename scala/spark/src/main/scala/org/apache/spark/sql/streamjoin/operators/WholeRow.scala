@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.{MapType, VariantType}
 
 private[streamjoin] object WholeRow {
 
-  /** The whole row, as far as it has a hash: a row goes to the same task in every attempt. */
+  /** All columns that can be hashed, so that a row is sent to the same task in every attempt. */
   def hashed(columns: Seq[Attribute]): Seq[Attribute] =
     columns.filterNot(_.dataType.existsRecursively {
       case _: MapType | VariantType => true

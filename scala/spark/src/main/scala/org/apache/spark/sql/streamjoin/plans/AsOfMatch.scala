@@ -6,27 +6,27 @@ import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 import streamjoin.core.AsOf
 
 /**
- * Each row of the left input with the row of its key in the right one that was valid at its time,
- * as a query is written; what runs in its place keeps rows until that is known.
+ * Joins each left row with the right row of its key that was valid at its time, as a query is
+ * written. The operator that replaces it buffers rows until the match is known.
  *
  * @param leftTime
- *   an event-time column
+ *   event-time column of the left input
  * @param leftKeys
- *   equal to `rightKeys`, one by one; at least one
+ *   key expressions, each equal to the one of `rightKeys` at its position; at least one
  * @param operation
- *   a column of the right input that says whether a row is a version or takes its key away, where
- *   not all are versions
+ *   column of the right input that says whether a row is a version or deletes its key; none if all
+ *   rows are versions
  * @param ties
- *   columns of the right input: of two rows with one key and one time, the one that is larger in
- *   the first column in which they differ comes later; in `operation`, that which is no delete.
- *   They are expressions of the node, so that which columns a query selects makes no difference to
- *   which rows meet.
+ *   columns of the right input that order rows with the same key and time: the row that is greater
+ *   in the first column that differs comes later; in `operation`, the one that is no delete. They
+ *   are expressions of the node, so that the columns a query selects do not change which rows
+ *   match.
  * @param condition
- *   what the two rows have to satisfy besides, for the left one to have a match
+ *   further condition that a pair has to satisfy for the left row to have a match
  * @param isLeftOuter
- *   a left row without a match is in the result, with nulls
+ *   whether a left row without a match is emitted, padded with nulls
  * @param ordered
- *   the rows of a batch come in the order of the left time
+ *   whether a batch emits its rows in the order of the left time
  */
 final private[streamjoin] case class AsOfMatch(
     left: LogicalPlan,

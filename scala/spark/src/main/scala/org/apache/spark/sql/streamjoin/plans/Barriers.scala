@@ -4,22 +4,22 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 
 /**
- * A node that only keeps Spark's rules from its child. Planned away by the strategy: later batches
- * of the optimizer push again.
+ * A node that only keeps Spark's rules away from its child. The strategy removes it, because later
+ * batches of the optimizer push again.
  */
 sealed private[streamjoin] trait Barrier extends UnaryNode {
   override def output: Seq[Attribute] = child.output
 }
 
 /**
- * Stands on an `EventTimeWatermark` and keeps filters above it until it is known which of them
- * Spark would push below: the same in every batch, whatever is in the batch
- * ([[analysis.WatermarkPlacement]]).
+ * Stands on an `EventTimeWatermark` and keeps filters above it until
+ * [[analysis.WatermarkPlacement]] decides which of them Spark would push below: the same ones in
+ * every batch, whatever is in it.
  *
  * @param known
- *   what holds for all rows below, worked out from the query. Spark works it out from the plan of a
- *   batch: where an input has no rows in it, it knows more or less than in the batch before, and
- *   would filter the other input of the join by it.
+ *   constraints on all rows below, inferred from the query. Spark infers them from the plan of a
+ *   batch: if an input has no rows, it knows more or less than in the batch before, and would
+ *   filter the other input of the join by that.
  */
 final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan, known: Seq[Expression])
     extends Barrier {
@@ -30,9 +30,9 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan, known:
 }
 
 /**
- * The left input of a left semi or anti join, which Spark would push below an aggregate (in batches
- * whose right side is small), into each branch of a union, or below another join: the join would
- * keep other rows than in the batch before, or be several.
+ * Holds a left semi or anti join above its left input. Spark would push the join below an aggregate
+ * (in batches whose right side is small), into each branch of a union, or below another join. It
+ * would then buffer other rows than in the batch before, or become several joins.
  */
 final private[streamjoin] case class JoinBarrier(child: LogicalPlan) extends Barrier {
   override protected def withNewChildInternal(newChild: LogicalPlan): JoinBarrier = copy(child = newChild)

@@ -1,13 +1,13 @@
 package org.apache.spark.sql.streamjoin.plans
 
-/** With how many partitions an operator begins; each has a state store of its own. */
+/** Initial number of partitions of an operator; each has its own state store. */
 sealed private[streamjoin] trait FirstPartitions {
 
   /**
    * @param stores
-   *   the number for Spark's own operators
+   *   number of partitions of Spark's own operators
    * @param atOnce
-   *   how many tasks run at once
+   *   number of tasks that run at once
    */
   def number(stores: Int, atOnce: Int): Int = this match {
     case FirstPartitions.AsStores => stores

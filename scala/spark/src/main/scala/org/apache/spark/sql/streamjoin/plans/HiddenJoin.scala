@@ -5,10 +5,10 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
 
 /**
- * A join of two streams that we run, out of sight of Spark's checker of unsupported operations,
- * which refuses some of them (left anti joins; outer joins whose bound it does not see). It stands
- * in the query for as long as the checker looks at it, and is a `Join` again before anything else
- * is done (`rules.RestoreJoins`).
+ * A stream-stream join that we run, hidden from Spark's checker of unsupported operations, which
+ * rejects some of them (left anti joins; outer joins whose bound it does not see). It is in the
+ * query only while the checker looks at it; `rules.RestoreJoins` turns it back into a `Join` before
+ * anything else happens.
  */
 final private[streamjoin] case class HiddenJoin(
     left: LogicalPlan,

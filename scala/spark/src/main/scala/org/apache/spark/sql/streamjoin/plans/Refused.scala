@@ -8,10 +8,10 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.SparkPlan
 
 /**
- * An operator that is refused. Only a plan that is explained has one: `start()` throws the refusal.
+ * A rejected operator. It occurs only in a plan that is explained: `start()` throws the error.
  *
  * @param what
- *   the operator in a word
+ *   short name of the operator
  */
 final private[streamjoin] case class Refused(
     what: String,
@@ -20,14 +20,14 @@ final private[streamjoin] case class Refused(
     refusal: AnalysisException
 ) extends LogicalPlan {
 
-  // The exception has neither columns nor nodes in it, but says equals to itself alone.
+  // The exception has neither columns nor nodes in it, but equals only itself.
   override protected def stringArgs: Iterator[Any] = Iterator(what, refusal.getCondition)
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): Refused =
     copy(children = newChildren)
 }
 
-/** An operator that is refused, for `df.explain()`: with the words that `start()` has for it. */
+/** A rejected operator in `df.explain()`, with the message that `start()` throws. */
 final private[streamjoin] case class RefusedExec(
     what: String,
     output: Seq[Attribute],

@@ -4,18 +4,18 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
-/** An operator that keeps and emits its rows by one time, the column with watermark key 0. */
+/** An operator that buffers and emits its rows by one time, the column with watermark key 0. */
 private[streamjoin] trait RowtimeNode extends StatefulNode {
 
-  /** The event-time columns by watermark key. */
+  /** The event-time columns, by watermark key. */
   def times: Seq[Attribute]
 
-  /** Each task has a range of times, another one in every batch. */
+  /** Each task has a range of times, a different one in every batch. */
   override def partitions: Option[FirstPartitions] = None
 
   override def emitsOnEviction: Boolean = true
 
-  /** Rows come in the order of time, and each once: later rows cannot update them. */
+  /** Rows are emitted once and in time order, so later rows cannot update them. */
   override def runsInUpdateMode: Boolean = false
 
   override def undefinedWatermark(key: Int, waiting: String): AnalysisException =

@@ -4,23 +4,23 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 
 /**
- * The rows of a stream in ascending order of a time, as a query is written; what runs in its place
- * keeps each row until no earlier one can come.
+ * Emits the rows of a stream in ascending order of a time, as a query is written. The operator that
+ * replaces it buffers each row until no earlier one can come.
  *
  * @param time
- *   the rowtime, a column of the child
+ *   rowtime column of the child
  * @param ofJoin
- *   the child is a window join: a row waits until the watermarks of both of its inputs have reached
- *   the row's rowtime
+ *   whether the child is a window join; a row then waits until the watermarks of both inputs of the
+ *   join have reached its rowtime
  * @param center
- *   of a window join, where the other input has a window that follows: the event-time column that
- *   is the rowtime. As long as the join keeps a row, a match of it may come with the row's time.
+ *   for a window join whose other input has a following window: the event-time column that is the
+ *   rowtime. While the join buffers a row, it may still emit a match with that row's time.
  * @param times
- *   the event-time columns of the inputs of a window join, as far as they are in its output
+ *   event-time columns of a window join's inputs, as far as they are in its output
  * @param behind
- *   by how many microseconds at most each of them is behind the rowtime of its row
+ *   largest distance of each of `times` behind the rowtime of its row, in microseconds
  * @param span
- *   of a window join: how far apart the times of a pair may be, in microseconds
+ *   for a window join: largest distance between the times of a pair, in microseconds
  */
 final private[streamjoin] case class RowtimeOrder(
     time: Attribute,

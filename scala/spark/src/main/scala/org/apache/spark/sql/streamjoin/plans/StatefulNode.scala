@@ -6,61 +6,58 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
 
 /**
- * An operator of ours that keeps state, as the rest of a plan sees it, whatever its kind.
+ * One of our stateful operators, as the rest of a plan sees it, whatever its kind.
  *
- * Its watermark keys number the event-time columns of its inputs, from the first input to the last.
+ * Watermark keys number the event-time columns of its inputs, from the first input to the last.
  */
 private[streamjoin] trait StatefulNode extends LogicalPlan {
 
-  /** What it is, in checkpoints: `interval_join`. */
+  /** Name of the kind in checkpoints: `interval_join`. */
   def kind: String
 
-  /** Its place among our operators of the query, from the inputs up: the number of its state. */
+  /** Number among our operators of the query, from the inputs up; also that of its state. */
   def ordinal: Int
 
-  /** The output watermark of a column that it emits, if the column has one. */
+  /** The output watermark of an emitted column, if the column has one. */
   def outputWatermark(column: Attribute): Option[ColumnWatermark]
 
-  /** What holds between the event times in every row that it emits. */
+  /** What holds between the event times of each emitted row. */
   def rowConstraints: RowConstraints
 
-  /** What Spark's stateful operators above are given as their watermark: the smallest of these. */
+  /** Spark's stateful operators above get the smallest of these as their watermark. */
   def outputWatermarksForSpark: Seq[ColumnWatermark]
 
-  /** The watermarks as they are received that decide when a row leaves. */
+  /** The received watermarks that decide when a row is evicted. */
   def evictedBy: Seq[ColumnWatermark]
 
-  /** The watermark key of an event-time column, and the column's watermark as it is received. */
+  /** The watermark key of an event-time column, and the watermark that is received for it. */
   def received(column: Attribute): Option[(Int, ColumnWatermark)]
 
-  /**
-   * The number of its partitions, where a row of its output is in the same one in every attempt at
-   * a batch.
-   */
+  /** The number of partitions, if an output row is in the same one in every attempt at a batch. */
   def partitions: Option[FirstPartitions]
 
   /**
-   * The same operator, once it is known which columns a stateful operator of Spark's above awaits.
+   * The same operator, once it is known which columns a stateful Spark operator above awaits.
    *
    * @param lags
-   *   by watermark key: by how many microseconds the watermark that Spark is given has to be lower
+   *   by watermark key: how far Spark's watermark has to stay below ours, in microseconds
    */
   def awaiting(lags: Map[Int, Long]): StatefulNode
 
-  /** It emits rows when they are evicted, and so later than Spark's own watermark may allow. */
+  /** Whether it emits rows on eviction, and so later than Spark's own watermark may allow. */
   def emitsOnEviction: Boolean
 
-  /** It may run in a query in update mode: no row that it emits takes another one back. */
+  /** Whether it may run in update mode: no row that it emits retracts another one. */
   def runsInUpdateMode: Boolean
 
-  /** What users call it: the type of a join. */
+  /** User-visible name: the type of a join. */
   def typeName: String
 
   /**
    * The error for a watermark key whose output watermark never moves.
    *
    * @param waiting
-   *   who awaits it
+   *   what awaits it
    */
   def undefinedWatermark(key: Int, waiting: String): AnalysisException
 
@@ -72,10 +69,10 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
  * What must not change while the state of an operator is in use, as text.
  *
  * @param written
- *   what the query says. It is known, and checked, when the query starts.
+ *   what the query says; known, and checked, when the query starts
  * @param planned
- *   what the optimizer makes of it, such as the columns that are kept. It is checked in the first
- *   batch of a run.
+ *   what the optimizer decides, such as the columns that are buffered; checked in the first batch
+ *   of a run
  */
 final private[streamjoin] case class OperatorDescription(
     written: Map[String, String],

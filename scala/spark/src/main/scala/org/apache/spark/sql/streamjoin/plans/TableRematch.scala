@@ -5,13 +5,13 @@ import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Join, JoinHint, 
 import org.apache.spark.sql.catalyst.plans.{JoinType, LeftOuter}
 
 /**
- * An outer join of a stream with a table, as a query is written, in which a row of the stream that
- * had no match meets one that comes to the table later. What runs in its place keeps such rows.
+ * An outer join of a stream with a table, as a query is written: a stream row without a match may
+ * match a row that the table gets later. The operator that replaces it buffers such rows.
  *
  * @param time
- *   the event-time column of the stream
+ *   event-time column of the stream
  * @param rematch
- *   for how long such a row is kept, in microseconds of event time
+ *   how long an unmatched row is kept, in microseconds of event time
  */
 final private[streamjoin] case class TableRematch(
     left: LogicalPlan,
@@ -31,7 +31,7 @@ final private[streamjoin] case class TableRematch(
 
 private[streamjoin] object TableRematch {
 
-  /** The columns of the table are null where a row has no match. */
+  /** The columns of the table are null in an unmatched row. */
   def output(left: LogicalPlan, right: LogicalPlan, joinType: JoinType): Seq[Attribute] =
     if (joinType == LeftOuter) left.output ++ right.output.map(_.withNullability(true))
     else left.output.map(_.withNullability(true)) ++ right.output

@@ -7,13 +7,17 @@ import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.sql.TableFunction
 
-/** `sj_bounds(TABLE(query))` until the query is analyzed. */
+/** Stands for `sj_bounds(TABLE(query))` until the query is analyzed. */
 final private[streamjoin] case class AskedBounds(output: Seq[Attribute], child: LogicalPlan)
     extends UnaryNode {
   override protected def withNewChildInternal(newChild: LogicalPlan): AskedBounds = copy(child = newChild)
 }
 
-/** The bounds in the place of the query, which is not run. */
+/**
+ * Replaces the query in an [[AskedBounds]] with a table of its time bounds; the query itself is not
+ * run. Spark calls the rule at the end of analysis, because the bounds follow from the analyzed
+ * query.
+ */
 final private[streamjoin] case class AnswerBounds(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!plan.exists(_.isInstanceOf[AskedBounds])) plan
@@ -27,7 +31,7 @@ final private[streamjoin] case class AnswerBounds(session: SparkSession) extends
       })
     }
 
-  /** A query of `WITH` that nothing reads is a stream that nobody starts. */
+  /** Drops CTEs that nothing reads any more: they are streams that are never started. */
   private def withoutUnused(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case WithCTE(main, queries) =>
       def read(by: Seq[LogicalPlan]): Seq[CTERelationDef] = {

@@ -12,9 +12,9 @@ import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoin
  * The inputs of a tree of joins, in the order in which they are written.
  *
  * @param named
- *   what the query calls an input, and its changes
+ *   name of each input in the query, and the stream of its changes
  * @param outer
- *   of two inputs, those whose rows without a match are in the result
+ *   numbers of the inputs whose unmatched rows are in the result, in a join of two
  */
 final private[rules] case class ArrangedInputs(
     named: Seq[(String, StreamingRelationV2)],
@@ -24,20 +24,20 @@ final private[rules] case class ArrangedInputs(
 
 private[rules] object ArrangedInputs {
 
-  /** Where there are two at least. */
+  /** Matches trees with at least two inputs. */
   def unapply(plan: LogicalPlan): Option[ArrangedInputs] = plan match {
-    // A condition above an outer join is none of the join.
+    // A filter above an outer join is not part of its condition.
     case Filter(condition, Tree(inputs)) if inputs.outer.isEmpty && inputs.named.size > 1 =>
       Some(inputs.copy(conditions = inputs.conditions ++ PredicateParts.conjuncts(condition)))
     case Tree(inputs) if inputs.named.size > 1 => Some(inputs)
     case _ => None
   }
 
-  /** Every leaf is an arrangement that was read by its name. */
+  /** Whether every leaf is an arrangement that was read by name. */
   def areIn(plan: LogicalPlan): Boolean = plan match {
     case Input(_) => true
     case SubqueryAlias(_, child) => areIn(child)
-    // Around a stream until Spark has given it a name.
+    // Wraps a stream until Spark has named it.
     case named: NamedStreamingRelation => areIn(named.child)
     case join: Join => join.children.forall(areIn)
     case _ => false

@@ -10,12 +10,12 @@ import org.apache.spark.sql.streamjoin.operators.{ArrangedJoin, ArrangedJoinLog,
 import org.apache.spark.sql.streamjoin.plans.TableRematch
 
 /**
- * The joins with arrangements of a query, as it is written: what the optimizer makes of them may
+ * The joins with arrangements in a query, as it is written: what the optimizer makes of them may
  * depend on anything.
  */
 private[streamjoin] object ArrangedJoins {
 
-  /** In the order of the plan. */
+  /** In plan order. */
   def in(analyzed: LogicalPlan): Seq[ArrangedJoin] = {
     val query = OptimizedQuery.atBatchTime(analyzed)
     val filters = query.collect { case Filter(condition, join: Join) => join -> condition }
@@ -28,9 +28,9 @@ private[streamjoin] object ArrangedJoins {
   }
 
   /**
-   * The first step of such joins in a run: they have to be those of the checkpoint, or they are
-   * recorded. Each of them takes this step when it is planned, for nothing else of ours runs before
-   * the first batch does.
+   * The first step of such joins in a run: checks them against the checkpoint, or records them
+   * there. Each join takes it when it is planned, because no other code of ours runs before the
+   * first batch.
    */
   def beginRun(session: SparkSession): Unit =
     PlannedBatch.current(session).map(_.execution).foreach { execution =>

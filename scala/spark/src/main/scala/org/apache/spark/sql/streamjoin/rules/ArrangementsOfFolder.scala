@@ -20,7 +20,7 @@ private[streamjoin] object ArrangementsOfFolder {
     .add("versions_behind", LongType, nullable = false)
     .add("since", TimestampType, nullable = false)
 
-  /** The versions, their rows and who writes them are null before the first version. */
+  /** The oldest and newest version and the query id are null before the first version. */
   val Schema: StructType = new StructType()
     .add("name", StringType, nullable = false)
     .add("path", StringType, nullable = false)

@@ -7,7 +7,7 @@ import org.apache.spark.sql.streamjoin.sql.TableFunction
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
 
-/** The time bounds of every join of two streams in a query, as `sj.bounds` has them. */
+/** The time bounds of all stream-stream joins in a query, as `sj.bounds` shows them. */
 private[streamjoin] object BoundsOfQuery {
   val Schema: StructType =
     Seq("side", "input", "column", "bound", "keeps", "conjunct", "origin").foldLeft(
@@ -16,7 +16,7 @@ private[streamjoin] object BoundsOfQuery {
 
   val Function: TableFunction = TableFunction("sj_bounds", "SELECT * FROM sj_bounds(TABLE(SELECT ...))")
 
-  /** @throws org.apache.spark.sql.AnalysisException for a join that `start()` would refuse */
+  /** @throws org.apache.spark.sql.AnalysisException for a join that `start()` would reject */
   def rows(analyzed: LogicalPlan, session: SparkSession): Seq[Row] = {
     val plan = PrepareStreamingQuery.visible(analyzed)
     val inputs = InputName.of(plan)

@@ -5,12 +5,14 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoinOf
 
 /**
- * What is left of joins of arrangements, where more than a condition and columns is asked of them.
+ * Rejects a join of arrangements that has not become a delta join, because its query has more than
+ * a condition and columns. Spark calls the rule at the end of analysis, when the rules that build
+ * delta joins are done.
  */
 private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
-      // A statement has columns above its joins.
+      // A SQL statement has a projection above its joins.
       case join: Join if isArranged(join) => throw ofFrames
       case _ =>
     }

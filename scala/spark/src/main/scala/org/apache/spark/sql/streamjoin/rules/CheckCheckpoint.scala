@@ -19,9 +19,10 @@ import org.apache.spark.sql.streamjoin.operators.{ArrangedJoinLog, BatchBinding,
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 
 /**
- * `start()` on a checkpoint that exists: the joins in it have to be those of the query. Reads,
- * never writes. A rule that changes nothing, for what a check rule throws loses its SQLSTATE
- * (`ExtendedAnalysisException`).
+ * Rejects a query whose joins differ from those in its checkpoint; it reads the checkpoint and
+ * never writes. Spark calls the rule at `start()`, after its analyzer has resolved the checkpoint's
+ * location. It is not a check rule, although it changes nothing: errors of check rules lose their
+ * SQLSTATE (`ExtendedAnalysisException`).
  */
 final private[streamjoin] case class CheckCheckpoint(session: SparkSession) extends Rule[LogicalPlan] {
 
@@ -80,7 +81,7 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
   private def refused(name: String, checkpoint: Path) =
     StreamJoinErrors.analysis(name, "checkpoint" -> checkpoint.toString)
 
-  /** The names of the operators that keep state in the checkpoint. */
+  /** The names of the stateful operators in the checkpoint. */
   private def operators(checkpoint: Path, files: CheckpointFileManager): Seq[String] = {
     val lastBatch = numbered(new Path(checkpoint, "offsets"), files).map(_.getName.toLong).maxOption
     for {

@@ -3,8 +3,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 
 /**
- * Before anything is resolved, arrangements that a statement names are names. Those that are
- * streams already are data frames.
+ * Rejects `DataFrame.join` of streams of arrangements. Spark calls the rule before it resolves
+ * anything: arrangements in a SQL statement are still names then, so those that are streams already
+ * come from DataFrames.
  */
 private[streamjoin] object CheckFramesOfArrangements extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {

@@ -4,15 +4,19 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.operators.delta.DeltaJoinOf
 
-/** A join of arrangements in SQL, with the columns that are selected from it: a delta join. */
+/**
+ * Replaces a SQL join of arrangements, and the columns that are selected from it, with a delta
+ * join. Spark calls the rule while a query is analyzed, so that the query around the join can use
+ * the columns that the delta join adds.
+ */
 private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case project @ Project(list, ArrangedInputs(inputs)) if project.resolved =>
       val hidden = AttributeSet(inputs.named.flatMap { case (_, relation) => relation.output.takeRight(2) })
-      // A star has them; the result has its own number of copies, and no version.
+      // `*` includes them. The result has its own number of copies, and no version.
       val columns = list.filterNot(column => hidden.contains(column.toAttribute))
       val join = DeltaJoinOf(columns, inputs.conditions, inputs.named, inputs.outer)
-      // A query around it may know the columns already.
+      // A query around it may refer to these columns already.
       val known = join.output.zip(columns).map { case (output, column) =>
         Alias(output, column.name)(exprId = column.exprId)
       }

@@ -10,10 +10,11 @@ import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.operators.table.TableJoin
 
 /**
- * SQL: a join without a condition of a stream with an arrangement, or of the changes of two, is by
- * the declared key, the first of the arrangement, and columns of the same names. So it is where
- * nothing else in the query ties the two, which would be refused otherwise: `FROM a, b WHERE a.x =
- * b.y` keeps its meaning. So do joins of DataFrames, whose conditions may come later.
+ * Adds a condition to a SQL join without one, of a stream with an arrangement or of the changes of
+ * two arrangements: equality of the columns of the arrangement's first key. Spark calls the rule
+ * while a query is analyzed, because the rest of the query may relate the two: only a join that
+ * would be rejected gets the condition, and `FROM a, b WHERE a.x = b.y` keeps its meaning. Joins of
+ * DataFrames stay as they are, because their conditions may follow later.
  */
 private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
@@ -22,7 +23,7 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
       val joined = plan.resolveOperatorsUp {
         case project @ Project(_, ArrangedInputs(inputs)) if project.resolved => ofChanges(project, inputs)
       }
-      // What ties the two may stand anywhere above.
+      // A condition that relates the two may be anywhere above.
       if (joined.resolved) ofTables(joined) else joined
     }
 
@@ -72,7 +73,9 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
   private def isOf(side: LogicalPlan, condition: Expression): Boolean =
     condition.references.exists(side.outputSet.contains)
 
-  /** None where a side has not one column of each name: `start()` says what is missing. */
+  /**
+   * None unless each side has exactly one column of each name; `start()` reports what is missing.
+   */
   private def condition(left: LogicalPlan, right: LogicalPlan, key: Seq[String]): Option[Expression] = {
     val equalities = key.map { name =>
       for {

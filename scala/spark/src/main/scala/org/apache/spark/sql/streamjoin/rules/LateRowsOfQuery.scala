@@ -15,7 +15,7 @@ private[streamjoin] object LateRowsOfQuery {
   val Function: TableFunction =
     TableFunction("sj_late_rows", "SELECT * FROM sj_late_rows('the id or the name of a running query')")
 
-  /** @throws org.apache.spark.sql.AnalysisException where the query does not keep them */
+  /** @throws org.apache.spark.sql.AnalysisException if the query does not keep them */
   def of(session: SparkSession, query: StreamingQuery, streaming: Boolean): DataFrame = {
     val execution = query match {
       case wrapper: StreamingQueryWrapper => wrapper.streamingQuery
@@ -24,7 +24,7 @@ private[streamjoin] object LateRowsOfQuery {
     val folder = LateRows.folder(new Path(execution.resolvedCheckpointRoot))
     val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
     val kept = execution.sparkSessionForStream.sessionState.conf.getConf(StreamJoinConf.LateRows)
-    // Of a new query the first batch makes it, which comes with the first rows.
+    // A new query creates the folder only in its first batch, which waits for the first rows.
     if (query.isActive && kept == StreamJoinConf.Keep) LateRows.prepare(folder, hadoopConf)
     if (!LateRows.areIn(folder, hadoopConf))
       throw StreamJoinErrors.analysis(

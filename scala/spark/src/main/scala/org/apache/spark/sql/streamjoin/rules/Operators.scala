@@ -10,12 +10,12 @@ import org.apache.spark.sql.streamjoin.operators.temporal.TemporalKind
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 
-/** All kinds of operators. The first that knows an operator for its own has it. */
+/** All kinds of operators. The first kind that matches wins. */
 private[streamjoin] object Operators {
   private val kinds: Seq[OperatorKind] = Seq(IntervalJoinKind, OrderKind, TemporalKind, RematchKind)
   private val recognizers = kinds.map(_.recognizer)
 
-  /** There are operators in a query for us to run, or to refuse. */
+  /** Whether a query has operators that we run or reject. */
   def areIn(query: LogicalPlan): Boolean = query.exists(isOurs)
 
   def isOurs(operator: LogicalPlan): Boolean = recognizers.exists(_.isMine(operator))

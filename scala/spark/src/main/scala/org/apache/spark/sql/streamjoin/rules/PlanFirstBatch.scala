@@ -13,9 +13,10 @@ import org.apache.spark.sql.streamjoin.base.RunningQuery
 import org.apache.spark.sql.streamjoin.plans.TableRematch
 
 /**
- * `start()` on a checkpoint with rows that wait for their match in a table: the run begins with a
- * batch, for the table may have changed while the query was stopped, and the stream may be silent.
- * Here the session is asked to say when the query starts; see [[FirstBatch]].
+ * Adds a [[FirstBatch]] listener to the session if the query keeps rows for a later match in a
+ * table: its run begins with a batch, because the table may have changed while the query was
+ * stopped, and the stream may be silent. Spark calls the rule at `start()`, before the query
+ * announces its start to listeners.
  */
 final private[streamjoin] case class PlanFirstBatch(session: SparkSession) extends Rule[LogicalPlan] {
 
@@ -32,18 +33,17 @@ final private[streamjoin] case class PlanFirstBatch(session: SparkSession) exten
 }
 
 /**
- * Spark asks whether a batch without new rows is of use only of a plan that has run
- * (`MicroBatchExecution.constructNextBatch`). So the first batch of a run is put into the log of
- * offsets, with those of the batch before: as if the run before had planned it, and had ended. This
- * is done in the thread of the query, which says that it starts before it looks into its checkpoint
- * (`StreamExecution.runStream`).
+ * Writes the first batch of a run to the offset log, with the offsets of the batch before, as if
+ * the previous run had planned it and ended. Spark itself considers a batch without new rows only
+ * after a plan has run (`MicroBatchExecution.constructNextBatch`). The listener runs in the query's
+ * thread, which announces its start before it reads its checkpoint (`StreamExecution.runStream`).
  */
 final private class FirstBatch(session: SparkSession) extends StreamingQueryListener {
 
   override def onQueryStarted(event: QueryStartedEvent): Unit =
     RunningQuery
       .of(session, event.id)
-      // A run of one batch alone would have none for its rows.
+      // A run of a single batch would have none left for its new rows.
       .filter(query => FirstBatch.isFor(query.analyzedPlan) && query.trigger != OneTimeTrigger)
       .filter(_.sparkSession.sessionState.conf.streamingNoDataMicroBatchesEnabled)
       .foreach(plan)
@@ -52,7 +52,7 @@ final private class FirstBatch(session: SparkSession) extends StreamingQueryList
 
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
 
-  /** A batch that was planned and not committed runs again anyway. */
+  /** A batch that was planned but not committed runs again anyway. */
   private def plan(query: MicroBatchExecution): Unit =
     for {
       (batch, last) <- query.offsetLog.getLatest()

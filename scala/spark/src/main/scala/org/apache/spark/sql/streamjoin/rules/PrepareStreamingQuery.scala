@@ -45,9 +45,10 @@ import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
- * `start()`: refuses what cannot run, and prepares what can. It runs in the first batch of the
- * analyzer that a plugin can reach ("Hints"), for `ResolveWriteToStream`, which runs Spark's
- * checker of unsupported operations, comes right after it; so our errors come before Spark's.
+ * Rejects a streaming query that cannot run, and prepares one that can. Spark calls the rule at
+ * `start()`, in the first analyzer batch that a plugin can reach ("Hints"): right after it,
+ * `ResolveWriteToStream` runs Spark's checker of unsupported operations, so our errors come before
+ * Spark's.
  */
 final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession) extends Rule[LogicalPlan] {
   import PrepareStreamingQuery._
@@ -57,7 +58,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
     prepared(plan)
   }
 
-  /** A stream and the tables that it looks up. */
+  /** Checks the tables that a stream looks up. */
   private def checkTables(plan: LogicalPlan): Unit = plan match {
     case write: WriteToStreamStatement if TableJoin.areIn(write.inputQuery) =>
       TableJoin.checkWritten(write.inputQuery)
@@ -95,7 +96,7 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
 
 private[streamjoin] object PrepareStreamingQuery {
 
-  /** Spark has no operator for it that could run in place of ours; the error says so. */
+  /** Operators that Spark cannot run in place of ours, with the error that says so. */
   object NeedsExtension {
     def unapply(operator: LogicalPlan): Option[AnalysisException] = operator match {
       case order: RowtimeOrder =>
@@ -107,7 +108,7 @@ private[streamjoin] object PrepareStreamingQuery {
     }
   }
 
-  /** The batch of the analyzer runs until nothing changes any more. */
+  /** The analyzer repeats this batch of rules until nothing changes. */
   private def isPrepared(query: LogicalPlan): Boolean = query.exists(_.isInstanceOf[HiddenJoin])
 
   /** The query in the form in which it is optimized and run. */
@@ -117,8 +118,8 @@ private[streamjoin] object PrepareStreamingQuery {
     )
 
   /**
-   * The query with the joins that we run out of sight of Spark's checker. Those that are Spark's
-   * stay in its sight: they are still joins, of the same inputs, in the optimized query.
+   * Hides the joins that we run from Spark's checker. The joins that Spark runs stay visible: the
+   * optimized query still has a join of the same inputs.
    */
   private def hidden(query: LogicalPlan, optimized: LogicalPlan): LogicalPlan = {
     val sparks = optimized.collect {
@@ -132,23 +133,23 @@ private[streamjoin] object PrepareStreamingQuery {
 
   private val LeafNumber = TreeNodeTag[Int]("streamjoin.leaf")
 
-  /** The query with a number at each of its leaves, which the optimizer leaves there. */
+  /** Tags each leaf of the query with a number; the optimizer keeps the tags. */
   private def numbered(query: LogicalPlan): LogicalPlan = {
-    // A plan that is in two places is two plans.
+    // A plan that occurs twice becomes two plans.
     val own = query.clone()
     own.collectLeaves().zipWithIndex.foreach { case (leaf, number) => leaf.setTagValue(LeafNumber, number) }
     own.setAnalyzed()
     own
   }
 
-  /** What a join is known by: the leaves on either side. */
+  /** The leaves on either side identify a join. */
   private def inputs(join: Join): Seq[Set[Int]] =
     join.children.map(_.collectLeaves().flatMap(_.getTagValue(LeafNumber)).toSet)
 
   /**
-   * Each reference to a common table expression is an input with watermarks of its own. Its streams
-   * are still read once, as Spark does: a copy of one has other columns, and would be a source of
-   * its own.
+   * Makes each reference to a common table expression an input with its own watermarks. Its streams
+   * are still read once, as in Spark: a copy of one has other columns, and would be a source of its
+   * own.
    */
   private def inlineQueries(query: LogicalPlan): LogicalPlan = {
     val shared = query
@@ -179,7 +180,7 @@ private[streamjoin] object PrepareStreamingQuery {
     case _ => false
   }
 
-  /** The query with its left semi and anti joins kept where they are. */
+  /** Keeps the left semi and anti joins of a query where they are. */
   private def keepJoins(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
     case join @ Join(left, _, LeftSemi | LeftAnti, _, _)
         if StreamJoinType.isStreamJoin(join) && !left.isInstanceOf[JoinBarrier] =>
@@ -187,8 +188,8 @@ private[streamjoin] object PrepareStreamingQuery {
   }
 
   /**
-   * `d.t - INTERVAL 1 MINUTE BETWEEN ...` has Spark compute its middle once, in a column of its own
-   * below the join. That column would be kept in state, and named in place of the one that the user
+   * For `d.t - INTERVAL 1 MINUTE BETWEEN ...` Spark computes the middle once, in an extra column
+   * below the join. That column would be buffered, and named instead of the one that the user
    * wrote.
    */
   private def inlineTimes(query: LogicalPlan): LogicalPlan =
@@ -204,7 +205,7 @@ private[streamjoin] object PrepareStreamingQuery {
   private def isOfTime(definition: CommonExpressionDef): Boolean =
     definition.child.deterministic && definition.child.references.exists(EventTime.isTime)
 
-  // What Spark's checker would say, did it see the joins.
+  // What Spark's checker would say if it saw the joins.
 
   private def checkOutputMode(mode: OutputMode, query: LogicalPlan, nodes: Seq[StatefulNode]): Unit =
     if (mode != InternalOutputModes.Append) {
@@ -216,12 +217,12 @@ private[streamjoin] object PrepareStreamingQuery {
             "mode" -> mode.toString.toLowerCase
           )
       }
-      // An aggregation below a join would hand on every change of a group.
+      // An aggregation below a join would emit every change of a group.
       if (SQLConf.get.isUnsupportedOperationCheckEnabled)
         UnsupportedOperationChecker.checkStreamingQueryGlobalWatermarkLimit(query, mode)
     }
 
-  /** A second mark on an input that has one: Spark fails in its second batch. */
+  /** Rejects a second watermark on an input that has one: Spark fails in its second batch. */
   private def checkMarks(query: LogicalPlan): Unit = query.foreach {
     case upper: EventTimeWatermark =>
       WatermarkLineage.markBelow(upper.child).foreach { lower =>
@@ -234,7 +235,7 @@ private[streamjoin] object PrepareStreamingQuery {
     case _ =>
   }
 
-  /** Nothing of ours would look at it: Spark's operators go by Spark's own watermark. */
+  /** Rejects calls that would have no effect: Spark's operators use Spark's own watermark. */
   private def checkInputs(query: LogicalPlan): Unit =
     query
       .collectFirst {

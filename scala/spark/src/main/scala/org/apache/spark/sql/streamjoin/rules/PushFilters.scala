@@ -7,9 +7,10 @@ import org.apache.spark.sql.streamjoin.plans.{AsOfMatch, JoinBarrier, RowtimeOrd
 import org.apache.spark.sql.streamjoin.watermark.IdleAfter
 
 /**
- * Filters past the barriers that need not keep them, and below an order of rows; columns too.
- * Filters on facts go below a join with versions; one on versions would make a fact meet another
- * one.
+ * Pushes filters through the barriers that need not hold them and, like unused columns, below a
+ * rowtime order. In a join with versions, filters on facts are pushed; one on versions would make a
+ * fact match another version. Spark calls the rule once per batch, together with its own pushdown
+ * rules, which can then push the filters further.
  */
 private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {

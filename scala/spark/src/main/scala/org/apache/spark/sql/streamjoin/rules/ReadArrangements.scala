@@ -13,7 +13,11 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** `sj_arrangements()`, and `sj_arrangements('name or path')`: as they are while it is analyzed. */
+/**
+ * Replaces `sj_arrangements()` or `sj_arrangements('name or path')` with a table of the
+ * arrangements as they are now. Spark calls the rule while a query is analyzed, before it looks up
+ * the function.
+ */
 final private[streamjoin] case class ReadArrangements(session: SparkSession) extends Rule[LogicalPlan] {
   import ArrangementsOfFolder.{Function, Schema, row}
 

@@ -26,12 +26,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
- * Arrangements by their names, where there is no table or view of the name: `STREAM orders` is what
- * changes in one; `orders` are its rows, which a stream looks up, and `orders FOR SYSTEM_TIME AS OF
- * NOW()` says so.
- *
- * The rule runs after Spark's, whose `ResolveRelations` has found its own tables and views by then:
- * what is still a name is none of them. So a query of these costs nothing here.
+ * Resolves the name of an arrangement, unless a table or view has that name: `STREAM orders` is the
+ * stream of its changes, `orders` are its rows, which a stream looks up (also written
+ * `orders FOR SYSTEM_TIME AS OF NOW()`). Spark calls the rule while a query is analyzed, after
+ * `ResolveRelations` has found Spark's own tables and views; so queries of those cost nothing here.
  */
 final private[streamjoin] case class ReadArrangementsByName(session: SparkSession)
     extends Rule[LogicalPlan]
@@ -40,7 +38,7 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
     if (SQLConf.get.getConf(StreamJoinConf.Arrangements).isEmpty) plan
     else {
       val read = plan.resolveOperatorsUp {
-        // Spark looks for it once it knows the time.
+        // Spark resolves it only once it knows the time.
         case travel @ RelationTimeTravel(relation @ Named(name), time, version) if !isSparks(name) =>
           if (!time.exists(isNow) || version.isDefined) throw onlyNow(name)
           table(name, relation.options).copied(travel)
@@ -84,7 +82,7 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
 
   private class Read(name: String, rows: DataFrame) {
 
-    /** In place of what stands in the query. */
+    /** Replaces a relation of the query. */
     def copied(relation: LogicalPlan): LogicalPlan = {
       val alias = SubqueryAlias(name, rows.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed)
       alias.copyTagsFrom(relation)
@@ -107,21 +105,18 @@ final private[streamjoin] case class ReadArrangementsByName(session: SparkSessio
     "advice" -> "Write FOR SYSTEM_TIME AS OF NOW(), or read a version: spark.read.format('streamjoin').option('version', 3)."
   )
 
-  /** In a view, names are those of the catalog and the database in which it was made. */
+  /** In a view, names refer to the catalog and the database in which it was created. */
   private def isSparks(name: String): Boolean = {
     val made = AnalysisContext.get.catalogAndNamespace
     session.catalog.tableExists(quoteIdentifier(name)) ||
     made.nonEmpty && session.catalog.tableExists((made :+ name).map(quoteIdentifier).mkString("."))
   }
 
-  /**
-   * A folder that cannot be reached has no arrangement, and Spark says that there is no table of
-   * the name.
-   */
+  /** An unreachable folder has no arrangement; Spark then reports that there is no such table. */
   private def isArrangement(name: String): Boolean =
     try ArrangementOptions.open(ArrangementOptions.root(name)).exists
     catch {
-      // What cannot be the name of a folder.
+      // Not a valid name of a folder.
       case _: IllegalArgumentException => false
       case NonFatal(error) =>
         logWarning(s"Whether $name is an arrangement cannot be told: ${error.getMessage}", error)

@@ -7,8 +7,9 @@ import org.apache.spark.sql.streamjoin.analysis.AsOfJoins
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 
 /**
- * `df._joinAsOf` of two streams. Spark's optimizer makes an aggregation without groups of it, which
- * fails in the first batch; of a stream and a batch, or of two batches, it is Spark's.
+ * Replaces `df._joinAsOf` of two streams with our as-of join; if an input is a batch, the join
+ * stays Spark's. Spark calls the rule at the end of analysis, before its optimizer turns the join
+ * into an aggregation without groups, which fails in the first batch.
  */
 private[streamjoin] object ReadAsOfJoins extends Rule[LogicalPlan] {
   private val joins = new AsOfJoins("df._joinAsOf", "as-of")

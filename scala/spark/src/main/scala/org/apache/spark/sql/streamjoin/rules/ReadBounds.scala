@@ -6,7 +6,10 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 
-/** The call of `sj_bounds`, before Spark looks it up. */
+/**
+ * Replaces a call of `sj_bounds` with an [[AskedBounds]]. Spark calls the rule while a query is
+ * analyzed, before it looks up the function.
+ */
 final private[streamjoin] case class ReadBounds(session: SparkSession) extends Rule[LogicalPlan] {
   import BoundsOfQuery.Function
 

@@ -8,8 +8,9 @@ import org.apache.spark.sql.connector.catalog.CatalogV2Util
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementTable, ChangesTable}
 
 /**
- * `readStream.format("streamjoin")` has the columns of the changes. Spark asks a source for one
- * schema, for batches and streams alike.
+ * Gives `readStream.format("streamjoin")` the columns of the changes. Spark calls the rule while a
+ * query is analyzed; the source cannot do it, because it has one schema for batches and streams
+ * alike.
  */
 private[streamjoin] object ReadChanges extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {

@@ -8,7 +8,10 @@ import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
-/** `sj_late_rows('query')`, and `STREAM sj_late_rows('query')`. */
+/**
+ * Replaces `sj_late_rows('query')` and `STREAM sj_late_rows('query')` with the late rows of a
+ * running query. Spark calls the rule while a query is analyzed, before it looks up the function.
+ */
 final private[streamjoin] case class ReadLateRows(session: SparkSession) extends Rule[LogicalPlan] {
   import LateRowsOfQuery.Function
 

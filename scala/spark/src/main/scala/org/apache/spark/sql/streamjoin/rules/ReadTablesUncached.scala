@@ -7,9 +7,10 @@ import org.apache.spark.sql.streamjoin.arrangement.{ArrangementTable, TableOptio
 import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
 
 /**
- * A table that a stream looks up is never taken from Spark's cache, which has it as it was when it
- * was cached, whether that was before or after the query started. The cache goes by relations that
- * are the same (`CacheManager`), and that of a stream has an option that no cached one has.
+ * Keeps Spark's cache from serving a table that a stream looks up: it has the table as it was when
+ * it was cached, whether before or after the query started. Spark calls the rule at the end of
+ * analysis, before it searches the cache: `CacheManager` compares relations, and a stream's gets an
+ * option that no cached one has.
  */
 private[streamjoin] object ReadTablesUncached extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =

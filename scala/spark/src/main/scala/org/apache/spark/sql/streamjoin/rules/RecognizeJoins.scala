@@ -20,15 +20,16 @@ import org.apache.spark.sql.streamjoin.plans.Refused
 import org.apache.spark.sql.streamjoin.time.BatchTime
 
 /**
- * After pushdown, pruning and inference: joins of two streams become interval joins, or are
- * refused.
+ * Replaces the operators that we run, such as joins of two streams, with a `StatefulNode`, or with
+ * a [[Refused]] if they are rejected. Spark calls the rule once per batch, after pushdown, pruning
+ * and inference, so that the conditions and columns are final.
  */
 final private[streamjoin] case class RecognizeJoins(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!plan.isStreaming || !StreamJoinConf.enabled) plan
     else {
-      // A function of Python's and EXISTS cannot run in a join; Spark moves them out of the
-      // condition later, where it no longer sees this join.
+      // Python UDFs and EXISTS cannot run in a join. Spark moves them out of the condition later,
+      // when it no longer sees this join.
       val recognized = recognize(
         WatermarkPlacement(ExtractPythonUDFFromJoinCondition(withoutSubqueries(plan)))
       )
@@ -44,7 +45,7 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
     }
 
   private def recognize(plan: LogicalPlan): LogicalPlan = {
-    // From the inputs up: a join is analysed when the joins below it are known.
+    // From the inputs up: the joins below a join have to be known.
     val lineage = WatermarkLineage.within(plan)
     var ordinal = 0
     plan.transformUp {
@@ -61,7 +62,7 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
     }
   }
 
-  /** Spark has an operator for it, and is to run what we reject. */
+  /** Whether Spark runs an operator that we reject. */
   private def isSparks(operator: LogicalPlan): Boolean =
     StreamJoinConf.handsOver && operator.isInstanceOf[Join]
 }

@@ -16,8 +16,8 @@ import org.apache.spark.sql.streamjoin.watermark.{DataRows, IdleAfter, NewestTim
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
- * Plans our logical nodes. An operator that keeps state is bound to the batch that is being
- * planned.
+ * Plans our logical nodes. Spark calls the strategy once per batch, in planning: a stateful
+ * operator is bound to the batch that is being planned.
  */
 final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) extends SparkStrategy {
 
@@ -49,7 +49,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
     case _ => Nil
   }
 
-  /** In the progress: by the arrangement, with a number for the second look-up of one and so on. */
+  /** Name in the progress: the arrangement, and a number from its second look-up on. */
   private def nameOf(lookUp: TableJoin): String = {
     val joins = PlannedBatch
       .current(session)

@@ -9,10 +9,10 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager
 
 /**
- * `start()`: the session takes [[LocalCheckpointFileManager]] for the files of its checkpoints,
- * unless the user has chosen one. Spark opens a query's logs with the settings of the session that
- * starts it, and the state stores with a copy of them that it makes after this rule; so the
- * session's settings are the one place that reaches all of them.
+ * Sets [[LocalCheckpointFileManager]] as the session's manager of checkpoint files, unless the user
+ * has chosen one. Spark calls the rule at `start()`, before it opens the first of these files. It
+ * opens a query's logs with the settings of the session that starts it, and the state stores with a
+ * copy made after this rule, so only the session's settings reach both.
  */
 final private[streamjoin] case class UseLocalFiles(session: SparkSession) extends Rule[LogicalPlan] {
   import LocalCheckpointFileManager.Setting
@@ -20,8 +20,7 @@ final private[streamjoin] case class UseLocalFiles(session: SparkSession) extend
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStreamStatement if StreamJoinConf.enabled && write.hadoopConf.get(Setting) == null =>
       setUnlessChosen()
-      // The statement has a copy of its own, from before, with which Spark makes the checkpoint's
-      // folder.
+      // The statement has an earlier copy, with which Spark creates the checkpoint's folder.
       write.copy(hadoopConf = state.newHadoopConf())
     case other => other
   }

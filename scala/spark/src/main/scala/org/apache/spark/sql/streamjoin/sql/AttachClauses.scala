@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
- * Clauses move from the inputs to their join, before anything is resolved. What is left then
- * belongs to no join.
+ * Moves clauses from the inputs to their join, and rejects those that belong to no join. Spark
+ * calls the rule before it resolves anything: an input with clauses is never resolved.
  */
 private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {

@@ -17,11 +17,12 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkSqlAstBuilder
 
 /**
- * Parses one text with clauses of ours. Their tokens are hidden while Spark's parser reads the
- * rest; the input of a join that a clause follows claims it. What is not claimed only looked like a
- * clause (`sum(x) OVER (RANGE ...)`): it is shown again, and the text is parsed once more.
+ * Parses one text that may have our clauses. [[StreamJoinParser]] uses it for a text that the other
+ * parser rejects. It hides the tokens of possible clauses while Spark's parser reads the rest; the
+ * input of a join claims the clauses that follow it. An unclaimed one only looked like a clause
+ * (`sum(x) OVER (RANGE ...)`): it is shown again, and the text is parsed once more.
  *
- * It keeps what it finds: a text, a parser.
+ * It keeps what it finds, so each text needs a new parser.
  */
 final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
   private val claims = new Claims
@@ -41,15 +42,15 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
   def claimed: Seq[FoundClause] = claims.all
 
   /**
-   * The first error in the clauses. It must not be thrown while Spark's parser runs, which wraps
-   * it.
+   * The first error in the clauses. It must not be thrown while Spark's parser runs, which would
+   * wrap it.
    */
   def error: Option[AnalysisException] = claimed.flatMap(_.content.left.toOption).headOption
 
-  /** The text has words that nothing but a clause of ours begins with. */
+  /** Whether the text has keywords that only our clauses begin with. */
   def hasClauses: Boolean = claimed.nonEmpty || candidates.exists(_.position == Position.OfJoin)
 
-  /** The parameters of the text in their order, those in clauses of ours too. */
+  /** All parameters of the text in order, including those in our clauses. */
   def parameters(command: String): Seq[ParameterLocation] = parse(command) { parser =>
     val outside =
       new SubstituteParmsAstBuilder().extractParameterLocations(parser.compoundOrSingleStatement())
@@ -64,7 +65,7 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
     locations.toSeq.sortBy(_.start)
   }
 
-  // Spark calls the function twice, for its fast way of parsing and for the slow one.
+  // Spark may call the function twice: in its fast mode of parsing, and then in the slow one.
   override protected def parse[T](command: String)(toResult: SqlBaseParser => T): T =
     super.parse(command) { parser =>
       val stream = parser.getTokenStream.asInstanceOf[CommonTokenStream]
@@ -96,14 +97,14 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
   }
 }
 
-/** Which input of a join each clause belongs to; known before Spark builds a plan of the input. */
+/** Assigns each clause to an input of a join, before Spark builds the plan of that input. */
 final private class Claims extends SqlBaseParserBaseListener {
   private val inputs = mutable.LinkedHashMap.empty[FoundClause, ParserRuleContext]
-  // Each with the place of the token in front of it.
+  // Each with the index of the token before it.
   private var hidden = Seq.empty[(FoundClause, Int)]
   private var depthOf: Token => Int = _ => 0
 
-  /** Before each run of Spark's parser. */
+  /** Called before each run of Spark's parser. */
   def begin(clauses: Seq[FoundClause], stream: CommonTokenStream, depth: Token => Int): Unit = {
     inputs.clear()
     depthOf = depth
@@ -139,7 +140,9 @@ final private class Claims extends SqlBaseParserBaseListener {
       if (belongs) inputs(clause) = input
     }
 
-  /** What ends before a clause ends after it: a view keeps the text of its query. */
+  /**
+   * Extends a context that ends before a clause to the clause's end: a view keeps its query's text.
+   */
   private def extend(context: ParserRuleContext): Unit =
     if (context.getStart.getTokenIndex <= context.getStop.getTokenIndex)
       hidden

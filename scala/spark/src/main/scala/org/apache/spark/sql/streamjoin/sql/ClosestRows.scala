@@ -11,12 +11,12 @@ import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import streamjoin.core.Side
 
 /**
- * `b FOR SYSTEM_TIME AS OF a.t`, and `a ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`, with `WITHIN`
- * for how far apart the times may be.
+ * Joins for `b FOR SYSTEM_TIME AS OF a.t` and `a ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`;
+ * `WITHIN` sets the tolerance.
  */
 private[sql] object ClosestRows {
 
-  /** Spark's own changelogs say in this column what a row does. */
+  /** Column with the operation in Spark's own changelogs. */
   private val ChangeType = "_change_type"
 
   def asOf(join: Join, names: Option[Project], clause: AsOfTime): LogicalPlan = {
@@ -30,9 +30,7 @@ private[sql] object ClosestRows {
       .temporalOf(names.getOrElse(join), columns, None)
   }
 
-  /**
-   * The columns of the right input that equal something of the left one: all of them are the key.
-   */
+  /** The key: all right columns that equal a left expression. */
   private def keysOf(join: Join): Seq[Attribute] =
     join.condition.toSeq.flatMap(PredicateParts.conjuncts).flatMap {
       case EqualTo(a, b) if isOfLeft(join, b) => columnOf(join.right, a)

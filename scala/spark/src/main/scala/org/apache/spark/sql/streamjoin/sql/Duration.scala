@@ -17,9 +17,9 @@ import org.apache.spark.unsafe.types.CalendarInterval
  * `'5 seconds'`.
  *
  * @param end
- *   the token after it
+ *   index of the token after it
  * @param micros
- *   its length, or why it has none
+ *   its length in microseconds, or why it has none
  */
 final private[sql] case class Duration(end: Int, micros: Either[String, Long])
 
@@ -38,7 +38,7 @@ private[sql] object Duration {
 
   private val Months = "the length of months and years varies"
 
-  /** The duration that begins at a token, if one begins there. */
+  /** The duration that begins at a token, if one does. */
   def read(tokens: Tokens, from: Int): Option[Duration] = new Reader(tokens, from).duration
 
   /** The length of a constant interval in microseconds, or why it has none. */
@@ -57,7 +57,7 @@ private[sql] object Duration {
   private val Glued = """(\d+)([A-Za-z]+)""".r
   private val Part = """(\d)\s*([A-Za-z]+)""".r
 
-  /** Takes tokens for as long as they go on with a duration, and writes them as Spark does. */
+  /** Consumes tokens while they continue a duration, and rewrites them in Spark's syntax. */
   final private class Reader(tokens: Tokens, from: Int) {
     private var at = from
     private val written = new StringBuilder
@@ -90,7 +90,7 @@ private[sql] object Duration {
 
     private def takeUnit(): Unit = take(unit(tokens(at).getText))
 
-    /** A number with its unit, a text with or without one, or a parameter. */
+    /** A number with its unit, a string with or without one, or a parameter. */
     private def part(): Boolean = {
       val before = (at, written.length)
       if (isSign) take(tokens.word(at))

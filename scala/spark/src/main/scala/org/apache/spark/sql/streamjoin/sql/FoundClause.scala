@@ -14,7 +14,7 @@ sealed private[sql] trait Position
 
 private[sql] object Position {
 
-  /** After the right input of a join with its alias, or after the condition. */
+  /** After the right input of a join and its alias, or after the join condition. */
   case object OfJoin extends Position
 
   /** After the name of an input, before its alias. */
@@ -22,17 +22,17 @@ private[sql] object Position {
 }
 
 /**
- * Words that look like a clause of ours. They are one if they stand after an input of a join,
- * which is known when the rest of the text is parsed.
+ * Tokens that look like one of our clauses. They are one if they follow an input of a join, which
+ * is known once the rest of the text is parsed.
  *
  * @param tokens
- *   its own
+ *   tokens of the clause
  * @param besides
- *   a word elsewhere that belongs to it: the `ASOF` of a `MATCH_CONDITION`
+ *   a token elsewhere that belongs to it: the `ASOF` of a `MATCH_CONDITION`
  * @param depth
- *   in how many parentheses it is
+ *   number of parentheses around it
  * @param content
- *   what it says, or what is wrong with it
+ *   the clause that is read from it, or its error
  */
 final private[sql] class FoundClause(
     val position: Position,
@@ -46,7 +46,7 @@ final private[sql] class FoundClause(
 
   private def all: Seq[CommonToken] = (tokens ++ besides).collect { case token: CommonToken => token }
 
-  /** Spark's grammar sees nothing of it, as of a comment; the places of all other tokens stay. */
+  /** Hides it from Spark's grammar, as a comment is; all other tokens keep their positions. */
   def hide(): Unit = all.foreach(_.setChannel(FoundClause.Hidden))
 
   def show(): Unit = all.foreach(_.setChannel(Token.DEFAULT_CHANNEL))
@@ -54,12 +54,12 @@ final private[sql] class FoundClause(
 
 private[sql] object FoundClause {
 
-  /** A channel that no token of Spark's is on. */
+  /** A channel that Spark does not use. */
   private[sql] val Hidden = 9
 
   private val Words = """(?i)\b(WITHIN|OVER|SYSTEM_TIME|MATCH_CONDITION)\b""".r
 
-  /** A text without any of these words has no clause of ours. */
+  /** Whether a text has any of the keywords, without which it has none of our clauses. */
   def mayBeIn(text: String): Boolean = Words.findFirstIn(text).isDefined
 
   def in(tokens: Tokens, text: SqlText): Seq[FoundClause] = new ClauseFinder(tokens, text).all
@@ -67,7 +67,7 @@ private[sql] object FoundClause {
 
 final private class ClauseFinder(tokens: Tokens, text: SqlText) {
 
-  /** What is in a clause is no clause: `MATCH_CONDITION (a.t >= b.within - INTERVAL 1 HOUR)`. */
+  /** No clause begins inside another: `MATCH_CONDITION (a.t >= b.within - INTERVAL 1 HOUR)`. */
   def all: Seq[FoundClause] = tokens.indices
     .foldLeft((Seq.empty[FoundClause], 0)) { case ((before, end), at) =>
       Option
@@ -78,8 +78,8 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
     ._1
 
   /**
-   * A clause comes after an input or after a condition. In the place of an operand its first word
-   * is a column: `o.within - 5`, `WHERE within BETWEEN 1 AND 5`.
+   * A clause follows an input or a condition. Where an operand is expected, its first word is a
+   * column: `o.within - 5`, `WHERE within BETWEEN 1 AND 5`.
    */
   private def isAfterOperand(at: Int): Boolean = at > 0 && {
     val before = tokens(at - 1).getText
@@ -187,9 +187,7 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
   private val OverExample =
     "OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) or OVER (RANGE INTERVAL '10' MINUTE PRECEDING)"
 
-  /**
-   * `FOR SYSTEM_TIME AS OF` a column of the other input. With a time it is Spark's time travel.
-   */
+  /** `FOR SYSTEM_TIME AS OF` a column of the other input. With a time it is Spark's time travel. */
   private def asOf(at: Int): Option[FoundClause] =
     if (!tokens.is(at, "FOR", "SYSTEM_TIME", "AS", "OF") || !isName(at + 4) || isNow(at + 4)) None
     else {
@@ -219,9 +217,7 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
   private def isName(at: Int): Boolean =
     tokens.isType(at, SqlBaseParser.BACKQUOTED_IDENTIFIER) || tokens.word(at).matches("[A-Z_][A-Z0-9_]*")
 
-  /**
-   * `ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`. In front of names alone, both words are aliases.
-   */
+  /** `ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`. Before a list of names, both words are aliases. */
   private def matchCondition(at: Int): Option[FoundClause] =
     if (!tokens.is(at, "MATCH_CONDITION", "(")) None
     else {
@@ -241,7 +237,7 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
         }
     }
 
-  /** What stands in parentheses. An error of Spark's parser is at its place in the whole text. */
+  /** The condition in parentheses. A parse error keeps its position in the whole text. */
   private def condition(open: Int, closing: Int): Either[AnalysisException, Expression] =
     try Right(new FragmentParser(tokens(open), tokens(closing)).parseExpression(text.parsed))
     catch { case error: ParseException => Left(error) }
@@ -249,18 +245,21 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
 
 private object ClauseFinder {
 
-  /** Of a name, a literal, a parameter or parentheses. */
+  /** Whether it ends a name, a literal, a parameter or parentheses. */
   def endsOperand(character: Char): Boolean =
     Character.isLetterOrDigit(character) || "_`'\")]?".contains(character)
 
-  /** Words that an operand follows. */
+  /** Keywords before an operand. */
   val BeforeOperand: Set[String] = Set("SELECT", "EXTEND", "SET", "DISTINCT", "ALL", "ANY", "SOME") ++
     Set("FROM", "ON", "WHERE", "HAVING", "QUALIFY", "BY", "LIMIT", "OFFSET", "VALUES") ++
     Set("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "DIV") ++
     Set("CASE", "WHEN", "THEN", "ELSE")
 }
 
-/** Reads one part of a text, at its place: all other tokens are hidden from Spark's parser. */
+/**
+ * Parses one part of a text in its place, while other tokens are hidden from Spark's parser.
+ * [[ClauseFinder]] uses it for conditions, before the rest of the text is parsed.
+ */
 final private class FragmentParser(first: Token, last: Token) extends AbstractSqlParser {
   override val astBuilder: SparkSqlAstBuilder = new SparkSqlAstBuilder
 

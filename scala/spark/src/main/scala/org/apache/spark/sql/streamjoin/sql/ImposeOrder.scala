@@ -12,15 +12,15 @@ import org.apache.spark.sql.types.{StringType, TimestampType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * `IMPOSE_ORDER(TABLE(t), DESCRIPTOR(ts), INTERVAL 10 SECONDS)`: a watermark on the column, as
- * `withWatermark` has it.
+ * `IMPOSE_ORDER(TABLE(t), DESCRIPTOR(ts), INTERVAL 10 SECONDS)`: a watermark on the column, like
+ * that of `withWatermark`.
  *
  * @param column
- *   its name
+ *   name of the event-time column
  * @param lag
- *   resolved by Spark
+ *   delay of the watermark, which Spark resolves
  * @param places
- *   what errors point at
+ *   positions for errors
  */
 final private[sql] case class ImposeOrder(
     column: Seq[String],
@@ -69,7 +69,7 @@ private[sql] object ImposeOrder {
   )
   import Function.refused
 
-  /** Of the arguments. */
+  /** Positions of the arguments. */
   final case class Places(table: Origin, column: Origin)
 
   def of(call: UnresolvedTableValuedFunction): ImposeOrder = call.functionArgs match {

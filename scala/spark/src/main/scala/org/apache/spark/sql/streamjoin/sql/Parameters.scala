@@ -6,9 +6,9 @@ import org.apache.spark.sql.catalyst.trees.SQLQueryContext
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Parameters (`:x`, `?`) of a text with clauses of ours. Spark puts their values into the text in a
- * parse of its own, which does not know our clauses; so Spark is given a text of the same length
- * with nothing but the parameters, and its answer goes into the real one.
+ * Substitutes parameters (`:x`, `?`) in a text with our clauses. Spark does so in a parse of its
+ * own, which does not know our clauses. So Spark gets a text of the same length that has only the
+ * parameters, and its substitutions are applied to the real one.
  */
 private[sql] object Parameters {
 
@@ -19,7 +19,7 @@ private[sql] object Parameters {
     }
 
   private def substitute(text: String, context: ParameterContext): SqlText = {
-    // Of a text that cannot be parsed, the parse that follows says why.
+    // If the text cannot be parsed, the parse that follows says why.
     val markers =
       try new ClauseParser(SqlText(text)).parameters(text)
       catch { case _: ParseException => Nil }
@@ -37,7 +37,7 @@ private[sql] object Parameters {
     }
   }
 
-  /** `SELECT` and the parameters, each at its place, with commas between them. */
+  /** `SELECT` and the parameters in their positions, with commas between them. */
   private def onlyMarkers(text: String, markers: Seq[ParameterLocation]): String = {
     val length = text.codePointCount(0, text.length)
     val skeleton = new StringBuilder("SELECT".padTo(length, ' '))
@@ -49,7 +49,7 @@ private[sql] object Parameters {
     skeleton.toString
   }
 
-  /** An error of Spark's, with the real text in its place. */
+  /** Spark's error, with the real text in it. */
   private def inText(error: AnalysisException, text: String): AnalysisException =
     new AnalysisException(
       errorClass = error.getCondition,

@@ -5,7 +5,10 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 
-/** The call of the function, before Spark looks it up. */
+/**
+ * Replaces a call of `IMPOSE_ORDER` with an [[ImposeOrder]]. Spark calls the rule while a query is
+ * analyzed, before it looks up the function.
+ */
 final private[streamjoin] case class ReadImposeOrder(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case call: UnresolvedTableValuedFunction if ImposeOrder.Function.isCalledBy(call, session) =>

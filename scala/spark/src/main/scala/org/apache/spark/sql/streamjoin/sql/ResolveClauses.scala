@@ -11,8 +11,9 @@ import org.apache.spark.sql.streamjoin.time.{EventTime, TimeDistance}
 import streamjoin.core.{JoinWindows, Side}
 
 /**
- * A join with clauses becomes one with time bounds, once Spark has resolved it: by then it is a
- * plain join also where it was written with `USING` or `NATURAL`.
+ * Turns a join with clauses into one with time bounds. Spark calls the rule while a query is
+ * analyzed; it acts once the join is resolved, because a join with `USING` or `NATURAL` is a plain
+ * one by then.
  */
 private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
@@ -34,7 +35,7 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
     }
     .getOrElse(bounded(join, names, left, right))
 
-  /** @param names what Spark puts above a join on names */
+  /** @param names projection that Spark puts above a join on names */
   private def bounded(
       join: Join,
       names: Option[Project],

@@ -7,18 +7,18 @@ import org.apache.spark.sql.catalyst.parser.PositionMapper
 import org.apache.spark.sql.catalyst.trees.{Origin, SQLQueryContext}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
-/** A text that is parsed, and the one that the user wrote, before parameters were put in. */
+/** A text to be parsed, and the user's text before parameters were substituted. */
 final private[sql] class SqlText(val parsed: String, mapper: PositionMapper) {
   private val original = mapper.originalText
   private val characters = original.codePointCount(0, original.length)
 
   /**
-   * Where the tokens from one to another are, in the words and with the arrows of Spark's errors.
-   * It is text, and no query context of the error: PySpark shows an error of an unknown name with a
+   * The position of a range of tokens, in the words of Spark's errors and with their arrows. It is
+   * text, and not the error's query context: PySpark shows an error of an unknown name that has a
    * context as an internal error.
    */
   def where(first: Token, last: Token): String = {
-    // The parser counts characters, Java counts halves of those that take two.
+    // The parser counts code points, Java UTF-16 code units.
     def written(at: Int) = original.offsetByCodePoints(0, math.min(mapper.mapToOriginal(at), characters - 1))
     val start = written(first.getStartIndex)
     val stop = math.max(start, written(last.getStopIndex))
@@ -36,7 +36,7 @@ final private[sql] class SqlText(val parsed: String, mapper: PositionMapper) {
     ).summary
   }
 
-  /** For what Spark says of places: in the text as it is written. */
+  /** Makes Spark report positions in the text as the user wrote it. */
   def origin(current: Origin): Origin =
     if (mapper.substitutions.isEmpty) current
     else
@@ -47,7 +47,7 @@ final private[sql] class SqlText(val parsed: String, mapper: PositionMapper) {
         positionMapper = Some(mapper)
       )
 
-  /** An error whose message ends with the place. */
+  /** An error whose message ends with the position. */
   def error(name: String, first: Token, last: Token, parameters: (String, String)*): AnalysisException =
     StreamJoinErrors.analysis(name, parameters :+ ("where" -> where(first, last)): _*)
 }

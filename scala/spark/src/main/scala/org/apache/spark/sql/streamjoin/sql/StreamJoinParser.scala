@@ -9,8 +9,9 @@ import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Spark's parser, or another extension's, with clauses of ours. The other parser reads every text
- * first, so nothing that it knows changes its meaning; ours reads what it cannot.
+ * Adds our clauses to Spark's parser, or to another extension's. Spark calls it for each SQL text.
+ * The other parser goes first, so what it accepts keeps its meaning; ours reads only what it
+ * rejects.
  */
 final private[streamjoin] class StreamJoinParser(other: ParserInterface) extends ParserInterface {
 
@@ -46,7 +47,7 @@ final private[streamjoin] class StreamJoinParser(other: ParserInterface) extends
         ours(Parameters.substitute(expanded, parameters), unknown)(parse)
     }
 
-  /** @param unknown what the other parser says */
+  /** @param unknown error of the other parser */
   private def ours[T](text: SqlText, unknown: ParseException)(parse: (ClauseParser, String) => T): T = {
     val parser = new ClauseParser(text)
     val result =

@@ -10,14 +10,14 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
- * A table function of ours, known by its name. Its call is taken before Spark looks the name up.
+ * One of our table functions, known by name. Its calls are replaced before Spark looks the name up.
  *
  * @param example
- *   how to call it
+ *   sample call, for errors
  */
 final private[streamjoin] case class TableFunction(name: String, example: String) {
 
-  /** A function of that name that the user has made goes first. */
+  /** A user's function of that name takes precedence. */
   def isCalledBy(call: UnresolvedTableValuedFunction, session: SparkSession): Boolean = call.name match {
     case Seq(called) =>
       called.equalsIgnoreCase(name) &&
@@ -35,7 +35,7 @@ final private[streamjoin] case class TableFunction(name: String, example: String
     case other => throw refused(s"takes a table first, and not ${other.sql}", other.origin)
   }
 
-  /** @param at the word that the error points at */
+  /** @param at position for the error */
   def refused(problem: String, at: Origin): AnalysisException = StreamJoinErrors.analysis(
     "STREAMJOIN_TABLE_FUNCTION",
     "call" -> name,
@@ -47,6 +47,6 @@ final private[streamjoin] case class TableFunction(name: String, example: String
 
 private[streamjoin] object TableFunction {
 
-  /** A place in a query, as Spark shows it below an error. */
+  /** A position in a query, as Spark shows it below an error. */
   def where(at: Origin): String = at.getQueryContext.map(_.summary).mkString
 }

@@ -6,7 +6,7 @@ import org.antlr.v4.runtime.{CommonTokenStream, Token}
 
 import org.apache.spark.sql.catalyst.parser.SqlBaseParser
 
-/** The tokens of a text that count, without spaces and comments. */
+/** The tokens of a text, without spaces and comments. */
 final private[sql] class Tokens(all: IndexedSeq[Token]) {
 
   def apply(at: Int): Token = all(math.min(at, all.size - 1))
@@ -15,7 +15,7 @@ final private[sql] class Tokens(all: IndexedSeq[Token]) {
 
   def slice(from: Int, until: Int): IndexedSeq[Token] = all.slice(from, until)
 
-  /** Upper case. */
+  /** In upper case. */
   def word(at: Int): String = apply(at).getText.toUpperCase(Locale.ROOT)
 
   def is(at: Int, words: String*): Boolean =
@@ -23,7 +23,7 @@ final private[sql] class Tokens(all: IndexedSeq[Token]) {
 
   def isType(at: Int, types: Int*): Boolean = types.contains(apply(at).getType)
 
-  /** In how many parentheses each token is. */
+  /** Number of parentheses around each token. */
   val depth: IndexedSeq[Int] = {
     var open = 0
     all.map { token =>
@@ -38,7 +38,7 @@ final private[sql] class Tokens(all: IndexedSeq[Token]) {
 
   def depthOf(token: Token): Int = depthByIndex(token.getTokenIndex)
 
-  /** The parenthesis that closes the one at a place, or the last token. */
+  /** The parenthesis that closes the one at a position, or the last token. */
   def closing(open: Int): Int =
     indices
       .find(at => at > open && depth(at) == depth(open) && isType(at, SqlBaseParser.RIGHT_PAREN))

@@ -9,13 +9,13 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * Rows of one input as they come, until there are segments for them: these are then made as large
- * as they have to be. The pages are used again for the next rows; memory that is new to the process
- * costs more than to fill it.
+ * Collects rows of one input until they are put into segments, which are then allocated at their
+ * final size. Pages are reused for the next rows: memory that is new to the process costs more than
+ * filling it.
  *
- * The rows go into segments in an order of their own, which follows from the rows that are here
- * together: two attempts at a task, to which they come in two orders, write the same segments, and
- * what is later said of a row by its place holds for both.
+ * The order of the rows in segments follows from the set of collected rows. Two attempts at a task
+ * that receive them in different orders write the same segments, so a flag that is stored for a row
+ * by its number holds for both.
  */
 final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory: IndexMemory) {
   import Arrivals._
@@ -26,25 +26,26 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
   private var taken = 0L
   private var rows = 0
 
-  /** Where each page ends. */
+  /** Where the rows of each page end. */
   private val ends = mutable.ArrayBuffer.empty[Int]
 
   def isEmpty: Boolean = pages.isEmpty
 
-  /** How many rows wait. */
+  /** Number of collected rows. */
   def count: Int = rows
 
-  /** Of the rows, with what is before each. */
+  /** Bytes of the rows and their headers. */
   def bytes: Long = taken
 
   /**
-   * With the row there would be more than so many bytes, of rows that have come in whatever order.
+   * Whether the row would take the total beyond this many bytes; the order of the rows does not
+   * matter.
    */
   def exceeds(bytes: Long, row: UnsafeRow): Boolean = !isEmpty && taken + needs(row) > bytes
 
   private def needs(row: UnsafeRow): Int = Header + row.getSizeInBytes
 
-  /** Keeps a copy of the row, with its flags; returns its bucket of level 0. */
+  /** Copies the row and its flags; returns its bucket at level 0. */
   def append(row: UnsafeRow, flags: Int = 0): Long = {
     if (page == null || end + needs(row) > page.length) turn(needs(row))
     val length = row.getSizeInBytes
@@ -67,16 +68,14 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
     end = 0
   }
 
-  /**
-   * Shows what there is, page by page, each as long as what is in it; then it is no longer here.
-   */
+  /** Passes on the rows, page by page, each trimmed to its contents, and forgets them. */
   def giveUp(take: Array[Byte] => Unit): Unit = {
     if (page != null) ends += end
     pages.indices.foreach(number => take(Arrays.copyOf(pages(number), ends(number))))
     clear()
   }
 
-  /** Takes back a page that was given up. */
+  /** Takes back a page from [[giveUp]]. */
   def takeBack(content: Array[Byte]): Unit = {
     if (page == null || end + content.length > page.length) turn(content.length)
     System.arraycopy(content, 0, page, end, content.length)
@@ -99,10 +98,7 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
     rows = 0
   }
 
-  /**
-   * The segments of the rows that have come, in buckets of some level; the rows are then no longer
-   * here.
-   */
+  /** Moves the rows into segments of buckets at a level. */
   def drain(level: Int): Seq[Segment] = {
     if (page != null) ends += end
     val order = inOrder()
@@ -128,7 +124,7 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
     made.toSeq
   }
 
-  // A row is its page and its place in it.
+  // A ref to a row is the number of its page and its place in it.
 
   private def pageOf(ref: Long): Int = (ref >>> 32).toInt
   private def placeOf(ref: Long): Int = ref.toInt
@@ -139,8 +135,8 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
   private def lengthOf(ref: Long): Int = Platform.getInt(pages(pageOf(ref)), at(ref) + LengthAt)
 
   /**
-   * All rows: by their times, roughly, for that is nearly the order in which they have come; then
-   * by a hash of their bytes; and where two are alike in both, by the bytes.
+   * All rows in order: roughly by time, which is nearly the order in which they came; then by a
+   * hash of their bytes; and on ties by the bytes.
    */
   private def inOrder(): Array[Long] = {
     val refs = new Array[Long](rows)
@@ -221,12 +217,12 @@ final private[state] class Arrivals(layout: RowLayout, bucketWidth: Long, memory
 
 private object Arrivals {
 
-  /** Before each row its bucket, its length and its flags; rows begin at multiples of eight. */
+  /** Before each row: its bucket, length and flags. Rows begin at multiples of eight. */
   private val LengthAt = 8
   private val FlagsAt = 12
   private val Header = 16
 
-  /** Of 31 bits that rows are ordered by, those of the time; the others are of the hash. */
+  /** Rows are sorted by 31 bits: this many of the time, the others of the hash. */
   private val TimeBits = 20
   private val HashBits = 31 - TimeBits
 }

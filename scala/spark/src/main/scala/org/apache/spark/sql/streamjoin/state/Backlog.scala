@@ -6,17 +6,17 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * The rows of one bucket that came in one batch, where they are too many to be put in order at
- * once. They are cut into parts that are not: by their times, and rows of nearly one time by a
- * hash. Where the cuts are follows from the rows together, and each part goes into segments in an
- * order that follows from its rows: so it does not matter in which segments they were before.
+ * The rows of one bucket in one batch, if they are too many to be sorted at once. They are cut into
+ * parts, by time, and rows of nearly the same time by a hash. The cuts follow from the set of rows,
+ * and each part is sorted into segments by its rows alone, so the result does not depend on the
+ * segments that the rows were in before.
  *
- * In this order: all rows are [[weigh]]ed, the parts are [[cut]], all rows are [[scatter]]ed, and
- * where memory is short the parts are left to the store; part by part they are drained. A row is
- * read from the store three times at most.
+ * In this order: [[weigh]] all rows, [[cut]] the parts, [[scatter]] all rows, [[drain]] part by
+ * part. If memory is short, parts are spilled to the store. A row is read from the store three
+ * times at most.
  *
  * @param canSpill
- *   parts may be left to the store
+ *   whether parts may be spilled to the store
  */
 final private[state] class Backlog(
     side: Int,
@@ -41,12 +41,12 @@ final private[state] class Backlog(
     weights(bin(segment, place)) += segment.after(place) - place
   }
 
-  /** The part of a bin; the first of several, where the hash has its say. */
+  /** The part of each bin, or the first of several if the bin is divided by the hash. */
   private val firstPart = new Array[Int](Bins)
   private val hashBits = new Array[Int](Bins)
   private var parts: IndexedSeq[Part] = IndexedSeq.empty
 
-  /** Once all rows have been weighed. */
+  /** Call it once all rows have been weighed. */
   def cut(): Unit = {
     var last = -1
     var room = 0L
@@ -71,10 +71,7 @@ final private[state] class Backlog(
   private var held = 0L
   private var spilled = 0L
 
-  /**
-   * What has to be there before it is worth leaving to the store: every part has a page that it
-   * fills.
-   */
+  /** Bytes that are worth spilling: enough for every part to fill a page. */
   private def worthSpilling: Long = math.max(PartBytes, 2L * parts.size * IndexMemory.PageBytes)
 
   def scatter(segment: Segment): Unit = segment.foreachLive { (_, place) =>
@@ -93,7 +90,7 @@ final private[state] class Backlog(
     }
   }
 
-  /** The segments of the rows, made part by part as they are asked for. */
+  /** The segments of the rows, built lazily, part by part. */
   def drain(): Iterator[Segment] = parts.iterator.flatMap(_.drain())
 
   final private class Part {
@@ -125,13 +122,13 @@ final private[state] class Backlog(
 
 private object Backlog {
 
-  /** So many rows are put in order at once. */
+  /** Bytes of rows that are sorted at once. */
   private val PartBytes = 8L << 20
 
-  /** A bucket's span is divided into so many to see where its rows are. */
+  /** A bucket's span is divided into this many bins to see where its rows are. */
   private val BinBits = 12
   private val Bins = 1 << BinBits
 
-  /** Another one than that by which rows are ordered. */
+  /** Not the seed of the hash that rows are sorted by. */
   private val HashSeed = 1
 }

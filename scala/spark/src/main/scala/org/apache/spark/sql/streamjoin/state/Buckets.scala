@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.state
 import scala.collection.mutable
 
 /**
- * The numbers of buckets, of several widths. A bucket of level 0 is as wide as its input asks for,
- * one of each level above it as four of those below:
+ * The numbers of buckets, which have several widths. A level-0 bucket is as wide as its input asks
+ * for, a bucket of each higher level spans four of the level below:
  *
  * {{{
  *   level 2   |               0               |
@@ -12,29 +12,29 @@ import scala.collection.mutable
  *   level 0   | 0 | 1 | 2 | 3 | 4 | ...
  * }}}
  *
- * The level is a part of the number; those of level 0 are just `time / width`.
+ * The level is a part of the number; at level 0, the number is just `time / width`.
  */
 private[state] object Buckets {
   private val LevelAt = 57
   private val Half = 1L << (LevelAt - 1)
 
-  /** Of a time, at level 0. Times so far out that no calendar has them are at the ends. */
+  /** The level-0 bucket of a time. Times beyond any calendar fall into the outermost buckets. */
   def of(time: Long, width: Long): Long =
     math.max(1L - Half, math.min(Half - 1L, Math.floorDiv(time, width)))
 
-  /** Of a level. */
+  /** The first and the last bucket of a level. */
   def first(level: Int): Long = (level.toLong << LevelAt) - Half
   def last(level: Int): Long = first(level) + 2 * Half - 1
 
   def level(bucket: Long): Int = ((bucket + Half) >> LevelAt).toInt
 
-  /** The bucket of the same or a higher level that a bucket lies in. */
+  /** The bucket of this or a higher level that contains a bucket. */
   def raised(bucket: Long, to: Int): Long = {
     val from = level(bucket)
     (to.toLong << LevelAt) + ((bucket - (from.toLong << LevelAt)) >> (2 * (to - from)))
   }
 
-  /** How long a bucket is, where one of level 0 has some width. */
+  /** Width of a bucket, given that of level 0. */
   def span(bucket: Long, width: Long): Long = width << (2 * level(bucket))
 
   /** The highest level whose buckets a long can measure. */
@@ -45,10 +45,9 @@ private[state] object Buckets {
 }
 
 /**
- * The level of the buckets for the rows of a batch: the lowest one at which they lie in few. So the
- * values in the store, and the segments, of a history that spans years in one batch are in
- * proportion to its bytes, not to its span. It follows from the rows together, in whatever order
- * they come.
+ * The bucket level for the rows of a batch: the lowest one at which they fall into few buckets. A
+ * history that spans years in one batch then makes as many segments, and values in the store, as
+ * its bytes need, not its span. The level follows from the set of rows, not from their order.
  */
 final private[state] class BatchLevel(highest: Int) {
   private val buckets = mutable.HashSet.empty[Long]
@@ -57,7 +56,7 @@ final private[state] class BatchLevel(highest: Int) {
 
   def level: Int = current
 
-  /** @param bucket of a row, at level 0 */
+  /** @param bucket level-0 bucket of a row */
   def add(bucket: Long): Unit = if (bucket != last) {
     last = bucket
     buckets += Buckets.raised(bucket, current)

@@ -12,22 +12,23 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *
  * {{{
  *   time ->   | bucket     | bucket     | bucket     | bucket     |
- *             | segment    | segment    | segment    | segment    |  stored, by number
- *               evicted    |            | segment    | segment    |
- *               whole      |            | fresh      | fresh      |  of the batch, once put in
+ *             | evicted as | segment 0  | segment 0  | segment 0  |  stored, by number
+ *             | a whole    |            | segment 1  | segment 1  |
+ *             |            |            | fresh      | fresh      |  from this batch
  * }}}
  *
- * A batch whose rows are spread over more time has wider buckets, see [[BatchLevel]].
+ * A batch whose rows span more time uses wider buckets, see [[BatchLevel]].
  *
- * A bucket is left as a whole when its last row has expired; rows that expire before the last of
- * their bucket are flagged. It knows keys, times and rows, not joins.
+ * A bucket is dropped as a whole when its last row has expired; rows that expire earlier are
+ * flagged. A buffer knows keys, times and rows, but not joins.
  *
  * @param side
- *   the number of this input in the store
+ *   number of this input in the store
  * @param bucketWidth
- *   the span of a bucket of level 0, in microseconds
+ *   width of a level-0 bucket, in microseconds
  * @param isDurable
- *   its rows go to the store; otherwise they are in another task's, and here in memory only
+ *   whether this task stores the rows; otherwise another task does, and this one has them in memory
+ *   only
  */
 final private[streamjoin] class Buffer(
     val side: Int,
@@ -41,18 +42,18 @@ final private[streamjoin] class Buffer(
   private val batchLevel = new BatchLevel(Buckets.highestLevel(bucketWidth))
   private val freshSegments = mutable.LinkedHashSet.empty[Segment]
 
-  /** There were too many rows in this batch to wait for one another. */
+  /** The batch had too many rows to collect them all before building segments. */
   private var inSeveralGoes = false
 
-  /** By bucket and number, segments that the version has that the batch began with, and that left. */
+  /** Bucket and number of segments that the batch began with and that have left. */
   private val goneSinceBase = mutable.ArrayBuffer.empty[(Long, Long)]
 
-  /** Rows with an expiry time below these have left. */
+  /** Rows with an expiry time below these have been evicted. */
   private[state] var evictedBelow: Array[Long] = Array.fill(layout.expiring.length)(Long.MinValue)
 
   // A batch begins.
 
-  /** The rows are those of the version that the next batch begins with. */
+  /** Marks all segments as those of the version that the next batch begins with. */
   private[state] def begin(): Unit = {
     goneSinceBase.clear()
     segments.foreach { segment =>
@@ -62,8 +63,8 @@ final private[streamjoin] class Buffer(
   }
 
   /**
-   * Drops what the version does not have that the last batch began with, finished or not. Returns
-   * what it has in place of that, by bucket and number: it has to be read.
+   * Drops what the last batch, finished or not, added or changed. Returns the bucket and number of
+   * the segments to be read in its place.
    */
   private[state] def rewind(below: Array[Long]): Seq[(Long, Long)] = {
     arrivals.clear()
@@ -73,22 +74,22 @@ final private[streamjoin] class Buffer(
     goneSinceBase.toSeq
   }
 
-  // What is there.
+  // Contents.
 
   def segments: Iterator[Segment] = buckets.values.iterator.asScala.flatMap(_.segments.iterator)
 
-  /** The segments of the rows that were appended in this batch. */
+  /** Segments of the rows that were appended in this batch. */
   def fresh: collection.Set[Segment] = freshSegments
 
   def rows: Long = segments.map(_.live.toLong).sum + arrivals.count
 
-  /** The lowest time at a position among the rows, once they are settled. */
+  /** The lowest time at a position among the rows, which have to be settled. */
   def lowest(at: Int): Option[Long] = {
     assert(arrivals.isEmpty, s"${arrivals.count} rows are not in segments yet: settle() comes first")
     segments.filter(_.live > 0).map(_.lowest(at)).minOption
   }
 
-  /** Segments that may have rows between two times of the first expiring column, both included. */
+  /** Segments that may have rows between two times of the first expiring column, inclusive. */
   def between(from: Long, to: Long): Array[Segment] =
     if (from > to || buckets.isEmpty) Array.empty
     else
@@ -101,9 +102,9 @@ final private[streamjoin] class Buffer(
         .filter(segment => segment.live > 0 && segment.lowest(0) <= to && segment.highest(0) >= from)
         .toArray
 
-  // Rows come.
+  // Adding rows.
 
-  /** Keeps a copy of the row. It is not found before [[arrive]]. */
+  /** Buffers a copy of the row. It is not found before [[arrive]]. */
   private[state] def append(row: UnsafeRow): Unit = {
     if (arrivals.exceeds(Buffer.MostArrivals, row)) {
       arrive()
@@ -112,10 +113,10 @@ final private[streamjoin] class Buffer(
     batchLevel.add(arrivals.append(row))
   }
 
-  /** The rows that were appended are put into segments. */
+  /** Puts the appended rows into segments. */
   private[state] def arrive(): Unit = if (!arrivals.isEmpty) arrivals.drain(batchLevel.level).foreach(take)
 
-  /** All rows are in segments, and each segment knows the times of the rows that have not left. */
+  /** Puts all rows into segments, and updates each segment's lowest times after rows have left. */
   private[state] def settle(): Unit = {
     arrive()
     segments.foreach(_.settle())
@@ -127,7 +128,7 @@ final private[streamjoin] class Buffer(
     freshSegments += segment
   }
 
-  // Rows leave.
+  // Removing rows.
 
   private[state] def drop(segment: Segment, store: SegmentStore): Unit = {
     store.remove(side, segment)
@@ -143,7 +144,7 @@ final private[streamjoin] class Buffer(
     if (bucket.segments.isEmpty) buckets.remove(bucket.number)
   }
 
-  /** Rows below these limits have been evicted from every segment. */
+  /** Notes that rows below these limits have been evicted from every segment. */
   private[state] def evicted(limits: Array[Long]): Unit = {
     evictedBelow = limits
     segments.foreach(_.evictedBelow = limits)
@@ -154,7 +155,7 @@ final private[streamjoin] class Buffer(
   private[state] def load(segment: Segment, store: SegmentStore): Unit =
     if (!segment.isLoaded) store.read(side, segment)
 
-  /** Leaves the rows to the store. */
+  /** Spills the rows to the store. */
   private[state] def unload(segment: Segment, store: SegmentStore): Unit =
     if (segment.isLoaded && isDurable) {
       segment.settle()
@@ -162,7 +163,7 @@ final private[streamjoin] class Buffer(
       segment.unload()
     }
 
-  /** How far the limits have to move until the whole of a segment is evicted. */
+  /** How far the limits have to move until the whole segment is evicted. */
   private[state] def timeLeft(segment: Segment): Long = {
     var left = Long.MaxValue
     var at = 0
@@ -181,15 +182,14 @@ final private[streamjoin] class Buffer(
     else if (segment.flagsChanged) store.writeFlags(side, segment)
 
   /**
-   * Everything that has changed goes to the store. What is read from it then, segment by segment
-   * and row by row, follows from the version before, the rows of the batch and the limits: not from
-   * the order in which the rows came, from the memory there was, or from whether the index was at
-   * hand. Another attempt at the batch has written the same.
+   * Writes all changes to the store. The segments that can be read from it then, row by row, follow
+   * from the version before, the rows of the batch and the limits. They do not depend on the order
+   * in which the rows came, on the memory available, or on whether the index was cached: every
+   * attempt at the batch writes the same.
    */
   private[state] def write(store: SegmentStore, shrink: () => Unit): Unit = {
     settle()
-    // Before any of them counts as a neighbour: where another attempt dropped it whole, it is no
-    // longer there.
+    // First, so that none of them counts as a neighbour: another attempt may have dropped it whole.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
     if (inSeveralGoes) arriveAtOnce(store, shrink)
     freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(tidy(_, store))
@@ -221,8 +221,8 @@ final private[streamjoin] class Buffer(
   }
 
   /**
-   * The rows of the batch that are still there into segments as if they had waited for one another,
-   * bucket by bucket: at once, or where they are too many in parts.
+   * Rebuilds the segments of this batch, bucket by bucket, as if all of its remaining rows had been
+   * collected first: at once, or in parts if they are too many.
    */
   private def arriveAtOnce(store: SegmentStore, shrink: () => Unit): Unit = {
     val before = freshSegments.toSeq.groupBy(segment => Buckets.raised(segment.bucket, batchLevel.level))
@@ -266,9 +266,9 @@ final private[streamjoin] class Buffer(
   }
 
   /**
-   * Merges what is new in a bucket with the segments before it, once there are a few of which none
-   * is much larger than what came after it. So a bucket has few more segments than its size
-   * doubled, and a row is written about as often. Rows that have left are left out.
+   * Merges the new segments of a bucket with those before them, once there are a few of which none
+   * is much larger than what came after it. A bucket then has about as many segments as its size
+   * has doubled, and a row is rewritten about as often. Rows that have left are dropped.
    */
   private def tidy(bucket: Buffer.Bucket, store: SegmentStore): Unit = {
     val end = bucket.segments.lastIndexWhere(segment => segment.isFresh && segment.live > 0)
@@ -288,10 +288,10 @@ final private[streamjoin] class Buffer(
   }
 
   /**
-   * Merges the small buckets of a level into wider ones, once there are many: small batches beside
-   * an input that stands still, or rows that are spread thinly over years, would leave a bucket
-   * each. They go to the lowest level at which they are few, so a row is written a few times until
-   * its bucket is no longer small.
+   * Merges the small buckets of a level into wider ones, once there are many: small batches next to
+   * a stalled input, or rows spread thinly over years, would leave a bucket each. They go to the
+   * lowest level at which they are few, so a row is rewritten only a few times until its bucket is
+   * no longer small.
    */
   private def widen(store: SegmentStore): Unit = {
     val highest = Buckets.highestLevel(bucketWidth)
@@ -317,7 +317,10 @@ final private[streamjoin] class Buffer(
     }
   }
 
-  /** The segments of some buckets, in their order, into as few of a wider one as have room. */
+  /**
+   * Merges the segments of some buckets, in order, into as few segments of a wider bucket as can
+   * hold them.
+   */
   private def merge(narrow: Seq[Segment], wide: Long, store: SegmentStore): Unit = {
     var rest = narrow
     while (rest.nonEmpty) {
@@ -336,7 +339,7 @@ final private[streamjoin] class Buffer(
 
   private def replace(old: Seq[Segment], store: SegmentStore): Unit = replace(old, store, old.head.bucket)
 
-  /** Puts the rows of some segments into one, in a bucket that they all lie in. */
+  /** Merges segments into one, in a bucket that contains them all. */
   private def replace(old: Seq[Segment], store: SegmentStore, number: Long): Unit = {
     old.foreach(load(_, store))
     val whole = merged(old, number)
@@ -346,7 +349,7 @@ final private[streamjoin] class Buffer(
     if (memory.exceeded) unload(whole, store)
   }
 
-  /** The rows of several segments that are still there, with their flags, as one segment. */
+  /** The remaining rows of several segments, with their flags, as one segment. */
   private def merged(segments: Seq[Segment], bucket: Long): Segment = {
     val bytes = SegmentFormat.RowsAt + segments.map(_.liveBytes).sum.toInt
     val into = new Segment(layout, bucket, memory, bytes)
@@ -361,7 +364,7 @@ final private[streamjoin] class Buffer(
     into
   }
 
-  // A version is read.
+  // Reading a version.
 
   private[state] def add(segment: Segment): Unit =
     buckets.computeIfAbsent(segment.bucket, new Buffer.Bucket(_)).add(segment)
@@ -376,20 +379,20 @@ final private[streamjoin] class Buffer(
 
 private[streamjoin] object Buffer {
 
-  /** Segments of a bucket that may follow one another before they are merged. */
+  /** Segments of similar size that a bucket may have in a row before they are merged. */
   private val MostAlike = 3
 
   /**
-   * Buckets of a level that are smaller than [[SmallBytes]], and how many are made of them.
+   * Buckets smaller than [[SmallBytes]] that a level may have, and how many they are merged into.
    */
   private[state] val MostSmall = 256
   private val FewWide = MostSmall / 4
   private val SmallBytes = 64L << 10
 
-  /** Bytes of rows that may come before they are put into segments. */
+  /** Bytes of rows that are collected before they are put into segments. */
   private val MostArrivals = 16L << 20
 
-  /** From one time to a later one, as far as a long can say. */
+  /** `to - from`, capped at what a long can hold. */
   private def distance(from: Long, to: Long): Long = {
     val distance = to - from
     if (((to ^ from) & (to ^ distance)) >= 0) distance else if (to > from) Long.MaxValue else Long.MinValue
@@ -397,19 +400,19 @@ private[streamjoin] object Buffer {
 
   final private class Bucket(val number: Long) {
 
-    /** In the order of their numbers, whatever the order they are read in. */
+    /** Sorted by number, in whatever order they are read. */
     val segments: mutable.ArrayBuffer[Segment] = mutable.ArrayBuffer.empty[Segment]
 
-    /** In the store. */
+    /** Bytes in the store. */
     def bytes: Long = segments.iterator.map(_.size.toLong).sum
 
-    /** A new one: its number follows from those that are there. */
+    /** Adds a new segment, with the next number. */
     def append(segment: Segment): Unit = {
       segment.number = segments.lastOption.fold(0L)(_.number + 1)
       segments += segment
     }
 
-    /** One that has its number. */
+    /** Adds a segment that has its number. */
     def add(segment: Segment): Unit = {
       val at = segments.indexWhere(_.number > segment.number)
       segments.insert(if (at < 0) segments.size else at, segment)

@@ -4,18 +4,18 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * The rows of a buffer that are closest in time to a row of their key, one look-up after the other;
- * the buffer does not change meanwhile.
+ * Finds the rows of a buffer that are closest in time to given rows of the same key, one look-up at
+ * a time. The buffer must not change meanwhile.
  *
- * A look-up begins with the segments nearest to its time and ends where none that is left can have
- * a closer row. In a segment the key's index says which rows there are; those of a key with many
- * rows are in the order of their times there, and a search by halving finds the closest. So a
- * look-up costs what is near its time, not what the buffer holds.
+ * A look-up begins with the segments nearest to its time and ends when no segment that is left can
+ * have a closer row. In a segment, the index finds the rows of the key; if there are many, they are
+ * sorted by time and a binary search finds the closest. So a look-up costs what is near its time,
+ * not what the buffer holds.
  *
  * @param asking
- *   of the rows that are asked for
+ *   layout of the given rows
  * @param later
- *   which of two rows of one key and one time comes later: of these the last counts
+ *   order of two rows with the same key and time; the later one is found
  */
 final private[streamjoin] class ClosestRows(
     buffer: Buffer,
@@ -28,18 +28,18 @@ final private[streamjoin] class ClosestRows(
   private val byLowest = buffer.segments.filter(_.live > 0).toArray.sortBy(_.lowest(0))
   private val lowest = byLowest.map(_.lowest(0))
 
-  /** Of a segment and those before it. */
+  /** The highest time of a segment and those before it. */
   private val highestSoFar = byLowest.map(_.highest(0)).scanLeft(Long.MinValue)(math.max(_, _)).tail
   private val byHighest = byLowest.sortBy(_.highest(0))
   private val highest = byHighest.map(_.highest(0))
 
-  /** Of a segment and those after it. */
+  /** The lowest time of a segment and those after it. */
   private val lowestFromHere = byHighest.map(_.lowest(0)).scanRight(Long.MaxValue)(math.min(_, _)).init
 
   private var (best, candidate) = (new UnsafeRow(buffer.layout.fields), new UnsafeRow(buffer.layout.fields))
   private var isFound = false
 
-  /** The times that a row must have to be closer than the best one, or as close. */
+  /** The times that a row must have to be as close as the best one, or closer. */
   private var (from, to) = (0L, 0L)
 
   private def begin(from: Long, to: Long): Unit = {
@@ -50,7 +50,7 @@ final private[streamjoin] class ClosestRows(
 
   private def result: UnsafeRow = if (isFound) best else null
 
-  /** The last row of the key between two times, or null; it is valid until the next call. */
+  /** The last row of the key between two times, or null; valid until the next call. */
   def last(row: UnsafeRow, from: Long, to: Long): UnsafeRow = {
     begin(from, to)
     val hash = asking.hash(row.getBaseObject, row.getBaseOffset)
@@ -62,7 +62,7 @@ final private[streamjoin] class ClosestRows(
     result
   }
 
-  /** The first row of the key between two times, or null; it is valid until the next call. */
+  /** The first row of the key between two times, or null; valid until the next call. */
   def first(row: UnsafeRow, from: Long, to: Long): UnsafeRow = {
     begin(from, to)
     val hash = asking.hash(row.getBaseObject, row.getBaseOffset)
@@ -87,7 +87,7 @@ final private[streamjoin] class ClosestRows(
       val slot = index.slot(hash)
       var low = index.from(segment, slot, from)
       var high = index.until(segment, slot, to)
-      // From the end at which the closest are.
+      // From the end with the closest rows.
       while (low < high) {
         val at = if (forLast) high - 1 else low
         if (forLast) high = at else low = at + 1
@@ -98,7 +98,7 @@ final private[streamjoin] class ClosestRows(
     }
   }
 
-  /** The row there is closer than the best one so far. */
+  /** Takes the row at a place if it is closer than the best one so far; returns whether it is. */
   private def offer(segment: Segment, place: Int, row: UnsafeRow, forLast: Boolean): Boolean = {
     val time = segment.expiryTime(place, 0)
     val isClose =
@@ -119,7 +119,7 @@ final private[streamjoin] class ClosestRows(
 
 private object ClosestRows {
 
-  /** Where the numbers, which ascend, begin to be above one. */
+  /** The position of the first of these ascending numbers that is above `number`. */
   private def firstAbove(numbers: Array[Long], number: Long): Int = {
     var (from, to) = (0, numbers.length)
     while (from < to) {

@@ -5,12 +5,12 @@ import java.nio.ByteBuffer
 import scala.collection.mutable
 
 /**
- * Until when the deletions of a [[VersionTable]] are remembered, so that those that are due are
- * found without a look at every key.
+ * Tracks until when the deletions of a [[VersionTable]] are remembered, so that due ones are found
+ * without scanning all keys.
  *
- * The hashes of deleted keys are kept in chunks, one after the other, each with the first and the
- * last time at which one of them is due; a chunk leaves as a whole. A key may have come back since,
- * or have been deleted again: what is said of it in the table counts.
+ * The hashes of deleted keys are kept in chunks, each with the first and the last time at which one
+ * of them is due; a chunk is dropped as a whole. A key may have come back since, or have been
+ * deleted again: the entry in the table decides.
  */
 final private[state] class DeletedKeys(segments: SegmentStore) {
   import DeletedKeys._
@@ -23,11 +23,11 @@ final private[state] class DeletedKeys(segments: SegmentStore) {
 
   /**
    * @param hash
-   *   of a deleted key
+   *   hash of a deleted key
    * @param until
-   *   it is remembered so long
+   *   time until which the deletion is remembered
    * @param span
-   *   so much longer it may take up its place
+   *   how much longer it may stay in the store
    */
   def add(hash: Long, until: Long, span: Long): Unit = {
     added += hash
@@ -36,7 +36,7 @@ final private[state] class DeletedKeys(segments: SegmentStore) {
     this.span = span
   }
 
-  /** Shows the hashes of keys whose deletions may be due, that is, were remembered until a time. */
+  /** Drops the chunks that are due at a time; passes on the hashes of their keys. */
   def take(time: Long)(show: Long => Unit): Unit = {
     val (due, rest) = chunks.partition(_.until < time)
     due.foreach { chunk =>
@@ -47,7 +47,7 @@ final private[state] class DeletedKeys(segments: SegmentStore) {
     chunks = rest
   }
 
-  /** Before the store is committed. */
+  /** Call it before the store is committed. */
   def write(): Unit = {
     if (added.nonEmpty) append()
     if (changed)
@@ -79,7 +79,7 @@ final private[state] class DeletedKeys(segments: SegmentStore) {
 
 private object DeletedKeys {
 
-  /** The number of the value that says which chunks there are; theirs are higher. */
+  /** Number of the value that lists the chunks; theirs are higher. */
   private val Directory = 0L
   private val MostHashes = 8192
 

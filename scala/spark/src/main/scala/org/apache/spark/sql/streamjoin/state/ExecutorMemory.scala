@@ -3,9 +3,9 @@ package org.apache.spark.sql.streamjoin.state
 import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 /**
- * The bytes that the indexes of many tasks hold in memory together, those between batches included.
- * Every index that was begun is [[IndexMemory.close]]d when it is dropped, whatever happened to its
- * task: an index that is not closed would count forever.
+ * The bytes that the indexes of many tasks hold in memory together, between batches included. Every
+ * index must be [[IndexMemory.close]]d when it is dropped, whatever happened to its task, or it
+ * counts forever.
  */
 final private[streamjoin] class ExecutorMemory {
   private val bytes = new AtomicLong
@@ -24,19 +24,21 @@ final private[streamjoin] class ExecutorMemory {
 
 private[streamjoin] object ExecutorMemory {
 
-  /** Of all queries in this process. */
+  /** For all queries in this process. */
   val ofProcess = new ExecutorMemory
 
-  /** What Spark's own memory leaves of the heap by default: `1 - spark.memory.fraction`. */
+  /**
+   * The share of the heap that Spark's own memory leaves: by default `1 - spark.memory.fraction`.
+   */
   private val ShareOfHeap = 0.4
 
   /**
    * @param limit
-   *   in bytes, that all indexes together should not pass; each query has its own limit
+   *   bytes that all indexes together should not exceed; each query has its own limit
    */
   final case class Limit(memory: ExecutorMemory, limit: Long)
 
-  /** An index by itself. */
+  /** For an index on its own. */
   def unlimited: Limit = Limit(new ExecutorMemory, Long.MaxValue)
 
   def limit(set: Option[Long]): Limit =

@@ -3,14 +3,14 @@ package org.apache.spark.sql.streamjoin.state
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Evicts the rows of a buffer that have a time below its eviction limit, and shows those that never
- * matched if they are asked for.
+ * Evicts the rows of a buffer that have a time below its eviction limit; on request, returns those
+ * that never matched.
  *
- * A segment all of whose rows have expired leaves as a whole, and is not even looked at where no
- * rows are asked for.
+ * A segment whose rows have all expired is dropped as a whole, without being read if no rows are
+ * requested.
  *
  * @param evictionLimits
- *   by expiring time, in microseconds; they never go back
+ *   limits by expiring time, in microseconds; they never go back
  */
 final private[streamjoin] class Expired(
     buffer: Buffer,
@@ -20,7 +20,7 @@ final private[streamjoin] class Expired(
     store: SegmentStore
 ) {
 
-  /** A row that never matched; overwritten by [[next]]. */
+  /** A row that never matched; [[next]] overwrites it. */
   val row: UnsafeRow = new UnsafeRow(buffer.layout.fields)
 
   private val limits =
@@ -33,7 +33,7 @@ final private[streamjoin] class Expired(
   private var count = 0L
   private var ended = false
 
-  /** How many rows have been evicted. */
+  /** Number of evicted rows. */
   def evicted: Long = count
 
   private def mayExpire(segment: Segment): Boolean =
@@ -42,7 +42,7 @@ final private[streamjoin] class Expired(
   private def isWhole(segment: Segment): Boolean =
     limits.indices.exists(i => segment.highest(i) < limits(i))
 
-  /** Moves on to the next row that never matched, if there is one and such are asked for. */
+  /** Advances to the next row that never matched, if there is one and `unmatched` is set. */
   def next(): Boolean = {
     var found = false
     while (!found && !ended)

@@ -7,25 +7,25 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreId, StateStoreProviderId}
 
-/** An index that waits for the next batch of its store, whatever kind of operator it belongs to. */
+/** An index that waits for its store's next batch, for any kind of operator. */
 private[streamjoin] trait CachedIndex {
   def memory: IndexMemory
 
-  /** Since when it is in the cache, in nanoseconds. */
+  /** When it was put into the cache, in nanoseconds. */
   @volatile private[state] var idleSince: Long = 0L
 
-  /** It is dropped, and counts no more. */
+  /** Drops the index, which then no longer counts. */
   private[state] def close(): Unit
 }
 
 /**
- * The executor's indexes between batches, by the state store that they equal. An index is owned by
- * the store's provider: when Spark unloads that (the query stopped, the partition moved to another
- * executor), the index goes with it, at the latest [[SweepSeconds]] later. A task takes an index
- * out while it works on it, so no two ever share one.
+ * The executor's indexes between batches, by the state store that they equal. An index lives as
+ * long as the store's provider: when Spark unloads that (the query stopped, the partition moved to
+ * another executor), the index is dropped at most [[SweepSeconds]] later. A task takes an index out
+ * of the cache while it works on it, so no two tasks share one.
  *
- * A store has one index, that of the run that used it last: what a stopped run has left goes when
- * the next one begins, so that it does not take a share of the memory.
+ * A store has one index, that of its latest run. What a stopped run has left is dropped when the
+ * next run begins, so that it does not take a share of the memory.
  */
 private[streamjoin] object IndexCache {
   val SweepSeconds = 5L
@@ -44,7 +44,7 @@ private[streamjoin] object IndexCache {
     executor.scheduleWithFixedDelay(() => sweep(), SweepSeconds, SweepSeconds, TimeUnit.SECONDS)
   }
 
-  /** The index of a store, of the kind that its operator has. */
+  /** Removes and returns the index of a store, of the type that its operator uses. */
   def take[T <: CachedIndex: ClassTag](store: StateStoreProviderId): Option[T] =
     Option(indexes.remove(store.storeId)).flatMap {
       case Held(`store`, index: T) => Some(index)
@@ -63,9 +63,9 @@ private[streamjoin] object IndexCache {
   }
 
   /**
-   * Drops the indexes of stores that Spark has unloaded; and those that hold more than their share
-   * of too much memory and have not been used for a while, for only the tasks of an index can make
-   * it smaller.
+   * Drops the indexes of stores that Spark has unloaded. While memory is short, also drops those
+   * that hold more than their share and have been idle for a while, as only an index's own tasks
+   * can shrink it.
    */
   def sweep(
       isLoaded: StateStoreProviderId => Boolean = StateStore.isLoaded,
@@ -78,6 +78,6 @@ private[streamjoin] object IndexCache {
     }
   }
 
-  /** The stores whose indexes are held. */
+  /** Stores whose indexes are in the cache. */
   def held: Set[StateStoreProviderId] = indexes.values.asScala.map(_.store).toSet
 }

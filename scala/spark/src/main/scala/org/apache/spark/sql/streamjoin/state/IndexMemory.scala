@@ -3,11 +3,10 @@ package org.apache.spark.sql.streamjoin.state
 import scala.collection.mutable
 
 /**
- * The bytes that the index of one task holds in memory, and the most that it should hold: by
- * itself, and where all indexes of the executor together hold more than they should, its fair
- * share.
+ * The bytes that one task's index holds in memory, and its limit: its budget or, while all indexes
+ * of the executor together exceed theirs, its fair share if that is less.
  *
- * The budget is kept between steps, not within them: a step needs the rows that have just come, or
+ * The limit is met between steps, not within them: a step needs the rows that have just come, or
  * the two segments that it compares, in memory.
  */
 final private[streamjoin] class IndexMemory(
@@ -15,8 +14,8 @@ final private[streamjoin] class IndexMemory(
     initial: ExecutorMemory.Limit = ExecutorMemory.unlimited
 ) {
   @volatile private var executor = initial
-  // Volatile, and changed under the lock: a task that is cancelled may still be at work when its
-  // index is closed.
+  // Volatile, and changed under the lock: a cancelled task may still be running when its index is
+  // closed.
   @volatile private var bytes = 0L
   private var closed = false
   executor.memory.begin()
@@ -33,12 +32,12 @@ final private[streamjoin] class IndexMemory(
     if (!closed) executor.memory.add(change)
   }
 
-  /** Of it, the hashes of keys whose rows are in the store only. */
+  /** The part of [[used]] for key hashes of rows that are in the store only. */
   private var keyBytes = 0L
 
   def keys: Long = keyBytes
 
-  /** Whether there is room for so many more of these, which take up to half of the memory. */
+  /** Reserves bytes for such hashes, if there is room; they take up to half of the memory. */
   def lendsKeys(more: Long): Boolean = {
     val fits = keyBytes + more <= allowance / 2
     if (fits) {
@@ -58,16 +57,16 @@ final private[streamjoin] class IndexMemory(
   private def isOverShare: Boolean =
     executor.memory.used > executor.limit && bytes > share
 
-  /** What the index may hold as things are. */
+  /** Bytes that the index may hold at present. */
   def allowance: Long =
     if (executor.memory.used <= executor.limit) budget else math.min(budget, share)
 
-  /** From here on another limit holds for all indexes of the executor together. */
+  /** Changes the limit that this index sees for all indexes of the executor together. */
   def limitTo(bytes: Long): Unit = executor = executor.copy(limit = bytes)
 
   private def share: Long = executor.limit / math.max(1, executor.memory.indexes)
 
-  /** The index is dropped, and counts no more. */
+  /** Stops counting; the index is dropped. */
   def close(): Unit = synchronized {
     if (!closed) {
       closed = true
@@ -75,11 +74,12 @@ final private[streamjoin] class IndexMemory(
     }
   }
 
-  /** Of it, what waits for rows to come. */
+  /** The part of [[used]] for pages that wait for rows. */
   def spare: Long = pages.size.toLong * IndexMemory.PageBytes
 
   /**
-   * A page, or for what does not fit into one, an array of that size. What is in it is undefined.
+   * A page, or an array of the given size if that does not fit into one. The contents are
+   * undefined.
    */
   def borrow(atLeast: Int): Array[Byte] = {
     lent += 1
@@ -97,7 +97,7 @@ final private[streamjoin] class IndexMemory(
     if (page.length == IndexMemory.PageBytes && !exceeded) pages += page else add(-page.length)
   }
 
-  /** Keeps as many pages as this batch needed at once, or none where memory is scarce. */
+  /** Keeps as many pages as this batch used at once, or none if memory is short. */
   def endBatch(): Unit = {
     while (pages.nonEmpty && (exceeded || pages.size > mostLent)) add(-pages.remove(pages.size - 1).length)
     mostLent = lent

@@ -5,13 +5,12 @@ import java.util.{PriorityQueue, UUID}
 import streamjoin.core.Side
 
 /**
- * The rows of both inputs as one version of the state has them, in memory: a cache of what is in
- * the store.
+ * The rows of both inputs at one version of the state, in memory: a cache of the store.
  *
  * @param memory
- *   what they hold, but for a side that another task keeps
+ *   memory of both sides, except one that another task stores
  * @param guestMemory
- *   what such a side holds
+ *   memory of that side
  */
 final private[streamjoin] class JoinIndex(
     buffers: Seq[Buffer],
@@ -19,13 +18,16 @@ final private[streamjoin] class JoinIndex(
     guestMemory: Option[IndexMemory]
 ) extends CachedIndex {
 
-  /** The commit that it equals; none while a batch is at work on it. */
+  /** Token of the commit that the index equals; null while a batch works on it. */
   private[state] var token: UUID = _
 
-  /** The commit that the last batch began with, finished or not; it can go back to that one. */
+  /**
+   * Token of the commit that the last batch, finished or not, began with; the index can go back to
+   * it.
+   */
   private[state] var base: UUID = _
 
-  /** A batch begins, with what there is. */
+  /** A batch begins with the rows of this version. */
   private[state] def begin(version: Option[UUID]): Unit = {
     base = version.orNull
     token = null
@@ -49,11 +51,11 @@ final private[streamjoin] class JoinIndex(
   }
 
   /**
-   * Unloads segments until the budget is met: of both sides, those first that have the least time
-   * left to be probed in, that is, until they are evicted.
+   * Unloads segments of both sides until the budget is met, first those with the least time left
+   * until they are evicted, as they will be probed for the shortest time.
    *
    * @param inUse
-   *   which stay in memory
+   *   segments that stay in memory
    */
   private[state] def shrink(store: SegmentStore, inUse: Segment => Boolean = _ => false): Unit = {
     val loaded = new JoinIndex.Loaded(memory, store)
@@ -67,7 +69,7 @@ final private[streamjoin] class JoinIndex(
 
 private[state] object JoinIndex {
 
-  /** Segments in memory, in the order in which they are unloaded where it is short. */
+  /** Loaded segments, in the order in which they are unloaded when memory is short. */
   final class Loaded(memory: IndexMemory, store: SegmentStore) {
     private val queue = new PriorityQueue[Leaving]
 
@@ -78,7 +80,7 @@ private[state] object JoinIndex {
       first.buffer.unload(first.segment, store)
     }
 
-    /** Loads a segment if there is room, or can be made by unloading those that leave before it. */
+    /** Loads a segment if it fits, or if unloading segments that leave before it makes room. */
     def offer(buffer: Buffer, segment: Segment, load: () => Unit): Unit = {
       val fits = memory.used + segment.size <= memory.allowance
       val staysLonger = !queue.isEmpty && queue.peek().compareTo(leaving(buffer, segment)) < 0
@@ -91,7 +93,7 @@ private[state] object JoinIndex {
       Leaving(buffer.timeLeft(segment), segment.highest(0), buffer, segment)
   }
 
-  /** Where no limit is known yet, all are far from theirs alike, and the older ones go first. */
+  /** Until a limit is known, all segments have the same time left, and the older ones go first. */
   final private case class Leaving(timeLeft: Long, newest: Long, buffer: Buffer, segment: Segment)
       extends Comparable[Leaving] {
     override def compareTo(other: Leaving): Int = {

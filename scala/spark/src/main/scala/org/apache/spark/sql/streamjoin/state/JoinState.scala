@@ -10,29 +10,42 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import streamjoin.core.Side
 
 /**
- * What one task of a join keeps, both inputs, durable in one state store.
+ * The rows that one task keeps for both inputs. They are in a state store, which is durable, and in
+ * an index in memory, which is a cache of one version of the store. Correctness rests on this:
  *
- * The header in the store carries a token, new with every commit, and so does the index: it is used
- * as it is only where its token is that of the version that the task was given. Where that version
- * is the one that the index' last batch began with, as for a second action in a `foreachBatch`, the
- * index goes back: what the batch changed is read again. Any other retry, restart or move, and the
- * whole index is read from the store. The version's number would not do: two attempts of one batch
- * have the same.
+ *   - Nothing is durable before [[commit]]. Segments that are spilled to the store earlier belong
+ *     to a version that is dropped unless it is committed.
+ *   - So a retry opens the version that the first attempt opened, sees nothing of that attempt,
+ *     even if it committed, and writes the same segments.
+ *   - Every commit writes a header with a new token, and the index takes it over only afterwards. A
+ *     cached index is used as it is only if its token is that of the version that the task was
+ *     given. The version's number would not do: two attempts at one batch have the same.
  *
- * Nothing is durable before [[commit]]; what is not committed is given up by [[abort]].
+ * {{{
+ *   store   version N, token t  ---------- batch N ---------->  commit: version N + 1, token u
+ *   index   token = t                base = t, no token                 base = t, token = u
+ *
+ *   A task opens a version with token v. Its cached index
+ *     has token v     is reused             nothing is read
+ *     has base v      goes back             what its last batch changed is read again
+ *     has neither     is dropped            all segments are read into a new index
+ * }}}
+ *
+ * An index goes back, for example, for a second action in a `foreachBatch`. A task that fails drops
+ * its index, so its retry reads all segments, as does a restart or a move to another executor.
  *
  * @param layouts
- *   of the left and the right input
+ *   layouts of the left and right input rows
  * @param bucketWidths
- *   in microseconds, for the first version; it stays
+ *   widths of the level-0 buckets of both inputs, in microseconds; the first version fixes them
  * @param budget
  *   bytes that the index may hold in memory
  * @param cached
- *   the index of an earlier commit, if there is one
+ *   the index that an earlier task left, if any
  * @param guest
- *   a side that another task keeps
+ *   a side that another task stores, if any
  * @param executor
- *   what all indexes of the executor may hold together
+ *   limit for all indexes of the executor together
  */
 final private[streamjoin] class JoinState(
     store: StateStore,
@@ -52,10 +65,10 @@ final private[streamjoin] class JoinState(
         throw failed
     }
 
-  /** The index was as the store, and did not have to be read. */
+  /** The cached index matched the store, so nothing was read. */
   val reused: Boolean = cached.exists(index => header.exists(_.token == index.token))
 
-  /** The index was one batch ahead, and went back. */
+  /** The cached index was one batch ahead, finished or not, and went back. */
   val rewound: Boolean = !reused && cached.exists(index => header.exists(_.token == index.base))
 
   private var held: JoinIndex =
@@ -65,7 +78,7 @@ final private[streamjoin] class JoinState(
       cached.foreach(_.close())
       JoinState.read(segments, header, layouts, bucketWidths, budget, guest, executor)
     }
-  // From here on it equals no commit until the next one.
+  // No version equals the index until the next commit.
   index.begin(header.map(_.token))
 
   private def index: JoinIndex = {
@@ -75,7 +88,7 @@ final private[streamjoin] class JoinState(
 
   private def memory: IndexMemory = index.memory
 
-  /** Keeps a copy of a row. */
+  /** Buffers a copy of the row. */
   def append(side: Side, row: UnsafeRow): Unit = {
     val buffer = index.buffer(side)
     val before = buffer.memory.used
@@ -86,42 +99,40 @@ final private[streamjoin] class JoinState(
     }
   }
 
-  /** The rows that were appended to a side can be found. */
+  /** The buffer of a side, with all appended rows in segments. */
   private def arrived(side: Side): Buffer = {
     val buffer = index.buffer(side)
     buffer.arrive()
     buffer
   }
 
-  /**
-   * What was appended and what has left is taken into account by [[lowest]]. A commit does so, too.
-   */
+  /** Makes [[lowest]] reflect appended and evicted rows. A commit does so, too. */
   private[state] def settle(): Unit = index.all.foreach(_.settle())
 
   /**
-   * The pairs of the rows that were appended to a side in this batch with those of the other side.
+   * The matches of the rows that were appended to a side in this batch with rows of the other side.
    */
   def matches(side: Side, reach: Reach): Matches =
     new Matches(arrived(side), arrived(side.other), reach, index, segments)
 
-  /** Evicts rows of a side; shows those that never matched, if they are asked for. */
+  /** Evicts rows of a side; returns those that never matched, if `unmatched` is set. */
   def expired(side: Side, evictionLimits: Array[Long], unmatched: Boolean): Expired =
     new Expired(arrived(side), evictionLimits, unmatched, memory, segments)
 
   /**
-   * The rows of a side that are closest in time to a row of its key.
+   * Finds the rows of a side that are closest in time to a given row of the same key.
    *
    * @param asking
-   *   of the rows that are asked for
+   *   layout of the given rows
    * @param later
-   *   which of two rows of one key and one time comes later
+   *   order of two rows with the same key and time; the later one is found
    */
   def closest(side: Side, asking: RowLayout, later: Ordering[InternalRow]): ClosestRows =
     new ClosestRows(arrived(side), asking, later, index, segments)
 
   private var table: Option[VersionTable] = None
 
-  /** The rows that are known by their keys alone, beside those of the two sides. */
+  /** A table with one row per key, next to the rows of the two sides. */
   def versionTable(keyFields: Int, fields: Int): VersionTable =
     versionTable(keyFields, fields, VersionTable.hash)
 
@@ -132,21 +143,21 @@ final private[streamjoin] class JoinState(
     made
   }
 
-  /** How many keys have a row in the table. */
+  /** Number of keys that have a row in the table. */
   def keys: Long = table.fold(0L)(_.size)
 
-  /** How many keys the table knows to be gone. */
+  /** Number of keys that the table remembers as deleted. */
   def deletedKeys: Long = table.fold(0L)(_.deletedKeys)
 
   def rows(side: Side): Long = index.buffer(side).rows
 
-  /** Another task keeps the rows of this side; here they are to be looked at. */
+  /** Another task stores the rows of this side; this task only has a copy in memory. */
   def isGuest(side: Side): Boolean = !index.buffer(side).isDurable
 
   /** The lowest time among the rows of a side, by expiring time, once they are committed. */
   def lowest(side: Side, at: Int): Option[Long] = index.buffer(side).lowest(at)
 
-  /** What is held, for the progress. */
+  /** Sizes for the query's progress. */
   def size: JoinState.Size = {
     val all = index.all.flatMap(_.segments)
     JoinState.Size(
@@ -158,7 +169,7 @@ final private[streamjoin] class JoinState(
     )
   }
 
-  /** Makes all of it durable. */
+  /** Makes all changes durable. */
   def commit(): Unit = {
     JoinState.checkGuests(index, store)
     table.foreach(_.writeSize())
@@ -184,21 +195,20 @@ final private[streamjoin] class JoinState(
   }
 
   /**
-   * The index, unless it has been handed over, of a batch that was left off: nobody wants more of
-   * its rows. Another run of the batch can go on with it. For a task that failed there is
-   * [[close]].
+   * Hands over the index of a batch that was abandoned because its remaining output is not needed;
+   * another run of the batch can go on with it. None if it has been handed over. A task that failed
+   * calls [[close]] instead.
    */
   def leaveOff(): Option[JoinIndex] = Option(held).map(_ => handOver())
 
-  /** The index is dropped, unless it has been handed over. */
+  /** Drops the index, unless it has been handed over. */
   def close(): Unit = if (held != null) held.close()
 
   private[state] def committedIndex: JoinIndex = index
 
   /**
-   * The index, for the next batch, once this one is committed. This is the last that can be asked
-   * for: the index may be in the hands of another task by then, and even to count its rows would
-   * change it.
+   * Hands over the committed index for the next batch. This is the last call: another task may own
+   * the index from then on, so not even its rows may be counted here.
    */
   def handOver(): JoinIndex = {
     val index = this.index
@@ -211,28 +221,28 @@ private[streamjoin] object JoinState {
 
   /**
    * @param index
-   *   bytes in memory
+   *   bytes of the index in memory
    * @param payload
    *   bytes of the rows themselves
    * @param stored
    *   bytes of the segments in the store
    * @param segments
-   *   how many there are
+   *   number of segments
    * @param unloaded
-   *   how many of them are not in memory
+   *   number of segments that are not in memory
    */
   final case class Size(index: Long, payload: Long, stored: Long, segments: Long, unloaded: Long)
 
   /**
-   * A side whose rows come to every task and are kept by one. Each task has them in memory, at the
-   * version of its own rows: one token is for both. They are in no store of this task's that they
-   * could be left to, so they have a limit of their own, and leave the budget to the rows of the
-   * other side.
+   * A broadcast side: every task receives its rows, and one task stores them. The others hold them
+   * in memory, at the version of their own rows, so one token covers both. They cannot spill them,
+   * as their stores do not have them. So these rows have a cap of their own and leave the budget to
+   * the other side.
    *
    * @param cap
-   *   bytes, beyond which the task fails
+   *   bytes in memory beyond which the task fails
    * @param open
-   *   the store of the task that keeps them, at the version to be read
+   *   opens the store of the task that stores the side, at the version to be read
    */
   final case class Guest(side: Side, cap: Long, open: (ReadStateStore => Unit) => Unit)
 
@@ -286,8 +296,8 @@ private[streamjoin] object JoinState {
   }
 
   /**
-   * Takes an index back to the version that its last batch began with. It costs as much as the
-   * batch touched, whatever there is besides; of a side that another task keeps, all is read again.
+   * Takes an index back to the version that its last batch began with. The cost follows what that
+   * batch touched, not the size of the state; a broadcast side is reread as a whole.
    */
   private def rewind(
       index: JoinIndex,
@@ -300,10 +310,10 @@ private[streamjoin] object JoinState {
   }
 
   /**
-   * Reads what a version has, and an index lacks.
+   * Reads the segments that a version has and an index lacks.
    *
    * @param hasBase
-   *   it has what the last batch has not changed; otherwise nothing
+   *   the index still has what its last batch did not change; otherwise it is empty
    */
   private def fill(
       index: JoinIndex,
@@ -353,7 +363,7 @@ private[streamjoin] object JoinState {
     buffers.foreach(buffer => complete(buffer, header.map(_.sides(buffer.side)), segments))
   }
 
-  /** Checksums find damage within a value, the header a value that is missing, or too many. */
+  /** A checksum cannot reveal a missing or an extra value, so the header counts them. */
   private def complete(
       buffer: Buffer,
       header: Option[SegmentFormat.SideHeader],
@@ -370,8 +380,8 @@ private[streamjoin] object JoinState {
   }
 
   /**
-   * A committed version, to be looked at: by another query, or another process. Nothing is written
-   * to the store, which the caller releases.
+   * The index of a committed version, for another query or process to read. Nothing is written to
+   * the store; the caller releases it.
    */
   def readOnly(store: ReadStateStore, layouts: Seq[RowLayout], budget: Long): JoinIndex = {
     val segments = new SegmentStore(store)

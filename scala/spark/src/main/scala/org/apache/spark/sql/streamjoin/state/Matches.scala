@@ -5,10 +5,9 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Which times of the other input a row can meet: `from` is the latest of `time - constant` over
- * `lower`, `to` the earliest of `time + constant` over `upper`, both included; times are the row's
- * own, by position, and the times that they bound are those by which the other input's rows are
- * bucketed.
+ * The times of the other input that a row can match: from the latest `time - constant` of `lower`
+ * to the earliest `time + constant` of `upper`, inclusive. Times are the row's own, by position;
+ * the range applies to the times by which the other input's rows are bucketed.
  */
 final private[streamjoin] case class Reach(lower: Seq[(Int, Long)], upper: Seq[(Int, Long)]) {
   private val lowerAt = lower.map(_._1).toArray
@@ -39,7 +38,7 @@ final private[streamjoin] case class Reach(lower: Seq[(Int, Long)], upper: Seq[(
 
 private[streamjoin] object Reach {
 
-  /** The ends of the range hold. */
+  /** Capped at the ends of a long's range. */
   private def minus(time: Long, constant: Long): Long = {
     val result = time - constant
     if (((time ^ constant) & (time ^ result)) >= 0) result
@@ -56,16 +55,15 @@ private[streamjoin] object Reach {
 }
 
 /**
- * The pairs of a row that came in this batch with a row of the other input, that have the same key
- * and times within reach. Each pair comes once.
+ * Pairs each row of this batch with the rows of the other input that have the same key and a time
+ * within reach. Each pair is found once.
  *
- * The fresh segments go by blocks that fit into half of the budget, in the order of their times;
- * for each block, segment by segment of the other input that it reaches, and for each of these all
- * of the block that can meet it, which two searches find, for a block is in the order of the times
- * that its segments can meet. So a fresh segment is read back at most once, a segment of the other
- * input at most once for each block, its index stays in the processor's caches while it is probed,
- * and a long history costs as much as its rows: not as its segments of one input times those of the
- * other.
+ * Fresh segments are processed in blocks that fit into half of the budget, in the order of their
+ * times. For each block, each segment of the other input within reach is probed by all segments of
+ * the block that may match it. A block is sorted by the times that its segments can match, so two
+ * binary searches find these. So a fresh segment is read back at most once, a segment of the other
+ * input at most once per block, and its index stays in the CPU cache while it is probed. The cost
+ * of a long history follows its rows, not the segments of one input times those of the other.
  */
 final private[streamjoin] class Matches(
     own: Buffer,
@@ -76,17 +74,17 @@ final private[streamjoin] class Matches(
 ) {
   private val memory = joinIndex.memory
 
-  /** The pair; both are overwritten by [[next]]. */
+  /** The current pair; [[next]] overwrites both rows. */
   val ownRow: UnsafeRow = new UnsafeRow(own.layout.fields)
   val otherRow: UnsafeRow = new UnsafeRow(other.layout.fields)
 
   private val fresh: Array[Segment] = own.fresh.iterator.filter(_.live > 0).toArray.sortBy(_.lowest(0))
   private var freshAt = 0
 
-  /** In the order of the first times that they can meet. */
+  /** The current block, sorted by the first time that each segment can match. */
   private var probing: Array[Probing] = Array.empty
 
-  /** The last time that it or any before it can meet, by their order; it never falls. */
+  /** For each segment of the block, the last time that it or one before it can match; ascending. */
   private var lastTimes: Array[Long] = Array.empty
   private var probed: Array[Segment] = Array.empty
   private var probedAt = -1
@@ -101,7 +99,7 @@ final private[streamjoin] class Matches(
   private var lastCandidate = 0
   private var otherPlace = 0
 
-  /** Moves on to the next pair, if there is one. */
+  /** Advances to the next pair, if there is one. */
   def next(): Boolean = {
     var found = false
     var more = true
@@ -123,15 +121,13 @@ final private[streamjoin] class Matches(
     found
   }
 
-  /**
-   * Moves on to the next row of this input that may meet some row of the segment that is probed.
-   */
+  /** Advances to the next row of this input that may match a row of the probed segment. */
   private def nextRow(): Boolean = {
     var found = false
     var more = true
     while (!found && more)
       if (a != null && row + 1 < a.places.length) {
-        // Anew for each row that had a match: where many rows are removed, it is made anew.
+        // Fetched for each row: once many rows are removed, the index is rebuilt.
         index = b.keys.index
         row = nextProbe()
         if (row < a.places.length && !a.segment.isGone(a.places(row))) {
@@ -145,7 +141,7 @@ final private[streamjoin] class Matches(
     found
   }
 
-  /** The next row that may have a partner; what is asked most often, and mostly in vain. */
+  /** The next row that may have a match. This is the hot loop, and mostly finds none. */
   private def nextProbe(): Int = {
     val (hashes, froms, tos) = (a.hashes, a.froms, a.tos)
     val (lowest, highest) = (b.lowest(0), b.highest(0))
@@ -158,7 +154,7 @@ final private[streamjoin] class Matches(
     at
   }
 
-  /** Moves on to the next two segments that may have pairs. */
+  /** Advances to the next two segments that may have matches. */
   private def nextSegments(): Boolean = {
     a = null
     var more = true
@@ -180,7 +176,7 @@ final private[streamjoin] class Matches(
     more
   }
 
-  /** Some row may have a partner, as far as is known of rows that are in the store only. */
+  /** Whether any row may have a match, judging without the rows of an unloaded segment. */
   private def mayMeet(probing: Probing, candidates: Segment): Boolean = {
     val (lowest, highest) = (candidates.lowest(0), candidates.highest(0))
     probing.hashes.indices.exists { at =>
@@ -188,7 +184,7 @@ final private[streamjoin] class Matches(
     }
   }
 
-  /** Moves on to the next segment that is probed, by the same block or the next one. */
+  /** Advances to the next segment to probe, by the same block or the next one. */
   private def nextProbed(): Boolean = {
     if (b != null && memory.exceeded) other.unload(b, store)
     b = null
@@ -206,7 +202,7 @@ final private[streamjoin] class Matches(
     more
   }
 
-  /** The first of the block from which on something holds, or its end. */
+  /** The first position in the block from which `holds` is true, or its end. */
   private def firstProbing(holds: Int => Boolean): Int = {
     var (from, to) = (0, probing.length)
     while (from < to) {
@@ -216,7 +212,7 @@ final private[streamjoin] class Matches(
     from
   }
 
-  /** Moves on to the next block of fresh segments. */
+  /** Advances to the next block of fresh segments. */
   private def nextBlock(): Boolean = {
     if (memory.exceeded) probing.foreach(done => own.unload(done.segment, store))
     val block = mutable.LinkedHashMap.empty[Segment, Probing]
@@ -243,7 +239,7 @@ final private[streamjoin] class Matches(
   def flagOwn(): Unit = a.segment.flagMatched(a.places(row))
   def flagOther(): Unit = b.flagMatched(otherPlace)
 
-  /** The row of this batch leaves; it has no further match. */
+  /** Removes the row of this batch, which then gets no further match. */
   def removeOwn(): Unit = {
     a.segment.remove(a.places(row))
     lastCandidate = candidate
@@ -251,10 +247,7 @@ final private[streamjoin] class Matches(
   def removeOther(): Unit = b.remove(otherPlace)
 }
 
-/**
- * The rows of a segment as they probe: where each is, the hash of its key and the times that it can
- * meet.
- */
+/** The rows of a segment as they probe: the place, key hash and matching times of each. */
 final private class Probing(val segment: Segment, reach: Reach) {
   private val live = segment.live
   val places = new Array[Int](live)
@@ -262,11 +255,11 @@ final private class Probing(val segment: Segment, reach: Reach) {
   val froms = new Array[Long](live)
   val tos = new Array[Long](live)
 
-  /** The first and the last time that any of them can meet. */
+  /** The first and the last time that any row can match. */
   var from: Long = Long.MaxValue
   var to: Long = Long.MinValue
 
-  /** The times from the one to the other, if there are any, are those that all of them can meet. */
+  /** All rows can match the times from `lastFrom` to `firstTo`, if there are any. */
   var lastFrom: Long = Long.MinValue
   var firstTo: Long = Long.MaxValue
 
@@ -289,6 +282,6 @@ final private class Probing(val segment: Segment, reach: Reach) {
 
 private object Probing {
 
-  /** What a segment takes while it probes, with its hashes. */
+  /** Bytes that a segment takes while it probes, with its hashes. */
   def bytes(segment: Segment): Long = segment.size + 28L * segment.live
 }

@@ -7,18 +7,18 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * Where keys and times lie in the rows of one input, which are Spark's `UnsafeRow`s: a bit set of
- * nulls, eight bytes a field, then what does not fit into these. Keys and times are fields of the
- * row, and never null.
+ * Where keys and times lie in the rows of one input, which are Spark's `UnsafeRow`s: null bits,
+ * eight bytes per field, then variable-length data. Keys and times are fields of the row, and never
+ * null.
  *
  * @param types
- *   of all fields
+ *   types of all fields
  * @param keys
- *   the fields that make up the key
+ *   ordinals of the fields that make up the key
  * @param times
- *   the fields that are event times
+ *   ordinals of the event-time fields
  * @param expiring
- *   the positions among `times` of those that expire a row; rows are bucketed by the first
+ *   positions in `times` of the times that expire a row; rows are bucketed by the first
  */
 final private[streamjoin] class RowLayout(
     types: Seq[DataType],
@@ -33,7 +33,7 @@ final private[streamjoin] class RowLayout(
   private val timeOffset = times.map(firstField + 8 * _)
   private val keyOffset = keys.map(firstField + 8 * _)
   private val fixed = keys.map(key => UnsafeRow.isFixedLength(types(key)))
-  // The most common key, without a loop.
+  // A fast path for the most common key.
   private val oneFixed = keys.length == 1 && fixed(0)
   private val first = if (keys.isEmpty) 0 else keyOffset(0)
 
@@ -55,11 +55,14 @@ final private[streamjoin] class RowLayout(
           else Murmur3_x86_32.hashUnsafeBytes(base, row + (word >>> 32), word.toInt, hash)
         i += 1
       }
-      // The upper bits choose the slot.
+      // Slots are chosen by the upper bits.
       RowLayout.mix(RowLayout.Seed, hash.toLong)
     }
 
-  /** Two rows, of this layout and of another with the same types of keys, have equal keys. */
+  /**
+   * Whether two rows have equal keys, one of this layout and one of another with the same key
+   * types.
+   */
   def sameKey(base: AnyRef, row: Long, other: RowLayout, otherBase: AnyRef, otherRow: Long): Boolean =
     if (oneFixed) Platform.getLong(base, row + first) == Platform.getLong(otherBase, otherRow + other.first)
     else {
@@ -88,8 +91,7 @@ private object RowLayout {
   private val Seed = 42
 
   private def mix(hash: Int, word: Long): Int = {
-    // Fibonacci hashing; both halves of the product count, as the slot is taken from the upper bits
-    // of the result.
+    // Fibonacci hashing; both halves of the product count, as slots are chosen by the upper bits.
     val product = (word ^ hash) * 0x9e3779b97f4a7c15L
     ((product ^ (product >>> 29)) * 0xbf58476d1ce4e5b9L >>> 32).toInt
   }

@@ -6,17 +6,23 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 /**
- * Rows of one input whose times lie in one bucket, packed one after the other; in memory as in the
- * state store.
+ * Rows of one input and one bucket of time, packed one after the other. The bytes in memory are
+ * those in the state store:
  *
- * It is filled when it is made; from then on only the flags of rows change: matched, and gone
- * (expired, or removed). A row is known by its place in the segment, which stays. The rows may be
- * in the store only ([[unload]]); what is known about them as a whole stays here.
+ * {{{
+ *   segment   | header | row | row | ... | summary |     written once
+ *   flags     | header | two bits a row |                written separately, once flags change
+ * }}}
+ *
+ * All rows are appended when the segment is built; from then on only their flags change: matched,
+ * and gone (expired, or removed). A row is identified by its place, its offset in the segment,
+ * which never changes. The rows can be left to the store ([[unload]]); what is known of them as a
+ * whole stays in memory. [[SegmentFormat]] has the bytes.
  *
  * @param bucket
- *   which bucket the times lie in
+ *   number of the bucket that the times lie in
  * @param bytes
- *   what the rows will need, from the beginning on, see [[Segment.sizeOf]]
+ *   bytes of the header and of all rows to come, see [[Segment.sizeOf]]
  */
 final private[streamjoin] class Segment(
     val layout: RowLayout,
@@ -32,10 +38,10 @@ final private[streamjoin] class Segment(
   private var isDiscarded = false
   private var end: Int = SegmentFormat.RowsAt
 
-  /** Where the rows end once all are there. */
+  /** Where the rows will end once all are appended. */
   private var full = bytes
 
-  /** All rows, gone or not. */
+  /** Including rows that are gone. */
   private var rowCount = 0
   private var liveCount = 0
   private var removedCount = 0
@@ -46,43 +52,40 @@ final private[streamjoin] class Segment(
   private val highestTimes = Array.fill(layout.expiring.length)(Long.MinValue)
   private var lowestIsOld = false
 
-  /** The flags apart as they are written, two bits a row, once they are needed. */
+  /** The separate flags as they are written, two bits per row; null until needed. */
   private var flagsApart: Array[Byte] = _
 
-  /** What is known of the keys of its rows. */
   private[state] val keys = new SegmentKeys(this, memory)
 
-  /** Which segment of its bucket it is; the later ones have the higher numbers. */
+  /** Its number in the bucket; later segments have higher ones. */
   private[state] var number: Long = -1L
 
-  /** The store has it, under its number. */
+  /** The store has this segment, under its number. */
   private[state] var isStored: Boolean = false
 
-  /** The store has flags apart from the rows. */
+  /** The store has separate flags for this segment. */
   private[state] var flagsInStore: Boolean = false
 
-  /** Flags have changed since the store was told. */
+  /** Flags have changed since they were last written. */
   private[state] var flagsChanged: Boolean = false
 
-  /** The version that the batch began with has it, under its number. */
+  /** The version that the batch began with has this segment, under its number. */
   private[state] var isOfBase: Boolean = false
 
-  /** In this batch rows have left or have been flagged: it may not be as that version has it. */
+  /** This batch has removed or flagged rows, so the segment may differ from that version's. */
   private[state] var hasChanged: Boolean = false
 
-  /** Its rows came in the current batch. */
+  /** It holds rows of the current batch. */
   private[state] var isFresh: Boolean = false
 
-  /**
-   * Rows with an expiry time below these have been evicted; none before a batch has evicted any.
-   */
+  /** Rows with an expiry time below these have been evicted; null until a batch evicts any. */
   private[state] var evictedBelow: Array[Long] = _
 
   def rows: Int = rowCount
   def live: Int = liveCount
   def isLoaded: Boolean = image != null
 
-  /** It was read from the store of another task, and is in none of this one's. */
+  /** The segment was read from another task's store; this task's store does not have it. */
   private[state] def forgetStore(): Unit = {
     isStored = false
     flagsInStore = false
@@ -92,18 +95,18 @@ final private[streamjoin] class Segment(
   /** Bytes of the rows alone, as Spark has them. */
   def payload: Long = rowBytes
 
-  /** Bytes in the store, without the flags apart. */
+  /** Bytes in the store, without separate flags. */
   def size: Int = full + (if (hasSummary) summarySize else 0)
 
-  /** It was made in this format, or read in it. */
+  /** It was built or read in a format that has a summary. */
   private var hasSummary = true
 
   def hasRoomFor(row: Int): Boolean = end + sizeOf(row) <= full
 
-  /** Bytes that the rows take that are still there. */
+  /** Bytes of the rows that are not gone, with their lengths and flags. */
   def liveBytes: Long = liveSize
 
-  /** More of its rows were removed than are left: worth writing anew. */
+  /** More rows were removed than are left, so rewriting the segment pays off. */
   def isSparse: Boolean = removedCount > liveCount
 
   def lowest(at: Int): Long = lowestTimes(at)
@@ -157,7 +160,7 @@ final private[streamjoin] class Segment(
       offset(otherPlace) + RowHeader
     )
 
-  /** A row has the key of one of another layout. */
+  /** Whether a row has the same key as a row of another layout. */
   def hasKey(place: Int, of: RowLayout, row: UnsafeRow): Boolean =
     layout.sameKey(image, offset(place) + RowHeader, of, row.getBaseObject, row.getBaseOffset)
 
@@ -174,7 +177,7 @@ final private[streamjoin] class Segment(
     }
   }
 
-  /** Which row of all it is, and its place. */
+  /** Visits all rows, gone or not, with their positions and places. */
   private[state] def foreachPlace(visit: (Int, Int) => Unit): Unit = {
     assert(isLoaded, s"the rows of segment $number of bucket $bucket are not in memory")
     var place = first
@@ -194,7 +197,7 @@ final private[streamjoin] class Segment(
   private def flaggedNumber(place: Int): Int = Platform.getInt(image, offset(place) + 4)
   private[state] def flags(place: Int): Int = flaggedNumber(place) & AllFlags
 
-  /** Which row it is. */
+  /** The position of the row among all rows. */
   private def rowAt(place: Int): Int = flaggedNumber(place) >>> MarkBits
 
   private[state] def flag(place: Int, bits: Int): Unit = {
@@ -202,7 +205,7 @@ final private[streamjoin] class Segment(
     Platform.putInt(image, offset(place) + 4, flaggedNumber(place) | bits)
   }
 
-  /** A flag that the store has to be told. */
+  /** Sets a flag that has to be written to the store. */
   private def flagForStore(place: Int, bit: Int): Unit = {
     flag(place, bit)
     if (flagsApart != null) SegmentFormat.setFlags(flagsApart, rowAt(place), bit)
@@ -212,7 +215,7 @@ final private[streamjoin] class Segment(
 
   def flagMatched(place: Int): Unit = if (!isMatched(place)) flagForStore(place, Matched)
 
-  /** The row leaves before its time. */
+  /** Removes a row before it expires. */
   def remove(place: Int): Unit =
     if (!isGone(place)) {
       flagForStore(place, Gone)
@@ -222,8 +225,7 @@ final private[streamjoin] class Segment(
     }
 
   /**
-   * The row leaves because its time has come; that follows from [[evictedBelow]], and is not
-   * written down.
+   * Marks a row as expired. This follows from [[evictedBelow]], so it is not written to the store.
    */
   def expire(place: Int): Unit = {
     flag(place, Gone)
@@ -243,7 +245,7 @@ final private[streamjoin] class Segment(
     at < limits.length
   }
 
-  /** After rows have left, the times of those that are still there. */
+  /** Recomputes the lowest times after rows have left. */
   private[state] def settle(): Unit =
     if (lowestIsOld && isLoaded) {
       lowestIsOld = false
@@ -257,7 +259,7 @@ final private[streamjoin] class Segment(
       }
     }
 
-  /** A row that was removed and has expired since counts as expired, as it does when it is read. */
+  /** Counts removed rows that have expired since as expired, just as reading the segment does. */
   private[state] def settleRemoved(): Unit = {
     hasChanged = true
     removedCount = 0
@@ -268,14 +270,14 @@ final private[streamjoin] class Segment(
 
   // The store.
 
-  /** Forgets the rows, which are in the store; if there is room, not the hashes of their keys. */
+  /** Drops the rows, which the store has; keeps the hashes of their keys if there is room. */
   private[state] def unload(): Unit =
     if (isLoaded) {
       keys.keepSorted()
       forget()
     }
 
-  /** Of rows that were read, and are left to the store. */
+  /** Keeps the key hashes of rows that were read but are left to the store. */
   private[state] def keepKeys(rows: Array[Byte]): Unit = {
     image = rows
     keys.keepSorted()
@@ -290,7 +292,7 @@ final private[streamjoin] class Segment(
     image = null
   }
 
-  /** It is of no use any more, and takes no memory. */
+  /** Frees all memory; the segment is not used again. */
   private[state] def discard(): Unit = if (!isDiscarded) {
     forget()
     keys.discard()
@@ -305,7 +307,7 @@ final private[streamjoin] class Segment(
     flagsApart = flags
   }
 
-  /** The rows as they are written; the array is this segment's own. */
+  /** The bytes to be written; the array is not a copy. */
   private[state] def sealedImage(side: Int): Array[Byte] = {
     assert(hasSummary && end == full, "a segment has all the rows it was made for")
     val summary =
@@ -315,7 +317,7 @@ final private[streamjoin] class Segment(
     image
   }
 
-  /** The flags of all rows, two bits each; the array is this segment's own. */
+  /** The flags of all rows, two bits each; the array is not a copy. */
   private[state] def flagsImage: Array[Byte] = {
     if (flagsApart == null) {
       setFlagsApart(SegmentFormat.newValue(SegmentFormat.flagsSize(rowCount)))
@@ -326,8 +328,8 @@ final private[streamjoin] class Segment(
   }
 
   /**
-   * Takes the figures of rows that were read from the store and checked, but not the rows, if
-   * nothing has to be looked up in them: none is gone, and none has expired since.
+   * Takes the figures of rows that were read from the store and checked, but not the rows, if no
+   * row has to be inspected: none is gone, and none has expired since.
    */
   private[state] def describe(rows: Array[Byte], flags: Array[Byte]): Boolean = {
     val summary = SegmentFormat.readSummary(rows, layout.expiring.length).filter { all =>
@@ -336,7 +338,7 @@ final private[streamjoin] class Segment(
     }
     summary.foreach { all =>
       reset(rows)
-      // As they can be there, whatever the header says.
+      // From the bytes, whatever the header says: the caller compares the two.
       rowCount = ((end - first - all.payload) / RowHeader).toInt
       liveCount = rowCount
       flaggedCount = all.flagged
@@ -363,7 +365,7 @@ final private[streamjoin] class Segment(
     Arrays.fill(highestTimes, Long.MinValue)
   }
 
-  /** Takes rows, and flags apart if there are any, that were read from the store and checked. */
+  /** Takes rows, and separate flags if any, that were read from the store and checked. */
   private[state] def load(rows: Array[Byte], flags: Array[Byte]): Unit = {
     assert(!isLoaded || rowCount == 0, "a segment is read into an empty one")
     if (isLoaded) memory.add(-image.length)
@@ -373,14 +375,14 @@ final private[streamjoin] class Segment(
     if (flags != null || !describe(rows, null)) look(rows)
   }
 
-  /** Row by row. */
+  /** Works out the figures row by row. */
   private def look(rows: Array[Byte]): Unit = {
     reset(rows)
-    hasChanged = true // where the limits have moved since the version
+    hasChanged = true // the limits may have moved since the version
     var place = first
     while (place < end) {
       val length = Platform.getInt(image, offset(place))
-      // Format 2 has no numbers.
+      // Format 2 stores no row numbers.
       val inPlace = flags(place) | (if (flagsApart == null) 0 else SegmentFormat.flags(flagsApart, rowCount))
       Platform.putInt(image, offset(place) + 4, rowCount << MarkBits)
       if (inPlace != 0) flag(place, inPlace)
@@ -400,23 +402,23 @@ final private[streamjoin] class Segment(
 
 private[streamjoin] object Segment {
 
-  /** Larger ones are cut: a store reads and writes a value as a whole. */
+  /** The store reads and writes whole values, so larger segments are split. */
   val MaxBytes: Int = 4 << 20
 
   /**
-   * What a segment takes besides its rows, about: itself, its arrays of times, its places among the
-   * segments of its bucket and its bucket's among the buckets.
+   * Approximate bytes of a segment without its rows: the object, its arrays of times, and the
+   * entries for it and for its bucket.
    */
   private[state] val OwnBytes = 400
 
-  /** Before each row its length and its flags. */
+  /** Bytes before each row: its length and its flags. */
   private[state] val RowHeader = 8
   private[state] val Matched = 1
   private[state] val Gone = 2
   private val MarkBits = 2
   private val AllFlags = Matched | Gone
 
-  /** What a row of so many bytes adds to a segment. */
+  /** Bytes that a row of this size adds to a segment. */
   private[state] def sizeOf(row: Int): Int = RowHeader + row
 
   private def offset(place: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + SegmentFormat.ValueAt + place

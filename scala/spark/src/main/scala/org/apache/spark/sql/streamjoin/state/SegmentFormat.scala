@@ -7,38 +7,42 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 /**
- * What is in the state store: byte strings that begin with a magic number, the format's number and
- * a checksum of all that follows. Numbers are in the byte order of the machine, as in the rows of
- * Spark between them.
- *
- * In memory such a string is an array that starts with what makes it an `UnsafeRow` of one binary
- * column, so that the store is given the array as it is. The offsets below count from the string's
- * own beginning.
+ * The values of the state store as bytes. They begin with a magic number, the format and a checksum
+ * of all that follows. Numbers are in native byte order, as in the Spark rows between them.
  *
  * {{{
- *   segment   magic  format  crc  bytes | bucket  number  side  rows  fields  0
- *                                       | length  flags  row | length  flags  row ...
- *                                       | bytes of the rows  gone  flagged
- *                                       | by expiring time: lowest  highest
- *   flags     magic  format  crc  bytes | rows  0 | two bits a row
- *   header    magic  format  crc  bytes | token  sides
- *                                       | per side: width of a bucket  segments  flags  rows
- *                                                   limits  limit ...
+ *   value     magic  format  crc  bytes | body: one of those below
+ *
+ *   segment   bucket  number  side  rows  fields  0             header
+ *             length  flags  row | length  flags  row | ...     rows; a place is where a length is
+ *             bytes of the rows  gone  flagged                  summary
+ *             lowest  highest | lowest  highest | ...             per expiring time
+ *   flags     rows  0 | two bits a row                          1 is matched, 2 is gone
+ *   header    token  sides                                      one per version of the state
+ *             width of a bucket  segments  flagged  rows          per side
+ *             limits  limit ...
+ *   page      bytes
+ *
+ *   array     null bits  offset and length | value | padding    what the store is given
  * }}}
  *
- * With the flags of a row is its number in the segment. What follows the rows is about those that
- * are there, and enough to open a segment that none has left. Format 2 has neither, and its
- * checksum does not cover the format's number. Format 3 has buckets of one width only.
+ * In memory, a value is an array that begins like an `UnsafeRow` of one binary column, so the store
+ * is given the array without a copy. The offsets below count from the beginning of the value.
+ *
+ * The flags of a row share four bytes with its number in the segment. The summary describes the
+ * rows as they were written; if no row is gone, it is all that is needed to open the segment.
+ * Format 2 has neither, and its checksum does not cover the format. Format 3 has buckets of one
+ * width only.
  */
 private[streamjoin] object SegmentFormat {
 
   /**
-   * 1 was a value for each row, before the first release; since 4 a bucket's number says how wide
-   * the bucket is, see [[Buckets]].
+   * Format 1 had a value per row, before the first release; since format 4 a bucket's number
+   * includes its width, see [[Buckets]].
    */
   val Version = 4
 
-  /** The oldest that can be read. */
+  /** The oldest format that can be read. */
   val OldestVersion = 2
 
   private val SegmentMagic = 0x534a5347
@@ -46,7 +50,7 @@ private[streamjoin] object SegmentFormat {
   private val HeaderMagic = 0x534a4844
   private val PageMagic = 0x534a5047
 
-  /** Where the string begins in its array: after a null bit set, and an offset with a length. */
+  /** Where the value begins in its array: after the null bits, and an offset with a length. */
   val ValueAt = 16
 
   private val MagicAt = 0
@@ -67,10 +71,10 @@ private[streamjoin] object SegmentFormat {
   private val FlagsRowCountAt = 16
   private val BitsAt = 24
 
-  /** What was found in place of a value that is expected. */
+  /** A value is not what is expected; `found` says what it is. */
   final class Unreadable(val found: String) extends Exception(found)
 
-  /** An array for a string of so many bytes. */
+  /** An array for a value of this many bytes. */
   def newValue(size: Int): Array[Byte] = {
     val bytes = new Array[Byte](arraySize(size))
     Platform.putLong(bytes, Platform.BYTE_ARRAY_OFFSET + 8L, (ValueAt.toLong << 32) | size)
@@ -79,10 +83,10 @@ private[streamjoin] object SegmentFormat {
 
   def arraySize(size: Int): Int = ValueAt + (size + 7) / 8 * 8
 
-  /** The length of the string in an array. */
+  /** Bytes of the value in an array. */
   def size(bytes: Array[Byte]): Int = Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET + 8L)
 
-  /** A copy of what a row of the store has. */
+  /** A copy of the value in a row of the store. */
   def copyOf(row: UnsafeRow): Array[Byte] = {
     val (from, length) = ((row.getLong(0) >>> 32).toInt, row.getLong(0).toInt)
     if (from < 0 || length < 0 || from.toLong + length > row.getSizeInBytes)
@@ -128,10 +132,10 @@ private[streamjoin] object SegmentFormat {
   private val FlaggedAt = 12
   private val TimesAt = 16
 
-  /** Of what follows the rows. */
+  /** Bytes of the summary after the rows. */
   def summarySize(times: Int): Int = TimesAt + 16 * times
 
-  /** What is known of the rows of a segment without a look at them. */
+  /** What a segment says of its rows, so that they need not be read. */
   final case class Summary(payload: Long, gone: Int, flagged: Int, lowest: Array[Long], highest: Array[Long])
 
   def writeSummary(bytes: Array[Byte], rowsEnd: Int, summary: Summary): Unit = {
@@ -148,7 +152,7 @@ private[streamjoin] object SegmentFormat {
   def rowsEnd(bytes: Array[Byte], times: Int): Int =
     size(bytes) - (if (format(bytes) > 2) summarySize(times) else 0)
 
-  /** None for a segment of format 2. */
+  /** None in format 2, which has no summary. */
   def readSummary(bytes: Array[Byte], times: Int): Option[Summary] =
     if (format(bytes) == 2) None
     else {
@@ -174,7 +178,7 @@ private[streamjoin] object SegmentFormat {
     close(bytes, SegmentMagic)
   }
 
-  /** How many rows a segment has, if it is whole and the one that is expected. */
+  /** The number of rows of a segment; fails unless it is intact and the expected one. */
   def checkSegment(bytes: Array[Byte], side: Int, bucket: Long, number: Long, fields: Int): Int = {
     open(bytes, SegmentMagic, "a segment")
     if (int(bytes, SideAt) != side || long(bytes, BucketAt) != bucket || long(bytes, NumberAt) != number)
@@ -187,8 +191,7 @@ private[streamjoin] object SegmentFormat {
     int(bytes, RowCountAt)
   }
 
-  // Pages: bytes that mean nothing here. Those of rows on their way are never committed; those of
-  // versions are.
+  // Pages: opaque bytes. A [[Backlog]] never commits its pages, a [[VersionTable]] does.
 
   def writePage(content: Array[Byte]): Array[Byte] = {
     val bytes = newValue(BodyAt + content.length)
@@ -216,7 +219,7 @@ private[streamjoin] object SegmentFormat {
 
   def flags(bytes: Array[Byte], row: Int): Int = (bytes(flagsAt(row)) >>> (2 * (row % 4))) & 3
 
-  /** Some of the rows are gone. */
+  /** Whether any row is gone. */
   def hasGone(bytes: Array[Byte]): Boolean = {
     val end = ValueAt + size(bytes)
     var at = ValueAt + BitsAt
@@ -234,7 +237,7 @@ private[streamjoin] object SegmentFormat {
 
   // The header of a version.
 
-  /** What a version has of one side; `flagged` is how many of its segments have flags apart. */
+  /** One side in a version; `flagged` counts its segments with separate flags. */
   final case class SideHeader(
       bucketWidth: Long,
       segments: Long,
@@ -245,7 +248,7 @@ private[streamjoin] object SegmentFormat {
 
   /**
    * @param token
-   *   new with every commit: an index that carries it equals this version
+   *   new with every commit; an index with the same token equals this version
    */
   final case class VersionHeader(token: UUID, sides: Seq[SideHeader]) {
     def bytes: Array[Byte] = {

@@ -3,19 +3,29 @@ package org.apache.spark.sql.streamjoin.state
 import java.util.Arrays
 
 /**
- * The rows of a segment by key: `refs` has their places, slot after slot, and `starts` where each
- * slot begins. A segment does not change, so there is nothing to insert and nothing to chain: eight
- * bytes a row. A place is a multiple of eight below 4 MiB, which leaves room for a part of the
- * hash: rows of other keys are told apart without a look at them, for that look is what a probe
- * would wait for.
+ * The rows of a segment, hashed by key. A segment gets no new rows, so the index needs no inserts
+ * and no chains: eight bytes per row, and two for the filter.
  *
- * Most rows that probe have no partner in a given segment, and a bucket may have many segments. A
- * blocked Bloom filter, two bytes a row, says so for 99 of 100, and fits into a nearer cache than
- * the slots do.
+ * {{{
+ *   filter    | word | word | ...               a key sets three bits of one word
+ *   starts    | 0 | 2 | 2 | 5 | ... | rows |    slot s is refs(starts(s)) until refs(starts(s + 1))
+ *   refs      | ref | ref | ref | ref | ...     one per row, slot after slot
  *
- * The rows of a crowded slot, that is, of a key with many rows, are in the order of their times, so
- * that a probe finds its range by halving and touches no row outside of it. Times are compared by
- * `time >> shift`, which is exact unless a segment spans many hours: the caller compares the rest.
+ *   ref       | 13 bits | 19 bits |             lower bits of the key's hash | place / 8
+ *   hash      upper bits choose the slot and the word, lower bits make the word's bits and the ref
+ * }}}
+ *
+ * A place is a multiple of eight below 4 MiB, so a ref has room for a part of the hash. It tells
+ * rows of other keys apart without touching them, which is what a probe would wait for.
+ *
+ * Most probing rows have no match in a given segment, and a bucket may have many segments. The
+ * filter, a blocked Bloom filter, rejects 99 of 100 of them and fits into a closer CPU cache than
+ * the slots.
+ *
+ * The rows of a crowded slot, that is, of a key with many rows, are sorted by time, so that a probe
+ * finds its range by binary search and touches no row outside it. Times are compared relative to
+ * the lowest one and without their last `shift` bits. This is exact unless the segment spans more
+ * than 35 minutes; the caller compares the exact times.
  */
 final private[state] class SegmentIndex(
     val starts: Array[Int],
@@ -26,7 +36,7 @@ final private[state] class SegmentIndex(
 ) {
   def bytes: Long = 4L * (starts.length + refs.length) + 8L * filter.length + 32
 
-  /** There may be rows of keys with this hash. */
+  /** Whether any row may have a key with this hash. */
   def mayHave(hash: Int): Boolean = {
     val bits = SegmentIndex.filterBits(hash)
     (filter(SegmentIndex.slot(hash, filter.length)) & bits) == bits
@@ -36,17 +46,17 @@ final private[state] class SegmentIndex(
 
   def place(at: Int): Int = SegmentIndex.place(refs(at))
 
-  /** The row there may have a key with this hash. */
+  /** Whether the row at an entry may have a key with this hash. */
   def mayBe(at: Int, hash: Int): Boolean =
     ((refs(at) ^ SegmentIndex.tagged(hash)) >>> SegmentIndex.PlaceBits) == 0
 
-  /** The first in a slot that is not before a time; of a slot that is not crowded, the first. */
+  /** The first entry of a slot that is not before a time, or of all if the slot is not crowded. */
   def from(segment: Segment, slot: Int, time: Long): Int =
     if (isCrowded(slot)) search(segment, slot, coarse(time)) else starts(slot)
 
   /**
-   * Behind the last in a slot that is not after a time; of a slot that is not crowded, behind the
-   * last.
+   * One past the last entry of a slot that is not after a time, or of all if the slot is not
+   * crowded.
    */
   def until(segment: Segment, slot: Int, time: Long): Int = {
     val last = coarse(time)
@@ -55,7 +65,7 @@ final private[state] class SegmentIndex(
 
   private def isCrowded(slot: Int): Boolean = starts(slot + 1) - starts(slot) > SegmentIndex.Crowded
 
-  /** The first in a slot whose time, as it is compared, is not below one. */
+  /** The first entry of a slot whose coarse time is not below `wanted`. */
   private def search(segment: Segment, slot: Int, wanted: Long): Int = {
     var (from, to) = (starts(slot), starts(slot + 1))
     while (from < to) {
@@ -70,12 +80,12 @@ final private[state] class SegmentIndex(
 
 private[state] object SegmentIndex {
 
-  /** Rows of a slot that are looked through one by one. */
+  /** Slots with at most this many rows are scanned one by one. */
   val Crowded = 16
 
   /**
-   * Of a place by eights; the rest of a ref is a part of the hash, other bits of it than those that
-   * choose the slot.
+   * Bits of a ref for the place, divided by eight. The rest is a part of the hash, other bits of it
+   * than those that choose the slot.
    */
   private val PlaceBits = 19
   require(Segment.MaxBytes <= (8 << PlaceBits), "a segment is too large for its refs")
@@ -84,7 +94,7 @@ private[state] object SegmentIndex {
 
   private val TimeBits = 63 - 32
 
-  /** Three of a word's bits. The word is chosen by other bits of the hash, the upper ones. */
+  /** Three bits of a word. Other bits of the hash, the upper ones, choose the word. */
   private def filterBits(hash: Int): Long = (1L << hash) | (1L << (hash >>> 6)) | (1L << (hash >>> 12))
 
   private def tagged(hash: Int): Int = hash << PlaceBits
@@ -127,7 +137,7 @@ private[state] object SegmentIndex {
 
   private def slot(hash: Int, slots: Int): Int = (((hash & 0xffffffffL) * slots) >>> 32).toInt
 
-  /** What is before the origin, or further away than a long can say, is at the end of the range. */
+  /** Times before the origin, or too far from it for a long, are at the ends of the range. */
   private def coarse(time: Long, origin: Long, shift: Int): Long =
     if (time <= origin) 0L
     else {

@@ -3,17 +3,17 @@ package org.apache.spark.sql.streamjoin.state
 import java.util.Arrays
 
 /**
- * What is known of the keys of a segment's rows: row by row while the batch compares them, by key
- * while they are probed, and where the rows have been left to the store, which hashes there are. So
- * a probe in vain, which most are, reads nothing back: among a million rows a hash that none has is
- * taken for one of theirs once in four thousand times.
+ * The keys of a segment in up to three forms: hashes row by row while the batch compares them, an
+ * index by key while they are probed, and sorted hashes for rows that are left to the store. So
+ * most probes, which find nothing, read nothing back: among a million rows, an absent hash is taken
+ * for a present one once in four thousand times.
  */
 final private[state] class SegmentKeys(segment: Segment, memory: IndexMemory) {
   private var byRow: Array[Int] = _
   private var byKey: SegmentIndex = _
   private var removedSinceIndexed = 0
 
-  /** Rows are never added, so once there it stays right: those that have left do no harm. */
+  /** Sorted hashes. They stay valid: rows are never added, and those that have left do no harm. */
   private var sorted: Array[Int] = _
 
   /** The hashes of the keys, row by row. */
@@ -45,22 +45,25 @@ final private[state] class SegmentKeys(segment: Segment, memory: IndexMemory) {
     byKey = null
   }
 
-  /** A row was removed. A crowded slot of the index would be walked through for nothing. */
+  /**
+   * Notes that a row was removed. Once more than half have been, the index is dropped: probes would
+   * scan crowded slots for nothing.
+   */
   def removed(): Unit = {
     removedSinceIndexed += 1
     if (byKey != null && 2 * removedSinceIndexed > byKey.refs.length) dropIndex()
   }
 
-  /** Keeps the hashes of rows that are about to be forgotten, if there is room for them. */
+  /** Keeps the hashes of rows that are about to be unloaded, if there is room. */
   def keepSorted(): Unit = if (sorted == null && memory.lendsKeys(4L * segment.rows)) {
     sorted = hashes.clone()
     Arrays.sort(sorted)
   }
 
-  /** There may be rows of keys with this hash, as far as is known without the rows. */
+  /** Whether any row may have a key with this hash, judging without the rows. */
   def mayHave(hash: Int): Boolean = sorted == null || Arrays.binarySearch(sorted, hash) >= 0
 
-  /** The rows are forgotten. */
+  /** The rows are unloaded. */
   def forget(): Unit = {
     dropIndex()
     dropHashes()

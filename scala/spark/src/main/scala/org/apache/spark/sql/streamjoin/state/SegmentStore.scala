@@ -10,9 +10,9 @@ import org.apache.spark.sql.types._
 import streamjoin.core.Side
 
 /**
- * The values of a state store by what they are: a header, segments, and the flags of segments that
- * changed after they were written. Uses `get`, `put`, `remove` and `iterator`, so that any provider
- * will do.
+ * Reads and writes the values of a state store by kind: the header, segments, and the flags of
+ * segments that changed after they were written. Uses `get`, `put`, `remove` and `iterator` only,
+ * so any provider works.
  */
 final private[state] class SegmentStore(val store: ReadStateStore) {
   import SegmentFormat.Unreadable
@@ -24,7 +24,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
 
   private def writable: StateStore = store.asInstanceOf[StateStore]
 
-  /** What it returns is overwritten by the next call; stores copy what they keep. */
+  /** The next call overwrites the result; stores copy what they keep. */
   private def keyOf(kind: Int, side: Int, bucket: Long, number: Long): UnsafeRow = {
     key.setInt(0, kind)
     key.setInt(1, side)
@@ -67,7 +67,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
       if (segment.flagsInStore) writable.remove(keyOf(FlagsKind, side, segment.bucket, segment.number))
     }
 
-  /** Reads the rows of a segment that has been unloaded. */
+  /** Reads the rows of an unloaded segment. */
   def read(side: Int, segment: Segment): Unit = readable {
     def missing(what: String): Nothing =
       throw new Unreadable(
@@ -99,7 +99,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     if (segment.rows != count)
       throw new Unreadable(s"a segment of ${segment.rows} rows in place of $count")
 
-  /** Leaves some rows to the store until [[takePage]], within a batch. */
+  /** Spills rows to the store until [[takePage]], within a batch. */
   def writePage(side: Int, bucket: Long, number: Long, content: Array[Byte]): Unit =
     put(keyOf(PageKind, side, bucket, number), SegmentFormat.writePage(content))
 
@@ -109,9 +109,9 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     page.getOrElse(throw new Unreadable(s"no page $number of bucket $bucket, side $side"))
   }
 
-  // Of a [[VersionTable]].
+  // For a [[VersionTable]].
 
-  /** What the keys with a hash have. */
+  /** The entries of the keys with a hash. */
   def readVersions(hash: Long): Option[Array[Byte]] =
     readable(get(keyOf(VersionsKind, 0, hash, 0)).map(SegmentFormat.readPage))
 
@@ -120,7 +120,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
 
   def removeVersions(hash: Long): Unit = writable.remove(keyOf(VersionsKind, 0, hash, 0))
 
-  /** How many keys have a row, and how many deletions there are; older versions wrote the first. */
+  /** The numbers of keys with a row and of deletions; older versions wrote only the first. */
   def readVersionCounts(): (Long, Long) =
     readable(get(keyOf(VersionCountKind, 0, 0, 0)).map(SegmentFormat.readPage)).map(ByteBuffer.wrap) match {
       case None => (0L, 0L)
@@ -135,7 +135,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
       put(keyOf(VersionCountKind, 0, 0, 0), SegmentFormat.writePage(counts.array))
     }
 
-  // Of [[DeletedKeys]].
+  // For [[DeletedKeys]].
 
   def readDeletions(number: Long): Option[Array[Byte]] =
     readable(get(keyOf(DeletionsKind, 0, 0, number)).map(SegmentFormat.readPage))
@@ -146,8 +146,8 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
   def removeDeletions(number: Long): Unit = writable.remove(keyOf(DeletionsKind, 0, 0, number))
 
   /**
-   * Says which segments there are, beside a table of many keys: without it [[readAll]] looks at
-   * every value.
+   * Lists the segments, for states that also have a table of many keys: without the list,
+   * [[readAll]] scans every value.
    */
   def writeCatalogue(all: Seq[(Int, Segment)]): Unit = {
     val places = all.map { case (side, segment) => (side, segment.bucket, segment.number) }.sorted
@@ -159,9 +159,8 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
   def removeCatalogue(): Unit = writable.remove(keyOf(CatalogueKind, 0, 0, 0))
 
   /**
-   * Reads every segment that there is something made for, one after the other, in no particular
-   * order. Rows that need not be looked at are put into memory only if the one who takes the
-   * segment loads it.
+   * Reads every segment for which `make` returns one, in no particular order. If the rows need no
+   * inspection, they stay out of memory unless `take` loads them.
    */
   def readAll(make: (Int, Long) => Option[Segment])(take: (Int, Segment, () => Unit) => Unit): Unit =
     readable {
@@ -173,7 +172,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
       }
     }
 
-  /** Reads some segments, as [[readAll]] does. */
+  /** Reads some segments, like [[readAll]]. */
   def readSome(
       places: Seq[Place]
   )(make: (Int, Long) => Option[Segment])(take: (Int, Segment, () => Unit) => Unit): Unit =
@@ -254,7 +253,7 @@ private[streamjoin] object SegmentStore {
 
   private val KeyBytes = 8 + 4 * 8
 
-  /** Where a segment is: its side, its bucket and its number. */
+  /** The location of a segment: its side, bucket and number. */
   type Place = (Int, Long, Long)
 
   private val HeaderKind = 0

@@ -5,20 +5,20 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.ByteArray
 
 /**
- * One row for each key, in the state store of a [[JoinState]]: the rows of the keys with one hash
- * are one value. A change goes to the store at once, and is committed with it.
+ * One row per key, in the state store of a [[JoinState]]; the keys with one hash share a value. A
+ * change goes to the store at once, and is committed with it.
  *
- * Of a key that was deleted the last row may be remembered for a while ([[delete]]).
+ * The last row of a deleted key may be remembered for a while ([[delete]]).
  *
- * The keys of a value are in the order of their bytes, so that what is in the store follows from
- * the rows alone, whenever they were written.
+ * The keys of a value are sorted by their bytes, so that the contents of the store follow from the
+ * rows alone, whenever they were written.
  *
  * @param keyFields
- *   of a key
+ *   number of fields of a key
  * @param fields
- *   of a row
+ *   number of fields of a row
  * @param hash
- *   of a key
+ *   hash of a key
  */
 final private[streamjoin] class VersionTable private[state] (
     segments: SegmentStore,
@@ -34,23 +34,22 @@ final private[streamjoin] class VersionTable private[state] (
   private val found = new UnsafeRow(fields)
   private val otherKey = new UnsafeRow(keyFields)
 
-  /** What was read last: mostly it is changed next. */
+  /** The value that was read last: it is usually the one to change next. */
   private var last: Value = _
 
-  /** How many keys have a row. */
+  /** Number of keys that have a row. */
   def size: Long = rows
 
-  /** How many keys are known to be gone. */
+  /** Number of keys that are remembered as deleted. */
   def deletedKeys: Long = deletions
 
   private[state] def isEmpty: Boolean = rows == 0 && deletions == 0
 
   /**
-   * The row of a key, or null; it is valid until the next call.
+   * The row of a key, or null; valid until the next call.
    *
    * @param from
-   *   a deletion counts that is remembered until this time, or longer: then the row is that of the
-   *   deletion
+   *   a deletion that is remembered until this time or longer counts: its row is returned
    */
   def get(key: UnsafeRow, from: Long = Long.MaxValue): UnsafeRow = {
     val entries = read(hash(key))
@@ -65,21 +64,21 @@ final private[streamjoin] class VersionTable private[state] (
   def put(key: UnsafeRow, row: UnsafeRow): Unit = write(key, entryOf(key, row, None))
 
   /**
-   * The key has no row any more.
+   * Deletes the row of a key.
    *
    * @param row
-   *   which says so
+   *   the row that says so
    * @param until
-   *   how long it is remembered
+   *   time until which the deletion is remembered
    * @param span
-   *   how much longer it may take up its place
+   *   how much longer it may stay in the store
    */
   def delete(key: UnsafeRow, row: UnsafeRow, until: Long, span: Long): Unit = {
     write(key, entryOf(key, row, Some(until)))
     deleted.add(hash(key), until, span)
   }
 
-  /** Deletions that were remembered until an earlier time leave, some of them somewhat later. */
+  /** Drops deletions that were remembered until before `time`; some stay somewhat longer. */
   def forget(time: Long): Unit = deleted.take(time) { hash =>
     val before = entriesOf(read(hash))
     val (due, rest) = before.partition(entry => isDeletion(entry, 0) && remembered(entry, 0) < time)
@@ -89,10 +88,10 @@ final private[streamjoin] class VersionTable private[state] (
     }
   }
 
-  /** The key has no row any more, and nothing is left of it. */
+  /** Removes the row of a key, without remembering it as deleted. */
   def remove(key: UnsafeRow): Unit = write(key, Array.emptyByteArray)
 
-  /** @param entry of the key; empty if it has none any more */
+  /** @param entry new entry of the key; empty to remove it */
   private def write(key: UnsafeRow, entry: Array[Byte]): Unit = {
     val keyHash = hash(key)
     val before = read(keyHash)
@@ -109,7 +108,7 @@ final private[streamjoin] class VersionTable private[state] (
   private def count(content: Array[Byte], at: Int, by: Long): Unit =
     if (isDeletion(content, at)) deletions += by else rows += by
 
-  /** Before the store is committed. */
+  /** Call it before the store is committed. */
   private[state] def writeSize(): Unit = {
     deleted.write()
     if ((rows, deletions) != countsBefore) segments.writeVersionCounts(rows, deletions)
@@ -126,7 +125,7 @@ final private[streamjoin] class VersionTable private[state] (
     last = null
   }
 
-  /** No key but that of the entry at a place has the hash. */
+  /** Whether no key other than that of the entry at `at` has the hash. */
   private def isAlone(entries: Array[Byte], at: Int): Boolean =
     entries.isEmpty || at == 0 && end(entries, 0) == entries.length
 
@@ -164,8 +163,10 @@ final private[streamjoin] class VersionTable private[state] (
 }
 
 /**
- * An entry is the length of its key, that of its row, the key and the row. Of a deletion the length
- * of the row is below zero, all bits turned, and behind the row is until when it is remembered.
+ * {{{
+ *   entry of a row        key bytes | row bytes  | key | row
+ *   entry of a deletion   key bytes | ~row bytes | key | row | remembered until
+ * }}}
  */
 private[state] object VersionTable {
   private val Base = Platform.BYTE_ARRAY_OFFSET.toLong
@@ -209,6 +210,6 @@ private[state] object VersionTable {
     entry
   }
 
-  /** All entries whose keys have a hash. */
+  /** All entries of the keys with a hash. */
   final private case class Value(hash: Long, entries: Array[Byte])
 }

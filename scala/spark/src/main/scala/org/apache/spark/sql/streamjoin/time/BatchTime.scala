@@ -10,21 +10,21 @@ import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
 import org.apache.spark.sql.types.{DataType, TimeType}
 
 /**
- * The time of a batch in a condition: `now()`, `current_time()`, `current_timestamp()`,
+ * The time of a batch, in a condition: `now()`, `current_time()`, `current_timestamp()`,
  * `current_date()`, `localtimestamp()`.
  *
- * Spark has two ways with them. `now()` and `current_time()` are literals with the time at which
- * the batch is optimized: another one in the next run, so that a condition would not be the one
- * whose state is there. The others are the time in the offset log, but not deterministic, and so
- * not allowed in a join. This is the time in the offset log, for all of them; it becomes a literal
- * once the joins are recognised.
+ * Spark treats these in two ways. `now()` and `current_time()` become literals with the time at
+ * which the batch is optimized. The next run would have another one, so its condition would not be
+ * that of the state. The others are the time in the offset log, but are not deterministic and so
+ * not allowed in a join. This expression is the time in the offset log, for all of them; it becomes
+ * a literal once the joins are recognised.
  */
 final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: Option[String])
     extends LeafExpression
     with Unevaluable {
   override def nullable: Boolean = false
 
-  /** One text in all runs: the condition is part of what a checkpoint belongs to. */
+  /** The same in all runs: a checkpoint accepts only the condition that it was made with. */
   override def prettyName: String = "current_batch_timestamp"
 
   private def at(millis: Long): Literal = dataType match {
@@ -38,20 +38,20 @@ final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: O
 
 private[streamjoin] object BatchTime {
 
-  /** The analyzed query with the time of the batch in its conditions. Tables are left alone. */
+  /** Puts the time of the batch into the conditions of an analyzed query. Tables are left alone. */
   def of(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
     case node if node.isStreaming && node.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
       node match {
         case join: Join => join.transformExpressions { case OfTheBatch(time) => time }
-        // Filters that Spark takes into a join, or pushes into its inputs.
+        // Spark may move a filter into a join, or push it into the join's inputs.
         case filter: Filter => filter.transformExpressions { case WhenOptimized(time) => time }
-        // An aggregation takes nothing that is not deterministic.
+        // An aggregation allows only what is deterministic.
         case aggregate: Aggregate => aggregate
         case other => other.transformExpressions { case _: Now => CurrentTimestamp() }
       }
   }
 
-  /** What is a literal in Spark. */
+  /** Functions that Spark replaces by a literal. */
   private object WhenOptimized {
     def unapply(expression: Expression): Option[BatchTime] = expression match {
       case now: Now => Some(BatchTime(now.dataType, Some("UTC")))
@@ -70,11 +70,11 @@ private[streamjoin] object BatchTime {
     }
   }
 
-  /** It differs from batch to batch. */
+  /** Whether an expression differs from batch to batch. */
   def isIn(expression: Expression): Boolean =
     expression.exists(part => part.isInstanceOf[BatchTime] || part.isInstanceOf[CurrentBatchTimestamp])
 
-  /** The optimized query as it is at a time, in milliseconds. */
+  /** The optimized query at a time, in milliseconds. */
   def in(plan: LogicalPlan, millis: Long): LogicalPlan =
     plan.transformAllExpressions { case time: BatchTime => time.at(millis) }
 }

@@ -6,14 +6,14 @@ import java.time.{Instant, ZoneId}
 import scala.jdk.CollectionConverters._
 
 /**
- * How far a zone's clocks can move while a duration passes. Spark adds days to a `TIMESTAMP` on the
- * local clock (`DateTimeUtils.timestampAddDayTime`), and subtracts timestamps on it, so a "day" has
- * 23 to 25 hours where the zone changes its clocks.
+ * How far a zone's clocks can shift while a duration passes. Spark adds days to a `TIMESTAMP` on
+ * the local clock (`DateTimeUtils.timestampAddDayTime`), and subtracts timestamps on it, so a "day"
+ * has 23 to 25 hours when the zone changes its clocks.
  */
 private[streamjoin] object ClockChanges {
   private val MicrosPerSecond = 1000000L
 
-  /** Rules repeat every year; this far they are looked at. */
+  /** Rules repeat every year; they are followed up to here. */
   private val Horizon: Instant = Instant.parse("2100-01-01T00:00:00Z")
 
   /**

@@ -4,19 +4,19 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.types.{StructType, TimestampType}
 
-/** Which columns are event times. */
+/** Finds event-time columns. */
 private[streamjoin] object EventTime {
 
-  /** An event-time column as Spark knows it. */
+  /** Whether Spark has marked a column as an event time. */
   def isMarked(attribute: Attribute): Boolean = attribute.metadata.contains(EventTimeWatermark.delayKey)
 
   /**
-   * In the metadata of a column: it is the rowtime of a window join, which is the event time of the
-   * join's output, whatever other event-time columns of its inputs are there besides.
+   * Metadata key of the rowtime of a window join. It is the event time of the join's output,
+   * whatever other event-time columns the join's inputs have.
    */
   val RowtimeKey = "streamjoin.rowtime"
 
-  /** The event-time columns of an input that say when its rows are: one, unless it is ambiguous. */
+  /** The event-time columns that say when an input's rows happened: one, unless it is ambiguous. */
   def of(output: Seq[Attribute]): Seq[Attribute] = {
     val marked = output.filter(column => isMarked(column) && column.dataType == TimestampType)
     marked.filter(_.metadata.contains(RowtimeKey)) match {
@@ -25,10 +25,10 @@ private[streamjoin] object EventTime {
     }
   }
 
-  /** An event-time column is a timestamp, or a window over one. */
+  /** Whether a column is a timestamp, or a window over one. */
   def isTime(attribute: Attribute): Boolean = attribute.dataType == TimestampType || isWindow(attribute)
 
-  /** A tumbling or sliding window, as `window(...)` makes it. */
+  /** Whether a column is a tumbling or sliding window, as `window(...)` makes it. */
   def isWindow(attribute: Attribute): Boolean = attribute.dataType match {
     case StructType(Array(start, end)) =>
       start.name == "start" && end.name == "end" && Seq(start, end).forall(_.dataType == TimestampType)
@@ -37,8 +37,8 @@ private[streamjoin] object EventTime {
 }
 
 /**
- * `window_time(window)` as `ResolveWindowTime` has it: the last instant in a window, for which its
- * watermark counts.
+ * `window_time(window)` as `ResolveWindowTime` rewrites it: the last instant of a window, to which
+ * its watermark applies.
  */
 private[streamjoin] object LastInstant {
   def unapply(expression: Expression): Option[Attribute] = expression match {

@@ -9,14 +9,14 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
 /**
- * An expression over event times as a sum: columns, each plus or minus, and a constant in
+ * An expression over event times as a sum: columns, each with a plus or a minus, and a constant in
  * microseconds.
  *
  * @param below
- *   the value may be lower than the sum by this many microseconds, where clocks change or numbers
- *   are rounded
+ *   microseconds by which the value may be lower than the sum, if clocks change or numbers are
+ *   rounded
  * @param above
- *   it may be higher by as many
+ *   microseconds by which it may be higher
  */
 final private[streamjoin] case class LinearTime(
     plus: Seq[Attribute],
@@ -38,7 +38,7 @@ final private[streamjoin] case class LinearTime(
 
   def -(that: LinearTime): LinearTime = this + (-that)
 
-  /** The value is just the sum. */
+  /** Whether the value always equals the sum. */
   def isExact: Boolean = below == 0 && above == 0
 
   def widened(below: Long, above: Long): LinearTime =
@@ -47,10 +47,10 @@ final private[streamjoin] case class LinearTime(
 
 private[streamjoin] object LinearTime {
 
-  /** Why an expression is no such sum. */
+  /** Why an expression is not such a sum. */
   sealed trait Problem
 
-  /** A part of it varies from row to row, or is no time at all. */
+  /** A part of it varies from row to row, or is not a time. */
   final case class Varies(part: Expression) extends Problem
 
   /** Months and years have no fixed length. */
@@ -58,7 +58,7 @@ private[streamjoin] object LinearTime {
 
   type Result = Either[Problem, LinearTime]
 
-  /** Differences of timestamps are bounded by less than this: ten years. */
+  /** Differences of timestamps are bounded by less than ten years. */
   private val LongestDifference = 3653 * MICROS_PER_DAY
 
   private[time] val Zero = LinearTime(Nil, Nil, 0L, 0L, 0L)
@@ -66,7 +66,7 @@ private[streamjoin] object LinearTime {
   def of(expression: Expression): Result = exactly(expression)(sum)
 
   /**
-   * Both sides of a comparison: of times, or of numbers of seconds, milliseconds or microseconds.
+   * Both sides of a comparison of times, or of numbers of seconds, milliseconds or microseconds.
    */
   def ofBoth(greater: Expression, less: Expression): (Result, Result) =
     if (!greater.dataType.isInstanceOf[NumericType]) (of(greater), of(less))
@@ -77,7 +77,7 @@ private[streamjoin] object LinearTime {
         case None => (Left(Varies(greater)), Left(Varies(less)))
       }
 
-  /** Sums that a long has no room for are none. */
+  /** A sum that overflows a long is not usable. */
   private def exactly(expression: Expression)(sum: Expression => Result): Result =
     try sum(expression)
     catch { case _: ArithmeticException => Left(Varies(expression)) }
@@ -96,7 +96,7 @@ private[streamjoin] object LinearTime {
     case TimestampAddYMInterval(_, interval, _) => Left(Months(interval))
     case add: TimestampAdd => timestampAdd(add)
     case subtract @ SubtractTimestamps(end, start, _, _) =>
-      // The difference of two local clocks: their offsets matter, however near the two are.
+      // A difference of local times: the zone's offsets matter, however close the two are.
       both(end, start)(_ - _).map(widened(subtract, LongestDifference, _))
     case Add(left, right, _) if isInterval(expression) => both(left, right)(_ + _)
     case Subtract(left, right, _) if isInterval(expression) => both(left, right)(_ - _)
@@ -167,7 +167,7 @@ private[streamjoin] object LinearTime {
 
   private def widened(at: TimeZoneAwareExpression, span: Long, sum: LinearTime): LinearTime = {
     val zone: ZoneId = at.zoneId
-    // The local clock may run a day ahead of the span (a zone that jumped over the date line).
+    // Local time may run a day ahead of the span, if the zone jumped over the date line.
     val change = ClockChanges.largest(zone, Math.addExact(span, MICROS_PER_DAY))
     sum.widened(change, change)
   }

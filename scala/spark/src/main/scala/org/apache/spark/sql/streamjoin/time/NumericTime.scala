@@ -6,21 +6,20 @@ import org.apache.spark.sql.types._
 
 /**
  * Event times as numbers: `CAST(t AS BIGINT)`, `CAST(t AS DOUBLE)`, `unix_timestamp(t)`,
- * `unix_millis(t)` and their kin. A number counts in a unit, and is rounded to it; as a sum of
- * times it is off by what the rounding takes.
+ * `unix_millis(t)` and the like. A number counts units and is rounded to them, so as a sum of times
+ * it is off by what the rounding takes.
  */
 private[streamjoin] object NumericTime {
   import LinearTime.{Result, Varies, Zero}
 
   /**
-   * A double has 53 bits: seconds of the year 9999 are right to 32 microseconds. As much for each
-   * operation on it.
+   * A double has 53 bits, so seconds up to the year 9999 are right to 32 microseconds. Each
+   * operation adds as much.
    */
   private val DoubleRounding = 32L
 
   /**
-   * The unit in which both sides count, in microseconds; none where there is none, or more than
-   * one.
+   * The unit in which both sides count, in microseconds; None if there is none, or more than one.
    */
   def unit(one: Expression, other: Expression): Option[Long] =
     Seq(one, other).flatMap(_.collect { case Counted(_, unit, _, _) => unit }).distinct match {
@@ -28,7 +27,7 @@ private[streamjoin] object NumericTime {
       case _ => None
     }
 
-  /** @param unit of the numbers, in microseconds */
+  /** @param unit unit of the numbers, in microseconds */
   def sum(expression: Expression, unit: Long): Result = expression match {
     case Counted(time, `unit`, below, above) => LinearTime.of(time).map(_.widened(below, above))
     case Alias(child, _) => sum(child, unit)
@@ -61,13 +60,13 @@ private[streamjoin] object NumericTime {
       .map(_.setScale(0, BigDecimal.RoundingMode.HALF_UP))
       .filter(_.isValidLong)
       .fold[Result](Left(Varies(expression))) { whole =>
-        // Less than a microsecond may be lost.
+        // Rounding may lose less than a microsecond.
         val lost = if (expression.dataType.isInstanceOf[IntegralType]) 0L else 1L
         Right(Zero.copy(constant = whole.toLongExact).widened(lost, lost))
       }
   }
 
-  /** Every number of the one type has its place in the other. */
+  /** Whether one type can hold every number of the other. */
   private def holds(from: DataType, to: DataType): Boolean = (from, to) match {
     case (_: IntegralType, wide: IntegralType) => wide.defaultSize >= from.defaultSize
     case (_: NumericType, DoubleType | _: DecimalType) => true
@@ -83,8 +82,8 @@ private[streamjoin] object NumericTime {
   }
 
   /**
-   * A time as a number: the time, the unit, and by how much the number may be below and above the
-   * time.
+   * A time as a number: the time, the unit, and how far the number may be below and above the time,
+   * in microseconds.
    */
   private object Counted {
     def unapply(expression: Expression): Option[(Expression, Long, Long, Long)] = expression match {
@@ -101,7 +100,7 @@ private[streamjoin] object NumericTime {
       case UnixSeconds(time) => Some((time, MICROS_PER_SECOND, MICROS_PER_SECOND - 1, 0L))
       case UnixMillis(time) => Some((time, MICROS_PER_MILLIS, MICROS_PER_MILLIS - 1, 0L))
       case UnixMicros(time) => Some((time, 1L, 0L, 0L))
-      // Towards zero, not down: before 1970 the number is above the time.
+      // Rounds towards zero, not down: before 1970 the number is above the time.
       case UnixTimestamp(time, _, _, _) if time.dataType == TimestampType => Some(towardsZero(time))
       case ToUnixTimestamp(time, _, _, _) if time.dataType == TimestampType => Some(towardsZero(time))
       case _ => None

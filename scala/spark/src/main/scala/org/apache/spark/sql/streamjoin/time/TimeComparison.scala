@@ -5,13 +5,13 @@ import scala.util.Try
 import org.apache.spark.sql.catalyst.expressions._
 
 /**
- * What a comparison says about two event times: `out >= in - postpone`. A window counts for the
- * last instant in it.
+ * What a comparison says about two event times: `out >= in - postpone`. A window stands for its
+ * last instant.
  *
  * @param postpone
- *   microseconds, widened where clocks change
+ *   microseconds, widened if clocks change
  * @param exact
- *   it says just what its comparison says, and not less
+ *   whether this says all that the comparison says
  */
 final private[streamjoin] case class TimeComparison(
     out: Attribute,
@@ -22,11 +22,11 @@ final private[streamjoin] case class TimeComparison(
 
 private[streamjoin] object TimeComparison {
 
-  /** Those in a conjunct: none, one, or two for an equality. */
+  /** The comparisons in a conjunct: none, one, or two for an equality. */
   def in(conjunct: Expression): Seq[TimeComparison] =
     pairs(conjunct).flatMap { case (greater, less, strict) => of(greater, less, strict, conjunct) }
 
-  /** A conjunct as `greater >= less`, or `>` when strict. */
+  /** A conjunct as `greater >= less`, or `>` if strict. */
   def pairs(conjunct: Expression): Seq[(Expression, Expression, Boolean)] = conjunct match {
     case GreaterThanOrEqual(l, r) => Seq((l, r, false))
     case GreaterThan(l, r) => Seq((l, r, true))
@@ -47,8 +47,8 @@ private[streamjoin] object TimeComparison {
       case (l: Attribute, r: Attribute) if EventTime.isWindow(l) && EventTime.isWindow(r) =>
         conjunct match {
           case _: EqualTo | _: EqualNullSafe => Some(TimeComparison(l, r, 0L, exact = false))
-          // Windows are ordered by their starts; of windows of two lengths, that says nothing about
-          // their ends.
+          // Windows are ordered by their starts, which says nothing about the ends of windows of
+          // two lengths.
           case _ => None
         }
       case _ =>
@@ -58,7 +58,7 @@ private[streamjoin] object TimeComparison {
           fewer <- fewer.toOption
           difference <- Try(more - fewer).toOption
           found <- difference match {
-            // out - in + constant >= 0, and one microsecond less where the comparison is strict.
+            // out - in + constant >= 0, and one microsecond less if the comparison is strict.
             case LinearTime(Seq(out), Seq(in), constant, _, above) =>
               Try(Math.addExact(constant, above - (if (strict) 1 else 0))).toOption
                 .map(TimeComparison(out, in, _, exact = difference.isExact))

@@ -5,14 +5,14 @@ import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.DayTimeIntervalType
 
-/** Times and the distances between them, as expressions of Spark. */
+/** Builds Spark expressions for times at a distance from another. */
 private[streamjoin] object TimeDistance {
 
   /**
-   * Days are those of the session's time zone, as in all of Spark's arithmetic with intervals.
+   * Days are those of the session's time zone, as in all of Spark's interval arithmetic.
    *
    * @param micros
-   *   microseconds, negative for an earlier time
+   *   distance in microseconds, negative for an earlier time
    */
   def later(time: Expression, micros: Long): Expression =
     if (micros == 0) time
@@ -23,7 +23,7 @@ private[streamjoin] object TimeDistance {
         Some(SQLConf.get.sessionLocalTimeZone)
       )
 
-  /** To the microsecond, also where clocks change in between. */
+  /** Exact to the microsecond, even if clocks change in between. */
   def exactlyLater(time: Expression, micros: Long): Expression =
     if (math.abs(micros) < MICROS_PER_DAY) later(time, micros)
     else TimestampAdd("MICROSECOND", Literal(micros), time, Some(SQLConf.get.sessionLocalTimeZone))

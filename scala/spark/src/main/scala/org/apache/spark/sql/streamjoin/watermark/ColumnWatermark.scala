@@ -9,77 +9,74 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils.{microsToMillis, millisT
 import streamjoin.core.{TimeBounds, Watermark}
 
 /**
- * An event-time column where it was marked, in any form of one query's plan: the node's id, and
- * which of the nodes with that id it is, top down and left to right. The copies of a stream that is
- * joined with itself share the node's id (`DeduplicateRelations` renews attributes only). The
- * column's own id says nothing: the optimizer puts the source's in its place
+ * Identifies an event-time column by the node that marks it, in any form of a query's plan: the
+ * node's id and its occurrence among nodes with that id, top down and left to right. In a
+ * self-join, both copies of the stream share the id (`DeduplicateRelations` renews attributes
+ * only). The column's own id is of no use: the optimizer replaces it by the source's
  * (`RemoveRedundantAliases`).
  */
 final private[streamjoin] case class Origin(node: UUID, occurrence: Int)
 
 private[streamjoin] object Origin {
 
-  /** The origins of the nodes of a plan, from their ids, top down and left to right. */
+  /** The origins of a plan's marks, from their node ids, top down and left to right. */
   def number(nodes: Seq[UUID]): Seq[Origin] = occurrences(nodes).map { case (node, at) => Origin(node, at) }
 
-  /** Each with how many that are equal come before it. */
+  /** Pairs each element with the number of equal ones before it. */
   private[watermark] def occurrences[T](all: Seq[T]): Seq[(T, Int)] =
     all.zipWithIndex.map { case (one, at) => one -> all.take(at).count(_ == one) }
 }
 
 /**
- * Where the watermark of a column somewhere in a plan comes from, as data: a pure function of the
- * watermarks that a batch has at its origins, so that every task and every replay get the same.
+ * How to compute the watermark of a column anywhere in a plan, as data: a pure function of the
+ * batch's watermarks at the origins, so that every task and every replay gets the same.
  */
 sealed private[streamjoin] trait ColumnWatermark extends Serializable {
 
-  /** In microseconds; [[Watermark.Undefined]] where no watermark is known yet. */
+  /** In microseconds; [[Watermark.Undefined]] if no watermark is known yet. */
   def value(of: WatermarkValues): Long
 
-  /** The newest time that has come, from those of the columns as they were marked. */
+  /** The newest time seen, from the newest times at the origins. */
   def newest(of: Origin => Option[Long]): Option[Long]
 
   /**
-   * There is one as soon as every stream has one. A column that no time bound ties to another never
-   * has one.
+   * Whether the column has a watermark once every stream has one. A column that no time bound ties
+   * to another never has one.
    */
   def isDefined: Boolean = value(ColumnWatermark.everywhere) != Watermark.Undefined
 }
 
 private[streamjoin] object ColumnWatermark {
 
-  /** The column as it was marked. */
+  /** The marked column itself. */
   final case class Marked(origin: Origin) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = of.keyed(origin)
     override def newest(of: Origin => Option[Long]): Option[Long] = of(origin)
   }
 
-  /**
-   * A column that is the other one plus a constant (microseconds, the lower end where clocks
-   * change).
-   */
+  /** Another column plus a constant, in microseconds; the lower end if clocks change. */
   final case class Shifted(by: Long, column: ColumnWatermark) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.postponed(column.value(of), -by)
     override def newest(of: Origin => Option[Long]): Option[Long] = column.newest(of).map(_ + by)
   }
 
-  /** A union, position by position: the slowest branch counts. */
+  /** A column of a union: the slowest branch counts. */
   final case class Smallest(branches: Seq[ColumnWatermark]) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = branches.map(_.value(of)).min
     override def newest(of: Origin => Option[Long]): Option[Long] = branches.flatMap(_.newest(of)).maxOption
   }
 
-  /** As Spark has it: one watermark for the whole query. */
+  /** Spark's watermark, one for the whole query. */
   case object SparkWide extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = of.spark
     override def newest(of: Origin => Option[Long]): Option[Long] = None
   }
 
   /**
-   * As Spark's operators are given it, in whole milliseconds.
+   * What Spark's operators receive, in whole milliseconds.
    *
    * @param lag
-   *   by how many microseconds it has to be below the watermark at least
+   *   minimum distance below the watermark, in microseconds
    */
   final case class ForSpark(column: ColumnWatermark, lag: Long) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = column.value(of) match {
@@ -89,16 +86,16 @@ private[streamjoin] object ColumnWatermark {
     override def newest(of: Origin => Option[Long]): Option[Long] = column.newest(of)
   }
 
-  /** Nothing is known of it. */
+  /** No watermark is known. */
   case object Unknown extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.Undefined
     override def newest(of: Origin => Option[Long]): Option[Long] = None
   }
 
   /**
-   * A column of the output of a stateful operator of Spark's. Such an operator uses the smallest
-   * watermark that it is given from below, which is Spark's own or that of an operator of ours.
-   * They wait for nothing before Spark's watermark is there, for only then does Spark ask
+   * An output column of one of Spark's stateful operators. The operator uses the smallest watermark
+   * that it receives from below: Spark's own, or that of one of our operators. Until Spark has a
+   * watermark, ours do not count, because Spark asks for them only then
    * (`PropagateWatermarkSimulator`).
    */
   final case class Propagated(from: Seq[ColumnWatermark]) extends ColumnWatermark {
@@ -108,20 +105,18 @@ private[streamjoin] object ColumnWatermark {
     override def isDefined: Boolean = from.forall(_.isDefined)
   }
 
-  /**
-   * The output watermark of a column of an operator of ours.
-   */
-  // No case classes: a column of a long chain is reached in very many ways, which must not be
+  /** The output watermark of a column of one of our operators. */
+  // Not case classes: in a long chain, a column is reached by very many paths, which must not be
   // compared, hashed or printed.
   sealed abstract class Output extends ColumnWatermark {
 
-    /** By watermark key of the operator. */
+    /** Watermarks received, by watermark key of the operator. */
     def columns: IndexedSeq[ColumnWatermark]
 
-    /** The column among them. */
+    /** The watermark key of the column. */
     def key: Int
 
-    /** Of the operator. */
+    /** The ordinal of the operator. */
     def ordinal: Int
 
     protected def work(of: WatermarkValues): Long
@@ -140,10 +135,10 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /**
-   * Of an operator that emits its rows in the order of the column with key 0.
+   * The output watermark of an operator that emits in the order of the column with key 0.
    *
    * @param behind
-   *   by watermark key: by how many microseconds at most a row's time is behind that column
+   *   by watermark key, how far at most a row's time is behind that column, in microseconds
    */
   final class OfOrder(
       override val columns: IndexedSeq[ColumnWatermark],
@@ -158,12 +153,12 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /**
-   * Of an operator that emits its rows in the order of a time.
+   * The output watermark of an operator that emits in time order.
    *
    * @param time
-   *   the watermark of the order
+   *   watermark of the order
    * @param behind
-   *   as [[OfOrder]] has it; none where it is not known
+   *   as in [[OfOrder]]; none if unknown
    */
   def ofOrder(
       time: ColumnWatermark,
@@ -178,7 +173,7 @@ private[streamjoin] object ColumnWatermark {
       ordinal
     )
 
-  /** The output watermarks of the nearest operators of ours that a watermark comes from. */
+  /** The output watermarks of our nearest operators below that a watermark depends on. */
   def outputs(watermark: ColumnWatermark): Seq[Output] = watermark match {
     case output: Output => Seq(output)
     case Shifted(_, column) => outputs(column)
@@ -186,7 +181,7 @@ private[streamjoin] object ColumnWatermark {
     case _ => Nil
   }
 
-  /** Every stream has one. */
+  /** Every stream has a watermark. */
   private def everywhere = new WatermarkValues(_ => 1L, 1L, _ => Watermark.Undefined)
 }
 
@@ -194,12 +189,12 @@ private[streamjoin] object ColumnWatermark {
  * The watermarks that one batch sees, in microseconds.
  *
  * @param keyed
- *   by origin; undefined where there is none
+ *   by origin; undefined if there is none
  * @param spark
  *   Spark's own watermark, which its stateful operators use
  * @param ordered
- *   by the ordinal of an operator that emits in the order of a time: no row that it has not emitted
- *   yet has an earlier time, as far as the rows below it tell, beside the watermarks
+ *   by ordinal of an operator that emits in time order: a lower bound on the times that it has yet
+ *   to emit, from the rows kept below it, in addition to the watermarks
  */
 final private[streamjoin] class WatermarkValues(
     val keyed: Origin => Long,
@@ -208,7 +203,7 @@ final private[streamjoin] class WatermarkValues(
 ) {
   private val known = mutable.Map.empty[(Int, Int), Long]
 
-  /** The output watermark of a key of an operator of ours, worked out once. */
+  /** The output watermark of a key of one of our operators, computed once. */
   def output(ordinal: Int, key: Int)(value: => Long): Long = known.get((ordinal, key)) match {
     case Some(before) => before
     case None =>

@@ -12,22 +12,22 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.util.AccumulatorV2
 
 /**
- * The rows of a stream without its bounds: rows that only say how far the stream is. It stands
- * above the stream's `EventTimeWatermark`, so that bounds move the watermark.
+ * Removes the bounds from a stream: rows that only say how far the stream is. The node stands above
+ * the stream's `EventTimeWatermark`, so that bounds advance the watermark.
  *
- * A node of its own and no `Filter`, for Spark would push a filter below the mark
+ * It is not a `Filter`, because Spark would push a filter below the mark
  * (`PushPredicateThroughNonJoin`). It also keeps all filters of the query above itself: most
  * columns of a bound are null, and a filter on one of them would remove the bound before it is
  * seen.
  *
  * @param isBound
- *   a boolean column of the child. A row where it is null is data.
+ *   boolean column of the child; a row with a null in it is data
  * @param time
- *   the event time
+ *   event-time column
  * @param partition
- *   of a stream whose partitions have bounds of their own, the column that tells them apart
+ *   column that identifies the partition, if partitions have separate bounds
  * @param mark
- *   of such a stream, the id of its `EventTimeWatermark`
+ *   id of the stream's `EventTimeWatermark`, if partitions have separate bounds
  */
 final private[streamjoin] case class DataRows(
     isBound: Attribute,
@@ -38,7 +38,7 @@ final private[streamjoin] case class DataRows(
 ) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
 
-  /** The operator, on that of the child. */
+  /** The physical operator over that of the child. */
   def planned(input: SparkPlan): SparkPlan = FilterExec(
     Not(EqualNullSafe(isBound, Literal.TrueLiteral)),
     partition.zip(mark).fold(input) { case (name, node) => PartitionTimesExec(node, time, name, input) }
@@ -47,7 +47,7 @@ final private[streamjoin] case class DataRows(
   override protected def withNewChildInternal(newChild: LogicalPlan): DataRows = copy(child = newChild)
 }
 
-/** Hands its rows on and notes the newest event time in each partition of their stream. */
+/** Passes rows through and records the newest event time of each partition of the stream. */
 final private[streamjoin] case class PartitionTimesExec(
     mark: UUID,
     time: Attribute,
@@ -74,7 +74,7 @@ final private[streamjoin] case class PartitionTimesExec(
     copy(child = newChild)
 }
 
-/** The newest time of each partition, in milliseconds, from all tasks. */
+/** The newest time of each partition, in milliseconds, over all tasks. */
 final private[streamjoin] class PartitionTimes(private var seen: Map[String, Long] = Map.empty)
     extends AccumulatorV2[(String, Long), Map[String, Long]] {
   override def isZero: Boolean = seen.isEmpty

@@ -4,11 +4,11 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 
 /**
- * The marks below it belong to inputs that are idle once they have had no row for a time. It says
- * so in the analyzed query, where [[WatermarkKeys]] reads it; the optimizer drops it.
+ * Says that the inputs marked below become idle after a time without rows. [[WatermarkKeys]] reads
+ * it in the analyzed query; the optimizer drops it.
  *
  * @param timeoutMs
- *   in milliseconds
+ *   idle timeout, in milliseconds
  */
 final private[streamjoin] case class IdleAfter(timeoutMs: Long, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output

@@ -3,13 +3,13 @@ package org.apache.spark.sql.streamjoin.watermark
 import streamjoin.core.Watermark
 
 /**
- * How far the inputs that speak carry the watermarks of those that are idle. Pure: from watermarks
- * and the shape of the query alone.
+ * Computes how far active inputs carry the watermarks of idle ones. Pure: depends on watermarks and
+ * the shape of the query alone.
  *
  * @param operators
- *   of ours: by ordinal, the watermarks that they receive
+ *   our operators: the watermarks that they receive, by ordinal
  * @param isIdle
- *   by origin
+ *   whether the input of an origin is idle
  */
 final private[streamjoin] class IdleInputs(
     operators: Seq[(Int, IndexedSeq[ColumnWatermark])],
@@ -17,7 +17,7 @@ final private[streamjoin] class IdleInputs(
 ) {
   import ColumnWatermark._
 
-  /** The origins of all that an operator receives; none where something else is among them. */
+  /** The origins of everything an operator receives; none if it also receives something else. */
   private val below: Map[Int, Option[Set[Origin]]] =
     operators.sortBy(_._1).foldLeft(Map.empty[Int, Option[Set[Origin]]]) { case (known, (ordinal, columns)) =>
       known + (ordinal -> all(columns.map(origins(_, known))))
@@ -41,16 +41,16 @@ final private[streamjoin] class IdleInputs(
    * The watermarks for eviction.
    *
    * @param keyed
-   *   as they are without it, in microseconds, by origin
+   *   watermarks before this carrying, in microseconds, by origin
    * @param valuesOf
-   *   for evaluation, from those by origin
+   *   makes the values of a batch from watermarks by origin
    */
   def carried(
       keyed: Map[Origin, Long],
       valuesOf: Map[Origin, Long] => WatermarkValues
   ): Map[Origin, Long] = {
     def together(columns: Seq[ColumnWatermark], from: Map[Origin, Long]): Map[Origin, Long] = {
-      // A column that never has a watermark says nothing.
+      // A column that never has a watermark does not count.
       val (silent, speaking) = columns.filter(_.isDefined).partition(isSilent)
       if (silent.isEmpty) from
       else {
@@ -64,7 +64,7 @@ final private[streamjoin] class IdleInputs(
       case Shifted(_, shifted) => united(shifted, from)
       case Smallest(branches) =>
         val inner = branches.foldLeft(from)((known, branch) => united(branch, known))
-        // All of a union that is silent is carried by what it is joined with.
+        // A union that is idle as a whole is carried by what it is joined with.
         if (isSilent(column)) inner else together(branches, inner)
       case _ => from
     }
@@ -73,7 +73,7 @@ final private[streamjoin] class IdleInputs(
     }
   }
 
-  /** Of the branches of a union the one that is ahead. */
+  /** The branch of a union that is ahead. */
   private def highest(column: ColumnWatermark, values: WatermarkValues): Long = column match {
     case Smallest(branches) => branches.map(highest(_, values)).max
     case other => other.value(values)
@@ -96,7 +96,9 @@ final private[streamjoin] class IdleInputs(
 
 private[streamjoin] object IdleInputs {
 
-  /** The marks that a column has its watermark from, operators of ours not passed. */
+  /**
+   * The marks that a column's watermark comes from, unless it comes through one of our operators.
+   */
   def marks(column: ColumnWatermark): Seq[Origin] = column match {
     case ColumnWatermark.Marked(origin) => Seq(origin)
     case ColumnWatermark.Shifted(_, shifted) => marks(shifted)

@@ -3,17 +3,18 @@ package org.apache.spark.sql.streamjoin.watermark
 /**
  * What a batch knows of an input beyond its watermark. All values are in milliseconds.
  *
- * An idle input has two watermarks. Its own stays where it is, and says which of its rows are late
- * when it speaks again. The others carry the second one on, by which rows are evicted; it counts on
- * when the input has spoken, until its own has reached it, for a watermark never goes back. So it
- * is with partitions: its own watermark waits for all of them, the second one for those that speak.
+ * An idle input has two watermarks. Its own stays where it is, and decides which of its rows are
+ * late when it sends rows again. The second one is for eviction, and other inputs carry it on. It
+ * still counts after the input has sent rows, until the input's own catches up, because a watermark
+ * never goes back. Partitions work alike: an input's own watermark waits for all of them, the
+ * second one for the active ones.
  *
  * @param since
- *   when its last row came, on the clock of the query's trigger; none where it is not idle
+ *   time of its last row, on the clock of the query's trigger; none if it is not idle
  * @param carried
- *   its watermark for eviction; none where that is its own
+ *   its watermark for eviction; none if that is its own
  * @param partitions
- *   by name, those that have spoken, where each has bounds of its own
+ *   partitions that have sent rows, by name, if each has separate bounds
  */
 final private[streamjoin] case class InputState(
     since: Option[Long] = None,
@@ -22,20 +23,20 @@ final private[streamjoin] case class InputState(
 ) {
   def isEmpty: Boolean = this == InputState()
 
-  /** Since when it is idle, or the first of its partitions that are. */
+  /** Since when it, or the first idle one of its partitions, is idle. */
   def firstIdle: Option[Long] = (since ++ partitions.values.flatMap(_.since)).minOption
 
-  /** The watermark of all partitions. */
+  /** The lowest watermark of all partitions. */
   def slowest: Option[Long] = partitions.values.map(_.millis).minOption
 
-  /** The watermark of the partitions that are not idle. */
+  /** The lowest watermark of the partitions that are not idle. */
   def slowestSpeaking: Option[Long] = partitions.values.filter(_.since.isEmpty).map(_.millis).minOption
 
   /**
-   * After a batch with rows of this input.
+   * The state after a batch with rows of this input.
    *
    * @param newest
-   *   the watermark of each partition that had some, by their times
+   *   watermark of each partition that had rows, from their times
    */
   def spoken(newest: Map[String, Long]): InputState = copy(
     since = None,
@@ -54,24 +55,24 @@ final private[streamjoin] case class InputState(
  * @param millis
  *   its watermark
  * @param since
- *   when its last row came; none where it is not idle
+ *   time of its last row; none if it is not idle
  */
 final private[streamjoin] case class PartitionState(millis: Long, since: Option[Long])
 
 /**
- * When inputs, and their partitions, had their last row, in milliseconds on the clock of the
- * query's trigger.
+ * When inputs and their partitions had their last row, in milliseconds on the clock of the query's
+ * trigger.
  *
- * A query that goes on from run to run knows nothing of the time in which it does not run: others
- * may have been silent only because it did not listen. In one whose runs take what there is and
- * end, as of `availableNow`, silence is counted over the runs.
+ * The time between two runs does not count as silence: the query was not listening. If runs process
+ * the available data and end, as with `availableNow`, silence is counted across runs.
  *
  * @param begun
- *   the beginning of the run
+ *   start of the run
  * @param acrossRuns
- *   time before the run counts
+ *   whether time before the run counts
  * @param last
- *   by key and, of a partition, its name; before the first row, when the query began
+ *   time of the last row by key and, for a partition, its name; before the first row, the start of
+ *   the query
  */
 final private[streamjoin] case class LastHeard(
     begun: Long = 0L,
@@ -79,7 +80,7 @@ final private[streamjoin] case class LastHeard(
     last: Map[(Int, Option[String]), Long] = Map.empty
 ) {
 
-  /** If it was at least so long ago. */
+  /** The time of the last row, if that was at least the timeout ago. */
   def before(key: Int, partition: Option[String], time: Long, timeout: Long): Option[Long] = {
     val heard = last.getOrElse((key, partition), begun)
     Some(if (acrossRuns) heard else math.max(heard, begun)).filter(time - _ >= timeout)
@@ -88,7 +89,7 @@ final private[streamjoin] case class LastHeard(
   def now(keys: Iterable[(Int, Option[String])], time: Long): LastHeard =
     copy(last = last ++ keys.map(_ -> time))
 
-  /** At the beginning of a run; inputs of which nothing is known yet are heard of from now on. */
+  /** At the start of a run. An input that is not known yet counts as heard of now. */
   def beginning(keys: Iterable[Int], time: Long, acrossRuns: Boolean): LastHeard =
     LastHeard(time, acrossRuns, keys.map(key => (key, Option.empty[String]) -> time).toMap ++ last)
 }

@@ -17,12 +17,11 @@ import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
 import org.apache.spark.util.ThreadUtils
 
 /**
- * An event-time column, as it is known from one run of a query to the next: by the name that the
- * user gave its source, or by its place where there is none, for the ids in the nodes are new in
- * every plan.
+ * Identifies an event-time column across runs of a query: by the name that the user gave its source
+ * or, without one, by its position. Node ids change with every plan.
  *
  * @param source
- *   `readStream.name(...)`, which Spark has while
+ *   name from `readStream.name(...)`, which Spark keeps while
  *   `spark.sql.streaming.queryEvolution.enableSourceEvolution` is on
  */
 final private[streamjoin] case class WatermarkColumn(name: String, source: Option[String])
@@ -31,9 +30,9 @@ final private[streamjoin] case class WatermarkColumn(name: String, source: Optio
  * The event-time columns of a query, in the order of its analyzed plan.
  *
  * @param idleAfterMs
- *   after which time without a row its input is idle, in milliseconds; none where it never is
+ *   time without a row after which the input is idle, in milliseconds; none if it never is
  * @param partitioned
- *   each partition of its input has bounds of its own
+ *   whether each partition of the input has separate bounds
  */
 final private[streamjoin] case class WatermarkKeys(
     origins: IndexedSeq[Origin],
@@ -46,8 +45,7 @@ private[streamjoin] object WatermarkKeys {
 
   /**
    * @param plan
-   *   of a query that runs: it has the names of its sources, which the plans of its batches have
-   *   not
+   *   plan of the running query: it has the names of the sources, the plans of its batches do not
    */
   def of(plan: LogicalPlan): WatermarkKeys = {
     val (marks, idleAfterMs) = marksOf(plan, None).unzip
@@ -60,7 +58,7 @@ private[streamjoin] object WatermarkKeys {
     )
   }
 
-  /** Top down and left to right, each with how long its input may be silent. */
+  /** Top down and left to right, each with the idle timeout of its input. */
   private def marksOf(plan: LogicalPlan, idleAfterMs: Option[Long]): Seq[(EventTimeWatermark, Option[Long])] =
     plan match {
       case IdleAfter(timeoutMs, child) => marksOf(child, Some(timeoutMs))
@@ -76,15 +74,15 @@ private[streamjoin] object WatermarkKeys {
 }
 
 /**
- * The watermarks of a batch, as they are kept in the checkpoint, in milliseconds, `None` before the
- * first.
+ * The watermarks of a batch as the checkpoint stores them, in milliseconds; `None` until there is
+ * one.
  *
  * @param ordered
  *   as in [[QueryWatermarks]]
  * @param inputs
- *   by place in `columns`: of which there is more to say
+ *   by position in `columns`: state of inputs beyond the watermark
  * @param heard
- *   by place in `columns`, and of a partition by its name: when its last row came
+ *   by position in `columns` and, for a partition, its name: time of the last row
  * @param waiting
  *   as in [[QueryWatermarks]]
  */
@@ -98,12 +96,12 @@ final private[streamjoin] case class KeyedWatermarks(
 ) {
 
   /**
-   * The same for the columns of a query. A column of a named source has the watermark of the column
-   * with the same names, wherever in the query it is now; one that is new has none yet. The others
-   * are known by their places among themselves.
+   * Maps the entry to the columns of a query. A column of a named source has the watermark stored
+   * under the same names, wherever it is in the query now; a new one has none yet. The other
+   * columns are matched by their order among themselves.
    *
    * @return
-   *   none where those others are not the same
+   *   none if those other columns are not the same
    */
   def of(now: IndexedSeq[WatermarkColumn]): Option[KeyedWatermarks] = {
     def unnamed(columns: Seq[WatermarkColumn]) = columns.filter(_.source.isEmpty)
@@ -157,7 +155,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     putTimes(root, "waiting", entry.waiting)
   }
 
-  /** By operator, in microseconds. */
+  /** Writes times by operator, in microseconds. */
   private def putTimes(root: ObjectNode, name: String, times: Map[Int, Long]): Unit =
     if (times.nonEmpty) {
       val array = root.putArray(name)
@@ -208,9 +206,9 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is no watermark")
 
   /**
-   * Writes the watermarks of a batch while Spark writes its own logs: a file of a checkpoint takes
-   * as long as a small batch does elsewhere. The batch must not run before what this returns is
-   * done, and fails if it failed.
+   * Writes the watermarks of a batch while Spark writes its own logs: a checkpoint file takes as
+   * long as all else in a small batch. The batch must not run before the future that this returns
+   * completes, and fails if that failed.
    */
   def addInBackground(batch: Long, entry: KeyedWatermarks): CompletableFuture[Void] = {
     val written = CompletableFuture.runAsync(() => add(batch, entry): Unit, KeyedWatermarkLog.writers)
@@ -231,15 +229,17 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
   }
 
   /**
-   * An earlier run of the query in this process may still be writing: its file has to be there
-   * before anything is read.
+   * An earlier run of the query in this process may still be writing. Its file has to exist before
+   * anything is read.
    */
   private def awaitUnfinished(): Unit = {
     val left = KeyedWatermarkLog.unfinished.get(metadataPath.toString)
     if (left != null) Try(left.join()): Unit
   }
 
-  /** Those of a batch that has run. Without them it is unknown which rows were late for it. */
+  /**
+   * The watermarks of a batch that has run. Without them it is unknown which rows were late for it.
+   */
   def readOfLast(batch: Long, keys: WatermarkKeys): KeyedWatermarks = read(batch, keys).getOrElse(
     throw JsonLog.unreadable(batchIdToPath(batch), s"it is missing, and batch $batch has run by it")
   )
@@ -262,6 +262,6 @@ private[streamjoin] object KeyedWatermarkLog {
 
   private lazy val writers = ThreadUtils.newDaemonCachedThreadPool("streamjoin-watermark-log")
 
-  /** The last write of each log, by its folder. */
+  /** The last write of each log that may not be finished, by folder. */
   private val unfinished = new ConcurrentHashMap[String, CompletableFuture[Void]]
 }

@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeStat
 import org.apache.spark.sql.types.TimestampType
 
 /**
- * Stands below an `EventTimeWatermark` of a column that may be null, where the newest time is noted
- * without the nulls. The strategy puts it there.
+ * Stands below an `EventTimeWatermark` of a nullable column and records the newest time without the
+ * nulls. The strategy inserts it.
  */
 final private[streamjoin] case class NewestTime(time: Attribute, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
@@ -21,7 +21,7 @@ final private[streamjoin] case class NewestTime(time: Attribute, child: LogicalP
 
 private[streamjoin] object NewestTime {
 
-  /** A plan with all its marks, noted. */
+  /** Inserts the node below each mark that needs it. */
   def noted(plan: LogicalPlan): LogicalPlan = plan.transform {
     case mark @ EventTimeWatermark(_, time, _, child)
         if time.nullable && time.dataType == TimestampType && !child.isInstanceOf[NewestTime] =>
@@ -30,8 +30,8 @@ private[streamjoin] object NewestTime {
 }
 
 /**
- * Hands its rows on and notes the newest event time among them. `EventTimeWatermarkExec` above it
- * does so too, but takes a null for the year 1970: older rows would be late.
+ * Passes rows through and records their newest event time. `EventTimeWatermarkExec` above it does
+ * so too, but takes a null for the year 1970, which would make older rows late.
  */
 final private[streamjoin] case class NewestTimeExec(time: Attribute, child: SparkPlan) extends NotingExec {
 

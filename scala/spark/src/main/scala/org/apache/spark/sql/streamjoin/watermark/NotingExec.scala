@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.UnaryExecNode
 import org.apache.spark.util.AccumulatorV2
 
-/** Hands its rows on as they come, and notes something of them for the driver. */
+/** Passes rows through and records something about them for the driver. */
 private[streamjoin] trait NotingExec extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning

@@ -12,24 +12,24 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeSta
 import streamjoin.core.Watermark
 
 /**
- * The watermarks of one batch of a query, all keys, and how to get those of the next batch from
+ * The watermarks of one batch of a query, for all keys, and how those of the next batch follow from
  * them.
  *
  * `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`: it never goes
  * back.
  *
  * @param millis
- *   by key
+ *   watermarks by key, in milliseconds
  * @param ordered
- *   by the ordinal of an operator that emits its rows in the order of a time: the earliest time
- *   that may still come, in microseconds ([[WatermarkValues.ordered]])
+ *   by ordinal of an operator that emits in time order: the earliest time that may still arrive, in
+ *   microseconds ([[WatermarkValues.ordered]])
  * @param inputs
- *   by key: of which there is more to say
+ *   by key: state of inputs beyond the watermark
  * @param heard
- *   when those had their last rows that may be idle
+ *   when inputs that may become idle had their last row
  * @param waiting
- *   by the ordinal of an operator that emits its rows in the order of a time, and has emitted none:
- *   the lowest time that it keeps, in microseconds
+ *   by ordinal of an operator that emits in time order and has emitted nothing yet: the lowest time
+ *   in its state, in microseconds
  */
 final private[streamjoin] case class QueryWatermarks(
     keys: WatermarkKeys,
@@ -43,10 +43,10 @@ final private[streamjoin] case class QueryWatermarks(
   /** For eviction, in microseconds. */
   def values(spark: Long): WatermarkValues = values(forEviction, spark)
 
-  /** For late rows, in microseconds: each input is judged by what it has said itself. */
+  /** For late rows, in microseconds: each input is judged by its own watermark. */
   def judging(spark: Long): WatermarkValues = values(byOrigin(millis), spark)
 
-  /** Those of operators that emit in the order of a time; they do not go back. */
+  /** Updates the bounds of operators that emit in time order; they never go back. */
   def ordered(now: Map[Int, Long]): QueryWatermarks = copy(ordered = ordered ++ now.map {
     case (ordinal, time) => ordinal -> ordered.get(ordinal).fold(time)(math.max(_, time))
   })
@@ -72,12 +72,15 @@ final private[streamjoin] case class QueryWatermarks(
   def entry: KeyedWatermarks =
     KeyedWatermarks(keys.columns, millis, ordered, inputs, heard.last, waiting)
 
-  /** At least `floor` for every key, but where Spark does not wait for all partitions as we do. */
+  /**
+   * Raises every key to `floor` at least, except where Spark, unlike us, does not wait for all
+   * partitions.
+   */
   def atLeast(floor: Long): QueryWatermarks = copy(millis = millis.zip(keys.partitioned).map {
     case (known, partitioned) => if (partitioned) known else Some(math.max(known.getOrElse(floor), floor))
   })
 
-  /** The newest event times that have come up to these watermarks, in microseconds. */
+  /** The newest event times seen up to these watermarks, in microseconds. */
   def newest(executed: SparkPlan): Map[Origin, Long] = {
     val known = keys.origins.zip(millis).toMap
     QueryWatermarks.byOrigin(executed).flatMap { case (origin, mark) =>
@@ -85,28 +88,29 @@ final private[streamjoin] case class QueryWatermarks(
     }
   }
 
-  /** At the beginning of a run. */
+  /** At the start of a run. */
   def begun(time: Long, acrossRuns: Boolean): QueryWatermarks =
     copy(heard = heard.beginning(mayBeIdle, time, acrossRuns))
 
   private def mayBeIdle: Seq[Int] = keys.origins.indices.filter(keys.idleAfterMs(_).isDefined)
 
-  /** The same event times, and rows are evicted by others. */
+  /** Whether the watermarks for eviction differ. */
   def evictsOtherThan(other: QueryWatermarks): Boolean = forEviction != other.forEviction
 
   /**
-   * When the input of a column had its last row, if the column has its watermark from an idle one.
+   * When the input of a column had its last row, if the column's watermark is that of an idle
+   * input.
    */
   def idleSince(column: ColumnWatermark): Option[Long] =
     IdleInputs.marks(column).flatMap(mark => input(keys.origins.indexOf(mark)).firstIdle).minOption
 
   /**
-   * With the inputs that are idle at a time, and how far the others carry their watermarks.
+   * Determines which inputs are idle at a time, and how far the others carry their watermarks.
    *
    * @param time
-   *   of a batch, as it is in the offset log, in milliseconds
+   *   time of a batch from the offset log, in milliseconds
    * @param operators
-   *   of ours: by ordinal, the watermarks that they receive
+   *   our operators: the watermarks that they receive, by ordinal
    * @param spark
    *   Spark's own watermark
    */
@@ -127,7 +131,7 @@ final private[streamjoin] case class QueryWatermarks(
     copy(inputs = carriedOn.filterNot(_._2.isEmpty))
   }
 
-  /** An input with what is idle of it, not yet carried on by others. */
+  /** Determines whether an input or a partition of it is idle. Others do not carry it on yet. */
   private def idleAt(key: Int, time: Long): InputState = {
     def last(known: Option[Long], partition: Option[String]): Option[Long] =
       keys.idleAfterMs(key).flatMap(timeout => known.orElse(heard.before(key, partition, time, timeout)))
@@ -142,12 +146,12 @@ final private[streamjoin] case class QueryWatermarks(
   }
 
   /**
-   * After a batch that ran with these watermarks, from the event times that its plan saw. The
-   * copies of a mark, in a stream that is joined with itself, have one watermark, that of the
-   * newest row in any of them: so it is in Spark (`WatermarkTracker`).
+   * The watermarks after a batch that ran with these, from the event times that its plan saw. In a
+   * self-join, the copies of a mark share one watermark, that of the newest row in any of them, as
+   * in Spark (`WatermarkTracker`).
    *
    * @param time
-   *   of the batch, as it is in the offset log, in milliseconds
+   *   time of the batch from the offset log, in milliseconds
    */
   def after(executed: SparkPlan, time: Long): QueryWatermarks = {
     val seen = for {
@@ -180,7 +184,7 @@ final private[streamjoin] case class QueryWatermarks(
 private[streamjoin] object QueryWatermarks {
   def none(keys: WatermarkKeys): QueryWatermarks = QueryWatermarks(keys, keys.origins.map(_ => None))
 
-  /** As they were written. */
+  /** Restores the watermarks of a log entry. */
   def read(keys: WatermarkKeys, entry: KeyedWatermarks): QueryWatermarks =
     QueryWatermarks(
       keys,
@@ -204,9 +208,9 @@ private[streamjoin] object QueryWatermarks {
   }
 
   /**
-   * The marks in a plan that was executed, top down and left to right. Where two copies of a stream
-   * are shuffled alike, Spark runs one exchange for both, and the second stands in the plan as a
-   * leaf (`ReuseExchangeAndSubquery`).
+   * The marks in an executed plan, top down and left to right. If two copies of a stream are
+   * shuffled alike, Spark runs one exchange for both, and the second is a leaf of the plan
+   * (`ReuseExchangeAndSubquery`).
    */
   private def marks(executed: SparkPlan): Seq[EventTimeWatermarkExec] =
     StreamingQueryPlanTraverseHelper
@@ -216,7 +220,7 @@ private[streamjoin] object QueryWatermarks {
       }
       .flatten
 
-  /** The watermark of each partition that had rows in a batch, by the id of the mark. */
+  /** The watermark of each partition that had rows in a batch, by mark id. */
   private def partitions(executed: SparkPlan): Map[UUID, Map[String, Long]] = {
     val delays = marks(executed).map(mark => mark.nodeId -> mark.delayMs).toMap
     val all =
@@ -239,7 +243,7 @@ private[streamjoin] object QueryWatermarks {
       }
       .flatten
 
-  /** The ends of the range hold. */
+  /** Saturates at the ends of the range. */
   private def micros(millis: Long): Long =
     if (millis >= Long.MaxValue / MICROS_PER_MILLIS) Long.MaxValue
     else if (millis <= Long.MinValue / MICROS_PER_MILLIS) Watermark.Undefined

@@ -5,12 +5,12 @@ import scala.util.Try
 import org.apache.spark.sql.catalyst.expressions._
 
 /**
- * What holds between two times of a row in which both are there: `out >= in - postpone`.
+ * A constraint between two times of a row in which both are non-null: `out >= in - postpone`.
  *
  * @param postpone
- *   microseconds
+ *   in microseconds
  * @param from
- *   the conditions that it follows from
+ *   conditions that imply it
  */
 final private[streamjoin] case class RowConstraint(
     out: ExprId,
@@ -25,25 +25,25 @@ private[streamjoin] object RowConstraint {
    * A conjunct that every row has passed.
    *
    * @param ordinal
-   *   of the operator of ours whose condition it is a part of, or none for a filter
+   *   ordinal of our operator whose condition has it, or none for a filter
    */
   final case class Source(ordinal: Option[Int], conjunct: Expression)
 }
 
 /**
- * What is known of the times in every row of a plan.
+ * What is known about the times in every row of a plan.
  *
- * The law: a constraint between two times follows from two others through a third time only where
- * that one is never null, for about a row in which it is null they say nothing.
+ * The law: a constraint between two times follows from two others through a third time only if that
+ * one is never null, because they say nothing about a row in which it is null.
  *
  * @param all
- *   for each pair of times the tightest one
+ *   tightest constraint for each pair of times
  * @param present
  *   columns that are never null
  */
 final private[streamjoin] case class RowConstraints(all: Seq[RowConstraint], present: Set[ExprId]) {
 
-  /** With all that follows, if these columns are never null either. */
+  /** Adds all implied constraints, given that these columns are never null either. */
   def closed(alsoPresent: Set[ExprId]): RowConstraints = {
     val through = present ++ alsoPresent
     val steps = all.flatMap(constraint => Seq(constraint.out, constraint.in)).distinct.filter(through)

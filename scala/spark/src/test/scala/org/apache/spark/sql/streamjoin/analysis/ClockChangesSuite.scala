@@ -13,30 +13,30 @@ class ClockChangesSuite extends AnyFunSuite with TableDrivenPropertyChecks {
 
   private def largest(zone: String, span: Long): Long = ClockChanges.largest(ZoneId.of(zone), span)
 
-  test("a zone without clock changes has none, whatever the span") {
+  test("a zone without clock changes has none over any span") {
     forAll(Table("zone", "UTC", "+05:30", "Z", "GMT", "-11:00", "Etc/GMT+4")) { zone =>
       Seq(0L, 1L, Day, 36500 * Day).foreach(span => assert(largest(zone, span) == 0, s"over $span"))
     }
   }
 
-  test("within a day of a zone with summer time, the clocks move by an hour") {
+  test("in a zone with summer time, clocks change by an hour over one to seven days") {
     forAll(Table("zone", "Europe/Berlin", "America/New_York", "America/Los_Angeles", "Asia/Tehran")) { zone =>
       Seq(Day, 2 * Day, 7 * Day).foreach(span => assert(largest(zone, span) == Hour, s"over $span"))
     }
   }
 
-  test("half an hour where the zone moves by that much") {
+  test("a zone that changes by half an hour has at least that") {
     // It had moved by less and by more in its history, none of it by more than that since it counts
     // in hours.
     assert(largest("Australia/Lord_Howe", Day) >= Hour / 2)
   }
 
-  test("a day where a zone jumped over the date line") {
+  test("a zone that jumped over the date line changed by a day") {
     assert(largest("Pacific/Apia", Day) == Day)
     assert(largest("Pacific/Kwajalein", Day) >= 23 * Hour)
   }
 
-  test("never less for a longer span") {
+  test("a longer span never has a smaller change") {
     forAll(Table("zone", "Europe/Berlin", "Europe/Moscow", "Pacific/Apia", "Africa/Casablanca")) { zone =>
       val spans = Seq(0L, Hour, Day, 30 * Day, 366 * Day, 3653 * Day)
       val all = spans.map(largest(zone, _))
@@ -44,7 +44,7 @@ class ClockChangesSuite extends AnyFunSuite with TableDrivenPropertyChecks {
     }
   }
 
-  test("no day from 1970 to 2060 is longer or shorter than it says") {
+  test("no day from 1970 to 2060 is longer or shorter than the largest change allows") {
     forAll(
       Table(
         "zone",
@@ -68,7 +68,7 @@ class ClockChangesSuite extends AnyFunSuite with TableDrivenPropertyChecks {
     }
   }
 
-  test("far in the future, rules go on as they are") {
+  test("today's rules apply far into the future") {
     val berlin = ZoneId.of("Europe/Berlin").getRules
     assert(berlin.getOffset(Instant.parse("2090-07-01T00:00:00Z")) == ZoneOffset.ofHours(2))
     assert(largest("Europe/Berlin", Day) == Hour)

@@ -34,7 +34,7 @@ class LinearTimeSuite extends AnyFunSuite with TableDrivenPropertyChecks {
   private def sum(plus: Seq[Attribute], minus: Seq[Attribute], constant: Long, slack: Long = 0L): LinearTime =
     LinearTime(plus, minus, constant, slack, slack)
 
-  test("sums of columns and constants") {
+  test("expressions of columns and constants become sums") {
     val expected = Table[Expression, LinearTime](
       ("expression", "sum"),
       (a, sum(Seq(a), Nil, 0)),
@@ -57,7 +57,7 @@ class LinearTimeSuite extends AnyFunSuite with TableDrivenPropertyChecks {
     forAll(expected)((expression, sum) => assert(LinearTime.of(expression) == Right(sum)))
   }
 
-  test("timestampadd in every unit, in either case") {
+  test("timestampadd is understood in every unit up to a week, in either case") {
     val units = Table(
       ("unit", "micros"),
       ("MICROSECOND", 1L),
@@ -81,7 +81,7 @@ class LinearTimeSuite extends AnyFunSuite with TableDrivenPropertyChecks {
     assert(LinearTime.of(TimestampAdd("HOUR", number, a, Utc)) == Left(LinearTime.Varies(number)))
   }
 
-  test("days are widened where clocks change, less than a day is not") {
+  test("intervals of a day or more get slack where clocks change, shorter ones do not") {
     val slacks = Table[Expression, Long](
       ("expression", "slack"),
       (plus(a, ansi(Day), Berlin), Hour),
@@ -101,11 +101,11 @@ class LinearTimeSuite extends AnyFunSuite with TableDrivenPropertyChecks {
     forAll(slacks)((expression, slack) =>
       assert(LinearTime.of(expression).map(sum => (sum.below, sum.above)) == Right((slack, slack)))
     )
-    // Two local clocks are compared, so that two instants an hour apart may show the same time.
+    // Local times are compared, and two instants an hour apart may have the same one.
     assert(LinearTime.of(minus(a, b, Berlin)).exists(sum => sum.below >= Hour && sum.above >= Hour))
   }
 
-  test("no sums") {
+  test("varying intervals, nulls and months are not sums") {
     val none = Table[Expression, LinearTime.Problem](
       ("expression", "problem"),
       (pause, LinearTime.Varies(pause)),
@@ -123,11 +123,11 @@ class LinearTimeSuite extends AnyFunSuite with TableDrivenPropertyChecks {
     assert(LinearTime.of(nested).isLeft)
   }
 
-  test("a distance of two columns added to a third") {
-    // A sum, but none of one column against one: no bound, and no crash either.
+  test("the difference of two columns can be added to a third") {
+    // A sum, but not of one column against another: no bound, but no crash either.
     val result = LinearTime.of(plus(a, minus(b, c)))
     assert(result.forall(found => found.plus.size == 2 && found.minus == Seq(c)))
-    // A day of clock changes may be in the distance.
+    // The difference may include clock changes.
     assert(
       LinearTime
         .of(plus(a, minus(b, c, Berlin), Berlin))
@@ -135,14 +135,14 @@ class LinearTimeSuite extends AnyFunSuite with TableDrivenPropertyChecks {
     )
   }
 
-  test("what overflows is no sum") {
+  test("an expression that overflows is not a sum") {
     assert(LinearTime.of(plus(plus(a, ansi(Long.MaxValue)), ansi(1))).isLeft)
     assert(LinearTime.of(add("HOUR", Long.MaxValue, a)).isLeft)
     assert(LinearTime.of(UnaryMinus(ansi(Long.MinValue), failOnError = true)).isLeft)
     assert(LinearTime.of(calendar(0, Int.MaxValue, Long.MaxValue)).isLeft)
   }
 
-  test("differences of sums") {
+  test("sums can be subtracted and negated, and their slack adds up") {
     val left = sum(Seq(a), Nil, 5, slack = 1)
     val right = sum(Seq(b), Nil, 3, slack = 2)
     assert(left - right == sum(Seq(a), Seq(b), 2, slack = 3))

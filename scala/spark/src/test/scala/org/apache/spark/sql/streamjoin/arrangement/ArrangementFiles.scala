@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** A row of the tests of an index. */
+/** A row of the index tests. */
 final case class Item(key: Option[Int], name: String, value: Long)
 
 object Item {
@@ -42,7 +42,7 @@ object Item {
   )
 }
 
-/** How many copies of each row there are: a plain model of a collection. */
+/** A plain model of a collection: the number of copies of each row. */
 object Model {
   type Collection = Map[Item, Long]
 
@@ -53,7 +53,7 @@ object Model {
       }
       .filter(_._2 != 0)
 
-  /** Rows that are there go, and others come; sometimes more go than are there. */
+  /** Removes existing rows and adds others; sometimes removes more copies than there are. */
   def changes(random: Random, collection: Collection, keys: Int, most: Int): Seq[(Item, Int)] = {
     val present = collection.keys.toIndexedSeq
     Seq.fill(random.nextInt(most + 1)) {
@@ -74,7 +74,7 @@ object Model {
     }
 }
 
-/** A block that is in memory. */
+/** A block in memory. */
 final class MemoryBlock(val bytes: Array[Byte]) extends LoadedBlock
 
 object MemoryBlock {
@@ -86,8 +86,8 @@ object MemoryBlock {
 }
 
 /**
- * The folder of an arrangement, written without a query: what a test says is in it. By `key`, and
- * by `name` and `value`.
+ * The folder of an arrangement that a test writes without a query. Its keys are `key`, and `name`
+ * with `value`.
  */
 final class ArrangementFiles(val conf: Configuration = new Configuration()) {
   val folder: NioPath = Files.createTempDirectory("arrangement-")
@@ -103,7 +103,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
   def files: ArrangementFolder = new ArrangementFolder(root, conf)
   write("meta.json", new String(meta.toJson, UTF_8))
 
-  /** By version. */
+  /** The rows of each version. */
   var collections: Vector[Model.Collection] = Vector.empty
   private var bases = Seq.empty[BaseRef]
 
@@ -124,7 +124,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     writers.flatMap(_.commit())
   }
 
-  /** A version, and if wanted a base of the one before. */
+  /** Adds a version, and optionally a base of the one before. */
   def add(changes: Seq[(Item, Int)], base: Boolean = false, since: Long = 0): Unit = {
     val version = newest + 1
     val before = collections.lastOption.getOrElse(Map.empty[Item, Long])
@@ -144,7 +144,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     write(s"versions/${manifest.version}", mapper.writeValueAsString(node))
   }
 
-  /** Any text into a file. */
+  /** Writes any text to a file. */
   def write(file: String, text: String): Unit = {
     val path = folder.resolve(file)
     Files.createDirectories(path.getParent)
@@ -152,9 +152,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
   }
 
-  /**
-   * The rows of a version, from an index that a registry gives; what all partitions have together.
-   */
+  /** The rows of a version in all partitions, read from the indexes of a registry. */
   def rows(
       registry: IndexRegistry,
       version: Long,
@@ -169,7 +167,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
         .map { case (row, copies) => Item.of(row) -> copies }
     })
 
-  /** The rows of a key, by the first index. */
+  /** The rows of a key, found in an index by the first key. */
   def find(index: KeyIndex, key: Option[Int], version: Long): Model.Collection = {
     val own = rowKey(0)
     val probe = new Probe(Item.Schema.length, rowKey(0))

@@ -11,7 +11,10 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.state.ExecutorMemory
 
-/** The files of an arrangement: what is written is read, and what is damaged or gone has a name. */
+/**
+ * The files of an arrangement: what is written can be read, and a damaged or missing file is
+ * reported.
+ */
 class BlockFilesSuite extends AnyFunSuite {
   private def withFiles[T](body: ArrangementFiles => T): T = {
     val files = new ArrangementFiles
@@ -26,7 +29,7 @@ class BlockFilesSuite extends AnyFunSuite {
     assert(SparkTest.errorClass(error).contains("STREAMJOIN_ARRANGEMENT_UNREADABLE"), error)
   }
 
-  /** The checksum of Hadoop's local file system would find it first. */
+  /** Removes the checksum of Hadoop's local file system, which would find the damage first. */
   private def write(path: NioPath, bytes: Array[Byte]): Unit = {
     Files.write(path, bytes)
     Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
@@ -39,7 +42,7 @@ class BlockFilesSuite extends AnyFunSuite {
     files.folder.resolve(files.files.manifest(0).changes.head.path)
   }
 
-  test("rows of a file come back, with their copies, block by block") {
+  test("the rows of a file are read back with their copies, block by block") {
     withFiles { files =>
       files.add(items)
       val manifest = files.files.manifest(0)
@@ -61,7 +64,7 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("large rows: a block is closed, and followed by another of the same partition") {
+  test("large rows close a block and start another of the same partition") {
     withFiles { files =>
       val writer = new BlockFileWriter(files.root, "changes/0", 0, UUID.randomUUID(), files.conf)
       val random = new Random(1)
@@ -84,7 +87,7 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("no rows, no file; a task that is given up leaves none") {
+  test("a task without rows writes no file, and an aborted task leaves none") {
     withFiles { files =>
       def count = Option(files.folder.resolve("changes/0").toFile.listFiles).fold(0)(_.length)
       val empty = new BlockFileWriter(files.root, "changes/0", 0, UUID.randomUUID(), files.conf)
@@ -98,7 +101,7 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("any damaged byte of a block is found") {
+  test("a damaged byte is found anywhere in a block") {
     withFiles { files =>
       val path = blockFile(files)
       val bytes = Files.readAllBytes(path)
@@ -111,7 +114,7 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("a file that is cut, empty or gone") {
+  test("a truncated, empty or missing file is refused") {
     withFiles { files =>
       val path = blockFile(files)
       val bytes = Files.readAllBytes(path)
@@ -124,7 +127,7 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("a damaged byte, where the file system has checksums of its own") {
+  test("a damaged byte that the file system's own checksum finds is reported the same way") {
     withFiles { files =>
       val path = blockFile(files)
       val bytes = Files.readAllBytes(path)
@@ -137,20 +140,20 @@ class BlockFilesSuite extends AnyFunSuite {
 
   for (
     (name, text) <- Seq(
-      "nothing" -> "",
-      "no JSON" -> "garbage",
-      "half of it" -> """{"version":1,"number":0,"query""",
-      "no object" -> "[]",
-      "nothing said" -> "{}",
+      "no text" -> "",
+      "text that is not JSON" -> "garbage",
+      "truncated JSON" -> """{"version":1,"number":0,"query""",
+      "an array" -> "[]",
+      "an empty object" -> "{}",
       "another format" -> """{"version":99}""",
-      "a version alone" -> """{"version":1}""",
-      "numbers that are none" ->
+      "only a version" -> """{"version":1}""",
+      "an invalid query id" ->
         """{"version":1,"number":0,"query":"x","time":0,"since":0,"bases":[],"changes":[],"base_files":[],"counts":{}}""",
-      "a block that is none" ->
+      "an invalid block" ->
         ("""{"version":1,"number":0,"query":"00000000-0000-0000-0000-000000000000","time":0,"since":0,"bases":[],""" +
           """"changes":[{"path":"changes/0/x","blocks":[[0,0]]}],"base_files":[],"counts":{}}""")
     )
-  ) test(s"a manifest with $name in it") {
+  ) test(s"a manifest with $name in it is refused") {
     withFiles { files =>
       files.add(items)
       files.write("versions/0", text)
@@ -159,7 +162,7 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("a manifest that is gone") {
+  test("a missing manifest is refused") {
     withFiles { files =>
       (0 until 3).foreach(_ => files.add(items))
       Files.delete(files.folder.resolve("versions/1"))
@@ -168,42 +171,42 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  // What it is.
+  // meta.json.
 
   for (
     (name, text) <- Seq(
-      "nothing" -> "",
-      "no JSON" -> "garbage",
-      "no object" -> "[]",
-      "nothing said" -> "{}",
+      "no text" -> "",
+      "text that is not JSON" -> "garbage",
+      "an array" -> "[]",
+      "an empty object" -> "{}",
       "another format" -> """{"version":2}""",
-      "a version alone" -> """{"version":1}""",
-      "an id that is none" -> """{"version":1,"id":"x","schema":{},"keys":[],"partitions":1,"input":"append"}""",
-      "no kind of input" ->
+      "only a version" -> """{"version":1}""",
+      "an invalid id" -> """{"version":1,"id":"x","schema":{},"keys":[],"partitions":1,"input":"append"}""",
+      "an unknown kind of input" ->
         ("""{"version":1,"id":"00000000-0000-0000-0000-000000000000","schema":{"type":"struct","fields":[]},""" +
           """"keys":[],"partitions":1,"input":"tables"}"""),
-      "no schema" ->
+      "a schema that is not a struct" ->
         """{"version":1,"id":"00000000-0000-0000-0000-000000000000","schema":"int","keys":[],"partitions":1,"input":"append"}"""
     )
-  ) test(s"a meta.json with $name in it") {
+  ) test(s"a meta.json with $name in it is refused") {
     withFiles { files =>
       files.write("meta.json", text)
       refused(files.files.meta)
     }
   }
 
-  test("meta.json says all") {
+  test("meta.json has all properties, and the first one that is written stays") {
     withFiles { files =>
       assert(files.files.meta == files.meta)
       val other = files.meta.copy(time = Some("value"), input = InputKind.Changelog, keys = Seq(Seq("key")))
       assert(ArrangementMeta.fromJson(other.toJson, "x") == other)
-      // Who comes second finds what the first has written.
+      // A second query finds what the first one wrote.
       files.files.create(other)
       assert(files.files.meta == files.meta)
     }
   }
 
-  test("names and paths") {
+  test("an arrangement is found by a name in the folder or by its path") {
     assert(ArrangementFolder.path("orders", Some("/data")).toString == "/data/orders")
     assert(ArrangementFolder.path("/a/orders", None).toString == "/a/orders")
     val error = intercept[Exception](ArrangementFolder.path("orders", None))
@@ -212,7 +215,7 @@ class BlockFilesSuite extends AnyFunSuite {
 
   // Leases.
 
-  test("a reader has one lease, the newest; another does not see it as its own") {
+  test("a reader has one lease, at its newest version, and releases only its own") {
     withFiles { files =>
       val leases = new Leases(files.files)
       assert(leases.all.isEmpty)
@@ -227,11 +230,11 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("while it is renewed the older one counts") {
+  test("while a lease is renewed, its older version counts") {
     withFiles { files =>
       val leases = new Leases(files.files)
       leases.renew("a", 7)
-      // As it is if the reader dies between the two steps.
+      // As if the reader had died between the two steps.
       Files.createFile(files.folder.resolve("readers/a/9"))
       assert(leases.all.map(_.version) == Seq(7L))
       leases.renew("a", 9)
@@ -239,7 +242,7 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("a reader that comes, even to the version where it was, is not forgotten") {
+  test("a lease that is renewed at the same version does not expire") {
     withFiles { files =>
       val leases = new Leases(files.files)
       def age(): Unit = Files.setLastModifiedTime(
@@ -257,7 +260,7 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("a reader that comes back just before it is forgotten stays") {
+  test("a lease that is renewed just before it expires stays") {
     withFiles { files =>
       val leases = new Leases(files.files)
       leases.renew("a", 7)
@@ -271,7 +274,7 @@ class BlockFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("foreign files beside those of the arrangement do no harm") {
+  test("foreign files in the folder of an arrangement are ignored") {
     withFiles { files =>
       (0 until 2).foreach(_ => files.add(items))
       files.write("versions/notes.txt", "x")

@@ -12,7 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.state.ExecutorMemory
 
-/** The indexes of a process, over files that a test writes. */
+/** The indexes of a process, over files that the test writes. */
 class IndexRegistrySuite extends AnyFunSuite {
   private val seeds = SparkTest.seeds(default = 2)
   private val keys = 6
@@ -43,12 +43,12 @@ class IndexRegistrySuite extends AnyFunSuite {
 
   for (
     (name, limit) <- Seq(
-      "memory for all" -> Long.MaxValue,
-      "memory for little" -> 2000L,
+      "enough memory" -> Long.MaxValue,
+      "little memory" -> 2000L,
       "no memory" -> 0L
     )
   )
-    test(s"any version in any order, by each key: $name") {
+    test(s"versions can be read in any order, by each key, with $name") {
       for (seed <- 0 until seeds) withFiles() { files =>
         val random = new Random(seed)
         val indexes = registry(limit)
@@ -74,7 +74,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       }
     }
 
-  test("an index goes on by what changed, and one that cannot is replaced") {
+  test("an index advances by the changes, and is replaced if it cannot") {
     withFiles() { files =>
       val random = new Random(1)
       grow(files, random, 5, bases = false)
@@ -87,7 +87,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       assert(built.rebuilt && get(1, 2)._1.eq(first))
       val (next, advanced) = get(2, 4)
       assert(next.eq(first) && !advanced.rebuilt && first.newest == 4)
-      // A base, so that what is built for the newest does not go back to the beginning.
+      // A base, so that an index of the newest version need not start at the beginning.
       files.add(Nil, base = true)
       indexes.clear()
       val (later, _) = get(5, 5)
@@ -95,14 +95,14 @@ class IndexRegistrySuite extends AnyFunSuite {
       val held = later.rowsOf(5).map { case (row, copies) => Item.of(row) -> copies }.toSeq
       val (earlier, rebuilt) = get(2, 3)
       assert(rebuilt.rebuilt && earlier.ne(later) && earlier.covers(2, 5))
-      // Who has the one before goes on with it.
+      // Tasks that hold the old index keep using it.
       assert(later.oldest == 4 && later.newest == 5)
       assert(later.rowsOf(5).map { case (row, copies) => Item.of(row) -> copies }.toSeq == held)
       assert(get(5, 5)._1.eq(earlier))
     }
   }
 
-  test("what is counted is what is held") {
+  test("the bytes that are counted are those that the indexes hold") {
     withFiles() { files =>
       val memory = new ExecutorMemory
       val indexes = new IndexRegistry(ExecutorMemory.Limit(memory, Long.MaxValue))
@@ -124,7 +124,7 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
   }
 
-  test("with little memory blocks are read again, and what is held stays small") {
+  test("with little memory, blocks are reread and the indexes stay within the limit") {
     withFiles() { files =>
       val random = new Random(4)
       (0 until 30).foreach { at =>
@@ -136,7 +136,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       val little = registry(limit)
       for (_ <- 0 until 3) {
         assert(files.rows(little, 29) == files.collections(29))
-        // What may be in memory, and a block.
+        // The limit, and one block.
         assert(little.bytes <= limit + 20000, s"${little.bytes} of $limit, of ${all.bytes}")
       }
       val index = little.get(files.ref, 0, 0, 29, 29, files.conf, new LoadStats)
@@ -149,7 +149,7 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
   }
 
-  test("a version before what is kept") {
+  test("a version older than what is retained is refused") {
     withFiles() { files =>
       grow(files, new Random(5), 6)
       files.add(Nil, base = true, since = 4)
@@ -162,8 +162,8 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
   }
 
-  /** Reads fail, one after the other, and are tried again. */
-  test("a file that cannot be read: the next attempt gives the rows, once, and nothing stays counted") {
+  /** Each read fails in turn and is retried. */
+  test("after a failed read, the next attempt has each row once, and no memory stays counted") {
     val conf = new Configuration()
     conf.set("fs.file.impl", classOf[FailingReads].getName)
     conf.setBoolean("fs.file.impl.disable.cache", true)
@@ -171,7 +171,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       FailingReads.failAt(-1)
       val random = new Random(6)
       grow(files, random, 6, most = 30)
-      // One index that is there and goes on, and one that is new.
+      // One index that exists and advances, and one that is new.
       for (begun <- Seq(true, false); call <- 0 until 40) {
         val indexes = registry(limit)
         if (begun) files.rows(indexes, 2)
@@ -191,12 +191,12 @@ class IndexRegistrySuite extends AnyFunSuite {
   }
 
   for (limit <- Seq(Long.MaxValue, 0L))
-    test(s"files that went while an index has their blocks${if (limit == 0) ", and not in memory" else ""}") {
+    test(s"an index is readable when its files are removed${if (limit == 0) ", and not in memory" else ""}") {
       withFiles() { files =>
         grow(files, new Random(7), 6, bases = false)
         val indexes = registry(limit)
-        // Loaded at the newest; the maintainer then writes a base of it, and what is before it
-        // goes.
+        // Loaded at the newest version; the maintainer then writes its base and removes the files
+        // before it.
         assert(files.rows(indexes, 5) == files.collections(5))
         files.add(Seq(Item(Some(1), "new", 1) -> 1), base = true, since = 5)
         files.files.removeBefore(5)
@@ -209,7 +209,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       }
     }
 
-  test("files that went before memory became scarce") {
+  test("an index stays readable when its files are removed before memory gets scarce") {
     withFiles() { files =>
       grow(files, new Random(7), 6, bases = false)
       val all = registry()
@@ -218,7 +218,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       assert(files.rows(indexes, 5) == files.collections(5))
       files.add(Seq(Item(Some(1), "new", 1) -> 1), base = true, since = 5)
       files.files.removeBefore(5)
-      // The index goes on from its old blocks, and the next one needs their memory.
+      // The index advances from its old blocks, and the next index needs their memory.
       assert(files.rows(indexes, 6, low = Some(5)) == files.collections(6))
       withFiles() { others =>
         grow(others, new Random(8), 6, bases = false)
@@ -229,7 +229,7 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
   }
 
-  test("a version of which the files have gone is past what is kept") {
+  test("a version whose files were removed is refused as no longer retained") {
     withFiles() { files =>
       grow(files, new Random(9), 6, bases = false)
       files.add(Nil, base = true, since = 5)
@@ -242,7 +242,7 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
   }
 
-  test("two tasks at once, at different versions") {
+  test("tasks can read different versions at the same time") {
     for (seed <- 0 until seeds) withFiles() { files =>
       val random = new Random(seed)
       grow(files, random, 20)
@@ -269,7 +269,7 @@ class IndexRegistrySuite extends AnyFunSuite {
   }
 }
 
-/** The files of this machine; one of the calls that open one to read it fails. */
+/** The local file system; one of the calls that open a file to read it fails. */
 class FailingReads extends LocalFileSystem {
   override def open(path: Path, bufferSize: Int): FSDataInputStream = {
     FailingReads.call(path)

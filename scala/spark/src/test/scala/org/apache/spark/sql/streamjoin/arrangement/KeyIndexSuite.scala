@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.streamjoin.SparkTest
 
-/** An index of many versions, and a plain map for each of them. */
+/** An index of many versions, compared with a plain map for each version. */
 class KeyIndexSuite extends AnyFunSuite {
   private val seeds = SparkTest.seeds(default = 60)
   private val keys = 5
@@ -28,8 +28,8 @@ class KeyIndexSuite extends AnyFunSuite {
   }
 
   /**
-   * All rows, and those of every key, are those of the model; a row that is gone is not found as 1
-   * - 1.
+   * Checks that all rows, and those of every key, are those of the model; a removed row is not
+   * found as 1 - 1.
    */
   private def check(index: KeyIndex, version: Long, expected: Model.Collection, clue: String): Assertion = {
     val rows = index.rowsOf(version).map { case (row, copies) => Item.of(row) -> copies }.toSeq
@@ -46,7 +46,7 @@ class KeyIndexSuite extends AnyFunSuite {
     assert(signs.forall(_._2.size == 1), s"version $version, $clue")
   }
 
-  /** An index with the models of its versions. */
+  /** An index and the models of its versions. */
   private def story(seed: Int, versions: Int = 25): (KeyIndex, Vector[Model.Collection]) = {
     val random = new Random(seed)
     val oldest = random.nextInt(3).toLong * 7
@@ -64,7 +64,7 @@ class KeyIndexSuite extends AnyFunSuite {
     (index, collections)
   }
 
-  test("every version has the rows of the model, by key and all of them") {
+  test("every version has the rows of the model, by key and in total") {
     for (seed <- 0 until seeds) {
       val (index, collections) = story(seed)
       collections.indices.foreach { at =>
@@ -76,7 +76,7 @@ class KeyIndexSuite extends AnyFunSuite {
     succeed
   }
 
-  test("from a later version on it has the same rows, whatever comes then") {
+  test("an index cut to a later version has the same rows, also after more changes") {
     for (seed <- 0 until seeds) {
       val (index, collections) = story(seed)
       val random = new Random(seed)
@@ -94,13 +94,13 @@ class KeyIndexSuite extends AnyFunSuite {
         check(index, index.oldest + at, all(at), s"seed $seed")
       }
       assert(later.negativeRows == index.negativeRows, s"seed $seed")
-      // Compacted to the newest, nothing is dead.
+      // Compacted to the newest version, it has no dead rows.
       assert(later.from(later.newest).goneShare(later.newest) == 0, s"seed $seed")
     }
     succeed
   }
 
-  test("a reader of an old version, while newer ones are loaded and the index is made smaller") {
+  test("a reader of an old version sees the same rows while newer ones are loaded and compacted") {
     for (seed <- 0 until math.max(3, seeds / 20)) {
       val random = new Random(seed)
       val index = newIndex()
@@ -134,7 +134,7 @@ class KeyIndexSuite extends AnyFunSuite {
     succeed
   }
 
-  test("copies come one by one and go at once, and the other way round") {
+  test("copies can be added one by one and removed at once, and the other way round") {
     val item = Item(Some(1), "x", 1)
     val index = newIndex()
     def load(version: Long, changes: Int*) =
@@ -152,8 +152,8 @@ class KeyIndexSuite extends AnyFunSuite {
     assert(index.negativeRows == 0)
   }
 
-  test("keys of one hash are told apart") {
-    // All in one chain: the heads have 128 places.
+  test("keys with the same hash are told apart") {
+    // All in one chain: the hash table has 128 slots.
     val items = Iterator
       .from(0)
       .map(key => Item(Some(key), "", 0))
@@ -169,7 +169,7 @@ class KeyIndexSuite extends AnyFunSuite {
     }
   }
 
-  test("a version that is not there is not answered") {
+  test("a read of a version that the index does not cover fails") {
     val index = newIndex(oldest = 3)
     assert(!index.covers(3, 3) && index.newest == 2)
     index.load(3, Iterator.empty)

@@ -14,9 +14,9 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
 import org.apache.spark.sql.streamjoin.SparkTest
 
 /**
- * Two runs of one query maintain an arrangement at once, over files that are not created in one
- * step: a rename overwrites, as on an object store. At each call of the file system the other run
- * may come in between.
+ * Two runs of one query maintain an arrangement at once, over files that are not created
+ * atomically: a rename overwrites, as on an object store. The other run may intervene at each call
+ * of the file system.
  */
 class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
   private def onStore[T](body: => T): T = withConf(
@@ -34,7 +34,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
     root
   }
 
-  /** A run of the query, without Spark around it. */
+  /** A run of the query, without Spark. */
   final private class Driver(root: Path, val name: String, of: UUID = query) {
     private val run = new MaintainingRun
     private val id = UUID.randomUUID()
@@ -50,7 +50,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
     }
   }
 
-  /** By name, or not at all. */
+  /** Whether a batch was fenced off; rethrows any other error. */
   private def isFenced(result: Try[Unit]): Boolean = result match {
     case Success(_) => false
     case Failure(error) =>
@@ -59,7 +59,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
       true
   }
 
-  /** All files that manifests name are there, with the rows of one run. */
+  /** Checks that all files that manifests name exist, with the rows of one run. */
   private def check(root: Path, versions: Long, clue: String): Unit = {
     val folder = ArrangementOptions.open(root)
     assert(folder.versionNumbers == (0L until versions), clue)
@@ -72,7 +72,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
     }
   }
 
-  test("one comes in at each call of the other's batch") {
+  test("one of two runs is fenced off, at whichever call the other intervenes") {
     onStore {
       val alone = new Driver(begun(), "alone")
       alone.batch(0)
@@ -89,8 +89,8 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
         val ended = Seq(a -> ofA, b -> ofB).count { case (driver, batch) =>
           isFenced(batch) || isFenced(Try(driver.batch(2)))
         }
-        assert(ended > 0, s"call $at: both went on")
-        // Whoever is started again goes on.
+        assert(ended > 0, s"call $at: both continued")
+        // A new run can continue.
         val newest = ArrangementOptions.open(root).newest
         new Driver(root, "c").batch(newest + 1)
         check(root, newest + 2, s"call $at")
@@ -100,7 +100,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
     }
   }
 
-  test("both go on step by step, in any order") {
+  test("of two runs that interleave in any order, one is fenced off") {
     onStore {
       val outcomes = mutable.Set.empty[(Int, Int)]
       (0 until (if (SparkTest.isLong) 2000 else 60)).foreach { seed =>
@@ -117,7 +117,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
           while (version <= 3 && !isFenced(Try(driver.batch(version.toLong)))) {
             turns.synchronized(ends(driver.name) = version)
             version += 1
-            // Neither stands still between two steps while the other writes two versions.
+            // Neither run pauses between two steps while the other writes two versions.
             turns.meet()
           }
         })
@@ -130,7 +130,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
     }
   }
 
-  test("a run of another query does not claim what has an owner") {
+  test("a run of another query cannot claim an arrangement that has an owner") {
     onStore {
       val root = begun()
       val a = new Driver(root, "a")
@@ -138,12 +138,12 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
       val error = intercept[Exception](new Driver(root, "x", UUID.randomUUID()).batch(1))
       assert(SparkTest.errorClass(error).contains("STREAMJOIN_ARRANGEMENT_OWNED"))
       a.batch(1)
-      check(root, 2, "it goes on")
+      check(root, 2, "the owner continues")
     }
   }
 }
 
-/** Lets threads make one step after the other, in an order that is the same for the same seed. */
+/** Runs threads one step at a time, in an order that depends only on the seed. */
 final private class Turns(chance: Random, switches: Double) {
   private val alive = mutable.LinkedHashSet.empty[Thread]
   private val waiting = mutable.LinkedHashSet.empty[Thread]
@@ -151,7 +151,7 @@ final private class Turns(chance: Random, switches: Double) {
   private var turn: Option[Thread] = None
   private var failure: Option[Throwable] = None
 
-  /** Each thread calls it before each step. */
+  /** Each thread calls this before each step. */
   def step(): Unit = synchronized {
     val me = Thread.currentThread
     if (alive(me)) {
@@ -162,7 +162,7 @@ final private class Turns(chance: Random, switches: Double) {
     }
   }
 
-  /** Waits until all are here. */
+  /** Waits until all threads are here. */
   def meet(): Unit = synchronized {
     val me = Thread.currentThread
     parked += me
@@ -213,7 +213,7 @@ final private class Turns(chance: Random, switches: Double) {
   }
 }
 
-/** The files of this machine; what is renamed overwrites what is there. */
+/** The local file system; a rename overwrites an existing file. */
 class OverwritingFileSystem extends LocalFileSystem {
   private def call(path: Path): Unit =
     if (path.toString.contains("/store-")) OverwritingFileSystem.before()
@@ -260,13 +260,13 @@ class OverwritingFileSystem extends LocalFileSystem {
 
 object OverwritingFileSystem {
 
-  /** Before each call. */
+  /** Runs before each call. */
   @volatile var before: () => Unit = () => ()
   @volatile var overwritten = 0
 
   private def isThere(path: Path) = java.nio.file.Files.exists(java.nio.file.Path.of(path.toUri.getPath))
 
-  /** Does something before one of the calls of the body; returns how many there were. */
+  /** Interrupts one of the calls of the body; returns the number of calls. */
   def interrupting(at: Int)(interrupt: => Unit)(body: => Unit): Int = {
     var calls = 0
     before = () => {

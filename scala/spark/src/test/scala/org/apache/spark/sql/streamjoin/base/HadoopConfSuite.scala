@@ -5,13 +5,13 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.streamjoin.SparkTest
 
-/** The settings of a session as they are, sent again only where they have changed. */
+/** The current settings of a session, broadcast again only if they have changed. */
 class HadoopConfSuite extends AnyFunSuite with SparkTest {
   private val Token = "fs.test.token"
 
   private def token: String = HadoopConf.of(spark).value.value.get(Token)
 
-  test("a new token is in the next settings, and the same settings are sent once") {
+  test("a new token is in the next settings, and unchanged settings are broadcast once") {
     withConf(Token -> "one") {
       val first = HadoopConf.of(spark)
       assert(token == "one" && (HadoopConf.of(spark) eq first))
@@ -24,7 +24,7 @@ class HadoopConfSuite extends AnyFunSuite with SparkTest {
     }
   }
 
-  test("within a batch they stay as they are") {
+  test("settings do not change within a batch") {
     def during(batch: String)(body: => Unit): Unit = {
       val names = Seq(StreamExecution.QUERY_ID_KEY -> "query", MicroBatchExecution.BATCH_ID_KEY -> batch)
       names.foreach { case (name, value) => spark.sparkContext.setLocalProperty(name, value) }

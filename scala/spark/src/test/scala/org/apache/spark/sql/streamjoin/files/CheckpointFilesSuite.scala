@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 
-/** Which file manager a query has, and that a checkpoint may go from one to the other. */
+/** Which file manager a query uses, and that a checkpoint can switch from one to another. */
 class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -35,7 +35,7 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
     finally spark.conf.unset(setting)
   }
 
-  /** Hadoop's checksums in a checkpoint, which ours does not write. */
+  /** Hadoop's checksums in a checkpoint; our file manager writes none. */
   private def checksums(job: Job): Seq[String] =
     Using.resource(Files.walk(NioPath.of(job.checkpoint)))(
       _.iterator.asScala.map(_.getFileName.toString).filter(_.matches("\\..*\\.crc")).toSeq
@@ -56,9 +56,12 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
   private val story = Seq(
     Seq(o("a", "10:00", 1), o("b", "10:10", 2), d("a", "10:20", 3)),
     Seq(o("c", "10:30", 4), d("b", "10:40", 5)),
+    // W(d) = 12:30 evicts orders before 11:30.
     Seq(o("e", "12:00", 6), d("e", "12:30", 7)),
+    // W(d) = 15:00 evicts orders before 14:00.
     Seq(o("z", "15:00", 8), d("y", "15:00", 9)),
     Seq(o("z", "15:00", 10), d("y", "15:00", 11)),
+    // W(d) = 18:00 evicts orders before 17:00.
     Seq(o("x", "18:00", 12), d("x", "18:00", 13))
   )
 
@@ -72,9 +75,9 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
     rows(job)
   }
 
-  test("a query starts no process for its checkpoint, with the extension alone") {
+  test("with the extension alone, a query starts no process for its checkpoint") {
     withoutChoice {
-      // Those of starting Spark, and of loading classes.
+      // A first run, so that processes of starting Spark and loading classes are not counted.
       assert(expected.size >= 5)
       var done: Seq[String] = Nil
       val processes = started {
@@ -84,21 +87,21 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
           rows(job)
         }
       }
-      // Of a session that is collected meanwhile, Spark removes a folder.
+      // Spark may meanwhile remove the folder of a session that was garbage-collected.
       assert(processes.filterNot(_.contains("artifacts-")).isEmpty && done == expected)
-      // That they would be seen.
+      // A process would be seen.
       assert(started(new ProcessBuilder("true").start().waitFor(): Unit).nonEmpty)
     }
   }
 
-  test("what the user has chosen stays") {
+  test("a file manager that the user has chosen stays") {
     for (choice <- Seq(context, system)) withConf(setting -> choice)(running(picked()) { job =>
       job.feed(story.head: _*)
       assert(spark.conf.get(setting) == choice && checksums(job).nonEmpty)
     })
   }
 
-  test("where streamjoin is switched off, Spark chooses, also after a query that had ours") {
+  test("with streamjoin disabled, Spark chooses the file manager, also after a query that used ours") {
     withoutChoice {
       withConf("spark.streamjoin.enabled" -> "false") {
         running(picked())(_.feed(story.head: _*))
@@ -113,7 +116,7 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a new session has its own choice") {
+  test("a new session does not inherit the file manager") {
     withoutChoice {
       running(picked())(_.feed(story.head: _*))
       assert(spark.newSession().conf.getOption(setting).isEmpty)
@@ -121,18 +124,19 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
   }
 
   /**
-   * `make test` goes from one of Spark's two to ours with each store, `make test-long` from both.
+   * `make test` switches from one of Spark's two to ours with each store, `make test-long` from
+   * both.
    */
   for {
     ((store, provider, format), number) <- Seq(
       ("default store", defaultStore, "1"),
       ("RocksDB", rocksDb, "1"),
-      // With checksums of Spark's own.
+      // With Spark's own checksums.
       ("RocksDB, checkpoint format 2", rocksDb, "2")
     ).zipWithIndex
     managers = Seq("FileContext" -> context, "FileSystem" -> system)
     (others, theirs) <- SparkTest.part(managers, every = 2, from = number)
-  } test(s"a query that goes from $others to ours and back, $store") {
+  } test(s"a checkpoint can switch from $others to our file manager and back, $store") {
     withConf(
       provider,
       "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,

@@ -29,7 +29,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
 }
 
 /**
- * What Spark expects of a manager of checkpoint files: the same cases for its two and for ours, and
+ * What Spark expects of a checkpoint file manager: the same cases for Spark's two and for ours, and
  * across them.
  */
 class FileManagersSuite extends AnyFunSuite {
@@ -41,7 +41,7 @@ class FileManagersSuite extends AnyFunSuite {
   private val system: (String, Make) = "FileSystem" -> (new FileSystemBasedCheckpointFileManager(_, _))
   private val managers = Seq(ours, context, system)
 
-  /** A folder, and a manager of what is in it. */
+  /** A folder and its file manager. */
   private class Place(val folder: NioPath, make: Make, conf: Configuration) {
     val files: CheckpointFileManager = make(new Path(folder.toUri), conf)
 
@@ -72,7 +72,7 @@ class FileManagersSuite extends AnyFunSuite {
         .toSeq
         .sorted
 
-    /** All that is there, the hidden ones too. */
+    /** All files, hidden ones too. */
     def all: Seq[String] =
       Using.resource(Files.list(folder))(_.iterator.asScala.map(_.getFileName.toString).toSeq.sorted)
 
@@ -93,9 +93,9 @@ class FileManagersSuite extends AnyFunSuite {
   private def permissions(file: NioPath): String =
     PosixFilePermissions.toString(Files.getPosixFilePermissions(file))
 
-  // The same for all.
+  // The same for all managers.
 
-  testEach("a file is there when it is closed, not before, and has what was written") { place =>
+  testEach("a file appears only when it is closed, with what was written") { place =>
     import place._
     val out = files.createAtomic(path("x"), overwriteIfPossible = false)
     out.write("one".getBytes(UTF_8))
@@ -108,7 +108,7 @@ class FileManagersSuite extends AnyFunSuite {
   }
 
   for (overwrite <- Seq(false, true))
-    testEach(s"a cancelled file leaves nothing, overwrite: $overwrite") { place =>
+    testEach(s"a cancelled write leaves nothing, overwrite: $overwrite") { place =>
       import place._
       if (overwrite) write("x", "old")
       val out = files.createAtomic(path("x"), overwrite)
@@ -120,7 +120,7 @@ class FileManagersSuite extends AnyFunSuite {
       if (overwrite) assert(read("x") == "old")
     }
 
-  testEach("what exists is replaced only where that is asked for") { place =>
+  testEach("an existing file is replaced only on request") { place =>
     import place._
     write("x", "one")
     intercept[FileAlreadyExistsException](write("x", "two"))
@@ -131,7 +131,7 @@ class FileManagersSuite extends AnyFunSuite {
     assert(read("new") == "four")
   }
 
-  testEach("what is not there") { place =>
+  testEach("a missing file cannot be read or listed, and deleting it does nothing") { place =>
     import place._
     intercept[FileNotFoundException](read("x"))
     intercept[FileNotFoundException](list("x"))
@@ -140,21 +140,21 @@ class FileManagersSuite extends AnyFunSuite {
     assert(all.isEmpty)
   }
 
-  // FileSystem makes the folder.
-  testEach("no file without its folder", Seq(ours, context)) { place =>
+  // FileSystem creates the folder.
+  testEach("a file is not created without its folder", Seq(ours, context)) { place =>
     intercept[FileNotFoundException](place.write("no/x", "one"))
     assert(place.all.isEmpty)
   }
 
-  // FileSystem moves it into the folder.
-  testEach("no file in place of a folder", Seq(ours, context)) { place =>
+  // FileSystem moves the file into the folder.
+  testEach("a file does not replace a folder", Seq(ours, context)) { place =>
     import place._
     files.mkdirs(path("a/b"))
     for (overwrite <- Seq(false, true)) intercept[IOException](write("a", "one", overwrite))
     assert(files.exists(path("a/b")))
   }
 
-  testEach("folders are made with all above them, and deleted with all below") { place =>
+  testEach("folders are created with their parents and deleted with their contents") { place =>
     import place._
     files.mkdirs(path("a/b/c"))
     files.mkdirs(path("a/b/c"))
@@ -168,7 +168,7 @@ class FileManagersSuite extends AnyFunSuite {
     assert(!files.exists(path("a")))
   }
 
-  testEach("a list has names, sizes and times, hidden files but no checksums of Hadoop's") { place =>
+  testEach("a listing has names, sizes, times and hidden files, but no checksums of Hadoop's") { place =>
     import place._
     Seq("x", ".hidden", "x.crc", "10").foreach(write(_, "three"))
     files.mkdirs(path("folder"))
@@ -183,7 +183,7 @@ class FileManagersSuite extends AnyFunSuite {
     assert(list("folder").isEmpty && files.list(new Path(folder.toString)).count(_.isDirectory) == 1)
   }
 
-  testEach("a link is deleted, what it leads to is not") { place =>
+  testEach("a symbolic link is deleted, but not its target") { place =>
     import place._
     files.mkdirs(path("kept"))
     write("kept/x", "one")
@@ -193,7 +193,7 @@ class FileManagersSuite extends AnyFunSuite {
     assert(list() == Seq("kept") && read("kept/x") == "one")
   }
 
-  testEach("names with blanks, percent signs, colons, letters of all kinds") { place =>
+  testEach("names can have blanks, percent signs, colons and non-ASCII letters") { place =>
     import place._
     for (name <- Seq("a b%20", "größe", "+&#?")) {
       write(name, name)
@@ -204,7 +204,7 @@ class FileManagersSuite extends AnyFunSuite {
     assert(list() == Seq("a:b"))
   }
 
-  testEach("the checkpoint's folder, with or without a scheme") { place =>
+  testEach("the checkpoint folder is created from a path with or without a scheme") { place =>
     for (root <- Seq(new Path(place.folder.toString, "new/a b"), new Path(place.at("new/a b").toUri))) {
       val files = managers.map(_._2(root, new Configuration)).find(_.getClass == place.files.getClass).get
       assert(files.isLocal && files.createCheckpointDirectory().toUri.getPath == s"${place.folder}/new/a b")
@@ -212,7 +212,7 @@ class FileManagersSuite extends AnyFunSuite {
     }
   }
 
-  testEach("Spark's own checksums on top") { place =>
+  testEach("Spark's own checksums work on top") { place =>
     import place._
     def checked =
       new ChecksumCheckpointFileManager(files, numThreads = 2, skipCreationIfFileMissingChecksum = true)
@@ -228,10 +228,10 @@ class FileManagersSuite extends AnyFunSuite {
     assert(list().isEmpty)
   }
 
-  // Ours.
+  // Our manager.
 
   for ((name, sparks) <- Seq(context, system)) {
-    test(s"read by $name what we have written, over what it had written") {
+    test(s"$name reads what we have written, also over its own files") {
       in(sparks) { theirs =>
         val place = theirs.by(ours._2)
         Seq("replaced", "deleted").foreach(theirs.write(_, "by Spark"))
@@ -245,7 +245,7 @@ class FileManagersSuite extends AnyFunSuite {
       }
     }
 
-    test(s"a checksum of $name is checked; one that lost its file does no harm") {
+    test(s"a checksum of $name is verified; one that lost its file is harmless") {
       in(sparks) { theirs =>
         val place = theirs.by(ours._2)
         theirs.write("x", "one")
@@ -258,7 +258,7 @@ class FileManagersSuite extends AnyFunSuite {
     }
   }
 
-  test("of many that write a file at once, one wins, and the others leave nothing") {
+  test("if many write a file at once, one wins and the others leave nothing") {
     in(ours._2) { place =>
       val writers = 8
       val pool = Executors.newFixedThreadPool(writers)
@@ -286,7 +286,7 @@ class FileManagersSuite extends AnyFunSuite {
     }
   }
 
-  test("without hard links it looks and renames") {
+  test("without hard links, our manager checks for the file and renames") {
     in((path, conf) =>
       new NioFiles(path, conf) {
         override private[streamjoin] def link(file: NioPath, temporary: NioPath): Unit =
@@ -300,7 +300,7 @@ class FileManagersSuite extends AnyFunSuite {
   }
 
   for (overwrite <- Seq(false, true); step <- Seq("create", "write", "close", "publish"))
-    test(s"$step fails, overwrite: $overwrite: what was there is there, and nothing else") {
+    test(s"a failed $step keeps the old file and leaves nothing else, overwrite: $overwrite") {
       in((path, conf) => new FailingNioFiles(path, conf, step)) { place =>
         if (overwrite) place.by(context._2).write("x", "old")
         intercept[IOException](place.write("x", "new" * 100000, overwrite))
@@ -310,13 +310,13 @@ class FileManagersSuite extends AnyFunSuite {
     }
 
   for (overwrite <- Seq(false, true))
-    test(s"killed before the file has its name, overwrite: $overwrite") {
+    test(s"a process killed before the file has its name does no harm, overwrite: $overwrite") {
       in(ours._2) { place =>
         import place._
         if (overwrite) by(context._2).write("x", "old")
         val out = files.createAtomic(path("x"), overwrite)
         out.write(new Array[Byte](1 << 20))
-        // Never closed: the process has ended.
+        // Never closed, as if the process had been killed.
         assert(files.exists(path("x")) == overwrite)
         assert(list().filterNot(_.startsWith(".")) == (if (overwrite) Seq("x") else Nil))
         write("x", "again", overwrite)
@@ -324,8 +324,8 @@ class FileManagersSuite extends AnyFunSuite {
       }
     }
 
-  test("the umask of Hadoop's settings") {
-    // FileSystem's are cached, with the umask of whoever asked first.
+  test("the umask of Hadoop's settings applies to files and folders") {
+    // FileSystem instances are cached, with the umask of the first caller.
     for ((manager, make) <- Seq(ours, context)) in(make, "fs.permissions.umask-mode" -> "027") { place =>
       place.files.mkdirs(place.path("folder"))
       place.write("x", "one")
@@ -336,7 +336,7 @@ class FileManagersSuite extends AnyFunSuite {
     }
   }
 
-  test("whose files they are") {
+  test("our manager handles plain local files only, and none if streamjoin is disabled") {
     def of(path: String, settings: (String, String)*): CheckpointFileManager = {
       val conf = new Configuration
       conf.set(LocalCheckpointFileManager.Setting, classOf[LocalCheckpointFileManager].getName)
@@ -387,11 +387,11 @@ final private class FailingNioFiles(path: Path, conf: Configuration, step: Strin
   }
 }
 
-/** A file system that someone has put in place of Hadoop's. */
+/** A file system that a user has put in place of Hadoop's. */
 class OtherLocalFs(uri: URI, conf: Configuration)
     extends DelegateToFileSystem(uri, new RawLocalFileSystem, conf, "file", false)
 
-/** Local files by another scheme. */
+/** Local files under another scheme. */
 class RawFiles extends RawLocalFileSystem {
   override def getUri: URI = URI.create("raw:///")
   override def getScheme: String = "raw"

@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import streamjoin.core.Watermark
 
-/** The parts of the time that a batch lets go of. */
+/** The parts of the time range that a batch releases. */
 class TimeRangesSuite extends AnyFunSuite {
 
   private def sizes(ranges: TimeRanges, times: Seq[Long]): Seq[Int] = {
@@ -13,20 +13,20 @@ class TimeRangesSuite extends AnyFunSuite {
     (0 until ranges.parts).map(part => parts.count(_ == part))
   }
 
-  test("the time from the watermark of the batch before to that of this one, in equal parts") {
+  test("the time from the previous watermark to the current one is split into equal parts") {
     for (tasks <- 1 to 7; from <- Seq(0L, -1000000L, 123456789L)) {
       val counted = sizes(TimeRanges(from, from + 7000, tasks), from until from + 7000)
       assert(counted.size == tasks && counted.max - counted.min <= tasks, counted)
     }
   }
 
-  test("times outside are in the first and in the last part") {
+  test("times outside the range are in the first or the last part") {
     val ranges = TimeRanges(100, 200, 4)
     assert(Seq(Long.MinValue, 99L, 100L, 124L).map(ranges.part).forall(_ == 0))
     assert(Seq(199L, 200L, Long.MaxValue).map(ranges.part).forall(_ == 3))
   }
 
-  test("one part where an end is not known, or there is no time between them") {
+  test("there is one part if an end is unknown or the range is empty") {
     val none = Watermark.Undefined
     for (
       (from, to) <- Seq(
@@ -41,7 +41,7 @@ class TimeRangesSuite extends AnyFunSuite {
       assert(TimeRanges(from, to, 4).parts == 1)
   }
 
-  test("rows behind by a history leave most of the tasks to those on time") {
+  test("with a history, most tasks are left for the rows that are on time") {
     val ranges = TimeRanges(10000, 11000, 8, history = 10000)
     val (behind, onTime) = (sizes(ranges, 0L until 10000), sizes(ranges, 10000L until 11000))
     assert(ranges.parts == 8 && behind.take(2).forall(_ >= 4900) && behind.drop(2).forall(_ == 0))

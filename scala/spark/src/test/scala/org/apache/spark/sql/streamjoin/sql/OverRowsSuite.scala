@@ -9,8 +9,8 @@ import org.apache.spark.sql.{DataFrame, Row}
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
 /**
- * Queries with `OVER (RANGE ...)`, run as streams. The same rows have to come out of the same join
- * over tables, with the window as a condition and the rowtime as an expression.
+ * Queries with `OVER (RANGE ...)`, run as streams. They must give the rows of the same join over
+ * tables, with the window as a condition and rowtime as an expression.
  */
 class OverRowsSuite extends AnyFunSuite with SqlTest {
   import JoinTest._
@@ -19,13 +19,13 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
    * @param inputs
    *   the two inputs, with the join between them
    * @param bound
-   *   what the windows mean
+   *   the condition that the windows stand for
    * @param pair
-   *   the rowtime of a pair
+   *   rowtime of a pair
    * @param left
-   *   that of a left row without a match
+   *   rowtime of a left row without a match
    * @param right
-   *   that of a right row without a match
+   *   rowtime of a right row without a match
    */
   private case class Windows(
       inputs: String => String,
@@ -67,7 +67,7 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
     Seq(o("o-end", "12:00"), d("d-end", "12:00"))
   )
 
-  /** The rows of a query, in the order in which they come. What the last rows bring is left out. */
+  /** The rows of a query in the order in which they come, without those of the closing rows. */
   private def streamed(query: String): Seq[String] =
     running(job(sql(query)))(run => story.flatMap(run.batches(_: _*)).flatMap(_.rows))
       .filterNot(_.startsWith("12:"))
@@ -93,8 +93,8 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
   }
 
   private val everyWindow = windows.map("FULL JOIN" -> _)
-  // An unmatched row is later than its own time, with a window over one input and over both: in
-  // `make test` by turns.
+  // The windows that make an unmatched row later than its own time, over one input and over both;
+  // `make test` takes them by turns.
   private val everyType = for {
     (how, number) <-
       Seq("JOIN", "LEFT JOIN", "RIGHT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN").zipWithIndex
@@ -112,7 +112,7 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
     }
   }
 
-  test("the same batches as the function has") {
+  test("SQL gives the same batches as the function") {
     val minute = 60L * 1000000
     val both = JoinWindows(
       Map(Side.Left -> JoinWindow(5 * minute, false), Side.Right -> JoinWindow(10 * minute, false))
@@ -128,7 +128,7 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
     )
   }
 
-  // Of three streams.
+  // Three streams.
 
   private val chain = Seq(
     Seq(o("a", "10:00", 1), d("a", "10:05", 2), "r" -> row("a", "10:15", 3)),
@@ -153,7 +153,7 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
     assert(seen == Seq("10:00 1 2 3", "10:30 4 5 -"))
   }
 
-  test("of several rowtimes, `*` has the last one, and another window join goes by it") {
+  test("of several rowtimes `*` has only the last, and another window join goes by it") {
     views
     val two = s"o JOIN d $following ON o.id = d.id JOIN $upper ON o.id = r.id"
     val columns = Seq("id", "t", "v")

@@ -17,7 +17,7 @@ class OverSuite extends AnyFunSuite with SqlTest {
     spark.sql(text).asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
   }
 
-  /** The condition of the only join, and the columns. */
+  /** The condition of the only join, and the output columns. */
   private def joined(text: String): (String, Seq[String]) = {
     val plan = analyzed(text)
     assert(plan.collect { case order: RowtimeOrder => order }.size == 1, plan)
@@ -48,12 +48,12 @@ class OverSuite extends AnyFunSuite with SqlTest {
       }
     }
 
-  test("windows over both inputs") {
+  test("both inputs may have a window") {
     val (condition, _) = joined(s"SELECT rowtime FROM o $preceding a JOIN d $preceding b ON a.id = b.id")
     assert(condition.split("INTERVAL").length == 3, condition)
   }
 
-  test("other ways to write it") {
+  test("OVER works in every way to write the join") {
     for (
       query <- Seq(
         s"SELECT rowtime FROM o JOIN d $following USING (id)",
@@ -69,7 +69,7 @@ class OverSuite extends AnyFunSuite with SqlTest {
     ) joined(query)
   }
 
-  test("the columns of USING come first, the rowtime last") {
+  test("the columns of USING come first, rowtime last") {
     val (_, columns) = joined(s"SELECT * FROM o JOIN d $following USING (id)")
     assert(columns == Seq("id", "t", "v", "t", "v", "rowtime"))
   }
@@ -86,7 +86,7 @@ class OverSuite extends AnyFunSuite with SqlTest {
       run.batches(o("z", "12:00"), d("z", "12:00"))).flatMap(_.rows).filterNot(_.startsWith("12:00"))
   )
 
-  test("the rows come in the order of rowtime") {
+  test("the rows come out in the order of rowtime") {
     val columns = "rowtime, o.v, d.v"
     assert(
       rows(s"SELECT $columns FROM o JOIN d $following ON o.id = d.id") == Seq("10:00 1 3", "10:03 2 4")

@@ -12,12 +12,14 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkSqlParser
 
-/** What Spark parses, parses alike with the extension, and fails alike. */
+/** What Spark parses, the extension parses alike; what fails in Spark, fails alike. */
 class SparkTextsSuite extends AnyFunSuite {
   private val spark: ParserInterface = new SparkSqlParser
   private val ours: ParserInterface = new StreamJoinParser(new SparkSqlParser)
 
-  /** All statements of Spark's own SQL tests. Where one is cut in the middle, both parsers fail. */
+  /**
+   * All statements of Spark's own SQL tests. One that is cut in the middle fails in both parsers.
+   */
   private lazy val statements: Seq[String] = {
     val jar = sys.props("streamjoin.sparkTexts")
     Using.resource(new ZipFile(jar)) { zip =>
@@ -33,18 +35,18 @@ class SparkTextsSuite extends AnyFunSuite {
     }
   }
 
-  /** The plan without the numbers that Spark gives to columns and queries, or the error. */
+  /** The plan, or the error, without the ids that Spark gives to columns and queries. */
   private def read(parse: String => LogicalPlan, text: String): String =
     Try(parse(text))
       .fold(_.toString, _.treeString)
       .replaceAll("#\\d+|\\b[0-9a-f]{8}-[0-9a-f-]{27}\\b|@[0-9a-f]+", "#")
 
-  test("Spark's own SQL tests") {
+  test("all statements of Spark's own SQL tests parse alike") {
     assert(statements.size > 5000 && statements.count(_.toUpperCase.contains("JOIN")) > 900)
     for (text <- statements) assert(read(ours.parsePlan, text) == read(spark.parsePlan, text), text)
   }
 
-  test("those with one of our words parse alike in our parser alone, where look-alikes are put back") {
+  test("statements with a word of ours parse alike in our own parser, which puts look-alikes back") {
     val alike = statements.filter(text => FoundClause.mayBeIn(text) && Try(spark.parsePlan(text)).isSuccess)
     assert(alike.size > 200)
     for (text <- alike)
@@ -73,18 +75,18 @@ class SparkTextsSuite extends AnyFunSuite {
     ""
   )
 
-  for (text <- lookAlikes) test(s"it stays Spark's: $text") {
+  for (text <- lookAlikes) test(s"left to Spark: $text") {
     assert(read(ours.parsePlan, text) == read(spark.parsePlan, text))
     assert(spark.parsePlan(text) != null)
     assert(read(new ClauseParser(SqlText(text)).parsePlan, text) == read(spark.parsePlan, text))
   }
 
-  for (text <- mistakes) test(s"the error stays Spark's: $text") {
+  for (text <- mistakes) test(s"the error is Spark's: $text") {
     assert(Try(spark.parsePlan(text)).isFailure)
     assert(read(ours.parsePlan, text) == read(spark.parsePlan, text))
   }
 
-  test("beside a clause of ours, look-alikes and time travel keep their meaning") {
+  test("next to a clause of ours, look-alikes and time travel keep their meaning") {
     val clause = "JOIN c WITHIN 5s ON a.id = c.id"
     for (text <- lookAlikes.filter(_.contains(" FROM a JOIN b "))) {
       val with3 = ours.parsePlan(text.replace("FROM a JOIN b", s"FROM a $clause JOIN b"))
@@ -121,7 +123,7 @@ class SparkTextsSuite extends AnyFunSuite {
     assert(parser.claimed.map(_.tokens.map(_.getText).mkString(" ")) == Seq("WITHIN 5s", "WITHIN 6s"))
   }
 
-  test("the body of a function keeps its clause") {
+  test("the body of a SQL function keeps its clause") {
     val body = "SELECT o.v FROM o JOIN d ON o.id = d.id WITHIN 5s"
     val plan = ours.parsePlan(s"CREATE TEMPORARY FUNCTION f() RETURNS TABLE (v INT) RETURN $body")
     assert(plan.toString.contains(body), plan)

@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.streamjoin.SqlTest
 
-/** What is refused in SQL, with which words, and where the arrows point. */
+/** What is refused in SQL, in which words, and where the arrows point. */
 class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
 
   private val duration = "STREAMJOIN_CLAUSE_DURATION"
@@ -232,7 +232,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     assert(message.contains("== SQL (line 1, position "), message)
   }
 
-  test("the place in a text of several lines, with parameters before it") {
+  test("an error points at its place in a text of several lines, with parameters before it") {
     views
     val text = "SELECT 'x', :much\nFROM o\n  JOIN d WITHIN 5 parsecs\n  ON o.id = d.id"
     val error =
@@ -244,7 +244,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     )
   }
 
-  test("of a table, IMPOSE_ORDER has the rows as they are, as Spark's WATERMARK has them") {
+  test("IMPOSE_ORDER leaves the rows of a static table as they are, like Spark's WATERMARK") {
     views
     val queries = Seq(
       "SELECT * FROM IMPOSE_ORDER(TABLE(batch), DESCRIPTOR(t), INTERVAL 1 SECOND)",
@@ -253,7 +253,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     queries.foreach(query => assert(spark.sql(query).collect().toSeq == spark.table("batch").collect().toSeq))
   }
 
-  test("AS OF a time, of a batch, is Spark's time travel") {
+  test("FOR SYSTEM_TIME AS OF a time, on a batch, is Spark's time travel") {
     views
     val time = "TIMESTAMP '2024-06-01 00:00:00'"
     for (
@@ -267,7 +267,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     }
   }
 
-  test("a join without a bound is told of WITHIN") {
+  test("the error of a join without a bound suggests WITHIN") {
     val error = refusal(sql("SELECT o.v FROM o JOIN d ON o.id = d.id")(newStreams()))
     assert(error.getCondition == "STREAMJOIN_UNBOUNDED" && error.getMessage.contains("WITHIN 1h"))
   }

@@ -26,16 +26,17 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
 
   private val within = "SELECT o.v AS a, d.v AS b FROM o JOIN d WITHIN BETWEEN 0s AND 5s ON o.id = d.id"
 
-  test("a temporary view") {
+  test("a temporary view may use WITHIN") {
     assert(rows { streams =>
       sql(s"CREATE OR REPLACE TEMPORARY VIEW pairs AS $within")(streams)
       spark.sql("SELECT b, a FROM pairs")
     } == Seq("3 1"))
   }
 
-  test("a persistent view keeps the text of its query, with what comes last") {
+  test("a persistent view keeps the whole text of its query, including a clause at its end") {
     val query = "SELECT a.id FROM default.x a JOIN default.y b ON a.id = b.id WITHIN /* or so */ 5s"
-    // A table is no stream, which is said when the view is made; the clause is read before.
+    // A table is not a stream, which is reported when the view is created; the clause is parsed
+    // before.
     spark.sql("CREATE TABLE IF NOT EXISTS default.x (id STRING, t TIMESTAMP) USING parquet")
     spark.sql("CREATE TABLE IF NOT EXISTS default.y (id STRING, t TIMESTAMP) USING parquet")
     try {
@@ -46,7 +47,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     } finally Seq("x", "y").foreach(name => spark.sql(s"DROP TABLE default.$name"))
   }
 
-  test("parameters with names, in the clause and around it") {
+  test("named parameters work in the clause and around it") {
     val query = "SELECT o.v, d.v, :word FROM o JOIN d WITHIN BETWEEN INTERVAL :least SECOND AND :most " +
       "ON o.id = d.id AND o.id = :id"
     val parameters = Map[String, Any]("word" -> "WITHIN 5s?", "least" -> 0, "most" -> "5s", "id" -> "a")
@@ -56,7 +57,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     } == Seq("1 3 WITHIN 5s?"))
   }
 
-  test("parameters by place, in the clause and around it") {
+  test("positional parameters work in the clause and around it") {
     val query = "SELECT ?, o.v, d.v FROM o JOIN d WITHIN BETWEEN ? AND ? ON o.id = d.id AND o.id = ?"
     val parameters = Array[Any]("x", java.time.Duration.ZERO, java.time.Duration.ofSeconds(5), "a")
     assert(rows { streams =>
@@ -65,14 +66,14 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     } == Seq("x 1 3"))
   }
 
-  test("a parameter without a value is Spark's to report") {
+  test("Spark reports a parameter without a value") {
     views
     val text = "SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = :id"
     val error = intercept[AnalysisException](spark.sql(text, Map("other" -> 1)))
     assert(error.getCondition == "UNBOUND_SQL_PARAMETER" && error.getQueryContext.head.fragment == ":id")
   }
 
-  test("scripts") {
+  test("scripts and EXECUTE IMMEDIATE may use WITHIN") {
     assert(rows { streams =>
       sql("SELECT 1")(streams)
       spark.sql(s"BEGIN DECLARE n INT DEFAULT 1; CREATE OR REPLACE TEMPORARY VIEW p AS $within; END")
@@ -84,18 +85,18 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     } == Seq("1 3"))
   }
 
-  test("variables") {
+  test("variables are substituted inside a clause") {
     withConf("streamjoin.test.most" -> "5s", "spark.sql.variable.substitute" -> "true") {
       assert(rows(sql(within.replace("5s", "${streamjoin.test.most}"))) == Seq("1 3"))
     }
   }
 
-  test("a place after a character that is two in Java") {
+  test("an error after a character of two UTF-16 units points at the right place") {
     val (error, at) = refused("SELECT '\uD83D\uDE00', o.v FROM o JOIN d WITHIN 5 parsecs ON o.id = d.id")
     assert(error.getCondition == "STREAMJOIN_CLAUSE_DURATION" && at == "WITHIN 5 parsecs")
   }
 
-  test("an error inside MATCH_CONDITION is at its place in the statement") {
+  test("an error inside MATCH_CONDITION points at its place in the statement") {
     views
     def error(condition: String) = intercept[AnalysisException](
       spark.sql(s"SELECT o.v\n  FROM o ASOF JOIN d\n  MATCH_CONDITION ($condition) ON o.id = d.id")
@@ -110,7 +111,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     assert(interval.line.contains(3), interval.getMessage)
   }
 
-  test("columns named as the words of an as-of join") {
+  test("columns may be named like the words of an as-of join") {
     views
     val text = "SELECT o.asof, match_condition, o.within - 1 AS w, over FROM " +
       "(SELECT id, t, v AS asof, v AS within FROM o) o ASOF JOIN " +
@@ -121,7 +122,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     assert(frame.queryExecution.analyzed.toString.contains("AsOfMatch"), frame.queryExecution.analyzed)
   }
 
-  test("marks with IMPOSE_ORDER and WATERMARK") {
+  test("IMPOSE_ORDER and WATERMARK set the watermarks of a WITHIN join") {
     val lag = "INTERVAL 10 SECONDS"
     for (
       (left, right) <- Seq(
@@ -139,14 +140,14 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     }
   }
 
-  test("another extension's parser keeps its own words, and we ours") {
+  test("another extension's parser keeps its own words, and ours keeps our clauses") {
     assert(spark.sql("LOUD SELECT 1 AS n").columns.toSeq == Seq("n"))
     assert(rows(sql(within)) == Seq("1 3"))
     val error = intercept[ParseException](spark.sql("SELEKT 1"))
     assert(error.getCondition == "PARSE_SYNTAX_ERROR")
   }
 
-  test("with another mistake in the text, the error is at the mistake, not at the clause") {
+  test("with another mistake in the text, the error points at the mistake, not at the clause") {
     views
     val error = intercept[ParseException](spark.sql("SELECT o.v FROM o JOIN d WITHIN 5s ON o.id = )"))
     assert(error.getMessage.contains("line 1, pos 45"), error.getMessage)
@@ -163,7 +164,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
   }
 }
 
-/** An extension whose parser reads statements that begin with `LOUD`. */
+/** An extension whose parser accepts statements that begin with `LOUD`. */
 class LoudParser extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit =
     extensions.injectParser((_, other) => new LoudParser.Parser(other))

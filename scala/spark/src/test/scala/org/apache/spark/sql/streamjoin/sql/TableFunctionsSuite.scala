@@ -13,7 +13,7 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
 
   private val within = "SELECT o.id FROM o JOIN d WITHIN BETWEEN 0s AND 1h ON o.id = d.id"
 
-  test("the bounds of a query") {
+  test("sj_bounds shows the bounds of a query") {
     views
     val expected = PythonApi.bounds(spark.sql(within)).collect().toSeq
     assert(expected.map(_.getAs[String]("keeps")) == Seq("o kept 1 hour", "d kept 0 seconds"))
@@ -37,7 +37,7 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
     )
   }
 
-  test("what sj_bounds does not take") {
+  test("invalid arguments of sj_bounds and sj_late_rows are refused") {
     for (
       (query, condition) <- Seq(
         "SELECT * FROM sj_bounds(TABLE(SELECT 1))" -> "STREAMJOIN_NOT_A_STREAM",
@@ -50,7 +50,7 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
     ) assert(refused(query)._1.getCondition == condition, query)
   }
 
-  test("the late rows of a query, as a table and as a stream") {
+  test("sj_late_rows gives the late rows of a query, as a table and as a stream") {
     withConf("spark.streamjoin.lateRows" -> "keep") {
       running(job(sql(within))) { run =>
         run.feed(o("a", "10:00"), d("a", "10:00"))
@@ -69,7 +69,7 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
     }
   }
 
-  test("a function of the user's with our name goes first") {
+  test("a user's function takes precedence over ours of the same name") {
     views
     spark.sql("CREATE TEMPORARY FUNCTION sj_bounds(x INT) RETURNS TABLE (n INT) RETURN SELECT x + 1")
     try assert(spark.sql("SELECT n FROM sj_bounds(1)").collectAsList().asScala.map(_.getInt(0)) == Seq(2))

@@ -42,7 +42,7 @@ class WithinSuite extends AnyFunSuite with SqlTest {
     assert(rows(s"SELECT o.v, d.v FROM o JOIN d WITHIN $duration ON o.id = d.id") == both)
   }
 
-  test("of two limits, both are included") {
+  test("both limits of BETWEEN are inclusive") {
     val between = "WITHIN BETWEEN 0 SECONDS AND 5s"
     assert(rows(s"SELECT o.v, d.v FROM o JOIN d $between ON o.id = d.id") == Seq("1 3"))
     assert(rows("SELECT o.v, d.v FROM o JOIN d WITHIN 0s ON o.v = 1") == Nil)
@@ -84,11 +84,11 @@ class WithinSuite extends AnyFunSuite with SqlTest {
       s"SELECT over, d.v FROM $named WITHIN 5s USING (id) WHERE over + 1 > 0",
       s"WITH p AS (SELECT o.within, d.v FROM $named WITHIN 5s USING (id)) SELECT within + 0, v FROM p WHERE within - 1 < 5"
     )
-  ) test(s"a column named as a clause: $query") {
+  ) test(s"a column named like a clause: $query") {
     assert(rows(query) == both)
   }
 
-  test("every type of join") {
+  test("WITHIN works with every join type") {
     def of(how: String, columns: String = "o.v, d.v") =
       rows(s"SELECT $columns FROM o $how JOIN d WITHIN 5s ON o.id = d.id")
     assert(of("LEFT") == both :+ "6 -")
@@ -98,13 +98,13 @@ class WithinSuite extends AnyFunSuite with SqlTest {
     assert(of("LEFT ANTI", "v") == Seq("6"))
   }
 
-  test("a stream joined with itself") {
+  test("a stream can be joined with itself") {
     val query = "SELECT a.v, b.v FROM o a JOIN o b WITHIN BETWEEN 0s AND 1m ON a.id = b.id AND a.v <> b.v"
     val seen = running(job(sql(query)))(_.feed(o("a", "10:00", 1), o("a", "10:01", 2), o("a", "10:03", 3)))
     assert(seen == Seq("1 2"))
   }
 
-  test("a chain, with subqueries that say which column counts") {
+  test("in a chain, subqueries choose the time column that counts") {
     val query =
       "SELECT p.v, p.w, r.v FROM (SELECT o.id, o.t, o.v, d.v AS w FROM o JOIN d WITHIN 5s USING (id)) p " +
         "JOIN r WITHIN 10s ON p.id = r.id"

@@ -4,13 +4,13 @@ import scala.util.Random
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** Two attempts at a task, to which the rows come in two orders, write the same segments. */
+/** Two attempts at a task write the same segments, even if the rows come in another order. */
 class ArrivalsSuite extends StateTest {
   import TestRows.simple
 
   private val shape = simple
 
-  /** The segments of each bucket: their rows by their bytes, place by place. */
+  /** The segments of each bucket, as the bytes of their rows in place order. */
   private def drained(rows: Seq[UnsafeRow], bucketWidth: Long): Map[Long, Seq[Seq[Seq[Byte]]]] = {
     val arrivals = new Arrivals(shape.layout, bucketWidth, new IndexMemory(Long.MaxValue))
     rows.foreach(arrivals.append(_))
@@ -41,7 +41,7 @@ class ArrivalsSuite extends StateTest {
     }
   }
 
-  test("nor where a bucket takes several segments") {
+  test("the order of the rows makes no difference to a bucket of several segments") {
     val random = new Random(1)
     val rows = Seq.tabulate(150000)(i => shape(simple(i, i % 100, i % 7L)).copy())
     val one = drained(rows, 10L)

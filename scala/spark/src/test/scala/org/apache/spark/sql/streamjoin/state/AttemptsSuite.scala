@@ -11,10 +11,10 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreProvider
 import streamjoin.core.Side
 
 /**
- * Whatever differs between two attempts at a task, they leave the same in the store: the order in
- * which the rows come, how much memory there is, whether the index is at hand, or goes back to
- * where the batch began. So it does not matter whose files are read later, and whose index the next
- * batch went on with.
+ * Two attempts at a task leave the same in the store, whatever differs between them: the order of
+ * the rows, the amount of memory, whether the index is in memory or is taken back to where the
+ * batch began. So it does not matter whose files are read later, or whose index the next batch
+ * uses.
  */
 class AttemptsSuite extends StateTest {
 
@@ -39,7 +39,7 @@ class AttemptsSuite extends StateTest {
     finally store.abort()
   }
 
-  /** One seed's batches, each done by several attempts. */
+  /** The batches of one seed, each run by several attempts. */
   final private class Batches(
       seed: Int,
       provider: StateStoreProvider,
@@ -74,7 +74,7 @@ class AttemptsSuite extends StateTest {
         )
         val first = attempt(batch, Long.MaxValue, cached)
         val firstIndex = cached
-        // Then others from the same version; whose index is at hand next is left to chance.
+        // More attempts from the same version; chance decides whose index the next batch gets.
         for (_ <- 1 to 2) {
           val shuffled = batch.copy(rows = batch.rows.transform((_, rows) => random.shuffle(rows)))
           val again = attempt(shuffled, budget(), if (version > 0 && oneIn(2)) cached else None, isFirst = false)
@@ -85,7 +85,7 @@ class AttemptsSuite extends StateTest {
         batch.below.foreach { case (side, below) =>
           limits(side) = limits(side).zip(below).map { case (before, next) => math.max(before, next) }
         }
-        // The first attempt's index goes on with the last attempt's files, as where both were
+        // The first attempt's index continues with the last attempt's files, as if both had stayed
         // alive.
         if (oneIn(2)) cached = firstIndex.map(sameAs(_, cached.get))
       }
@@ -117,8 +117,7 @@ class AttemptsSuite extends StateTest {
         val matches = state.matches(side, reaches(side))
         while (matches.next()) {
           val (own, other) = (TestRows.number(matches.ownRow), TestRows.number(matches.otherRow))
-          // As in a semi join: some rows of the left side leave when they meet somebody, which
-          // flags nobody.
+          // As in a semi join: some left rows leave with their first match, which flags no row.
           if (side == Side.Left && leaves(own)) matches.removeOwn()
           else if (side == Side.Right && leaves(other)) matches.removeOther()
           else {
@@ -138,12 +137,12 @@ class AttemptsSuite extends StateTest {
     }
   }
 
-  test("a segment that one attempt drops whole and the other row by row") {
+  test("a segment that one attempt drops whole and another row by row is stored alike") {
     val rows = TestRows.simple
     withProvider() { provider =>
       var cached: Option[JoinIndex] = None
       // Three segments of one bucket, alike; the first loses its later row, and in the last batch
-      // the earlier one.
+      // its earlier one.
       def batch(
           at: Long,
           times: Seq[Long],
@@ -168,22 +167,22 @@ class AttemptsSuite extends StateTest {
       batch(1, Seq(60, 61), 0, cached)
       batch(2, Seq(62, 63), 0, cached, meets = true)
       val first = batch(3, Seq(64, 65), 20, cached)
-      assert(batch(3, Seq(65, 64), 20, cached) == first, "where the index goes back")
-      assert(batch(3, Seq(65, 64), 20, None) == first, "where it is read")
+      assert(batch(3, Seq(65, 64), 20, cached) == first, "with the index taken back")
+      assert(batch(3, Seq(65, 64), 20, None) == first, "with the index read again")
     }
   }
 
-  for (store <- Seq(defaultStore, rocksDb)) test(s"$store: small batches") {
+  for (store <- Seq(defaultStore, rocksDb)) test(s"$store: attempts at small batches store the same") {
     seeds(default = if (store == rocksDb) 2 else 8) { seed =>
       withProvider(store, partition = seed)(new Batches(seed, _, None).run(8))
     }
   }
 
-  test("batches that are too large to wait for") {
+  test("attempts at batches too large to buffer store the same") {
     seeds(default = 1)(seed => withProvider(partition = seed)(new Batches(seed, _, Some(90)).run(2)))
   }
 
-  test("batches of which one bucket is too large to be put in order at once") {
+  test("attempts at batches with a bucket too large to sort at once store the same") {
     seeds(default = 1)(seed =>
       withProvider(partition = seed)(new Batches(seed, _, Some(110), Some(Long.MaxValue)).run(2))
     )

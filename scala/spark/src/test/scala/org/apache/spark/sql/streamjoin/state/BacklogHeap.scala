@@ -22,10 +22,10 @@ import org.apache.spark.sql.types._
 import streamjoin.core.Side
 
 /**
- * Not a test, but a measurement: a backlog of a gigabyte in one batch of one task, both sides
- * together, with RocksDB and little memory. Prints what the index held at most, what of the heap
- * was still in use after a collection at most, and the time of each step. It runs by one command,
- * with a heap that would not hold the rows:
+ * Not a test, but a measurement: a backlog of a gigabyte, both sides together, in one batch of one
+ * task, with RocksDB and little memory. Prints the peak of the index, the peak of the heap in use
+ * after a collection, and the time of each step. It runs by one command, with a heap that would not
+ * hold the rows:
  * {{{
  *   sbt 'set spark / Test / javaOptions += "-Xmx700m"' \
  *     "spark/Test/runMain org.apache.spark.sql.streamjoin.state.BacklogHeap 64 1024"
@@ -63,7 +63,7 @@ object BacklogHeap {
     sys.exit(0)
   }
 
-  /** The most bytes that were in use after a collection so far. */
+  /** The most bytes in use after a collection so far. */
   private def watchHeap(): AtomicLong = {
     val most = new AtomicLong
     val listener: NotificationListener = (event, _) => {
@@ -78,7 +78,7 @@ object BacklogHeap {
   }
 
   /**
-   * Two hours of rows; every row has a partner minutes away, and comes up to a quarter of an hour
+   * Two hours of rows; every row has a partner minutes away, and arrives up to a quarter of an hour
    * out of order.
    */
   private def work(provider: StateStoreProvider, budget: Long, count: Int): Unit = {

@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStorePro
 import streamjoin.core.Side
 
 /**
- * A batch that is many times the budget: what it finds and leaves is right, and takes neither its
- * memory nor ever more reads.
+ * A batch many times larger than the budget: its matches and what it leaves are right, it never
+ * holds all its rows in memory, and its reads stay bounded.
  */
 class BacklogSuite extends StateTest {
   import TestRows.{number, simple}
@@ -20,7 +20,7 @@ class BacklogSuite extends StateTest {
   private val rows = simple
   private val MiB = 1L << 20
 
-  /** A store that says what is asked of it. */
+  /** A store that reports each call. */
   private def watched(store: StateStore)(each: (String, UnsafeRow) => Unit): StateStore =
     Proxy
       .newProxyInstance(
@@ -36,7 +36,7 @@ class BacklogSuite extends StateTest {
 
   private val Span = 100000L
 
-  /** So many rows of a side, in any order; a few keys' rows meet a few others. */
+  /** `count` rows of a side, in any order; each key has four of them. */
   private def backlog(random: Random, side: Side, count: Int, wide: Int): Seq[TestRow] =
     random.shuffle((0 until count).toIndexedSeq).map { i =>
       simple(2 * i + side.index, i % (count / 4), i * Span / count, wide)
@@ -47,8 +47,8 @@ class BacklogSuite extends StateTest {
   private val Budget = 8 * MiB
 
   /**
-   * What is waited for on both sides, what is made of it, and the segments at work with their
-   * indexes.
+   * What may exceed the budget: the waiting rows of both sides, what is built from them, and the
+   * segments in use with their indexes.
    */
   private val OverBudget = 44 * MiB
 
@@ -58,7 +58,7 @@ class BacklogSuite extends StateTest {
       (rocksDb, "one bucket", 2 * Span),
       (rocksDb, "a few buckets", Span / 3)
     )
-  } test(s"60 MiB a side with a budget of 8 MiB, $name, $store") {
+  } test(s"60 MiB per side are joined within a budget of 8 MiB, $name, $store") {
     withProvider(store)(work(_, width))
   }
 
@@ -98,21 +98,21 @@ class BacklogSuite extends StateTest {
       }
     }
     assert(found.sorted == pairs.sorted && found.size > 700)
-    // A segment of the left side once for each block of the right.
+    // Each segment of the left side is read once per block of the right side.
     val blocks = 1 + all(Side.Right).size * (100L << 10) / (Budget / 4)
-    assert(reads.values.max <= blocks, "reads of a value while rows meet")
+    assert(reads.values.max <= blocks, "reads of a value while rows are matched")
     reads.clear()
 
     Side.both.foreach(evict(state, _, unmatched = false, Span / 10))
     state.commit()
-    assert(reads.values.max <= 4, "reads of a value when rows leave and the rest is put in order")
-    assert(reads.keys.exists(_.getInt(0) == 3), "parts have been left to the store")
+    assert(reads.values.max <= 4, "reads of a value while rows are evicted and the rest is sorted")
+    assert(reads.keys.exists(_.getInt(0) == 3), "parts were left to the store")
     assert(state.size.index <= Budget)
     assert(peak > Budget && peak <= Budget + OverBudget, s"${peak / MiB} MiB")
 
     val matched = (pairs.map(_._2).filter(_ % 3 == 0) ++ pairs.map(_._1).filter(_ % 5 == 0)).toSet
     reading(provider, 1) { committed =>
-      assert(kinds(committed).keySet == Set(0, 1), "no flags apart, and no parts")
+      assert(kinds(committed).keySet == Set(0, 1), "no separate flags, and no parts")
       val kept = rowsOf(JoinState.readOnly(committed, Seq(rows.layout, rows.layout), Budget), committed)
       val expected = all.values.flatten.filter(_.times.head >= Span / 10)
       assert(kept.map(row => number(row.row)).sorted == expected.map(_.number).toSeq.sorted)

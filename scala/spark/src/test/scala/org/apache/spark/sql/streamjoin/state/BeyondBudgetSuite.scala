@@ -4,7 +4,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStore
 
 import streamjoin.core.Side
 
-/** Rows that do not fit into the memory are read back for their own keys, not for others. */
+/** Rows that do not fit into memory are read back for their own keys only. */
 class BeyondBudgetSuite extends StateTest {
   import TestRows.simple
 
@@ -12,7 +12,7 @@ class BeyondBudgetSuite extends StateTest {
   private val Width = 1000000L
   private val Count = 2000L
 
-  /** Of which a fifth fits, with what is known of the keys of the others. */
+  /** Room for a fifth of the rows, and for what is known of the keys of the others. */
   private val Budget = 40000L
   private val anywhere = Reach(Seq(0 -> Width), Seq(0 -> Width))
 
@@ -24,7 +24,7 @@ class BeyondBudgetSuite extends StateTest {
     state
   }
 
-  /** What is not there cannot be read. */
+  /** Removes all segments: what is gone cannot be read. */
   private def removeSegments(store: StateStore): Unit =
     store.iterator().map(_.key.copy()).toSeq.filter(_.getInt(0) == 1).foreach(store.remove(_))
 
@@ -34,7 +34,7 @@ class BeyondBudgetSuite extends StateTest {
   }
 
   for (opened <- Seq("the index is at hand", "the version was opened anew"))
-    test(s"rows whose keys are not there read nothing back, $opened") {
+    test(s"rows whose keys are not in the state read nothing back, $opened") {
       withProvider() { provider =>
         val first = fill(provider.getStore(0, None))
         val cached = Option.when(opened == "the index is at hand")(first.handOver())
@@ -47,7 +47,7 @@ class BeyondBudgetSuite extends StateTest {
       }
     }
 
-  test("a row whose key is there reads the one segment that has it") {
+  test("a row whose key is in the state reads only the segment that has it") {
     withProvider() { provider =>
       val cached = fill(provider.getStore(0, None)).handOver()
       val unloaded = cached.buffer(Side.Left).segments.filterNot(_.isLoaded).toSeq
@@ -66,7 +66,7 @@ class BeyondBudgetSuite extends StateTest {
     }
   }
 
-  test("where there is no room for the hashes all that can be met is read, and found") {
+  test("without room for the key hashes, every segment in reach is read, and all matches are found") {
     withProvider() { provider =>
       val state = on(provider.getStore(0, None), rows, width = 100L, budget = 1)
       (0L until Count).foreach(i => state.append(Side.Left, rows(simple(i, 2 * i, i))))
@@ -78,7 +78,7 @@ class BeyondBudgetSuite extends StateTest {
     }
   }
 
-  test("hashes are given back with their segments") {
+  test("key hashes are given back with their segments") {
     withProvider() { provider =>
       val cached = fill(provider.getStore(0, None)).handOver()
       val before = cached.memory.keys

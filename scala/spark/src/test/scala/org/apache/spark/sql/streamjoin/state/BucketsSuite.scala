@@ -6,14 +6,14 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import streamjoin.core.Side
 
-/** Few buckets, whatever the span of the rows and however they come; and every pair is found. */
+/** Buckets stay few, whatever the span and the order of the rows, and every pair is found. */
 class BucketsSuite extends StateTest {
   import TestRows.simple
 
   private val rows = simple
   private val Width = 100L
 
-  test("a time lies in one bucket of each level, and this in one of each level above") {
+  test("a time lies in one bucket of each level, and that bucket in one of each level above") {
     val random = new Random(1)
     (0 until 2000).foreach { _ =>
       val width = 1L + random.nextInt(1 << random.nextInt(30))
@@ -42,7 +42,7 @@ class BucketsSuite extends StateTest {
     }
   }
 
-  test("the level of a batch is the lowest at which its rows lie in few buckets, in whatever order") {
+  test("the level of a batch is the lowest at which its rows lie in few buckets, in any order") {
     val random = new Random(2)
     def levelOf(buckets: Seq[Long]): Int = {
       val level = new BatchLevel(20)
@@ -60,7 +60,7 @@ class BucketsSuite extends StateTest {
   private def times(random: Random, count: Int, span: Long): Seq[Long] =
     Seq.fill(count)(random.nextLong(span))
 
-  /** What meets within so much, by number: a row of the left side and one of the right. */
+  /** The pairs at most `by` apart, as the numbers of a left and a right row. */
   private def within(left: Seq[TestRow], right: Seq[TestRow], by: Long): Set[(Long, Long)] = {
     val keyed = right.groupBy(_.key)
     left.flatMap { one =>
@@ -74,7 +74,7 @@ class BucketsSuite extends StateTest {
   private def near(by: Long) = Reach(Seq(0 -> by), Seq(0 -> by))
 
   for (budget <- Seq(Long.MaxValue, 30000L))
-    test(s"a first batch over a long history has few segments, budget $budget, and its pairs are found") {
+    test(s"a first batch over a long history has few segments, and its pairs are found, budget $budget") {
       withProvider() { provider =>
         val random = new Random(3)
         val (span, by) = (4000000L, 2000L)
@@ -91,7 +91,7 @@ class BucketsSuite extends StateTest {
         state.commit()
         assert(state.size.segments <= 2 * 64)
 
-        // Later rows, close together, meet those of the wide buckets; half of these leave.
+        // Later rows, close together, match rows of the wide buckets; half of those are evicted.
         val next = on(provider.getStore(1, None), rows, Width, budget)
         val later = times(random, 300, 3 * Width).zipWithIndex.map { case (time, i) =>
           simple(20000L + i, random.nextInt(20), span / 2 + time)
@@ -106,7 +106,7 @@ class BucketsSuite extends StateTest {
       }
     }
 
-  /** Small batches, each with a bucket of its own, while nothing leaves. */
+  /** Small batches, each in its own bucket, while nothing is evicted. */
   private def stalled(batches: Int, perBatch: Int, budget: Long)(
       each: (Int, JoinState) => Unit
   ): Unit = withProvider() { provider =>
@@ -124,7 +124,7 @@ class BucketsSuite extends StateTest {
   }
 
   for (budget <- Seq(Long.MaxValue, 20000L))
-    test(s"small batches beside an input that stands still leave few segments, budget $budget") {
+    test(s"small batches next to a stalled input leave few segments, budget $budget") {
       val (batches, perBatch) = (700, 3)
       var most = 0L
       var last: Seq[(Long, Long, Int)] = Nil
@@ -140,7 +140,7 @@ class BucketsSuite extends StateTest {
       assert(last.map(_._3).sum == batches * perBatch && written <= 3L * batches * perBatch)
     }
 
-  test("rows of buckets that were merged keep their flags, are found, and leave in time") {
+  test("rows of merged buckets keep their flags, are found, and are evicted in time") {
     withProvider() { provider =>
       var version = 0L
       var cached: Option[JoinIndex] = None
@@ -151,7 +151,7 @@ class BucketsSuite extends StateTest {
         version += 1
         cached = Option.when(version % 5 != 0)(state.handOver())
       }
-      // Rows far apart, a few a batch: one of three is matched, one of three removed.
+      // Rows far apart, a few per batch: one in three is matched, one in three removed.
       val count = 600L
       def timeOf(number: Long) = number * 10 * Width
       (0L until count by 6L).foreach { from =>
@@ -178,7 +178,7 @@ class BucketsSuite extends StateTest {
         assert(
           buffer.segments.size <= Buffer.MostSmall && buffer.segments.exists(s => Buckets.level(s.bucket) > 0)
         )
-        // Each is met by its key and time, however wide its bucket.
+        // Each row is found by its key and time, however wide its bucket.
         (0L until count).foreach(i => state.append(Side.Right, rows(simple(count + i, i, timeOf(i) + 5))))
         val met = pairs(state, Side.Right, near(5)).map(_._2)
         assert(met == (0L until count).filter(_ % 3 != 1))
@@ -188,7 +188,7 @@ class BucketsSuite extends StateTest {
     }
   }
 
-  test("what is written does not depend on the memory, nor on whether the index was at hand") {
+  test("what is written depends neither on the memory nor on whether the index was cached") {
     def contents(budget: Long, keeps: Int => Boolean, operator: Long): Seq[Seq[Byte]] =
       withProvider(operator = operator) { provider =>
         val random = new Random(5)

@@ -11,15 +11,15 @@ import org.apache.spark.sql.types.{LongType, StringType}
 
 import streamjoin.core.Side
 
-/** The closest rows of a key, as a look at all rows finds them. */
+/** The closest rows of a key, compared with a search over all rows. */
 class ClosestRowsSuite extends StateTest {
 
-  /** Of two rows of one time that with the higher number comes later. */
+  /** Of two rows with the same time, the one with the higher number is later. */
   private val byNumber: Ordering[InternalRow] = Ordering.by(_.getLong(0))
 
   private def lookUp(found: => UnsafeRow): Option[Long] = Option(found).map(TestRows.number)
 
-  test("random rows of few and many keys, over several batches, with some gone, in memory or not") {
+  test("random look-ups find the closest row, over batches and evictions, in memory or not") {
     seeds(default = 12) { seed =>
       withProvider(partition = seed) { provider =>
         val random = new Random(seed)
@@ -27,7 +27,7 @@ class ClosestRowsSuite extends StateTest {
         val rows = new TestRows(Seq(if (text) StringType else LongType), Seq(0))
         val asking = new TestRows(Seq(if (text) StringType else LongType), Seq(0), timesFirst = true)
         val keys = if (seed % 2 == 0) 2 else 40
-        // Some span many buckets, some have many rows of one time.
+        // Some spans cover many buckets, some have many rows of one time.
         val span = Seq(30, 2000, 10000000)(random.nextInt(3))
         val budget = if (random.nextBoolean()) 1L else Long.MaxValue
         def key = if (text) s"key ${random.nextInt(keys)}" else random.nextInt(keys).toLong
@@ -79,12 +79,12 @@ class ClosestRowsSuite extends StateTest {
     }
   }
 
-  test("a look-up reads what is near its time, however much is kept") {
+  test("a look-up reads only what is near its time, however much is kept") {
     withProvider() { provider =>
       val rows = TestRows.simple
       val first = on(provider.getStore(0, None), rows, budget = 1)
       first.commit()
-      // Of one key, a segment each ten units of time.
+      // One key, with a segment for every ten units of time.
       (0 until 60).foreach { at =>
         val state = on(provider.getStore(at + 1L, None), rows, budget = 1)
         (0 until 20).foreach(n =>
@@ -110,7 +110,7 @@ class ClosestRowsSuite extends StateTest {
       val ask = rows(TestRows.simple(-1, key = 1, time = 0)).copy()
       assert(lookUp(closest.last(ask, Long.MinValue, 305)).contains(611L))
       assert(lookUp(closest.first(ask, 305, Long.MaxValue)).contains(611L))
-      assert(reads <= 6, s"$reads segments read for what one has")
+      assert(reads <= 6, s"$reads segments read, and one has the row")
       state.abort()
     }
   }

@@ -17,7 +17,7 @@ import org.apache.spark.sql.types._
 
 import streamjoin.core.Side
 
-/** A version that a query has committed, read by others while the query goes on. */
+/** A version that a query has committed can be read by others while the query goes on. */
 class CommittedVersionSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -27,7 +27,7 @@ class CommittedVersionSuite extends AnyFunSuite with JoinTest {
     "RocksDB" -> rocksDb
   )
 
-  for ((name, provider) <- stores) test(s"a second query of the application reads it, $name") {
+  for ((name, provider) <- stores) test(s"a second query of the application can read it, $name") {
     withConf(SQLConf.STATE_STORE_PROVIDER_CLASS.key -> provider) {
       running(job()) { maintained =>
         maintained.feed(o("a", "10:00", 1), o("b", "10:01", 2), d("x", "10:01", 3))
@@ -36,7 +36,7 @@ class CommittedVersionSuite extends AnyFunSuite with JoinTest {
           reader.sink =
             asked => CommittedVersionSuite.lookup(asked, maintained.checkpoint, versions, provider)
           assert(reader.feed("ask" -> row("a", "10:00")) == Seq("left a 1"))
-          // The first goes on, and the version stays what it was.
+          // The first query goes on, and the version stays what it was.
           maintained.feed(o("a", "10:02", 4), d("b", "10:05", 5))
           assert(reader.feed("ask" -> row("a", "10:00")) == Seq("left a 1"))
           assert(reader.feed("ask" -> row("x", "10:00")) == Seq("right x 3"))
@@ -50,7 +50,7 @@ class CommittedVersionSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  for ((name, provider) <- stores) test(s"another process reads it, $name") {
+  for ((name, provider) <- stores) test(s"another process can read it, $name") {
     withConf(SQLConf.STATE_STORE_PROVIDER_CLASS.key -> provider) {
       running(job()) { maintained =>
         maintained.feed(o("a", "10:00", 1), o("b", "10:01", 2), d("x", "10:01", 3))
@@ -67,12 +67,12 @@ class CommittedVersionSuite extends AnyFunSuite with JoinTest {
 object CommittedVersionSuite {
   private val Partitions = 2
 
-  /** Of [[JoinTest.Events]]: keyed by id, with one time. */
+  /** Rows of [[JoinTest.Events]]: keyed by id, with one event time. */
   private val schema = StructType.fromDDL(JoinTest.Events)
   private val layouts =
     Side.both.map(_ => new RowLayout(schema.map(_.dataType), Array(0), Array(1), Array(0)))
 
-  /** The version that the batch committed last has made. */
+  /** The version that the last committed batch made. */
   private def version(job: JoinTest.Job): Long = job.seen.last.id + 1
 
   private def read[T](checkpoint: String, partition: Int, version: Long, provider: String)(
@@ -113,7 +113,7 @@ object CommittedVersionSuite {
     }
   } yield text
 
-  /** In the tasks of the query that asks: the rows with an id that is asked for. */
+  /** Reads in tasks of the second query: the rows whose id is among those asked for. */
   def lookup(asked: DataFrame, checkpoint: String, version: Long, provider: String): Seq[String] = {
     val ids = asked.collect().map(_.getString(0)).toSet
     asked.sparkSession.sparkContext
@@ -125,7 +125,7 @@ object CommittedVersionSuite {
       .sorted
   }
 
-  /** By a process of its own. */
+  /** Reads in a process of its own. */
   def inProcess(checkpoint: String, version: Long, provider: String): Seq[String] = {
     val command = Seq(
       s"${sys.props("java.home")}/bin/java",

@@ -7,9 +7,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
 
 import streamjoin.core.Side
 
-/**
- * What the indexes of an executor hold together: all that are there count, and none that is gone.
- */
+/** The memory of all indexes of an executor: every index in use counts, and none that is gone. */
 class ExecutorMemorySuite extends StateTest {
   import TestRows.simple
 
@@ -43,7 +41,7 @@ class ExecutorMemorySuite extends StateTest {
   private def newId(): StateStoreProviderId =
     StateStoreProviderId(StateStoreId(folder.toString, 0, 0), UUID.randomUUID())
 
-  test("an index counts from its beginning until it is dropped, whatever becomes of its task") {
+  test("an index counts from its creation until it is dropped, whatever happens to its task") {
     val executor = new ExecutorMemory
     def holds(indexes: JoinIndex*): Unit = {
       assert(executor.indexes == indexes.size)
@@ -55,7 +53,7 @@ class ExecutorMemorySuite extends StateTest {
       val index = committed(first)
       assert(index.used > 300 * 1000)
       holds(index)
-      // The task that handed it over may end whenever it does.
+      // The task that handed it over may end at any time.
       first.close()
       holds(index)
 
@@ -72,11 +70,11 @@ class ExecutorMemorySuite extends StateTest {
       val next = committed(again)
       holds(next)
 
-      // The batch is done once more: the index that was at hand is of no use.
+      // The batch runs once more: the cached index is of no use.
       val other = open(provider, 1, executor, cached = Some(next))
       assert(!other.reused)
       holds(other.committedIndex)
-      // What a cancelled task still does is not counted any more.
+      // What a cancelled task still does no longer counts.
       other.close()
       fill(other, 300, 300)
       holds()
@@ -95,9 +93,9 @@ class ExecutorMemorySuite extends StateTest {
       }
       put(0)
       put(0)
-      assert(executor.indexes == 1, "the one before was replaced")
+      assert(executor.indexes == 1, "the first index was replaced")
       assert(executor.used > 50 * 1000 && executor.used < 150 * 1000)
-      // Spark has no such store.
+      // Spark does not know this store.
       IndexCache.sweep()
       assert(executor.indexes == 0 && executor.used == 0)
       assert(IndexCache.take[JoinIndex](id).isEmpty)
@@ -122,14 +120,14 @@ class ExecutorMemorySuite extends StateTest {
     }
   }
 
-  test("an index that no batch uses any more gives way to others") {
+  test("an index that no batch uses any more is dropped when others need its memory") {
     val executor = new ExecutorMemory
     withProvider() { provider =>
       val id = newId()
       val state = open(provider, 0, executor, limit = 100 * 1000)
       fill(state, 0, 60)
       IndexCache.put(id, committed(state))
-      // Spark has such a store, as far as the cache is told.
+      // The cache is told that Spark knows the store.
       IndexCache.sweep(_ => true, idleNanos = 0)
       assert(executor.indexes == 1, "there is room")
       val other = new IndexMemory(Long.MaxValue, ExecutorMemory.Limit(executor, 100 * 1000))
@@ -142,7 +140,7 @@ class ExecutorMemorySuite extends StateTest {
     }
   }
 
-  test("an index is over its limit when all together are and it has more than its share") {
+  test("an index is over its limit if all together are and it has more than its share") {
     val executor = new ExecutorMemory
     def memory(limit: Long): IndexMemory = new IndexMemory(100, ExecutorMemory.Limit(executor, limit))
     val (large, small, third) = (memory(150), memory(150), memory(150))
@@ -163,7 +161,7 @@ class ExecutorMemorySuite extends StateTest {
     assert(!small.exceeded && executor.used == 100 && executor.indexes == 2)
   }
 
-  test("indexes keep to the limit of the executor, down to their shares") {
+  test("indexes keep to the executor's limit, down to their shares") {
     val executor = new ExecutorMemory
     val Limit = 800L * 1000
     def batch(version: Long, cached: Seq[Option[JoinIndex]]): Seq[JoinState] = (0 until 4).map { partition =>
@@ -176,7 +174,7 @@ class ExecutorMemorySuite extends StateTest {
       }
     }
     val first = batch(0, Seq.fill(4)(None))
-    // Whoever came first keeps what it has until its next batch; then all have the same.
+    // The first tasks keep what they have until their next batch; then all tasks have the same.
     assert(first.head.size.unloaded == 0 && first.last.size.unloaded > 0)
     val second = batch(1, first.map(state => Some(state.handOver())))
     assert(executor.used <= Limit && executor.used > Limit / 2)
@@ -185,11 +183,11 @@ class ExecutorMemorySuite extends StateTest {
     assert(executor.used == 0)
   }
 
-  test("the rows with the least time left are unloaded first, of whichever side") {
+  test("the rows with the least time left are unloaded first, on either side") {
     withProvider() { provider =>
       val first = open(provider, 0, new ExecutorMemory)
-      // Of the left side rows leave below 1000, of the right side below 0: rows of one time have
-      // more time left there.
+      // Left rows are evicted below 1000, right rows below 0: of rows with the same time, the right
+      // ones have more time left.
       (1000L until 1100L).foreach(i => first.append(Side.Left, rows(simple(i, i, i, 1000))))
       (0L until 100L).foreach(i => first.append(Side.Right, rows(simple(i, i, i, 1000))))
       evict(first, Side.Left, unmatched = false, 1000L)
@@ -210,7 +208,7 @@ class ExecutorMemorySuite extends StateTest {
     }
   }
 
-  test("rows that another task keeps do not take the budget of the others, and have a cap of their own") {
+  test("rows that another task keeps do not use the budget of a task's own rows, and have their own cap") {
     withProvider(partition = 0) { keeper =>
       def kept(count: Int): JoinState = {
         val state = on(keeper.getStore(0, None), rows)
@@ -241,8 +239,8 @@ class ExecutorMemorySuite extends StateTest {
         assert(error.getMessage.contains("bytes of the right input"))
         small.abort()
 
-        // Side.Left rows take 60 kB, and as much while they wait: they stay in memory beside 300 kB
-        // of the others.
+        // Left rows take 60 kB, and as much again while they wait: they stay in memory beside 300
+        // kB of the others.
         val state = task(0, 2000000)
         assert(work(state) == 7 * 300)
         assert(state.size.unloaded == 0 && state.size.segments > 5)
@@ -256,7 +254,7 @@ class ExecutorMemorySuite extends StateTest {
     }
   }
 
-  test("the limit of an index that many queries share may become another") {
+  test("the limit of an index shared by many queries can change") {
     val executor = new ExecutorMemory
     val memory = new IndexMemory(Long.MaxValue, ExecutorMemory.Limit(executor, 1000))
     memory.add(100)

@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreP
 
 import streamjoin.core.Side
 
-/** The index goes from one task to the next; no two ever have it at once. */
+/** The index passes from one task to the next; no two tasks ever have it at once. */
 class IndexCacheSuite extends StateTest {
   import TestRows.simple
 
@@ -15,7 +15,7 @@ class IndexCacheSuite extends StateTest {
   private def newId(): StateStoreProviderId =
     StateStoreProviderId(StateStoreId(folder.toString, 0, 0), UUID.randomUUID())
 
-  test("a task that has published its index does not touch it, whoever takes it") {
+  test("a task that has published its index no longer touches it, whichever task takes it") {
     withProvider() { provider =>
       val id = newId()
       val first = on(provider.getStore(0, None), rows)
@@ -24,7 +24,7 @@ class IndexCacheSuite extends StateTest {
       val index = first.handOver()
       IndexCache.put(id, index)
 
-      // As soon as it is there, the next task takes it, and has rows that wait to be put in.
+      // As soon as it is published, the next task takes it, and has rows that wait to be inserted.
       val second = on(provider.getStore(1, None), rows, cached = IndexCache.take[JoinIndex](id))
       assert(second.reused)
       second.append(Side.Left, rows(simple(2, 1, 2)))
@@ -39,7 +39,7 @@ class IndexCacheSuite extends StateTest {
     }
   }
 
-  test("what a stopped run has left goes when the next one begins, and takes no share of the memory") {
+  test("the index of a stopped run is dropped when the next run begins, and takes no share of memory") {
     withProvider() { provider =>
       val executor = new ExecutorMemory
       val limit = ExecutorMemory.Limit(executor, 1000000)
@@ -62,7 +62,7 @@ class IndexCacheSuite extends StateTest {
       assert(IndexCache.take[JoinIndex](next).isEmpty)
       assert(executor.indexes == 0 && executor.used == 0 && IndexCache.take[JoinIndex](stopped).isEmpty)
 
-      // An index that is put where one of another run is takes its place.
+      // An index put in the place of another run's index replaces it.
       val (one, other) = (begun(None), begun(None))
       Seq(one, other).foreach(_.append(Side.Left, rows(simple(1, 1, 1))))
       val (held, later) = (one.handOver(), other.handOver())

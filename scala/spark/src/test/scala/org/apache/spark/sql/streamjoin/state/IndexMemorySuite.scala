@@ -4,9 +4,7 @@ import scala.util.Random
 
 import streamjoin.core.Side
 
-/**
- * The memory that an index says it holds is what it holds; a budget is kept, and all is given back.
- */
+/** An index holds as much memory as it reports, keeps to its budget, and gives everything back. */
 class IndexMemorySuite extends StateTest {
   import TestRows.simple
 
@@ -17,11 +15,11 @@ class IndexMemorySuite extends StateTest {
 
   private def held(segment: Segment): Long = SegmentFormat.arraySize(segment.size).toLong
 
-  /** What stays in memory whatever the budget is. */
+  /** What stays in memory, whatever the budget. */
   private def own(state: JoinState): Long = state.size.segments * Segment.OwnBytes
 
   /**
-   * One batch: rows for both sides, all pairs within a bucket's width, eviction; `each` is called
+   * One batch: rows for both sides, all pairs within a bucket's width, eviction; calls `each`
    * between its steps.
    */
   private def batch(state: JoinState, random: Random, now: Long, count: Int)(each: => Unit): Unit = {
@@ -43,7 +41,9 @@ class IndexMemorySuite extends StateTest {
     }
   }
 
-  /** Batches on one store, with or without the index of the one before; then everything expires. */
+  /**
+   * Batches on one store, with or without the previous batch's index; at the end, all rows expire.
+   */
   private def work(seed: Int, budget: Long)(each: JoinIndex => Unit)(committed: JoinState => Unit): Unit =
     withProvider(operator = seed) { provider =>
       val random = new Random(seed)
@@ -58,13 +58,13 @@ class IndexMemorySuite extends StateTest {
       val last = on(provider.getStore(8, None), rows, Width, budget, cached)
       Side.both.foreach(evict(last, _, unmatched = random.nextBoolean(), Long.MaxValue))
       last.commit()
-      assert(last.size == JoinState.Size(0, 0, 0, 0, 0), "all is given back")
+      assert(last.size == JoinState.Size(0, 0, 0, 0, 0), "all memory is given back")
     }
 
   private val budgets = Seq(0L, 1L, 5000L, 20000L, 100000L, Long.MaxValue)
 
   for (budget <- budgets)
-    test(s"after a commit a budget of $budget bytes is kept, and what is counted is there") {
+    test(s"after a commit a budget of $budget bytes is kept, and the count is right") {
       seeds(default = 8) { seed =>
         work(seed, budget)(_ => ()) { state =>
           val index = state.committedIndex
@@ -75,8 +75,8 @@ class IndexMemorySuite extends StateTest {
           val loaded = segments(index).filter(_.isLoaded)
           assert(state.size.segments - state.size.unloaded == loaded.size)
           assert(index.memory.keys <= budget / 2)
-          // Rows, and of some segments an index of these: with the others made, it is the sum of
-          // both, and of the flags of some.
+          // Rows, and for some segments an index of them. Once the other indexes are built, it is
+          // the sum of both, plus the flags of some segments.
           val always = index.memory.spare + index.memory.keys + own(state)
           assert(index.memory.used >= always + loaded.map(held).sum)
           loaded.foreach(_.keys.index)
@@ -90,11 +90,11 @@ class IndexMemorySuite extends StateTest {
     }
 
   for (budget <- budgets)
-    test(s"within a batch a budget of $budget bytes is passed by a page and two segments") {
+    test(s"within a batch a budget of $budget bytes is exceeded by at most a page and two segments") {
       seeds(default = 8) { seed =>
         work(seed, budget) { index =>
-          // The rows that come, or two segments that are compared, one of them with its index,
-          // about as large as it.
+          // The incoming rows, or two segments being compared, one of them with its index, which is
+          // about as large as the segment.
           val largest = segments(index).map(held).maxOption.getOrElse(0L).max(1024)
           val always = segments(index).size.toLong * Segment.OwnBytes
           val most = budget + IndexMemory.PageBytes + 3 * largest + always
@@ -103,7 +103,7 @@ class IndexMemorySuite extends StateTest {
       }
     }
 
-  test("rows that were only appended are within the budget once they are committed") {
+  test("rows that were only appended are within the budget after the commit") {
     budgets.foreach { budget =>
       withProvider(operator = budget) { provider =>
         val state = on(provider.getStore(0, None), rows, Width, budget)
@@ -133,7 +133,7 @@ class IndexMemorySuite extends StateTest {
     }
   }
 
-  test("an index that is read only is within the budget, and is read back as it is needed") {
+  test("a read-only index stays within the budget, and reads rows back as needed") {
     withProvider() { provider =>
       val first = on(provider.getStore(0, None), rows, Width)
       (0L until 1000L).foreach(i => first.append(Side.Right, rows(simple(i, i, i))))
@@ -152,7 +152,7 @@ class IndexMemorySuite extends StateTest {
     }
   }
 
-  test("a segment that rows leave gives back its index, and all when it is dropped") {
+  test("a segment gives its index back when most of its rows are gone, and everything when dropped") {
     val memory = new IndexMemory(Long.MaxValue)
     val (segment, places) =
       segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, 1, i)).copy()))
@@ -165,7 +165,7 @@ class IndexMemorySuite extends StateTest {
     assert(memory.used == held, "more are gone than are left")
     segment.keys.index
     segment.unload()
-    assert(memory.used == Segment.OwnBytes + 400L, "of a hundred rows the hashes of the keys")
+    assert(memory.used == Segment.OwnBytes + 400L, "the key hashes of a hundred rows")
     segment.unload()
     assert(memory.used == Segment.OwnBytes + 400L)
     segment.discard()
@@ -173,7 +173,7 @@ class IndexMemorySuite extends StateTest {
     assert(memory.used == 0)
   }
 
-  test("hashes of keys take no more than half of the memory, and are given back") {
+  test("key hashes take at most half of the memory, and are given back") {
     val memory = new IndexMemory(1000)
     val all = (0 until 2).map { _ =>
       segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, i, i)).copy()))._1

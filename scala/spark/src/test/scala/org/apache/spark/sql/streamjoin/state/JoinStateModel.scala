@@ -3,8 +3,7 @@ package org.apache.spark.sql.streamjoin.state
 import streamjoin.core.Side
 
 /**
- * What a row may be told when it meets another; decided by the numbers of the two, so that the
- * order is of no account.
+ * What happens to two rows that match, decided by their numbers so that the order does not matter.
  */
 final private[state] case class Fate(
     flagOwn: Boolean,
@@ -17,8 +16,8 @@ final private[state] case class Fate(
 final private[state] case class Kept(side: Side, row: TestRow, matched: Boolean = false)
 
 /**
- * The state of a task as plain collections: what [[JoinState]] has to agree with. An immutable
- * value: a version is one.
+ * The state of a task as plain collections, which [[JoinState]] has to agree with. It is immutable,
+ * so a version is a value.
  */
 final private[state] case class JoinStateModel(
     rows: Map[Long, Kept],
@@ -30,7 +29,7 @@ final private[state] case class JoinStateModel(
   def append(side: Side, row: TestRow): JoinStateModel =
     copy(rows = rows + (row.number -> Kept(side, row)))
 
-  /** The pairs of these rows of a side with the other's: equal keys, times in reach. */
+  /** The pairs of new rows of one side with rows of the other: equal keys, times in reach. */
   def pairs(side: Side, fresh: Seq[TestRow], reach: Reach): Set[(Long, Long)] = {
     val others = of(side.other).groupBy(_.row.key)
     val bucketed = expiring(side.other).head
@@ -54,7 +53,7 @@ final private[state] case class JoinStateModel(
     copy(rows = rows ++ flagged -- removed)
   }
 
-  /** The rows that leave when the limits move on, and what is left; limits do not move back. */
+  /** The rows that expire when the limits move on, and what is left; limits never move back. */
   def expire(side: Side, below: Seq[Long]): (Iterable[Kept], JoinStateModel) = {
     val now = limits(side).zip(below).map { case (before, next) => math.max(before, next) }
     val gone = of(side).filter { kept =>
@@ -74,6 +73,6 @@ private[state] object JoinStateModel {
       expiring
     )
 
-  /** The ends of the range of longs hold. */
+  /** Saturates at the ends of the range of longs. */
   def clamp(exact: BigInt): Long = exact.max(Long.MinValue).min(Long.MaxValue).toLong
 }

@@ -6,9 +6,9 @@ import org.apache.spark.sql.types._
 import streamjoin.core.Side
 
 /**
- * Random work on the state of a task, and the same on a plain map: what is found, what leaves and
- * what is there after a commit, an abort, a reload from the store have to agree. And by hand what
- * chance seldom finds.
+ * Random operations on the state of a task and on a plain map: matches, evictions and the rows
+ * after a commit, an abort or a reload have to agree. Cases that chance seldom finds are written by
+ * hand.
  */
 class JoinStateSuite extends StateTest {
   import TestRows.{number, simple}
@@ -18,20 +18,20 @@ class JoinStateSuite extends StateTest {
     (index, store) => rowsOf(index, store).map(found => number(found.row) -> found.matched)
   )
 
-  for (store <- Seq(defaultStore, rocksDb)) test(s"random work agrees with a plain map, $store") {
+  for (store <- Seq(defaultStore, rocksDb)) test(s"random operations agree with a plain map, $store") {
     seeds(default = if (store == rocksDb) 6 else 30) { seed =>
       withProvider(store, operator = seed)(new JoinStateWork(seed, _, views).run(batches = 12))
     }
   }
 
-  // By hand.
+  // Cases written by hand.
 
   private val rows = simple
 
   private def numbers(state: JoinState, store: ReadStateStore): Seq[Long] =
     rowsOf(state.committedIndex, store).map(found => number(found.row)).sorted
 
-  test("a row evicted by one time is not evicted by the other once more") {
+  test("a row evicted by one time is not evicted again by the other") {
     withProvider() { provider =>
       val two = new TestRows(Seq(LongType), Seq(0, 1))
       val state = on(provider.getStore(0, None), two)
@@ -43,7 +43,7 @@ class JoinStateSuite extends StateTest {
     }
   }
 
-  test("the limit is not below itself") {
+  test("a row at the limit is not evicted") {
     withProvider() { provider =>
       val state = on(provider.getStore(0, None), rows)
       state.append(Side.Right, rows(simple(1, 1, 5)))
@@ -53,7 +53,7 @@ class JoinStateSuite extends StateTest {
     }
   }
 
-  test("a row that is below the limit when it comes is kept until the batch has seen it all") {
+  test("a row that comes below the limit is kept until the whole batch has seen it") {
     withProvider() { provider =>
       val first = on(provider.getStore(0, None), rows, budget = 1)
       first.append(Side.Left, rows(simple(1, 1, 100)))
@@ -69,7 +69,7 @@ class JoinStateSuite extends StateTest {
     }
   }
 
-  test("a reach that no long can say ends where longs do") {
+  test("a reach beyond the range of longs stops at its ends") {
     withProvider() { provider =>
       val state = on(provider.getStore(0, None), rows, width = 1L << 40)
       val times = Seq(Long.MinValue, Long.MinValue + 1, -1L, 0L, 1L, Long.MaxValue - 1, Long.MaxValue)
@@ -78,7 +78,7 @@ class JoinStateSuite extends StateTest {
       state.append(Side.Right, rows(simple(11, 1, Long.MinValue)))
       def met(reach: Reach): Map[Long, Seq[Long]] =
         pairs(state, Side.Right, reach).groupMap(_._1)(_._2)
-      // To the left row from right.time - constant on, and up to right.time + constant.
+      // Matches left rows from right.time - constant on, or up to right.time + constant.
       assert(met(Reach(Seq(0 -> -1L), Nil)) == Map(10L -> Seq(6L), 11L -> Seq(1L, 2L, 3L, 4L, 5L, 6L)))
       assert(met(Reach(Seq(0 -> 1L), Nil)) == Map(10L -> Seq(5L, 6L), 11L -> Seq(0L, 1L, 2L, 3L, 4L, 5L, 6L)))
       assert(met(Reach(Nil, Seq(0 -> 1L))) == Map(10L -> Seq(0L, 1L, 2L, 3L, 4L, 5L, 6L), 11L -> Seq(0L, 1L)))
@@ -91,7 +91,7 @@ class JoinStateSuite extends StateTest {
     }
   }
 
-  for (store <- Seq(defaultStore, rocksDb)) test(s"a row larger than a segment has one of its own, $store") {
+  for (store <- Seq(defaultStore, rocksDb)) test(s"a row larger than a segment has its own, $store") {
     withProvider(store) { provider =>
       val larger = Segment.MaxBytes + 1000
       val state = on(provider.getStore(0, None), rows, budget = 1 << 20)
@@ -113,11 +113,11 @@ class JoinStateSuite extends StateTest {
       assert(pairs(again, Side.Right, anyTime) == (0L to 4L).map(9L -> _))
       assert(evict(again, Side.Left, unmatched = true, 1) == (0L to 4L))
       again.commit()
-      assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "the header and the one on the right")
+      assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "the header and the right row")
     }
   }
 
-  test("rows that would take too much memory while they wait are put into segments in between") {
+  test("waiting rows that would take too much memory are moved into segments early") {
     withProvider() { provider =>
       val state = on(provider.getStore(0, None), rows)
       val buffer = state.committedIndex.buffer(Side.Left)
@@ -152,7 +152,7 @@ class JoinStateSuite extends StateTest {
     }
   }
 
-  for (store <- Seq(defaultStore, rocksDb)) test(s"an index is used only where it equals the store, $store") {
+  for (store <- Seq(defaultStore, rocksDb)) test(s"an index is used only if it equals the store, $store") {
     withProvider(store) { provider =>
       val first = on(provider.getStore(0, None), rows)
       first.append(Side.Left, rows(simple(1, 1, 1)))
@@ -165,7 +165,7 @@ class JoinStateSuite extends StateTest {
       second.append(Side.Left, rows(simple(2, 1, 2)))
       second.abort()
 
-      // The index holds what was offered up.
+      // The index has the rows of the aborted batch.
       val offered = provider.getStore(1, None)
       val third = on(offered, rows, cached = Some(index))
       assert(!third.reused)
@@ -173,7 +173,7 @@ class JoinStateSuite extends StateTest {
       third.append(Side.Left, rows(simple(3, 1, 3)))
       third.commit()
 
-      // The batch is done again from the older version, as after a failure before the commit log.
+      // The batch runs again from the older version, as after a failure before the commit log.
       val older = provider.getStore(1, None)
       val again = on(older, rows)
       assert(!again.reused)
@@ -181,7 +181,7 @@ class JoinStateSuite extends StateTest {
       again.append(Side.Left, rows(simple(4, 1, 4)))
       again.commit()
 
-      // Two attempts of one batch have the same version, and not the same index.
+      // Two attempts at one batch have the same version, but not the same index.
       val newer = provider.getStore(2, None)
       val next = on(newer, rows, cached = Some(third.committedIndex))
       assert(!next.reused && !next.rewound)
@@ -190,10 +190,10 @@ class JoinStateSuite extends StateTest {
     }
   }
 
-  for (store <- Seq(defaultStore, rocksDb)) test(s"an index goes back by the batch that it is ahead, $store") {
+  for (store <- Seq(defaultStore, rocksDb)) test(s"an index is taken back by the batch it is ahead, $store") {
     withProvider(store) { provider =>
-      // By tens: of the first nothing is left, of the second a half, one of the third is removed, and
-      // a row comes beside the last.
+      // By buckets of ten: the first is evicted, half of the second too, the third loses a row, and
+      // the last gets one.
       val first = on(provider.getStore(0, None), rows)
       (1L to 30L).foreach(number => first.append(Side.Left, rows(simple(number, number, number))))
       first.commit()
@@ -205,7 +205,7 @@ class JoinStateSuite extends StateTest {
         assert(state.reused == !isAhead)
         assert(state.rewound == isAhead)
         assert(numbers(state, opened) == (1L to 30L))
-        assert(index.buffer(Side.Left).segments.exists(_ eq last), "what the batch left alone is not read")
+        assert(index.buffer(Side.Left).segments.exists(_ eq last), "unchanged segments are not read again")
         assert(evict(state, Side.Left, unmatched = true, 15) == (1L to 14L))
         state.append(Side.Left, rows(simple(98, 98, 31)))
         state.append(Side.Right, rows(simple(99, 25, 25)))
@@ -235,7 +235,7 @@ class JoinStateSuite extends StateTest {
   }
 
   for (store <- Seq(defaultStore, rocksDb))
-    test(s"a committed version is read by others while the owner goes on, $store") {
+    test(s"a committed version can be read while the owner goes on, $store") {
       def commit(provider: StateStoreProvider, version: Long): Unit = {
         val state = on(provider.getStore(version, None), rows)
         (0L to 9L).foreach(i => state.append(Side.Left, rows(simple(10 * version + i, i, 10 * version + i))))
@@ -248,7 +248,7 @@ class JoinStateSuite extends StateTest {
         working.append(Side.Left, rows(simple(99, 1, 40)))
         withProvider(store) { reader =>
           val layouts = Seq(rows.layout, rows.layout)
-          // Versions in any order; one that holds all it has read, and one that holds none of it.
+          // Versions in any order, with a budget that keeps all rows in memory or none.
           for ((version, budget) <- Seq(2L -> 1L, 4L -> Long.MaxValue, 1L -> Long.MaxValue, 3L -> 1L)) {
             val opened = reader.getReadStore(version, None)
             val index = JoinState.readOnly(opened, layouts, budget)

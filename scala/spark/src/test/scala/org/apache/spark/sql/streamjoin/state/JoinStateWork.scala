@@ -10,18 +10,18 @@ import org.apache.spark.sql.types._
 
 import streamjoin.core.Side
 
-/** What all of a seed's batches have in common: keys, times, sizes, reaches, all random. */
+/** What all batches of a seed have in common: keys, times, sizes, reaches, all random. */
 final private[state] class JoinStateTraits(random: Random) {
 
   def one[T](choices: T*): T = choices(random.nextInt(choices.size))
   def oneIn(n: Int): Boolean = random.nextInt(n) == 0
 
-  // Keys: from one that has all rows to as many as rows.
+  // Keys: from a single one for all rows to as many as there are rows.
   val keyTypes: Seq[DataType] = one(Seq(LongType), Seq(StringType), Seq(StringType, IntegerType))
   private val keyCount = one(1, 2, 5, 40)
   def key(): Seq[Any] = {
     val k = random.nextInt(keyCount)
-    // Some of a length that does not fill its last word, some that differ at their end only.
+    // Some texts do not fill their last word, some differ only at their end.
     def text = if (k % 3 == 0) "k" * k else s"a key of some length, the last number of which is $k"
     keyTypes.map {
       case LongType => k.toLong - 2
@@ -30,7 +30,7 @@ final private[state] class JoinStateTraits(random: Random) {
     }
   }
 
-  // Times: in step with batches, with ties; or anywhere, with the ends of what a long can say.
+  // Times: in step with the batches, with ties; or anywhere, up to the ends of the range of longs.
   val isAnywhere: Boolean = oneIn(4)
   val scale: Long = one(1L, 1L, 1000000L, 3600L * 1000000L)
   private val ends =
@@ -42,7 +42,7 @@ final private[state] class JoinStateTraits(random: Random) {
   val expiring: Map[Side, Seq[Int]] =
     Side.both.map(_ -> one(Seq(0), Seq(1), Seq(0, 1), Seq(1, 0))).toMap
 
-  /** A limit that may be lower than the one before: then it does not move. */
+  /** May be lower than the limit before, which then does not move. */
   def limit(before: Long): Long =
     if (oneIn(4)) before
     else if (isAnywhere) if (oneIn(6)) anywhere() else before
@@ -55,19 +55,18 @@ final private[state] class JoinStateTraits(random: Random) {
 
   val bucketWidths: Seq[Long] = Seq.fill(2)(one(1L, 7L * scale, 25L * scale, 1000L * scale, Long.MaxValue))
 
-  // Sizes: few rows; many, so that slots of a segment's index are crowded; wide, so that segments
-  // are full.
+  // Sizes: few rows; many rows, which crowd the slots of a segment's index; wide rows, which fill
+  // segments.
   private val isWide = oneIn(10)
   private val most = if (isWide) 8 else one(6, 30, 30, 250)
   def rowCount(): Int = if (oneIn(5)) 0 else random.nextInt(most + 1)
   def wide(): Int = if (isWide) random.nextInt(900000) else if (oneIn(4)) random.nextInt(300) else 0
 
-  /** Unlimited, or such that it holds no segment, some, most. */
+  /** Unlimited, or enough for no segment, some, or most. */
   def budget(): Long =
     if (isWide) one(1L, 3000000L, Long.MaxValue) else one(1L, 4000L, 12000L, 60000L, Long.MaxValue)
 
-  // What happens to pairs: nothing; flags, as outer joins make; removals, as semi joins make;
-  // anything.
+  // What happens to pairs: nothing; flags, as in outer joins; removals, as in semi joins; anything.
   private val (flags, removals) = one((false, false), (true, false), (true, true), (true, true))
   private val salt = random.nextInt()
   def fate(side: Side, own: Long, other: Long): Fate = {
@@ -82,8 +81,7 @@ final private[state] class JoinStateTraits(random: Random) {
 }
 
 /**
- * Random batches on the state of a task, and the same on a model, compared wherever the two can be
- * seen.
+ * Random batches on the state of a task and on a model, compared wherever the two can be observed.
  */
 final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider, test: JoinStateWork.Views)
     extends Assertions {
@@ -100,10 +98,10 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
   private val committed = mutable.Map(0L -> JoinStateModel.empty(expiring))
   private var cached: Option[JoinIndex] = None
 
-  /** The version that the cached index equals, until somebody works on it. */
+  /** The version that the cached index equals, until a batch works on it. */
   private var cachedIs: Option[Long] = None
 
-  /** The version that the last batch on it began with. */
+  /** The version that the last batch on the cached index began with. */
   private var cachedBegan: Option[Long] = None
   private var model: JoinStateModel = _
   private var number = 0L
@@ -126,14 +124,14 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
       if (oneIn(2)) cached = None
     } else commit(state)
     if (version > 1 && oneIn(10)) {
-      // As after a failure between the commit of the state and that of the batch: it is done once
+      // As after a failure between the commits of the state and of the batch: the batch runs once
       // more.
       version -= 1
       if (cachedIs.exists(_ > version)) cachedIs = None
     }
   }
 
-  /** A run of the batch that stops somewhere, as where somebody wants its first rows only. */
+  /** A run of the batch that stops half way, as when an action takes only the first rows. */
   private def leaveOff(): Unit = withClue("left off: ") {
     val store = provider.getStore(version, None)
     val state = open(store)
@@ -191,15 +189,15 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
     fresh
   }
 
-  private def meet(state: JoinState, side: Side, fresh: Seq[TestRow]): Unit = withClue(s"$side meets: ") {
+  private def meet(state: JoinState, side: Side, fresh: Seq[TestRow]): Unit = withClue(s"$side probes: ") {
     val expected = model.pairs(side, fresh, reaches(side))
     val found = mutable.Set.empty[(Long, Long)]
     val matches = state.matches(side, reaches(side))
     while (matches.next()) {
       val pair @ (own, other) = (TestRows.number(matches.ownRow), TestRows.number(matches.otherRow))
-      assert(expected(pair), "as this is no pair")
-      assert(found.add(pair), s"as $pair came before")
-      assert(model.rows.contains(own) && model.rows.contains(other), s"as one of $pair has left")
+      assert(expected(pair), "which is not a pair")
+      assert(found.add(pair), s"$pair came before")
+      assert(model.rows.contains(own) && model.rows.contains(other), s"one row of $pair has left")
       assert(matches.ownRow == rows(side)(model.rows(own).row))
       assert(matches.otherRow == rows(side.other)(model.rows(other).row))
       val what = fate(side, own, other)
@@ -212,8 +210,8 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
     val missed = (expected -- found).filter { case (own, other) =>
       model.rows.contains(own) && model.rows.contains(other)
     }
-    assert(missed.isEmpty, "all pairs of rows that did not leave were to come")
-    assert(!matches.next(), "what has ended stays so")
+    assert(missed.isEmpty, "pairs of rows that did not leave are missing")
+    assert(!matches.next(), "the iterator stays at its end")
   }
 
   private def expire(state: JoinState, side: Side): Unit = withClue(s"$side expires: ") {
@@ -229,7 +227,7 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
     val expected = if (unmatched) gone.filterNot(_.matched).map(_.row.number).toSeq else Nil
     assert(shown.toSeq.sorted == expected.sorted, s"below $below")
     assert(expired.evicted == gone.size, s"below $below")
-    assert(!expired.next(), "what has ended stays so")
+    assert(!expired.next(), "the iterator stays at its end")
     model = after
   }
 
@@ -245,7 +243,7 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
   private def compareRows(state: JoinState, store: StateStore): Unit = {
     val found = test.rows(state.committedIndex, store)
     assert(found.map { case (number, _) => number }.toSet == model.rows.keySet)
-    assert(found.size == model.rows.size, "each once")
+    assert(found.size == model.rows.size, "each row once")
     found.foreach { case (number, matched) => assert(matched == model.rows(number).matched, s"row $number") }
   }
 
@@ -261,7 +259,7 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
     val (size, own) = (state.size, state.size.segments * Segment.OwnBytes)
     assert(
       memory.used <= memory.budget || size.unloaded == size.segments && memory.used == own + memory.keys,
-      "all can be unloaded when all is written"
+      "everything can be unloaded once it is written"
     )
     assert(state.size.index == memory.used)
   }
@@ -270,8 +268,8 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
 private[state] object JoinStateWork {
 
   /**
-   * What is looked at besides the state itself: a store's values by kind; an index's rows by
-   * number, and their flags.
+   * What is observed besides the state itself: the values of a store by kind, and the rows of an
+   * index by number, with their flags.
    */
   final case class Views(
       kinds: StateStore => Map[Int, Int],

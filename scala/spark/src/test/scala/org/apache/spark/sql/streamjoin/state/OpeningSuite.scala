@@ -8,8 +8,8 @@ import org.apache.spark.unsafe.Platform
 import streamjoin.core.Side
 
 /**
- * A version is opened by what its segments say of themselves; their rows are looked at where that
- * does not tell.
+ * A version is opened from what its segments record about themselves; their rows are read only if
+ * that is not enough.
  */
 class OpeningSuite extends StateTest {
   import TestRows.{number, simple}
@@ -23,8 +23,8 @@ class OpeningSuite extends StateTest {
     keyOf(InternalRow(kind, side, bucket, 0L)).copy()
 
   /**
-   * Writes the times of all rows of a segment anew, by which those who look at them are told apart
-   * from others.
+   * Shifts the times of all rows of a segment, which shows whether its rows are read or only its
+   * header.
    */
   private def laterBy(store: StateStore, bucket: Long, by: Long): Unit = {
     val at = key(1, 0, bucket)
@@ -49,7 +49,7 @@ class OpeningSuite extends StateTest {
     store.put(at, valueOf(InternalRow(bytes)))
   }
 
-  /** Side.Left rows 0 to 39, ten a bucket. */
+  /** Left rows 0 to 39, ten per bucket. */
   private def filled(provider: StateStoreProvider): JoinState = {
     val state = on(provider.getStore(0, None), rows)
     (0L until 40L).foreach(i => state.append(Side.Left, rows(simple(i, i, i))))
@@ -57,7 +57,7 @@ class OpeningSuite extends StateTest {
   }
 
   for (budget <- Seq(1L, Long.MaxValue))
-    test(s"only rows of which some have left are looked at, budget $budget") {
+    test(s"only segments that have lost rows are read, budget $budget") {
       withProvider() { provider =>
         val first = filled(provider)
         first.commit()
@@ -67,8 +67,8 @@ class OpeningSuite extends StateTest {
         while (matches.next())
           if (number(matches.otherRow) == 12) matches.removeOther()
           else if (number(matches.otherRow) == 22) matches.flagOther()
-        // Of the first bucket some have expired; of the second one is removed, and one of the third
-        // is matched.
+        // Some rows of the first bucket have expired, one of the second is removed, and one of the
+        // third is matched.
         evict(second, Side.Left, unmatched = false, 5L)
         second.commit()
         val store = provider.getStore(2, None)
@@ -76,7 +76,7 @@ class OpeningSuite extends StateTest {
         val state = on(store, rows, budget = budget)
         val buckets = state.committedIndex.buffer(Side.Left).segments.map(s => s.bucket -> s).toMap
         val looked = buckets.filter(_._2.lowest(0) >= 1000).keySet
-        // To be kept in memory, the flags of a segment have to be put beside its rows.
+        // To stay in memory, a segment needs its flags next to its rows.
         assert(looked == (if (budget == 1) Set(0L, 1L) else Set(0L, 1L, 2L)))
         if (budget == 1) assert(state.size.index == state.size.segments * Segment.OwnBytes)
         else assert(state.size.unloaded == 0)
@@ -84,7 +84,7 @@ class OpeningSuite extends StateTest {
       }
     }
 
-  test("what segments say of themselves is what their rows say") {
+  test("what segments record about themselves agrees with their rows") {
     withProvider() { provider =>
       filled(provider).commit()
       reading(provider, 1) { store =>
@@ -104,7 +104,7 @@ class OpeningSuite extends StateTest {
     }
   }
 
-  test("what has the most time left is in memory after opening, in whatever order it is read") {
+  test("the segments with the most time left are loaded first, in whatever order they are read") {
     for (store <- Seq(defaultStore, rocksDb)) withProvider(store, operator = store.length.toLong) {
       provider =>
         val first = filled(provider)
@@ -118,7 +118,7 @@ class OpeningSuite extends StateTest {
     }
   }
 
-  test("flags are written without a look at the rows, as often as there are some") {
+  test("flags can be written repeatedly without reading the rows") {
     val memory = new IndexMemory(Long.MaxValue)
     val (segment, places) =
       segmentOf(rows.layout, memory, (0L until 100L).map(i => rows(simple(i, i, i)).copy()))
@@ -132,8 +132,8 @@ class OpeningSuite extends StateTest {
     segment.remove(places(50))
     segment.remove(places(3))
     assert(written == expected(Set(3, 99), Set(50, 3)))
-    assert(segment.flagsImage eq kept, "made once")
-    // Those that expire are not among them: that follows from the limits.
+    assert(segment.flagsImage eq kept, "the image is made once")
+    // Expired rows are not flagged: that follows from the limits.
     segment.expire(places(7))
     assert(written == expected(Set(3, 99), Set(50, 3)))
     val again = new Segment(rows.layout, 0, memory)

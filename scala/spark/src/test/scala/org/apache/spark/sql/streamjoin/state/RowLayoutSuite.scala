@@ -9,7 +9,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Keys and times in rows as Spark has them: equal keys are those whose projections are equal. */
+/** Keys and times in Spark's row format: keys are equal if and only if their projections are. */
 class RowLayoutSuite extends StateTest {
 
   private val struct = new StructType()
@@ -37,7 +37,7 @@ class RowLayoutSuite extends StateTest {
   private val texts =
     Seq("", "a", "b", "1234567", "12345678", "123456789", "a longer text 1", "a longer text 2", "é")
 
-  /** Of few values, so that many are equal; those that differ do so in a word, a byte, a length. */
+  /** Few distinct values, so that many are equal; others differ in a word, a byte or a length. */
   private def value(random: Random, of: DataType): Any = {
     def one[T](choices: T*): T = choices(random.nextInt(choices.size))
     of match {
@@ -80,7 +80,7 @@ class RowLayoutSuite extends StateTest {
 
     def next(): (UnsafeRow, UnsafeRow) = {
       val values = all.zipWithIndex.map { case (of, i) =>
-        // Columns besides are of no account, null or not.
+        // Other columns do not matter, null or not.
         if (!keys.contains(i) && i < timesAt && random.nextBoolean()) null else value(random, of)
       }
       val made = row(InternalRow.fromSeq(values)).copy()
@@ -88,19 +88,19 @@ class RowLayoutSuite extends StateTest {
     }
   }
 
-  for (of <- types) test(s"keys are the same where their projections are equal: ${of.simpleString}") {
+  for (of <- types) test(s"keys are equal if and only if their projections are: ${of.simpleString}") {
     val (same, different) = compared((1 to 20).map(seed => new Random(seed) -> Seq(of)))
-    assert(same > 10 && different > 10, "both were seen")
+    assert(same > 10 && different > 10, "both occur")
   }
 
-  test("keys of several columns are the same where their projections are equal") {
+  test("keys of several columns are equal if and only if their projections are") {
     seeds(default = 150) { seed =>
       val random = new Random(seed)
       compared(Seq(random -> Seq.fill(2 + random.nextInt(2))(types(random.nextInt(types.size))))): Unit
     }
   }
 
-  /** How many were the same, and how many were not. */
+  /** How many pairs were equal, and how many were not. */
   private def compared(cases: Seq[(Random, Seq[DataType])]): (Int, Int) = {
     val equal = for {
       (random, keyTypes) <- cases
@@ -122,7 +122,7 @@ class RowLayoutSuite extends StateTest {
     (equal.count(identity), equal.count(!_))
   }
 
-  test("a row is read wherever it lies") {
+  test("a row can be read wherever it lies in memory") {
     val random = new Random(5)
     val rows = new Rows(random, Seq(StringType, LongType))
     (1 to 50).foreach { _ =>
@@ -139,7 +139,7 @@ class RowLayoutSuite extends StateTest {
           last
         )
       )
-      // As the layout has it, the second time expires rows first.
+      // In this layout, expiry time 0 is the second time.
       assert(layout.expiryTime(shifted, at, 0) == row.getLong(last))
       assert(layout.expiryTime(shifted, at, 1) == row.getLong(last - 1))
     }
@@ -169,7 +169,8 @@ class RowLayoutSuite extends StateTest {
     )
     val starts = segment.keys.index.starts
     val sizes = (1 until starts.length).map(s => starts(s) - starts(s - 1))
-    // As many slots as rows: by chance alone the fullest has seven or eight, and a third have none.
+    // As many slots as rows: by chance alone the fullest has seven or eight rows, and a third have
+    // none.
     assert(sizes.max <= SegmentIndex.Crowded)
     assert(sizes.count(_ == 0) < count / 2)
   }

@@ -9,9 +9,8 @@ import org.apache.spark.sql.types.{LongType, StringType}
 import streamjoin.core.Side
 
 /**
- * Values in the store that are not what was written there: a clear error that names the store and
- * its version, when the version is opened and when a segment is read back that had been left to the
- * store.
+ * Values in the store that differ from what was written give a clear error, which names the store
+ * and its version: when the version is opened, and when an unloaded segment is read back.
  */
 class SegmentFormatSuite extends StateTest {
   import TestRows.simple
@@ -23,8 +22,8 @@ class SegmentFormatSuite extends StateTest {
   private val Flags = 2
 
   /**
-   * Version 2 of a store: on the left, two buckets with ten rows and one with three; on the right,
-   * one of two rows, which have met rows of all three and flagged some.
+   * Version 2 of a store: on the left, two buckets of ten rows and one of three; on the right, one
+   * bucket of two rows, which matched rows of all three and flagged some.
    */
   private def prepared[T](store: String = defaultStore)(body: StateStoreProvider => T): T =
     withProvider(store, partition = Partition) { provider =>
@@ -40,7 +39,7 @@ class SegmentFormatSuite extends StateTest {
       body(provider)
     }
 
-  // What is in a store, and changes to it.
+  // The contents of a store, and changes to them.
 
   private case class At(kind: Int, side: Int, bucket: Long, number: Long)
   private val LeftRows = At(Rows, 0, 0, 0)
@@ -56,7 +55,7 @@ class SegmentFormatSuite extends StateTest {
   private def change(store: StateStore, at: At)(to: Array[Byte] => Array[Byte]): Unit =
     put(store, at, to(get(store, at)))
 
-  /** A segment of the store, with other words in its header and a checksum that fits them. */
+  /** A segment of the store, with other header fields and a checksum that fits them. */
   private def relabelled(store: ReadStateStore, at: At)(side: Int, number: Long, count: Int): Array[Byte] = {
     val value = SegmentFormat.copyOf(store.get(key(at)))
     SegmentFormat.writeHeader(value, side, bucket = 0, number, count, rows.layout.fields)
@@ -75,7 +74,7 @@ class SegmentFormatSuite extends StateTest {
     assert(message.contains("reads format 2"))
   }
 
-  /** The change is committed as version 3, which is then opened. */
+  /** Commits the change as version 3, and then opens it. */
   private def refusedWhenOpened(provider: StateStoreProvider, found: String)(
       change: StateStore => Unit
   ): Unit = {
@@ -91,7 +90,7 @@ class SegmentFormatSuite extends StateTest {
     }
   }
 
-  /** The change comes when the version is open and its rows are not in memory. */
+  /** Makes the change when the version is open and its rows are not in memory. */
   private def refusedWhenReadBack(provider: StateStoreProvider, found: String)(
       change: StateStore => Unit
   ): Unit = {
@@ -112,15 +111,15 @@ class SegmentFormatSuite extends StateTest {
   }
 
   private val tampered: Seq[(String, String, Array[Byte] => Array[Byte])] = Seq(
-    ("one byte less", "cut to", _.dropRight(1)),
-    ("most of it", "cut to", all => all.take(all.length * 3 / 4)),
-    ("the beginning alone", "", _.take(15)),
-    ("nothing", "", _ => Array.empty),
-    ("more than it was", "cut to", _ ++ new Array[Byte](8)),
+    ("one byte cut off", "cut to", _.dropRight(1)),
+    ("a quarter cut off", "cut to", all => all.take(all.length * 3 / 4)),
+    ("only their first bytes", "", _.take(15)),
+    ("no bytes", "", _ => Array.empty),
+    ("additional bytes", "cut to", _ ++ new Array[Byte](8)),
     ("another magic number", "of another program", flipped(_, 9)),
     ("format 1", "of format 1", _.updated(4, 1.toByte)),
     ("format 9", "of format 9", _.updated(4, 9.toByte)),
-    ("a byte flipped", "checksum", all => flipped(all, 8 * all.length - 12)),
+    ("a flipped bit", "checksum", all => flipped(all, 8 * all.length - 12)),
     ("another checksum", "checksum", flipped(_, 64))
   )
 
@@ -136,14 +135,14 @@ class SegmentFormatSuite extends StateTest {
   }
 
   for (store <- Seq(defaultStore, rocksDb)) {
-    test(s"rows cut short are refused, $store") {
+    test(s"truncated rows are refused, $store") {
       prepared(store) { provider =>
         refusedWhenReadBack(provider, "cut to")(change(_, LeftRows)(_.dropRight(8)))
         refusedWhenOpened(provider, "cut to")(change(_, LeftRows)(_.dropRight(8)))
       }
     }
 
-    test(s"rows that are missing are refused, $store") {
+    test(s"missing rows are refused, $store") {
       prepared(store) { provider =>
         refusedWhenReadBack(provider, "no rows of segment 0 of bucket 0, side 0") { values =>
           values.remove(key(LeftRows))
@@ -155,7 +154,7 @@ class SegmentFormatSuite extends StateTest {
     }
   }
 
-  test("every flipped bit and every cut is seen") {
+  test("every flipped bit and every truncation is detected") {
     prepared() { provider =>
       val store = provider.getStore(2, None)
       val layouts = Seq(rows.layout, rows.layout)
@@ -176,7 +175,7 @@ class SegmentFormatSuite extends StateTest {
     }
   }
 
-  // Foreign values.
+  // Values of other segments.
 
   private val elsewhere = Seq(
     "another side" -> LeftRows.copy(side = 1),
@@ -209,7 +208,7 @@ class SegmentFormatSuite extends StateTest {
     }
   }
 
-  test("flags of a segment with more or fewer rows are refused") {
+  test("flags for more or fewer rows than a segment has are refused") {
     prepared() { provider =>
       val other = At(Flags, 0, 2, 0)
       refusedWhenReadBack(provider, "flags of 3 rows for a segment of 10")(s =>
@@ -221,47 +220,47 @@ class SegmentFormatSuite extends StateTest {
     }
   }
 
-  test("flags that are missing are refused when they are read back") {
+  test("missing flags are refused when they are read back") {
     prepared()(refusedWhenReadBack(_, "no flags of segment 0 of bucket 0, side 0")(_.remove(key(LeftFlags))))
   }
 
-  test("flags that are missing are refused when a version is opened") {
-    // Otherwise rows that have met somebody would come out once more, by themselves.
+  test("missing flags are refused when a version is opened") {
+    // Otherwise matched rows would come out once more, as unmatched.
     prepared()(refusedWhenOpened(_, "flags")(_.remove(key(LeftFlags))))
   }
 
-  test("a header that is missing is refused") {
+  test("a missing header is refused") {
     prepared()(
       refusedWhenOpened(_, "3 segments with 23 rows in place of 0 with 0")(_.remove(key(At(Header, 0, 0, 0))))
     )
   }
 
-  test("a segment too many is refused") {
+  test("a surplus segment is refused") {
     prepared()(refusedWhenOpened(_, "4 segments with 33 rows in place of 3 with 23") { store =>
       put(store, LeftRows.copy(number = 1), relabelled(store, LeftRows)(side = 0, number = 1, count = 10))
     })
   }
 
-  test("a segment that says it has other rows than it has is refused") {
+  test("a segment whose header has a wrong row count is refused") {
     prepared()(refusedWhenOpened(_, "a segment of 2 rows in place of 3") { store =>
       val at = LeftRows.copy(side = 1)
       put(store, at, relabelled(store, at)(side = 1, number = 0, count = 3))
     })
   }
 
-  test("a value of a kind that is not known is refused") {
+  test("a value of an unknown kind is refused") {
     prepared()(refusedWhenOpened(_, "a value of kind 99") { store =>
       put(store, At(99, 0, 0, 0), get(store, LeftRows))
     })
   }
 
-  test("a segment of a side that there is not is refused") {
+  test("a segment of a side that does not exist is refused") {
     prepared()(refusedWhenOpened(_, "side 2") { store =>
       put(store, LeftRows.copy(side = 2), relabelled(store, LeftRows)(side = 2, number = 0, count = 10))
     })
   }
 
-  test("rows of other columns are refused") {
+  test("rows with other columns are refused") {
     prepared() { provider =>
       val other = new TestRows(Seq(LongType, StringType), Seq(0))
       val store = provider.getStore(2, None)

@@ -6,8 +6,8 @@ import scala.util.Random
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * What a probe of a segment finds, and what it looks at: of a key with many rows, those in its
- * bounds and few more. The probe is that of [[Matches]], which looks at the rows from
+ * What a probe of a segment finds, and how many rows it looks at: for a key with many rows, those
+ * in its bounds and few more. The probe is that of [[Matches]], which looks at the rows from
  * [[SegmentIndex.from]] until [[SegmentIndex.until]].
  */
 class SegmentIndexSuite extends StateTest {
@@ -15,13 +15,13 @@ class SegmentIndexSuite extends StateTest {
 
   private val rows = simple
 
-  /** A segment, and where its rows are. */
+  /** A segment, and the places of its rows. */
   private def segmentOf(all: Seq[TestRow]): (Segment, Seq[Int]) =
     segmentOf(rows.layout, new IndexMemory(Long.MaxValue), all.map(rows(_).copy()))
 
   /**
-   * What a row of another segment finds, and how many rows are looked at for it, those that halving
-   * compares included. Rows whose part of the hash is another are not looked at.
+   * What a row of another segment finds, and how many rows it looks at, including those that the
+   * binary search compares. Rows with another part of the hash are not looked at.
    */
   private def probe(segment: Segment, own: Segment, like: Int, from: Long, to: Long): (Seq[Long], Int) =
     if (from > segment.highest(0) || to < segment.lowest(0)) (Nil, 0)
@@ -59,7 +59,7 @@ class SegmentIndexSuite extends StateTest {
 
   private val Hot = 50000
 
-  /** All but a few rows of the segment have one key, and come in any order. */
+  /** All but a few rows of the segment have one key; they come in any order. */
   private def hot(random: Random, time: Int => Long): Seq[TestRow] =
     random.shuffle((0 until Hot).toIndexedSeq).map { i =>
       simple(i, key = if (i % 100 == 0) i else -1L, time(i))
@@ -75,7 +75,7 @@ class SegmentIndexSuite extends StateTest {
   }
 
   for ((span, step) <- Seq("seconds" -> 1L, "minutes" -> 1000L, "hours" -> 500000L, "months" -> 50000000L))
-    test(s"a probe of a hot key touches the rows in its bounds, rows over $span") {
+    test(s"a probe of a hot key looks only at rows in its bounds, rows over $span") {
       val random = new Random(1)
       val all = hot(random, _ * step - 7)
       val (segment, places) = segmentOf(all)
@@ -88,13 +88,13 @@ class SegmentIndexSuite extends StateTest {
         val expected = ordered.filter(row => row.times.head >= from && row.times.head <= to)
         val (found, looked) = probe(segment, like, from, to)
         assert(found == expected.map(_.number).sorted, s"from $from to $to")
-        // Those that halving compares, and the first after the bounds; where coarse times tie,
-        // some of their neighbours.
+        // The rows that the binary search compares, and the first past the bounds; where coarse
+        // times tie, some of their neighbours.
         assert(looked <= expected.size + 40, s"looked at, from $from to $to, of $Hot rows with the key")
       }
     }
 
-  test("a probe of a hot key before or after its rows touches next to none") {
+  test("a probe of a hot key before or after its rows looks at almost none") {
     val all = hot(new Random(2), time => time.toLong)
     val (segment, places) = segmentOf(all)
     val like = places(all.indexWhere(_.key == Seq(-1L)))
@@ -106,25 +106,25 @@ class SegmentIndexSuite extends StateTest {
     assert(found.size == Hot - Hot / 100 && looked <= Hot)
   }
 
-  test("a probe of a hot key whose rows have one time finds them all, or touches next to none") {
+  test("a probe of a hot key whose rows all have one time finds them all, or looks at almost none") {
     val (segment, places) = segmentOf((0 until Hot).map(i => simple(i, 1, 77)))
     assert(probe(segment, places.head, 77, 77)._1.size == Hot)
     assert(probe(segment, places.head, 78, 90)._2 <= 40)
     assert(probe(segment, places.head, 0, 76)._2 <= 40)
   }
 
-  test("a hot key does not slow the others down") {
+  test("a hot key does not slow other keys down") {
     val all = hot(new Random(3), time => time.toLong)
     val (segment, places) = segmentOf(all)
     all.zip(places).filter { case (row, _) => row.key != Seq(-1L) }.foreach { case (row, place) =>
       val (found, looked) = probe(segment, place, row.times.head, row.times.head)
       assert(found == Seq(row.number))
-      // Its slot may be the hot one, which is halved.
+      // Its slot may be the hot one, which needs a binary search.
       assert(looked <= 40, s"row ${row.number}")
     }
   }
 
-  test("a key that has no rows, in the slot of a hot key, looks at next to none") {
+  test("a key without rows, in the slot of a hot key, looks at almost none") {
     val (segment, _) = segmentOf(hot(new Random(4), time => time.toLong))
     val index = segment.keys.index
     val crowded = (1 until index.starts.length).maxBy(s => index.starts(s) - index.starts(s - 1)) - 1
@@ -137,14 +137,14 @@ class SegmentIndexSuite extends StateTest {
     }
   }
 
-  test("a probe finds what a filter finds, with rows gone and times anywhere") {
+  test("a probe finds what a filter finds, with rows removed and at any times") {
     seeds(default = 200)(seed => compare(new Random(seed)))
   }
 
   private def compare(random: Random): Unit = {
     def one[T](choices: T*): T = choices(random.nextInt(choices.size))
     val (keys, count) = (one(1, 2, 10, 300), 1 + random.nextInt(one(3, 20, 600)))
-    // A segment spans a bucket at most, whose width a long can say.
+    // A segment spans at most one bucket, whose width fits into a long.
     val origin = one(0L, Long.MinValue, -1000L, 1700000000000000L, -(1L << 61))
     val span = one(1L, 5L, 100L, 1L << 34, 1L << 36, 1L << 50, Long.MaxValue)
     def time(): Long = {
@@ -168,7 +168,7 @@ class SegmentIndexSuite extends StateTest {
         val (found, _) = probe(segment, places(like), from, to)
         assert(found.filterNot(gone) == expected.map(_.number).sorted, s"from $from to $to")
       }
-      // Less than half, which the index may still show; more, which it may not.
+      // Less than half of the rows, which the index may still show; more, which it may not.
       all.zip(places).foreach { case (row, place) =>
         if (random.nextInt(5) == 0) {
           segment.remove(place)
@@ -178,7 +178,7 @@ class SegmentIndexSuite extends StateTest {
       assert(segment.live == count - gone.size)
       assert(
         segment.keys.index.refs.length <= 2 * segment.live + 1,
-        "what has left is not walked through for ever"
+        "removed rows are not visited forever"
       )
     }
   }

@@ -7,8 +7,8 @@ import org.apache.spark.sql.execution.streaming.state.{StateStoreProvider, Unsaf
 import streamjoin.core.Side
 
 /**
- * What many small batches leave in the store: a number of segments that follows the buckets, not
- * the batches; and of buckets that have expired, nothing.
+ * What many small batches leave in the store: the number of segments follows the buckets, not the
+ * batches, and expired buckets leave nothing.
  */
 class SegmentMergeSuite extends StateTest {
   import TestRows.simple
@@ -16,7 +16,7 @@ class SegmentMergeSuite extends StateTest {
   private val rows = simple
   private val Width = 100L
 
-  /** So many as the size of a bucket can be halved, and four. */
+  /** For each bucket, how often its size can be halved, plus four. */
   private def most(state: JoinState): Long =
     Seq(Side.Left, Side.Right)
       .map(state.committedIndex.buffer)
@@ -69,21 +69,21 @@ class SegmentMergeSuite extends StateTest {
     assert(after.values.max <= 6 * 8, "six buckets of up to 1500 rows")
   }
 
-  test("also where every batch is of a new process") {
+  test("the number of segments follows the buckets if every batch runs in a new process") {
     batches(count = 120, buckets = 3, perBatch = 16, keepIndex = _ => false)(checked)
   }
 
-  test("also where most of the rows are not in memory") {
+  test("the number of segments follows the buckets if most rows are not in memory") {
     batches(count = 120, buckets = 3, perBatch = 16, budget = 20000)(checked)
   }
 
-  test("also where no rows are in memory") {
+  test("the number of segments follows the buckets if no rows are in memory") {
     batches(count = 60, buckets = 3, perBatch = 16, budget = 1) { (batch, state, _) =>
       assert(state.size.segments <= 6 * 8, s"segments after batch $batch")
     }
   }
 
-  test("a row is written anew about as often as its bucket doubles") {
+  test("a row is rewritten about as often as its bucket doubles") {
     withProvider() { provider =>
       var (written, seen) = (0L, Set.empty[(Long, Long)])
       var cached: Option[JoinIndex] = None
@@ -101,7 +101,7 @@ class SegmentMergeSuite extends StateTest {
     }
   }
 
-  test("evicting everything leaves the header alone") {
+  test("evicting everything leaves only the header") {
     Seq(1L, 5000L, Long.MaxValue).foreach { budget =>
       Seq(false, true).foreach { unmatched =>
         withProvider(operator = budget, partition = if (unmatched) 1 else 0) { provider =>
@@ -134,7 +134,7 @@ class SegmentMergeSuite extends StateTest {
       all.map(entry).filter { case ((_, _, _, kind), _) => kind != 0 }.toMap
     }
 
-  test("buckets that have expired are deleted whole, and the others are not written anew") {
+  test("expired buckets are deleted whole, and the others are not rewritten") {
     Seq(1L, Long.MaxValue).foreach { budget =>
       withProvider(operator = budget) { provider =>
         val first = on(provider.getStore(0, None), rows, Width, budget)
@@ -142,7 +142,8 @@ class SegmentMergeSuite extends StateTest {
         first.commit()
         val before = values(provider, 1)
         assert(before.keySet.map(_._2) == (0L to 9L).toSet)
-        // Two buckets whole, and half of a third, whose rows leave by the limit in the header.
+        // Two whole buckets, and half of a third, whose rows are evicted by the limit in the
+        // header.
         val second = on(provider.getStore(1, None), rows, Width, budget)
         assert(evict(second, Side.Left, unmatched = false, 250L).isEmpty)
         assert(second.rows(Side.Left) == 750 && second.lowest(Side.Left, 0).contains(250L))
@@ -152,7 +153,7 @@ class SegmentMergeSuite extends StateTest {
     }
   }
 
-  test("a bucket that has expired is not looked at, if no rows are asked for") {
+  test("an expired bucket is not read if its rows are not needed") {
     withProvider() { provider =>
       val first = on(provider.getStore(0, None), rows, Width)
       (0L until 300L).foreach(i => first.append(Side.Left, rows(simple(i, i % 20, i))))
@@ -160,7 +161,7 @@ class SegmentMergeSuite extends StateTest {
       val store = provider.getStore(1, None)
       val state = on(store, rows, Width, budget = 1)
       assert(state.size.unloaded == 3)
-      // What is not there could not be read.
+      // What is gone cannot be read.
       val keys = store.iterator().map(_.key.copy()).toSeq
       keys.filter(key => key.getInt(0) == 1 && key.getLong(2) < 2).foreach(store.remove(_))
       val expired = state.expired(Side.Left, Array(200L), unmatched = false)
@@ -172,23 +173,23 @@ class SegmentMergeSuite extends StateTest {
 
   for (budget <- Seq(Long.MaxValue, 1L))
     test(
-      s"a bucket that many rows were removed from is written anew, smaller, with a budget of $budget bytes"
+      s"a bucket that many rows were removed from is rewritten, smaller, with a budget of $budget bytes"
     ) {
       withProvider() { provider =>
         val first = on(provider.getStore(0, None), rows, Width, budget)
         (0L until 100L).foreach(i => first.append(Side.Left, rows(simple(i, i, i))))
         first.commit()
-        // As a semi join has it: each row meets its own, and leaves.
+        // As in a semi join: each row matches its partner, and leaves.
         val second = on(provider.getStore(1, None), rows, Width, budget)
         (0L until 60L).foreach(i => second.append(Side.Right, rows(simple(1000 + i, i, i))))
         val matches = second.matches(Side.Right, anyTime)
         while (matches.next()) matches.removeOther()
         evict(second, Side.Right, unmatched = false, 100L)
         second.commit()
-        assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "no flags apart")
+        assert(reading(provider, 2)(kinds) == Map(0 -> 1, 1 -> 1), "no separate flags")
         assert(second.committedIndex.buffer(Side.Left).segments.map(_.rows).toSeq == Seq(40))
 
-        // Fewer than are left: flags apart, which cost less.
+        // Fewer rows are gone than left: separate flags, which cost less.
         val third = on(provider.getStore(2, None), rows, Width, budget)
         third.append(Side.Right, rows(simple(2000, 99, 0)))
         val few = third.matches(Side.Right, anyTime)
@@ -201,11 +202,11 @@ class SegmentMergeSuite extends StateTest {
         assert(fourth.rows(Side.Left) == 39)
         evict(fourth, Side.Left, unmatched = false, 200L)
         fourth.commit()
-        assert(reading(provider, 4)(kinds) == onlyHeader, "flags leave with their segment")
+        assert(reading(provider, 4)(kinds) == onlyHeader, "flags are deleted with their segment")
       }
     }
 
-  test("random batches leave as many values as there are segments and flags") {
+  test("random batches leave exactly one value per segment and one per set of flags") {
     seeds(default = 20) { seed =>
       withProvider(operator = seed) { provider =>
         val random = new Random(seed)
@@ -229,7 +230,7 @@ class SegmentMergeSuite extends StateTest {
           val all = Seq(Side.Left, Side.Right).map(state.committedIndex.buffer).flatMap(_.segments)
           val expected = Map(0 -> 1, 1 -> all.size, 2 -> all.count(_.flagsInStore)).filter(_._2 > 0)
           assert(reading(provider, batch + 1L)(kinds) == expected, s"batch $batch, budget $budget")
-          assert(all.forall(_.live > 0), s"batch $batch: what is empty is not kept")
+          assert(all.forall(_.live > 0), s"batch $batch: no empty segment is kept")
         }
       }
     }

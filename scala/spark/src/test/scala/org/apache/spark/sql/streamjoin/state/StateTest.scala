@@ -26,14 +26,14 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import streamjoin.core.Side
 
-/** State stores without a query, in a folder of each test's own. */
+/** State stores without a query, in a new folder for each test. */
 abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeAndAfterEach {
 
   protected var folder: Path = _
 
   override protected def beforeAll(): Unit = {
     super.beforeAll()
-    // The stores say what they do at every step.
+    // The stores log every step.
     Configurator.setRootLevel(Level.OFF)
   }
 
@@ -47,7 +47,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
     super.afterEach()
   }
 
-  /** Random cases; a failure of any kind names its seed. */
+  /** Runs random cases; a failure of any kind names its seed. */
   protected def seeds(default: Int)(body: Int => Unit): Unit =
     (1 to SparkTest.seeds(default)).foreach { seed =>
       try withClue(s"seed $seed: ")(body(seed))
@@ -71,7 +71,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
     conf.set("sql.streaming.runId", UUID.randomUUID().toString)
     conf.set(LocalCheckpointFileManager.Setting, classOf[LocalCheckpointFileManager].getName)
     val settings = new SQLConf
-    // A store that a failed test leaves open would be waited for.
+    // Without this, the next open would wait for a store that a failed test left open.
     settings.setConfString("spark.sql.streaming.stateStore.rocksdb.lockAcquireTimeoutMs", "1000")
     provider.init(
       StateStoreId(folder.toString, operator, partition),
@@ -86,7 +86,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
       try body(provider)
       catch {
         case failed: Throwable =>
-          // What failed is of interest, not that a store is still open.
+          // The failure matters, not that a store is still open.
           Try(provider.close())
           throw failed
       }
@@ -94,20 +94,20 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
     result
   }
 
-  /** The values of a store by kind, as [[SegmentStore]] has them. */
+  /** The number of values in a store, by kind as in [[SegmentStore]]. */
   protected def kinds(store: ReadStateStore): Map[Int, Int] = {
     val all = store.iterator()
     try all.map(_.key.getInt(0)).toSeq.groupBy(identity).map { case (kind, of) => kind -> of.size }
     finally all.close()
   }
 
-  /** What is left when all rows have left. */
+  /** What is left once all rows are gone. */
   protected val onlyHeader: Map[Int, Int] = Map(0 -> 1)
 
   /** A row of an index, as it was appended. */
   protected case class Found(side: Side, row: UnsafeRow, matched: Boolean)
 
-  /** A segment of rows, and where they are in it. */
+  /** A segment of these rows, and their places in it. */
   protected def segmentOf(
       layout: RowLayout,
       memory: IndexMemory,
@@ -118,7 +118,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
     (segment, rows.map(segment.append))
   }
 
-  /** The rows that an index has, in memory or not, which it is left as it was in. */
+  /** The rows of an index, in memory or not; each segment stays loaded or unloaded as it was. */
   protected def rowsOf(index: JoinIndex, store: ReadStateStore): Seq[Found] = {
     val segments = new SegmentStore(store)
     Side.both.flatMap { side =>
@@ -138,14 +138,14 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
     }
   }
 
-  /** A version as it was committed; released at the end. */
+  /** Reads a version as it was committed, and releases it at the end. */
   protected def reading[T](provider: StateStoreProvider, version: Long)(body: ReadStateStore => T): T = {
     val store = provider.getReadStore(version, None)
     try body(store)
     finally store.release()
   }
 
-  /** The numbers of the pairs of a phase, sorted. */
+  /** The row numbers of the pairs that a probe finds, sorted. */
   protected def pairs(state: JoinState, side: Side, reach: Reach): Seq[(Long, Long)] = {
     val matches = state.matches(side, reach)
     Iterator
@@ -156,13 +156,13 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
       .sorted
   }
 
-  /** The numbers of the rows that eviction shows, sorted. */
+  /** The numbers of the rows that eviction returns, sorted. */
   protected def evict(state: JoinState, side: Side, unmatched: Boolean, below: Long*): Seq[Long] = {
     val expired = state.expired(side, below.toArray, unmatched)
     Iterator.continually(expired).takeWhile(_.next()).map(gone => TestRows.number(gone.row)).toSeq.sorted
   }
 
-  /** A state of two equal sides. */
+  /** A state whose two sides have the same layout. */
   protected def on(
       store: StateStore,
       rows: TestRows,
@@ -175,8 +175,8 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
 }
 
 /**
- * A row of a test: its number, which no other has, its key, its two times, and how many bytes it
- * has besides.
+ * A row of a test: its unique number, its key, its two times, and the number of bytes it has
+ * besides.
  */
 final private[state] case class TestRow(number: Long, key: Seq[Any], times: Seq[Long], wide: Int = 0)
 
@@ -184,9 +184,9 @@ final private[state] case class TestRow(number: Long, key: Seq[Any], times: Seq[
  * The rows of one side.
  *
  * @param expiring
- *   which of the two times expire them
+ *   indexes of the times that expire rows
  * @param timesFirst
- *   where the key is among the fields
+ *   whether the times come before the key
  */
 final private[state] class TestRows(
     keyTypes: Seq[DataType],
@@ -208,7 +208,7 @@ final private[state] class TestRows(
   )
   private val projection = UnsafeProjection.create(StructType(fields))
 
-  /** Overwritten by the next call, as rows are that come to an operator. */
+  /** Overwritten by the next call, as rows are that reach an operator. */
   def apply(row: TestRow): UnsafeRow = {
     val key = row.key.map {
       case text: String => UTF8String.fromString(text)
@@ -226,7 +226,7 @@ final private[state] class TestRows(
 private[state] object TestRows {
   def number(row: UnsafeRow): Long = row.getLong(0)
 
-  /** With a number for a key, and rows that leave by their first time. */
+  /** With a number as the key; rows expire by their first time. */
   def simple: TestRows = new TestRows(Seq(LongType), Seq(0))
   def simple(number: Long, key: Long, time: Long, wide: Int = 0): TestRow =
     TestRow(number, Seq(key), Seq(time, time), wide)

@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import streamjoin.core.Side
 
-/** One row for each key, durable beside the rows of a [[JoinState]]. */
+/** One row per key, durable next to the rows of a [[JoinState]]. */
 class VersionTableSuite extends StateTest {
   private val toKey = UnsafeProjection.create(new StructType().add("a", StringType).add("b", LongType))
   private val toRow = UnsafeProjection.create(new StructType().add("v", LongType).add("text", BinaryType))
@@ -34,7 +34,7 @@ class VersionTableSuite extends StateTest {
     (state, state.versionTable(keyFields = 2, fields = 2, hash))
   }
 
-  /** All that is in a version but the token of the commit. */
+  /** Everything in a version except the token of the commit. */
   private def content(provider: StateStoreProvider, version: Long): Set[(Seq[Byte], Seq[Byte])] =
     reading(provider, version) { store =>
       val all = store.iterator()
@@ -47,13 +47,13 @@ class VersionTableSuite extends StateTest {
     }
 
   for (store <- Seq(defaultStore, rocksDb))
-    test(s"$store: random changes as in a map, and every attempt leaves the same") {
+    test(s"$store: random changes agree with a map, and every attempt leaves the same") {
       seeds(default = if (store == rocksDb) 3 else 10) { seed =>
         withProvider(store, partition = seed) { provider =>
           val random = new Random(seed)
           val model = mutable.Map.empty[Int, UnsafeRow]
           val keys = 1 + random.nextInt(60)
-          // Every other time several keys have one hash.
+          // For every other seed, several keys share a hash.
           val hash: UnsafeRow => Long =
             if (seed % 2 == 0) VersionTable.hash else key => VersionTable.hash(key) % 7
           for (version <- 0 until 6) {
@@ -62,7 +62,7 @@ class VersionTableSuite extends StateTest {
                 row(random.nextLong(), random.nextInt(300))
               )
             }
-            // The last change of a key counts; in which order keys come does not.
+            // The last change of a key counts; the order of the keys does not.
             val last = changes.toMap
             val contents = Seq(changes, random.shuffle(last.toSeq), random.shuffle(last.toSeq)).zip(
               Seq(Long.MaxValue, 1L, 2000L)
@@ -86,7 +86,7 @@ class VersionTableSuite extends StateTest {
       }
     }
 
-  test("what is aborted has not been; keys that are gone leave nothing") {
+  test("an abort undoes all changes, and removed keys leave nothing") {
     withProvider() { provider =>
       val (state, table) = opened(provider.getStore(0, None))
       (1 to 20).foreach(k => table.put(key(k), row(k.toLong, 10)))
@@ -105,7 +105,7 @@ class VersionTableSuite extends StateTest {
     }
   }
 
-  test("a restart reads the rows of the state, and does not look at every key of the table") {
+  test("a restart reads the rows of the state, and does not scan all keys of the table") {
     withProvider() { provider =>
       val rows = TestRows.simple
       val (first, table) = opened(provider.getStore(0, None))
@@ -128,13 +128,13 @@ class VersionTableSuite extends StateTest {
       getClass.getClassLoader,
       Array(classOf[StateStore]),
       (_, method, arguments) => {
-        assert(method.getName != "iterator", "every key is looked at")
+        assert(method.getName != "iterator", "all keys are scanned")
         method.invoke(store, arguments: _*)
       }
     )
     .asInstanceOf[StateStore]
 
-  /** A segment that the catalogue has and the store has not. */
+  /** A segment that the catalogue has but the store does not. */
   private def damaged(provider: StateStoreProvider, version: Long): Unit = {
     val store = provider.getStore(version, None)
     val segment = store.iterator().map(_.key.copy()).find(_.getInt(0) == 1).get
@@ -144,9 +144,9 @@ class VersionTableSuite extends StateTest {
     assert(error.getCondition == "STREAMJOIN_STATE_FORMAT" && error.getMessage.contains("no segment"))
   }
 
-  test("a deletion is there for as long as it is remembered, and leaves nothing then") {
+  test("a deletion is kept for as long as it is remembered, and then leaves nothing") {
     withProvider() { provider =>
-      // Of two keys with one hash one stays.
+      // Several keys share a hash; deleting one must leave the others.
       val hash: UnsafeRow => Long = key => VersionTable.hash(key) % 3
       def next(version: Int)(use: VersionTable => Unit) = {
         val (state, table) = opened(withoutScan(provider.getStore(version.toLong, None)), hash = hash)

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import streamjoin.core.{TimeBound, TimeBounds, Watermark}
 
-/** How far the inputs that speak carry those that are idle. */
+/** How far active inputs carry the watermarks of idle ones. */
 class CarriedWatermarksSuite extends AnyFunSuite {
   import ColumnWatermark._
 
@@ -25,40 +25,40 @@ class CarriedWatermarksSuite extends AnyFunSuite {
 
   private def columns(all: ColumnWatermark*) = all.toIndexedSeq
 
-  test("the lowest of those that speak, and never back") {
+  test("an idle input follows the lowest active one, and never goes back") {
     assert(carried(d)(columns(Marked(o), Marked(e), Marked(d))) == known + (d -> 80L))
     assert(carried(o)(columns(Marked(o), Marked(d))) == known)
     assert(carried()(columns(Marked(o), Marked(d))) == known)
   }
 
-  test("where all are idle, the highest") {
+  test("if all inputs are idle, they follow the highest") {
     assert(carried(o, d)(columns(Marked(o), Marked(d))) == known + (d -> 100L))
   }
 
-  test("a column that is another one plus a constant") {
+  test("an idle input is carried through a column that is shifted by a constant") {
     assert(carried(d)(columns(Marked(o), Shifted(10L, Marked(d)))) == known + (d -> 90L))
   }
 
-  test("a branch of a union by the other branches, and a union by what it is joined with") {
+  test("an idle branch follows its union's other branches, an idle union the side it is joined with") {
     val union = Smallest(Seq(Marked(d), Marked(e)))
     assert(carried(d)(columns(Marked(o), union)) == known + (d -> 80L))
     assert(carried(d, e)(columns(Marked(o), union)) == known + (d -> 100L) + (e -> 100L))
     assert(carried(d, e)(columns(union)) == known + (d -> 80L))
   }
 
-  test("nobody is carried by one that has not spoken, or that never has a watermark") {
+  test("an input without a watermark carries no other input") {
     val silent = mark
     assert(carried(d)(columns(Marked(silent), Marked(d))) == known)
     assert(carried(silent)(columns(Marked(silent), Marked(d))) == known + (silent -> 50L))
     assert(carried(d)(columns(Marked(o), Unknown, Marked(d))) == known + (d -> 100L))
   }
 
-  test("an operator below: by its own inputs first, all of it by what is above") {
+  test("an idle input follows the inputs of its own join first, then those of the join above") {
     val join = columns(Marked(o), Marked(d))
     val bounds = new TimeBounds(Set(0), Set(1), Seq(TimeBound(0, 1, 10L), TimeBound(1, 0, 0L)))
     val above = columns(new OfJoin(join, bounds, 0, 0), new OfJoin(join, bounds, 1, 0), Marked(r))
     assert(carried(d)(join, above) == known + (d -> 100L))
-    // Its output is held by its bounds: 90 and 100.
+    // The output of the lower join is held back by its bounds: 90 and 100.
     assert(carried(d, r)(join, above) == known + (d -> 100L) + (r -> 90L))
     assert(carried(o, d)(join, above) == known + (d -> 100L))
     assert(above.map(_.value(values(Map.empty))).forall(_ == Watermark.Undefined))

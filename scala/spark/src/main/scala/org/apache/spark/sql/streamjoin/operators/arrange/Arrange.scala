@@ -6,15 +6,15 @@ import org.apache.spark.sql.streamjoin.arrangement.{ArrangementMeta, InputKind, 
 import org.apache.spark.sql.types.BinaryType
 
 /**
- * Maintains an arrangement: the top of a streaming query, below its sink. A task writes what its
- * rows change into a file and hands on what it has written; the sink makes it a version.
+ * Maintains an arrangement: the top of a streaming query, below its sink. Each task writes its
+ * changes to a file and passes the file's description to the sink, which commits the version.
  *
  * @param root
- *   the folder of the arrangement
+ *   folder of the arrangement
  * @param meta
- *   what it is to be, with an id that counts only if this query is the first
+ *   wanted description of the arrangement; its id is used only if this query is the first
  * @param child
- *   the columns of the rows; then the operation of a changelog, or the number of copies of updates
+ *   columns of the rows, then the operation of a changelog or the number of copies of updates
  */
 final private[streamjoin] case class Arrange(
     root: String,

@@ -21,7 +21,7 @@ import org.apache.spark.sql.streamjoin.operators.{LateRows, LocalRows, Operation
 import streamjoin.core.Side
 
 /**
- * Writes what a batch changes, a task for each partition of the primary key.
+ * Writes the changes of a batch, one task for each partition of the primary key.
  *
  * {{{
  *   rows -- by the primary key -- task: what was there before? -> changes/<version>/<file> -> sink
@@ -30,9 +30,9 @@ import streamjoin.core.Side
  * }}}
  *
  * @param batch
- *   none where the plan is only explained
+ *   none in EXPLAIN
  * @param lateRows
- *   the folder for older changes, and updates and deletes of unknown keys, where they are kept
+ *   folder for older changes, and for updates and deletes of unknown keys, if they are kept
  */
 final private[streamjoin] case class ArrangeExec(
     root: String,
@@ -47,16 +47,15 @@ final private[streamjoin] case class ArrangeExec(
   private def change = child.output.lift(meta.schema.length)
   private def key = meta.keyOrdinals(0).map(rows)
 
-  /** By which the changes of a key follow each other. */
+  /** The columns that order the changes of a key. */
   private def times = (meta.time ++ meta.order).map(name => rows(meta.schema.fieldIndex(name))).toSeq
 
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(StatefulOpClusteredDistribution(key, meta.partitions))
 
   /**
-   * The rows of a key one after the other, the last one last: by time, then by order, a deletion
-   * before what is there at the same time. Where rows of one time differ, what they say decides,
-   * not their order.
+   * Groups the rows of a key, the latest last: by time, then by order, a delete before other rows
+   * of the same time. If rows of one time differ, their values decide, not their order of arrival.
    */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(meta.input match {
     case InputKind.Changelog =>
@@ -109,8 +108,8 @@ final private[streamjoin] case class ArrangeExec(
   }
 
   /**
-   * A base costs as much as all rows, and saves reading the changes since the last one: it is
-   * written when these are half as much. The manifest before decides, so a batch that is done again
+   * A base costs as much as all rows, and saves reading the changes since the last one, so it is
+   * written when these exceed half of it. The previous manifest decides, so a retry of the batch
    * decides the same.
    */
   private def writesBase(number: Long, hadoopConf: Configuration): Boolean = number > 0 && {
@@ -127,16 +126,16 @@ final private[streamjoin] case class ArrangeExec(
 
 private[streamjoin] object ArrangeExec {
 
-  /** Fewer bytes of changes are not worth a base. */
+  /** With fewer bytes of changes, a base is not worth writing. */
   val SmallestBase: Long = 1L << 20
 
   /**
    * @param number
-   *   the version of the arrangement
+   *   version of the arrangement
    * @param run
-   *   of the query
+   *   run id of the query
    * @param timeMs
-   *   as it is in the offset log
+   *   time of the batch in the offset log, in milliseconds since the epoch
    */
   final case class Batch(number: Long, run: UUID, timeMs: Long)
 
@@ -159,7 +158,7 @@ private[streamjoin] object ArrangeExec {
     )
   }
 
-  /** What goes comes first. */
+  /** Sorts removals first. */
   private def rank(operation: Attribute): Expression = {
     val going = Seq(Operation.Before, Operation.Delete).flatMap(Operation.names)
     Not(In(Lower(StringTrim(operation, Literal(Operation.Trimmed))), going.map(Literal(_))))

@@ -16,17 +16,17 @@ import org.apache.spark.sql.streamjoin.operators.{LateRows, LateRowsWriter, Oper
  * What the tasks of a batch need.
  *
  * @param run
- *   of the query
+ *   run id of the query
  * @param batchTime
- *   in milliseconds
+ *   time of the batch, in milliseconds since the epoch
  * @param deletedKeysMaxAge
- *   for how long the time of a deletion is known, in milliseconds
+ *   how long the time of a deletion is remembered, in milliseconds
  * @param rows
- *   the columns of the arrangement's rows, the first of the input's
+ *   columns of the arrangement; they come first in the input
  * @param change
- *   the operation or the number of copies, the input's last
+ *   operation or number of copies, the last column of the input
  * @param lateRows
- *   where older changes, and updates and deletes of unknown keys are kept, if they are
+ *   where older changes, and updates and deletes of unknown keys, are kept, if they are
  */
 final private[streamjoin] case class ArrangeSpec(
     arrangement: ArrangementRef,
@@ -41,7 +41,7 @@ final private[streamjoin] case class ArrangeSpec(
     lateRows: Option[LateRows.Spec]
 )
 
-/** One partition of a batch: from rows to changes of the collection, in a file. */
+/** Turns the rows of one partition of a batch into changes of the arrangement, in a file. */
 final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, hadoopConf: Configuration) {
   import ArrangeTask._
 
@@ -50,7 +50,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private val registry = IndexRegistry(spec.executorIndexMemory)
   private val keys = meta.keys.indices.map(RowKey.of(meta, _))
 
-  /** Updates may come as 0.0 and go as -0.0: these are one value, as where Spark groups. */
+  /** Normalizes -0.0 to 0.0, as GROUP BY does: updates may add one and remove the other. */
   private lazy val toRow = {
     val columns: Seq[Expression] =
       if (meta.input == InputKind.Updates) spec.rows.map(NormalizeFloatingNumbers.normalize) else spec.rows
@@ -87,7 +87,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     LoadMs -> load.nanos / 1000000
   )
 
-  /** The row for the sink. */
+  /** Processes the rows of the batch; returns the row for the sink. */
   def run(input: Iterator[InternalRow]): InternalRow = {
     meta.input match {
       case InputKind.Appended => input.foreach(row => emit(toRow(row), 1))
@@ -120,7 +120,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     keptRows.foreach(_.abort())
   }
 
-  /** A row comes or goes: into the block of its partition, for each key. */
+  /** Adds or removes copies of a row: for each key, in the block of its partition. */
   private def emit(row: UnsafeRow, count: Int): Unit = {
     changed += 1
     copies += count
@@ -147,7 +147,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
 
   // A changelog.
 
-  /** The version before this one, if there is one. */
+  /** The primary index at the previous version, if there is one. */
   private lazy val before: Option[KeyIndex] = Option.when(spec.version > 0)(indexBefore(0))
 
   private def indexBefore(index: Int, of: ArrangementRef = spec.arrangement): KeyIndex =
@@ -157,10 +157,10 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
 
   private val order = new ChangeOrder(meta)
 
-  /** Where all of these are null: the operation, and the columns of the row itself. */
+  /** Null in a tombstone: the operation and the row's columns, except time and order. */
   private val saysNothing = (0 to meta.schema.length).diff(order.ordinals)
 
-  /** Where the changes of a key have a time. */
+  /** The deleted keys, if the changes of a key have a time or an order. */
   private lazy val deleted = Option.when(meta.input == InputKind.Changelog && order.ordinals.nonEmpty) {
     new DeletedKeys(
       spec.arrangement,
@@ -174,12 +174,12 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     )
   }
 
-  /** It is older than what its key had before the batch, or than its deletion. */
+  /** Whether a change is older than what its key had before the batch, or than the key's delete. */
   private def isOlder(row: UnsafeRow): Boolean =
     (0 until probe.size).exists(i => order.isOlder(row, probe.row(i), order.ordinals)) ||
       deleted.exists(_.isOlder(row))
 
-  /** The last row of each key counts, against what the key had before the batch. */
+  /** The last row of each key replaces what the key had before the batch. */
   private def upsert(input: Iterator[InternalRow]): Unit = {
     var found: UnsafeRow = null
     var last: UnsafeRow = null
@@ -190,20 +190,20 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
       val row = toRow(next)
       if (found == null || !keys(0).isSame(row, keys(0), found)) {
         if (last != null) replace(last, operation)
-        // Looked up once for a key.
+        // Once per key.
         find(row)
         found = row.copy()
         last = null
         isAsked = false
       }
-      // They are in the order of their time.
+      // The rows of a key are in time order, so only those of earlier batches can be newer.
       if (isOlder(row)) {
         if (known != Operation.Before) {
           olderChanges += 1
           keptRows.foreach(_.addOlder(next))
         }
       } else {
-        // Whether it was there is asked of the batch's first row that says what comes.
+        // Decided by the key's first row in the batch, other than a row before an update.
         if (!isAsked && known != Operation.Before) {
           isAsked = true
           if (known != Operation.Insert && probe.size == 0) {
@@ -226,8 +226,8 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   }
 
   /**
-   * Of Debezium, after a delete, for Kafka to compact by: a message without a value. Time and order
-   * may be those of the message.
+   * A tombstone: Debezium sends a message without a value after a delete, for Kafka's compaction.
+   * Time and order may be those of the message.
    */
   private def isTombstone(row: InternalRow): Boolean = {
     val is = saysNothing.forall(row.isNullAt)
@@ -245,7 +245,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private def countUnknown(operation: Operation): Unit =
     if (operation == Operation.Delete) unknownDeletes += 1 else unknownUpdates += 1
 
-  /** What the key of a row had before the batch. */
+  /** Looks up what the key of a row had before the batch. */
   private def find(row: UnsafeRow): Unit = {
     before match {
       case Some(index) => index.find(row, keys(0).hash(row), spec.version - 1, probe)
@@ -254,9 +254,9 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     deleted.foreach(_.find(row))
   }
 
-  /** Of the key that was looked up last. */
+  /** Replaces the rows of the key that was looked up last. */
   private def replace(row: UnsafeRow, operation: Operation): Unit = {
-    // The row before an update goes; it comes again, unless the update has moved it to another key.
+    // The row before an update is removed; the update adds it again, unless it has another key.
     val goes = operation == Operation.Delete || operation == Operation.Before
     val stays = !goes && probe.size == 1 && probe.row(0).equals(row)
     deleted.foreach(_.changed(row, goes))
@@ -266,7 +266,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     }
   }
 
-  // A base, of the version before.
+  // The base of the previous version.
 
   private def writeBase(): Unit = {
     keys.indices.foreach { i =>
@@ -277,7 +277,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     deleted.foreach(_.writeBase(baseFile))
   }
 
-  /** As of the version before. */
+  /** At the previous version. */
   private def negativeRows: Long =
     if (meta.input == InputKind.Updates) before.fold(0L)(_.negativeRows.toLong) else 0L
 }
@@ -291,7 +291,7 @@ private[streamjoin] object ArrangeTask {
   val LoadedRows = "loadedRows"
   val LoadMs = "loadTimeMs"
 
-  /** By the name in the progress, what Spark's UI calls it. */
+  /** Names in the query progress, with their descriptions in Spark's UI. */
   val Figures: Seq[(String, String)] = Seq(
     UnknownUpdates -> "updates of unknown keys",
     UnknownDeletes -> "deletes of unknown keys",

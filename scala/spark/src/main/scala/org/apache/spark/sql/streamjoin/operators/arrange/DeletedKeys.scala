@@ -9,11 +9,11 @@ import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 
 /**
- * When the changes of a key came, by the columns `time` and `order`: a change that is older than
- * the last one of its key does not count. Nulls are lowest.
+ * Orders the changes of a key by the columns `time` and `order`: a change that is older than the
+ * last one of its key is ignored. Nulls are lowest.
  *
  * @param ordinals
- *   of the columns, in the arrangement's rows
+ *   ordinals of these columns in the arrangement's rows
  */
 final private[arrange] class ChangeOrder(meta: ArrangementMeta) {
   val ordinals: Seq[Int] = (meta.time ++ meta.order).map(meta.schema.fieldIndex).toSeq
@@ -21,7 +21,7 @@ final private[arrange] class ChangeOrder(meta: ArrangementMeta) {
     (at, meta.schema(at).dataType, TypeUtils.getInterpretedOrdering(meta.schema(at).dataType))
   }
 
-  /** @param at where the columns are in the other row */
+  /** @param at ordinals of the columns in the other row */
   def isOlder(row: InternalRow, other: InternalRow, at: Seq[Int]): Boolean =
     columns.iterator
       .zip(at.iterator)
@@ -38,26 +38,23 @@ final private[arrange] class ChangeOrder(meta: ArrangementMeta) {
 }
 
 /**
- * The keys of a partition that were deleted, with the time of the change that did it, so that an
- * older one which comes later does not bring a row back.
+ * The deleted keys of a partition, with the time of the delete, so that an older change that
+ * arrives later does not bring a row back.
  *
- * They are rows of one more index of the arrangement, after those that can be asked for, in the
- * same
- * files: what makes rows exact in versions, bases and replays makes these so too. A folder without
- * it has no deletions.
+ * They are stored in the same files as the rows, as one more index after those that can be looked
+ * up. What makes rows exact in versions, bases and retries does the same for them. A folder without
+ * this index has no deletions.
  *
  * A deletion counts for `spark.streamjoin.arrangements.deletedKeysMaxAge` after its batch. The
- * times
- * of batches are in Spark's offset log, so a batch that is done again forgets the same. One that no
- * longer counts leaves with the next base, which walks over all rows as it is: no batch looks for
- * old ones.
+ * times of batches are in Spark's offset log, so a retry of a batch forgets the same deletions. An
+ * expired one leaves with the next base, which reads all rows anyway: no batch searches for them.
  *
  * @param batchTime
- *   in milliseconds
+ *   time of the batch, in milliseconds since the epoch
  * @param maxAge
- *   in milliseconds
+ *   how long a deletion counts, in milliseconds
  * @param indexBefore
- *   an index as of the version before, if there is one
+ *   an index at the previous version, if there is one
  */
 final private[arrange] class DeletedKeys(
     arrangement: ArrangementRef,
@@ -71,13 +68,13 @@ final private[arrange] class DeletedKeys(
 ) {
   private val of = arrangement.meta
 
-  /** Of these columns of the arrangement, and of the time of the batch. */
+  /** The columns of the arrangement that a deletion has; the time of the batch follows them. */
   private val columns = (of.keyOrdinals(0) ++ order.ordinals).distinct
   private val sinceOrdinal = columns.size
   private val orderOrdinals = order.ordinals.map(columns.indexOf(_))
 
   private val meta = {
-    // By position: the columns of users may have any name.
+    // Named by position, because users' columns may have any name.
     val types = columns.map(of.schema(_).dataType) :+ LongType
     val schema = StructType(types.zipWithIndex.map { case (dataType, at) =>
       StructField(at.toString, dataType)
@@ -88,7 +85,7 @@ final private[arrange] class DeletedKeys(
   private val index = of.keys.size
   private lazy val before = indexBefore(arrangement.copy(meta = meta), index)
 
-  /** In the rows of the arrangement, which ask. */
+  /** The key in the arrangement's rows, by which deletions are looked up. */
   private val key = RowKey.of(of, 0)
   private val probe = new Probe(meta.schema.length, key)
   private val toRow = {
@@ -96,7 +93,7 @@ final private[arrange] class DeletedKeys(
     UnsafeProjection.create(fields :+ Literal(batchTime))
   }
 
-  /** Those of the version before that this one has no more. */
+  /** Deletions of the previous version that this version removes. */
   private val gone = mutable.HashSet.empty[UnsafeRow]
 
   /** Looks up the key of a row of the arrangement. */
@@ -107,13 +104,16 @@ final private[arrange] class DeletedKeys(
 
   private def counts(deleted: UnsafeRow) = batchTime - deleted.getLong(sinceOrdinal) <= maxAge
 
-  /** A change of the key that was looked up is older than its deletion. */
+  /** Whether a change is older than the deletion of the key that was looked up last. */
   def isOlder(row: UnsafeRow): Boolean =
     (0 until probe.size).exists { i =>
       counts(probe.row(i)) && order.isOlder(row, probe.row(i), orderOrdinals)
     }
 
-  /** The last change of the key that was looked up: what was known of it no longer counts. */
+  /**
+   * Records the last change of the key that was looked up last: its earlier deletion no longer
+   * counts.
+   */
   def changed(row: UnsafeRow, isDeleted: Boolean): Unit = {
     (0 until probe.size).foreach { i =>
       changes.add(index, partition, probe.row(i), -probe.copies(i))
@@ -123,7 +123,9 @@ final private[arrange] class DeletedKeys(
     if (isDeleted && !order.ordinals.forall(row.isNullAt(_))) changes.add(index, partition, toRow(row), 1)
   }
 
-  /** All of the version before. Those that no longer count leave with this one. */
+  /**
+   * Writes all deletions of the previous version to the base; expired ones leave with this version.
+   */
   def writeBase(base: BlockFileWriter): Unit = before.foreach { found =>
     found.rowsOf(version - 1).foreach { case (row, count) =>
       base.add(index, partition, row, count)

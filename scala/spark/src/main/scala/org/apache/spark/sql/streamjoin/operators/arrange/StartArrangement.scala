@@ -15,8 +15,8 @@ import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
- * `start()` of a query that maintains an arrangement: what the arrangement is was said by the first
- * query, and that one alone goes on with it.
+ * `start()` of a query that maintains an arrangement: the first query defines the arrangement, and
+ * only that query may continue it.
  */
 final private[streamjoin] case class StartArrangement(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
@@ -67,7 +67,7 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
     val newest = folder.newest
     if (newest >= 0) {
       val metadata = StreamMetadata.read(new Path(checkpoint, "metadata"), hadoopConf)
-      // A query without a past has an id of its own.
+      // A new query gets a new id.
       val query = metadata.map(found => UUID.fromString(found.id)).getOrElse(UUID.randomUUID())
       ArrangementWrite.checkOwner(folder.root, folder.manifest(newest), query)
     }

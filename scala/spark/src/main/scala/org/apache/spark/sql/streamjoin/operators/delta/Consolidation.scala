@@ -9,14 +9,14 @@ import org.apache.spark.sql.execution.aggregate.{AggUtils, HashAggregateExec}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.types.StringType
 
-/** The end of a delta join: changes of a batch that cancel do not come out. */
+/** The last step of a delta join: drops changes that cancel within a batch. */
 private[delta] object Consolidation {
 
   /**
    * @param paths
-   *   the changes of the result, by input
+   *   the changes of the result, from all paths
    * @param tasks
-   *   so many are enough for them, where all indexes are in one process
+   *   how many tasks are enough for them, if one process has all indexes
    */
   def of(join: DeltaJoin, paths: SparkPlan, tasks: Option[Int]): SparkPlan = {
     val count = join.select.size
@@ -48,13 +48,16 @@ private[delta] object Consolidation {
     )
   }
 
-  /** Texts that are equal by their collation are two values: one may go while the other stays. */
+  /**
+   * Strings that are equal under their collation are two values: one may be removed while the other
+   * stays.
+   */
   private def asBytes(column: Attribute): Expression = {
     val bytes = column.dataType.transformRecursively { case _: StringType => StringType }
     if (bytes == column.dataType) column else Cast(column, bytes)
   }
 
-  /** Each task costs some milliseconds, whatever it has to do; a small batch has few of them. */
+  /** A task costs some milliseconds however little it has to do, so a small batch gets few. */
   private def inTasks(aggregate: SparkPlan, columns: Int, tasks: Int): SparkPlan = aggregate match {
     case last @ HashAggregateExec(_, _, _, _, _, _, _, _, first: HashAggregateExec) if tasks == 1 =>
       last.copy(

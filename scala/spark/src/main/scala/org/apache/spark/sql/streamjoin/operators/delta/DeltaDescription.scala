@@ -4,18 +4,15 @@ import org.apache.spark.sql.catalyst.expressions.{And, Expression}
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
 import org.apache.spark.sql.streamjoin.operators.ArrangedJoin
 
-/**
- * What has to stay as it is for changes of a delta join to be those of the rows that came before.
- */
+/** What must not change, so that later changes of a delta join fit the rows emitted before. */
 private[streamjoin] object DeltaDescription {
 
   /**
-   * Inputs are named by their numbers, for the query may call them anything; which arrangements
-   * they
-   * are is in the offsets of their streams.
+   * Inputs are named by number, because the query may rename them. The offsets of their streams say
+   * which arrangements they are.
    *
    * @param join
-   *   as it is written
+   *   the join as written
    */
   def of(join: DeltaJoin): ArrangedJoin = {
     val form = new NormalForm(join.inputs.zipWithIndex.map { case (input, number) =>
@@ -23,7 +20,7 @@ private[streamjoin] object DeltaDescription {
     }: _*)
     def all(conditions: Seq[Expression]) =
       conditions.reduceOption[Expression](And(_, _)).fold("true")(form(_))
-    // In an inner join it does not matter where a condition is written.
+    // In an inner join, it makes no difference where a condition is written.
     val (conditions, filters) =
       if (join.outer.isEmpty) (join.ofPairs, Nil)
       else (join.conditions, join.filters.map(all))

@@ -10,9 +10,9 @@ import org.apache.spark.sql.streamjoin.operators.ArrangedRows
  * One input of a delta join: the changes of an arrangement.
  *
  * @param name
- *   what the query calls it
+ *   name of the input in the query
  * @param source
- *   tells its stream from others of the same arrangement
+ *   tells its stream apart from others of the same arrangement
  */
 final private[streamjoin] case class DeltaInput(
     name: String,
@@ -28,13 +28,13 @@ final private[streamjoin] case class DeltaInput(
   def time: Option[Attribute] =
     arrangement.meta.time.map(name => rows(arrangement.meta.schema.fieldIndex(name)))
 
-  /** As it is looked up: what is found has no version of its own. */
+  /** The input as look-ups see it: a row that is found has no version. */
   def arranged: ArrangedRows = ArrangedRows(name, arrangement, rows, diff)
 }
 
 /**
- * A join of arrangements that keeps nothing: what changes in one of them meets
- * the others where they are indexed.
+ * A join of arrangements that keeps no state: the changes of each input look up the indexes of the
+ * others.
  *
  * {{{
  *   changes of a -> look up b before -> look up c before -+
@@ -42,22 +42,25 @@ final private[streamjoin] case class DeltaInput(
  *   changes of c -> look up a after  -> look up b after  -+
  * }}}
  *
- * Inputs are in the order in which they are written. The changes of one meet those before it as
- * they are after the batch, and those after it as they were before: so each pair of changes of one
- * batch meets once.
+ * The law ([[streamjoin.core.DeltaJoin]]): each pair of rows counts exactly once. Inputs are in the
+ * order in which the query names them. A change joins the inputs before its own as they are after
+ * the batch, and the inputs after its own as they were before the batch. So if both rows of a pair
+ * change in one batch, the change of the later input sees the other change, and the change of the
+ * earlier input does not. If both saw the state after the batch, the pair would count twice; if
+ * both saw the state before, never.
  *
  * @param outer
- *   in an outer join of two inputs, those whose rows without a match are in the result
+ *   in an outer join of two inputs, the preserved ones
  * @param conditions
- *   of the join
+ *   conditions of the join
  * @param filters
- *   by input: which of its rows there are, also in an outer join
+ *   by input: filters on its rows, which apply before an outer join too
  * @param select
- *   what is in the columns of the result
+ *   expressions of the result columns
  * @param time
- *   the latest of the inputs' times, where all have one
+ *   the latest of the inputs' times, if all have one
  * @param output
- *   the columns of the result, the time, and the number of copies
+ *   result columns, then the time, then the number of copies
  */
 final private[streamjoin] case class DeltaJoin(
     inputs: Seq[DeltaInput],
@@ -70,7 +73,7 @@ final private[streamjoin] case class DeltaJoin(
     children: Seq[LogicalPlan]
 ) extends LogicalPlan {
 
-  /** What a pair satisfies. */
+  /** All conditions on a pair. */
   def ofPairs: Seq[Expression] = conditions ++ filters.flatten
 
   override lazy val references: AttributeSet = AttributeSet(inputs.flatMap(_.output))
@@ -86,7 +89,7 @@ final private[streamjoin] case class DeltaJoin(
 
 private[streamjoin] object DeltaJoin {
 
-  /** Of two inputs, those whose rows without a match a type of join keeps; none for other types. */
+  /** The preserved inputs of a join type; none if there is no such delta join. */
   def outer(joinType: JoinType): Option[Set[Int]] = joinType match {
     case Inner | Cross => Some(Set.empty)
     case LeftOuter => Some(Set(0))
@@ -95,7 +98,7 @@ private[streamjoin] object DeltaJoin {
     case _ => None
   }
 
-  /** How many copies of a row of the result come, or go where it is negative. */
+  /** How many copies of a result row are added, or removed if negative. */
   val Diff: String = ChangesTable.Diff
 
   /** The latest of the inputs' times. */

@@ -9,22 +9,22 @@ import org.apache.spark.sql.streamjoin.arrangement._
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{DataType, LongType, MapType, VariantType}
 
-/** The delta join of a condition, or why there is none. */
+/** Builds the delta join of a condition, or says why there is none. */
 private[streamjoin] object DeltaJoinOf {
 
   /**
    * @param select
-   *   resolved
+   *   result columns, resolved
    * @param conditions
-   *   resolved
+   *   join conditions, resolved
    * @param named
-   *   what the query calls an input, and the changes of its arrangement
+   *   name of each input in the query, with the changes of its arrangement
    * @param outer
-   *   of two inputs, those whose rows without a match are in the result too
+   *   in an outer join of two inputs, the preserved ones
    * @param filters
-   *   by input, resolved: which of its rows there are
+   *   by input, resolved: filters on its rows
    * @throws org.apache.spark.sql.AnalysisException
-   *   where it cannot be joined so
+   *   if there is no such delta join
    */
   def apply(
       select: Seq[NamedExpression],
@@ -70,7 +70,7 @@ private[streamjoin] object DeltaJoinOf {
         "It is that of a column that comes with it."
       )
     }
-    // A row without a match has nulls in place of the right input's columns.
+    // An unmatched row has nulls for the columns of the other input.
     val padded = AttributeSet(outer.flatMap(input => inputs(1 - input).output))
     val columns = select.map { column =>
       val value = valueOf(column)
@@ -89,12 +89,12 @@ private[streamjoin] object DeltaJoinOf {
         AttributeReference(DeltaJoin.Diff, LongType, nullable = false)(),
       named.map(_._2)
     )
-    // Says what is missing before anything starts.
+    // Fails if an index is missing, before anything starts.
     DeltaPath.all(join)
     join
   }
 
-  /** What a row passes when it comes, it has to pass when it goes. */
+  /** A row must pass the same conditions when it is removed as when it was added. */
   private def isPlain(expression: Expression): Boolean =
     expression.deterministic && !expression.containsPattern(CURRENT_LIKE) && !expression.exists {
       case _: PlanExpression[_] | _: PythonUDF => true
@@ -106,7 +106,7 @@ private[streamjoin] object DeltaJoinOf {
     case _ => false
   }
 
-  /** The result has its own number of copies, and no version. */
+  /** The result has its own number of copies, and no version: it cannot use those of an input. */
   private def checkHidden(inputs: Seq[DeltaInput], expressions: Seq[Expression]): Unit = {
     val hidden = AttributeSet(inputs.flatMap(input => Seq(input.version, input.diff)))
     expressions.find(_.references.exists(hidden.contains)).foreach { expression =>

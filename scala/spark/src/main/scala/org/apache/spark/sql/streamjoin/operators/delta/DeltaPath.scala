@@ -7,18 +7,18 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.operators.KeyPart
 
 /**
- * A step of a path.
+ * One look-up of a path.
  *
  * @param input
- *   the number of the input that is looked up
+ *   number of the input that is looked up
  * @param index
- *   which of its indexes
+ *   number of the index in that input
  * @param key
- *   of the rows so far, for each column of the index
+ *   by column of the index: the value to look up, from the rows so far
  * @param nullSafe
- *   by column of the key: whether a null finds a null
+ *   by column of the index: whether null matches null
  * @param conditions
- *   what can be decided now and could not before
+ *   conditions that can be evaluated from this step on
  */
 final private[streamjoin] case class LookUp(
     input: Int,
@@ -29,21 +29,21 @@ final private[streamjoin] case class LookUp(
 )
 
 /**
- * The way of the changes of one input.
+ * The look-ups that the changes of one input go through.
  *
  * @param conditions
- *   on its own rows
+ *   conditions on the input's own rows
  */
 final private[streamjoin] case class DeltaPath(input: Int, conditions: Seq[Expression], lookUps: Seq[LookUp])
 
 /**
- * In which order the changes of an input meet the others. Of the inputs that an index leads to,
- * given what has been found so far, the next is one whose primary key is known, for it adds at most
- * one row; then the one with the longest key; then the first as written.
+ * Chooses the order in which the changes of an input look up the others. Of the inputs that an
+ * index reaches from the columns known so far, the next is one whose primary key is known, because
+ * it adds at most one row; then the one with the longest key; then the first as written.
  */
 private[streamjoin] object DeltaPath {
 
-  /** @throws org.apache.spark.sql.AnalysisException where a path does not reach an input */
+  /** @throws org.apache.spark.sql.AnalysisException if a path does not reach an input */
   def all(join: DeltaJoin): Seq[DeltaPath] = join.inputs.indices.map(path(join, _))
 
   private def path(join: DeltaJoin, from: Int): DeltaPath = {
@@ -52,7 +52,7 @@ private[streamjoin] object DeltaPath {
     var known = AttributeSet(inputs(from).output)
     var waiting = join.ofPairs
 
-    /** The conditions that can be decided now. */
+    /** Takes the conditions that can be evaluated now. */
     def decided(): Seq[Expression] = {
       val (now, later) = waiting.partition(_.references.subsetOf(known))
       waiting = later
@@ -82,7 +82,7 @@ private[streamjoin] object DeltaPath {
     DeltaPath(from, own, lookUps.result())
   }
 
-  /** A key has at most one row. */
+  /** Whether a key has at most one row. */
   private def isUnique(input: DeltaInput, index: Int): Boolean =
     index == 0 && input.arrangement.meta.input == InputKind.Changelog
 

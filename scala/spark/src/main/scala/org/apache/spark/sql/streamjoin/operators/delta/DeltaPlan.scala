@@ -17,21 +17,21 @@ import org.apache.spark.sql.streamjoin.operators._
 import org.apache.spark.sql.types.LongType
 
 /**
- * What a batch has of an input.
+ * One input in a batch.
  *
  * @param stream
- *   for what the progress says of it
+ *   the stream that reports on it in the query progress
  */
 final private case class InputBatch(stream: Option[SparkDataStream], start: Snapshot, end: Snapshot) {
   def hasChanges: Boolean = start != end && !end.isEmpty
   def versions: Seq[Long] = Seq(start, end).filterNot(_.isEmpty).map(_.version)
 
-  /** Of few versions, so that it is soon known how many rows have changed. */
+  /** Spans few versions, so that counting its changed rows is cheap. */
   def isShort: Boolean =
     start == end || !start.isEmpty && start.slices.isEmpty && end.version - start.version <= 20
 }
 
-/** The physical plan of a delta join for a batch: a path for each input that has changed. */
+/** Plans a delta join for a batch: a path for each input that has changed. */
 final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession) {
   private val inputs = join.inputs
   private val running = PlannedBatch.current(session)
@@ -50,7 +50,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     plan
   }
 
-  /** The streams tell of the look-ups in the progress. */
+  /** Lets the streams report the look-ups in the query progress. */
   private def report(plan: SparkPlan): Unit = {
     val readers = plan.collect { case reader: IndexReaderExec => reader }
     inputs.indices.foreach { i =>
@@ -60,20 +60,20 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     }
   }
 
-  /** Something has changed, and no input that it meets is empty. */
+  /** Whether the input has changed, and none that it looks up is empty. */
   private def isNeeded(path: DeltaPath): Boolean =
     batches(path.input).hasChanges && path.lookUps.forall(lookUp => !seen(path.input, lookUp.input).isEmpty)
 
-  /** What the changes of an input see of another one. */
+  /** The snapshot of another input that the changes of an input see. */
   private def seen(by: Int, other: Int): Snapshot =
     if (other < by) batches(other).end else batches(other).start
 
-  /** The last column that a step hands on is the number of copies. */
+  /** The last output column of each step is the number of copies. */
   private def planned(path: DeltaPath): SparkPlan = {
     val from = inputs(path.input)
     val keys = path.lookUps.map(lookUp => KeyColumns.of(lookUp.key))
 
-    /** What the next step needs, and no more: it may be shuffled. */
+    /** Only what later steps need, because it may be shuffled. */
     def handedOn(step: Int, columns: Seq[Attribute], copies: Expression): Seq[NamedExpression] =
       if (step == path.lookUps.size) result(join.select ++ join.time :+ copies)
       else {
@@ -124,11 +124,11 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
   // An outer join.
 
   /**
-   * The rows of an input, here called left, without a match in the other one, that come or go. A
-   * row of the left input that changes has none if the right input, as it was before, has none.
-   * Where the right input changes, the left rows that have the key of a change are counted twice,
-   * against it as it was and as it is: a row without a match comes where the last match has gone,
-   * and goes where the first has come.
+   * The unmatched rows of an input, here called left, that are added or removed. A left row that
+   * changes is unmatched if it had no match in the right input before the batch. If the right input
+   * changes, the matches of each left row with the key of a change are counted twice, before and
+   * after the batch: the unmatched row is added when its last match is removed, and removed when
+   * its first match is added.
    */
   private def unmatchedRows(left: DeltaPath, right: DeltaPath): Seq[SparkPlan] = {
     val (leftInput, leftBatch) = (inputs(left.input), batches(left.input))
@@ -157,7 +157,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     }
     val ofRight = Option.when(rightBatch.hasChanges && !leftBatch.end.isEmpty) {
       val toLeft = right.lookUps.head
-      // What is grouped is compared byte by byte.
+      // Grouping compares byte by byte.
       val keys = toLeft.key.map(key => Alias(NormalizeFloatingNumbers.normalize(key), "key")())
       val columns = keys.map(_.toAttribute)
       val distinct =
@@ -177,7 +177,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
     (ofLeft ++ ofRight).toSeq
   }
 
-  /** So many are enough for a small batch, where all indexes are in one process. */
+  /** How many tasks are enough for a small batch, if one process has all indexes. */
   private lazy val tasks: Option[Int] =
     Option
       .when(running.isDefined && IndexPlaces.areOne(session.sparkContext) && batches.forall(_.isShort)) {
@@ -200,7 +200,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
   private def batchOf(i: Int): InputBatch =
     (streamIn(join.children(i)), running) match {
       case (Some((stream, start, end)), _) => InputBatch(Some(stream), start, end)
-      // Nothing new has come: the relation is gone, but the offsets of the query know.
+      // Without new data Spark drops the relation from the plan; the query's offsets still tell.
       case (None, Some(batch)) =>
         val seen = batch.context.endOffsets.collectFirst {
           case (stream: ArrangementStream, offset) if stream.source.contains(inputs(i).source) =>
@@ -208,7 +208,7 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
         }
         val at = seen.fold(Snapshot.Nothing)(_._2)
         InputBatch(seen.map(_._1), at, at)
-      // It is only explained: all paths, as if all had changed.
+      // EXPLAIN: all paths, as if all inputs had changed.
       case (None, None) => InputBatch(None, Snapshot(0), Snapshot(1))
     }
 
@@ -223,6 +223,6 @@ final private[streamjoin] class DeltaPlan(join: DeltaJoin, session: SparkSession
 
 private[delta] object DeltaPlan {
 
-  /** About as many changes as take a task as long as it takes to start it. */
+  /** About as many changes as a task processes in the time that it takes to start. */
   private val RowsOfTask = 20000L
 }

@@ -6,12 +6,12 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.operators.{FilterProject, IndexAccess, IndexReaderExec, LookUpTask}
 
 /**
- * Each row with the rows of the arrangement that have its key.
+ * Joins each row with the rows of the arrangement that have its key.
  *
  * @param condition
- *   of those that are handed on
+ *   filter on the joined rows
  * @param values
- *   what is handed on of them
+ *   output for each of them
  */
 final private[streamjoin] case class LookUpExec(
     access: IndexAccess,
@@ -35,10 +35,10 @@ final private[streamjoin] case class LookUpExec(
 }
 
 /**
- * Each row with the number of its matches in the arrangement.
+ * Adds to each row the number of its matches in the arrangement.
  *
  * @param condition
- *   what a row that is found has to satisfy besides its key
+ *   the remaining condition on a row found by its key
  */
 final private[streamjoin] case class CountMatchesExec(
     access: IndexAccess,

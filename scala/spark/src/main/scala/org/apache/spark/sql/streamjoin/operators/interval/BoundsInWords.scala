@@ -5,11 +5,11 @@ import org.apache.spark.sql.streamjoin.operators.JoinNames
 
 import streamjoin.core.Side
 
-/** The bounds of a join, for people. */
+/** The time bounds of a join, as users read them. */
 final private[streamjoin] class BoundsInWords(join: JoinPlan, times: Seq[Attribute], names: JoinNames) {
   import names.{column, name, text}
 
-  /** With what gives a watermark to the event-time columns that have none. */
+  /** All bounds, and for each event-time column without one, the source of its watermark. */
   def all: Seq[BoundInWords] =
     join.found.map(bound) ++ times.indices.filterNot(join.bounds.expires).flatMap(derived)
 
@@ -65,29 +65,29 @@ final private[streamjoin] class BoundsInWords(join: JoinPlan, times: Seq[Attribu
 
 private object BoundsInWords {
 
-  /** `out >= in - postpone`, as people write it. */
+  /** `out >= in - postpone`, written the way users write it. */
   private def inequality(in: String, out: String, postpone: Long): String =
     if (postpone == 0) s"$in <= $out"
     else s"$in <= $out ${if (postpone > 0) "+" else "-"} ${JoinNames.duration(math.abs(postpone))}"
 }
 
 /**
- * A time bound for people.
+ * A time bound, as users read it.
  *
  * @param side
- *   whose rows it keeps
+ *   side whose rows it keeps
  * @param input
- *   what the user calls that side
+ *   user-facing name of that side
  * @param column
- *   the event-time column of that input
+ *   event-time column of that side
  * @param bound
- *   such as `d.time <= o.time + 1 hour`
+ *   inequality, such as `d.time <= o.time + 1 hour`
  * @param keeps
- *   such as `orders kept 1 hour`
+ *   retention, such as `orders kept 1 hour`
  * @param conjunct
- *   the part of the condition that it was found in
+ *   part of the condition that contains the bound
  * @param origin
- *   where that condition stands
+ *   join or filter that has this condition
  */
 final private[streamjoin] case class BoundInWords(
     side: Side,

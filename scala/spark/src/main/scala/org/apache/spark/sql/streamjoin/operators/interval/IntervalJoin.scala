@@ -10,14 +10,13 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 import streamjoin.core.{JoinType, Side}
 
 /**
- * The interval join, recognised and bounded.
+ * The interval join, recognised and bounded. [[JoinTask]] says why each pair comes exactly once.
  *
  * @param condition
- *   what is left of the join condition for a pair of rows whose keys are equal: everything but the
- *   equalities
+ *   join condition without the equalities
  * @param times
- *   the event-time columns by watermark key: expressions of the node, so that they stay in the
- *   inputs and follow when a rule renames a column
+ *   event-time columns by watermark key; being expressions of the node, they are not pruned from
+ *   the inputs and are renamed along with them
  */
 final private[streamjoin] case class IntervalJoin(
     left: LogicalPlan,
@@ -60,7 +59,7 @@ final private[streamjoin] case class IntervalJoin(
 
   override def emitsOnEviction: Boolean = Side.both.exists(plan.joinType.pads)
 
-  /** As Spark's own joins: a joined row is final, a padded one need not be. */
+  /** As with Spark's own joins: a joined row is final, a padded one need not be. */
   override def runsInUpdateMode: Boolean =
     plan.joinType == JoinType.Inner || plan.joinType == JoinType.LeftSemi
 
@@ -70,8 +69,8 @@ final private[streamjoin] case class IntervalJoin(
   override def description: OperatorDescription = JoinDescription.of(this)
 
   /**
-   * Pairs satisfy the bounds of the join. A padded row has what its own side has, and nulls in all
-   * times of the other side, about which a constraint says nothing.
+   * Pairs satisfy the bounds of the join. A padded row satisfies the constraints of its own side;
+   * all times of the other side are null, and a constraint says nothing about nulls.
    */
   override lazy val rowConstraints: RowConstraints = {
     val joinType = plan.joinType
@@ -93,7 +92,7 @@ final private[streamjoin] case class IntervalJoin(
           columns(constraint.out) && columns(constraint.in)
         }
         val kept = met.all.filterNot(alone) ++ padded.flatMap(sides(_)._2.all)
-        // Both sides padded: no column is there in every row.
+        // If both sides are padded, any column may be null.
         RowConstraints(
           RowConstraints.tightest(kept),
           if (padded.size == 1) sides(padded.head)._2.present else Set.empty
@@ -103,7 +102,7 @@ final private[streamjoin] case class IntervalJoin(
   }
 
   /**
-   * Not by the rows of the batch: rows of the state are emitted too, however small the batch is.
+   * Not derived from the rows of the batch: however small it is, rows from state are emitted too.
    */
   override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 

@@ -20,17 +20,17 @@ import streamjoin.core.{JoinType, Side}
  *   deliveries - hash(order_id)+                        +-- deliveries kept 0 s -+   (one per task)
  * }}}
  *
- * State gets bounded by the time bounds in the condition. With `d.time BETWEEN o.time AND o.time +
- * 1 hour`, a delivery of 12:00 can only belong to an order of 11:00 or later. Once the watermark of
- * `d.time` has reached 12:00, no delivery before 12:00 is still to come, so orders before 11:00 can
- * leave; the other way round, once that of `o.time` has reached 12:00, deliveries before 12:00 can
- * leave. The two watermarks are each column's own: a stalled stream holds back the state of its
- * partner, and nothing else in the query.
+ * The time bounds in the condition bound the state. With `d.time BETWEEN o.time AND o.time + 1
+ * hour`, a delivery at 12:00 can only belong to an order at 11:00 or later. Once the watermark of
+ * `d.time` has reached 12:00, no delivery before 12:00 can still arrive, so orders before 11:00 can
+ * be evicted. Likewise, once that of `o.time` has reached 12:00, deliveries before 12:00 can be
+ * evicted. Each column has its own watermark: a stalled stream holds back the state of its partner
+ * and nothing else in the query.
  *
  * @param join
- *   what to do, in numbers
+ *   plan of the join, as data
  * @param binding
- *   the batch, or none where the plan is only explained
+ *   the batch, or none if the plan is only explained
  */
 final private[streamjoin] case class IntervalJoinExec(
     leftKeys: Seq[Expression],
@@ -57,13 +57,13 @@ final private[streamjoin] case class IntervalJoinExec(
     case Routing.OneTask => Seq(AllTuples, AllTuples)
     case Routing.Spread(broadcast) =>
       Side.both.map { side =>
-        // The strategy has sent it to all tasks.
+        // The strategy has already sent it to all tasks.
         if (side == broadcast) UnspecifiedDistribution
         else StatefulOpClusteredDistribution(WholeRow.hashed(input(side).output), numPartitions)
       }
   }
 
-  /** A padded row lies where its key was, which the keys of the other side do not say. */
+  /** A padded row stays in the partition of its own key; the other side's keys are null. */
   override def outputPartitioning: Partitioning = (join.routing, join.joinType) match {
     case (Routing.Spread(broadcast), _) => input(broadcast.other).outputPartitioning
     case (_, JoinType.Inner) =>
@@ -134,7 +134,7 @@ final private[streamjoin] case class IntervalJoinExec(
     removalsTimeMs = longMetric("allRemovalsTimeMs")
   )
 
-  // The story: EXPLAIN and progress.
+  // EXPLAIN and progress.
 
   override def nodeName: String = RecognizeIntervalJoin.NodeName
 
@@ -149,6 +149,6 @@ final private[streamjoin] case class IntervalJoinExec(
 
 private[streamjoin] object IntervalJoinExec {
 
-  /** As in the progress. `EXPLAIN` has it with a capital letter, as Spark's operators have. */
+  /** The name in the progress. EXPLAIN capitalizes it, like the names of Spark's operators. */
   val OperatorName = "streamIntervalJoin"
 }

@@ -42,8 +42,8 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
   }
 
   /**
-   * Every row to each of the tasks, by a shuffle: nothing goes through the driver, and a retry
-   * reads what was shuffled.
+   * Sends every row to each task, by a shuffle: nothing passes through the driver, and a retry
+   * rereads the shuffle.
    */
   private def toEach(input: SparkPlan, tasks: Int): SparkPlan = {
     val task = AttributeReference("task", IntegerType, nullable = false)()

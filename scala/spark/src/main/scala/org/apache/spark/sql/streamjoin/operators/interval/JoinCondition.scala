@@ -9,14 +9,14 @@ import org.apache.spark.unsafe.types.CalendarInterval
 import streamjoin.core.Side
 
 /**
- * A time bound found in a condition: `out >= in - postpone`, with the conjunct that says so.
+ * A time bound found in a condition: `out >= in - postpone`, with the conjunct that implies it.
  *
  * @param side
- *   the side of `out`, whose rows the bound keeps
+ *   side of `out`, whose rows the bound keeps
  * @param postpone
- *   microseconds, widened where clocks change
+ *   in microseconds, widened for clock changes
  * @param exact
- *   it says just what its comparison says, and not less
+ *   whether the bound is as strict as its comparison
  */
 final private[streamjoin] case class FoundBound(
     side: Side,
@@ -27,17 +27,14 @@ final private[streamjoin] case class FoundBound(
     exact: Boolean
 )
 
-/** Why a conjunct that compares times of both inputs is no bound for the rows of `side`. */
+/** Why a conjunct that compares times of both inputs is not a bound. */
 sealed private[streamjoin] trait NoBound {
   def conjunct: Expression
 }
 
 private[streamjoin] object NoBound {
 
-  /**
-   * @param longest
-   *   a constant that is at least as long, or that may do in its place
-   */
+  /** @param longest constant that is at least as long, or that can stand in for it */
   final case class NotConstant(conjunct: Expression, reason: String, longest: String) extends NoBound
   final case class InsideOr(conjunct: Expression, bounds: Seq[FoundBound]) extends NoBound
 }
@@ -52,7 +49,7 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
     else if (expression.references.subsetOf(right)) Some(Side.Right)
     else None
 
-  /** The bounds in a conjunct, one or two (an equality is both). */
+  /** The bounds in a conjunct; an equality gives two. */
   def bounds(conjunct: Expression): Seq[FoundBound] =
     for {
       comparison <- TimeComparison.in(conjunct)
@@ -61,7 +58,7 @@ final private[streamjoin] class JoinCondition(left: AttributeSet, right: Attribu
       if side != other
     } yield FoundBound(side, comparison.out, comparison.in, comparison.postpone, conjunct, comparison.exact)
 
-  /** The problems of a conjunct that looks like a bound and is none. */
+  /** Why a conjunct that looks like a bound is not one. */
   def problem(conjunct: Expression): Option[NoBound] = conjunct match {
     case or: Or =>
       val inside = alternatives(or).flatMap(PredicateParts.conjuncts).flatMap(bounds)

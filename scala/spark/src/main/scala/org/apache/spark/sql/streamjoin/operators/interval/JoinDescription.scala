@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.interval
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
 import org.apache.spark.sql.streamjoin.plans.OperatorDescription
 
-/** What has to stay as it is for the state of an interval join to go on meaning the same. */
+/** What must not change while the state of an interval join is in use. */
 private[streamjoin] object JoinDescription {
   val JoinType = "join_type"
   val Equality = "equality"
@@ -13,7 +13,7 @@ private[streamjoin] object JoinDescription {
 
   def of(join: IntervalJoin): OperatorDescription = {
     val form = new NormalForm(join.left.output, join.right.output)
-    // In their order, for it decides in which partition a row is.
+    // Unsorted: the order of the keys decides the partition of a row.
     val equality = join.leftKeys.zip(join.rightKeys).map { case (l, r) => s"${form(l)} = ${form(r)}" }
     OperatorDescription(
       Map(

@@ -7,11 +7,11 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 
 import streamjoin.core.{JoinType, Side, TimeBounds}
 
-/** How the rows of both inputs come together. */
+/** How the rows of both inputs get to the same task. */
 sealed private[streamjoin] trait Routing {
   def partitions: FirstPartitions = this match {
     case Routing.ByKey => FirstPartitions.AsStores
-    // Rows that go to every task go to no more than can run at once.
+    // Broadcast rows go to every task, so there are no more tasks than can run at once.
     case _: Routing.Spread => FirstPartitions.AtOnce
     case Routing.OneTask => FirstPartitions.One
   }
@@ -19,17 +19,18 @@ sealed private[streamjoin] trait Routing {
 
 private[streamjoin] object Routing {
 
-  /** Equal keys in one task. */
+  /** Rows with equal keys go to the same task. */
   case object ByKey extends Routing
 
   /**
-   * Without an equality: every row of one side to all tasks, each row of the other to one of them.
+   * Without an equality: one side is broadcast to all tasks, each row of the other goes to one
+   * task.
    */
   final case class Spread(broadcast: Side) extends Routing
 
   /**
-   * Without an equality, and both sides preserved: whether a row has matched would lie in all
-   * tasks.
+   * Without an equality, both sides preserved: with several tasks, none could tell whether a
+   * broadcast row has matched.
    */
   case object OneTask extends Routing
 
@@ -40,23 +41,23 @@ private[streamjoin] object Routing {
 }
 
 /**
- * What a join of two streams does, as data: worked out once, by analysis, and used by the logical
+ * The plan of a join of two streams, as data: computed once, by analysis, and shared by the logical
  * and the physical node.
  *
  * Watermark keys number the event-time columns of the left input, then those of the right one.
  *
  * @param sides
- *   by watermark key
+ *   side by watermark key
  * @param watermarks
- *   by watermark key
+ *   watermarks received, by watermark key
  * @param found
- *   the bounds as they were found, the tightest of each pair of columns
+ *   bounds found in the condition, the tightest for each pair of columns
  * @param condition
- *   the condition beside the equalities, in the form that checkpoints have
+ *   condition without the equalities, in the form that checkpoints store
  * @param ordinal
- *   which join of the query this is, from the inputs up: the number of its state
+ *   position of the join in the query, from the inputs up; it identifies the state
  * @param constraints
- *   what holds between the event-time columns of one input, from the conditions below
+ *   constraints between event-time columns of one input, from the conditions below
  */
 final private[streamjoin] case class JoinPlan(
     joinType: JoinType,
@@ -71,7 +72,7 @@ final private[streamjoin] case class JoinPlan(
     awaited: AwaitedKeys = AwaitedKeys.none
 ) {
 
-  /** The side whose rows all come to every task. */
+  /** The side whose rows are sent to every task. */
   def broadcast: Option[Side] = routing match {
     case Routing.Spread(side) => Some(side)
     case _ => None
@@ -82,7 +83,7 @@ final private[streamjoin] case class JoinPlan(
 
   override def hashCode: Int = ordinal
 
-  /** For Spark's texts of logical plans; that of the operator has the words for people. */
+  /** For Spark's texts of logical plans; the physical operator has the readable description. */
   override def toString: String = s"join ${ordinal + 1}"
 
   def outputWatermarksForSpark: Seq[ColumnWatermark] =
@@ -92,7 +93,7 @@ final private[streamjoin] case class JoinPlan(
   def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)
 
   /**
-   * The columns that are emitted. Where rows of one side are padded, the columns of the other are
+   * The columns that are emitted. If rows of one side are padded, the columns of the other are
    * nullable.
    */
   def output(left: Seq[Attribute], right: Seq[Attribute]): Seq[Attribute] = {

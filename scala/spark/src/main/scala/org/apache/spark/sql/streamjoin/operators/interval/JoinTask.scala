@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.state.{JoinState, Matches}
 
 import streamjoin.core.Side
 
-/** What a task counts. */
+/** The metrics of a task. */
 final private[streamjoin] case class TaskMetrics(
     joined: SQLMetric,
     padded: SQLMetric,
@@ -25,14 +25,22 @@ final private[streamjoin] case class TaskMetrics(
 )
 
 /**
- * The work of one task in one batch, in phases: (1) the left rows are stored, and joined with those
- * of the other side; (2) the right rows likewise; (3) eviction.
+ * The work of one task in one batch, in phases: (1) store the left rows and join them with the
+ * right rows in state; (2) the same for the right rows; (3) evict.
  *
- * Each pair that satisfies the condition is emitted exactly once. A right row finds the left rows
- * of its own batch in the state, for those came first; a left row finds the right rows of earlier
- * batches only. A pair whose rows come in different batches is found because eviction follows the
- * watermark that the later row is not below (see [[streamjoin.core.TimeBound]]). And a row that
- * expires in its own batch is kept until the batch has seen it all.
+ * The law: each pair that satisfies the condition is emitted exactly once, by its later row.
+ *   - A pair within a batch: left rows count as earlier, whatever their times, so ties need no
+ *     rule. A left row probes before any right row of the batch is stored; the right row then finds
+ *     it in state.
+ *   - A pair across batches: the earlier row is still in state, because eviction follows the
+ *     watermark that the later row, not being late, has reached ([[streamjoin.core.TimeBound]]).
+ *   - A row that expires in its own batch is evicted only after all rows of the batch are joined.
+ *
+ * An unmatched row of a preserved side is padded once: when it is evicted, because from then on any
+ * match would be late. A row that can never match is padded at once and not stored.
+ *
+ * Idle inputs are the exception: others carry the watermark for eviction past the idle input's own,
+ * so a row of it that is not late may find its match evicted.
  */
 final private[streamjoin] class JoinTask(
     spec: TaskSpec,
@@ -54,16 +62,13 @@ final private[streamjoin] class JoinTask(
     else new EmitPairs(spec)
 
   /**
-   * Rows in the buffers now and earlier in this batch: what leaves within a batch still counts,
-   * whatever the order.
+   * Rows in state now or earlier in this batch. A row that leaves within the batch still counts, so
+   * that the order of rows does not matter.
    */
   private val accumulated =
     new Accumulated(partition, Side.both.map(state.rows).sum, spec.maxAccumulatedRecords)
 
-  /**
-   * The output of the batch. When it is used up, [[finish]], and the state is ready to be
-   * committed.
-   */
+  /** The output of the batch. Once it is consumed, call [[finish]] and commit the state. */
   override def output: Iterator[InternalRow] =
     timed(metrics.timeMs(Side.Left))(takeIn(Side.Left, left) ++ meet(Side.Left)) ++
       timed(metrics.timeMs(Side.Right))(takeIn(Side.Right, right) ++ meet(Side.Right)) ++
@@ -74,13 +79,10 @@ final private[streamjoin] class JoinTask(
     metrics.kept += came - leftAtOnce
   }
 
-  /** A row that comes to every task is counted where it is kept. */
+  /** A broadcast row is counted by the task that keeps it. */
   private def counts(side: Side): Boolean = !state.isGuest(side)
 
-  /**
-   * Rows that may have a match go into the state; the others are emitted, if their side is
-   * preserved.
-   */
+  /** Stores rows that may have a match. Emits the others, if their side is preserved. */
   private def takeIn(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] = new Rows {
     private val reader = new SideReader(spec.sides(side))
 
@@ -116,7 +118,7 @@ final private[streamjoin] class JoinTask(
     state.append(side, row)
   }
 
-  /** The rows of this batch with those of the other side. */
+  /** Joins the rows of this batch with the other side in state. */
   private def meet(side: Side): Iterator[InternalRow] = new Rows {
     private lazy val matches = state.matches(side, spec.sides(side).reach)
     private lazy val (left, right) =
@@ -130,7 +132,7 @@ final private[streamjoin] class JoinTask(
     }
   }
 
-  /** Two rows that match; what is emitted, or null. */
+  /** Handles a matching pair; returns the row to emit, or null. */
   private def met(side: Side, matches: Matches, left: UnsafeRow, right: UnsafeRow): InternalRow = {
     if (joinType.leavesOnMatch(side)) {
       matches.removeOwn()
@@ -146,7 +148,7 @@ final private[streamjoin] class JoinTask(
     } else null
   }
 
-  // Counted here and added up at the end, for a metric is an accumulator.
+  // Counted locally and added up at the end, because a metric is an accumulator.
   private var joined = 0L
   private var leftAtOnce = 0L
   private var came = 0L
@@ -168,7 +170,7 @@ final private[streamjoin] class JoinTask(
       }
   }
 
-  /** Counts the time from the first look at a phase to its end. */
+  /** Measures a phase from the first request for a row to its end. */
   private def timed(counters: SQLMetric*)(rows: => Iterator[InternalRow]): Iterator[InternalRow] =
     new Iterator[InternalRow] {
       private lazy val begun = System.nanoTime()
@@ -188,15 +190,15 @@ final private[streamjoin] class JoinTask(
     }
 }
 
-/** Makes rows of the output from stored ones; each overwrites the one before. */
+/** Builds output rows from stored ones; each overwrites the one before. */
 sealed abstract private class Emit {
   def met(left: UnsafeRow, right: UnsafeRow): InternalRow
 
-  /** An unmatched row; it may be one that is not stored. */
+  /** Emits an unmatched row, which may not be stored. */
   def unmet(side: Side, row: InternalRow): InternalRow
 }
 
-/** Only rows of the left side are emitted. */
+/** Emits left rows only. */
 final private class EmitLeft(spec: TaskSpec) extends Emit {
   private val left = spec.sides(Side.Left)
   private lazy val project = UnsafeProjection.create(spec.output, left.output)
@@ -206,7 +208,7 @@ final private class EmitLeft(spec: TaskSpec) extends Emit {
     if (left.isPlain) row else project(row)
 }
 
-/** Both rows side by side, byte for byte. */
+/** Concatenates the bytes of both rows. */
 final private class EmitPlainPairs(spec: TaskSpec) extends Emit {
   private val schemas = Side.both.map(side => DataTypeUtils.fromAttributes(spec.sides(side).output))
   private val joiner = GenerateUnsafeRowJoiner.create(schemas.head, schemas(1))
@@ -227,10 +229,11 @@ final private class EmitPlainPairs(spec: TaskSpec) extends Emit {
   }
 }
 
-/** Where a stored row has more than the columns of its side. */
+/** For stored rows that have more than the columns of their side. */
 final private class EmitPairs(spec: TaskSpec) extends Emit {
   private val pair = new JoinedRow
-  // As output, not as input: there a side that can be padded is nullable.
+  // The attributes of the output: unlike those of the input, they are nullable on a side that may
+  // be null.
   private val (leftOut, rightOut) = spec.output.splitAt(spec.sides(Side.Left).output.size)
   private val leftStored = leftOut ++ spec.sides(Side.Left).stored.drop(leftOut.size)
   private val rightStored = rightOut ++ spec.sides(Side.Right).stored.drop(rightOut.size)

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.operators.interval
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.streamjoin.operators.{JoinNames, WatermarksInWords}
 
-/** What a join says of itself in EXPLAIN. */
+/** The description of a join in EXPLAIN. */
 final private[interval] class JoinWords(
     join: JoinPlan,
     times: Seq[Attribute],

@@ -4,7 +4,7 @@ import org.apache.spark.sql.streamjoin.operators.JoinMetric
 
 import streamjoin.core.Side
 
-/** The figures of an interval join in the progress of its query, beside those of its state. */
+/** Metrics of an interval join in the query progress, in addition to those of its state. */
 private[streamjoin] object Metric {
   val EvictedRows = "evictedRows"
   val EvictTimeMs = "evictTimeMs"

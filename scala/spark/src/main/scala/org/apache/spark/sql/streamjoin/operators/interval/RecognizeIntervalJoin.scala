@@ -23,7 +23,8 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 import streamjoin.core.{Side, TimeBound, TimeBounds}
 
 /**
- * An optimized join of two streams as an [[IntervalJoin]], or the error that says why it is none.
+ * Turns an optimized join of two streams into an [[IntervalJoin]], or into the error that says why
+ * it is not one.
  */
 private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
@@ -54,7 +55,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
     private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
 
-    /** Every event-time column of a side with its watermark. */
+    /** The event-time columns of each side, with their watermarks. */
     private val marked: Map[Side, Seq[(Attribute, ColumnWatermark)]] = Side.both.map { side =>
       side -> plan(side).output
         .filter(EventTime.isTime)
@@ -70,12 +71,12 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
     private val watermarks: IndexedSeq[ColumnWatermark] = Side.both.flatMap(marked(_).map(_._2)).toIndexedSeq
 
-    /** A bound lets rows go only if the watermark that drives it moves. */
+    /** A bound evicts rows only if the watermark that drives it advances. */
     private def moves(bound: FoundBound): Boolean = watermarks(keyOf(bound.in.exprId)).isDefined
 
     /**
-     * What holds between the event-time columns of one input. A row that is kept has the times that
-     * its bounds need.
+     * Constraints between event-time columns of one input. Columns in a bound count as never null,
+     * because a row with a null in one is not stored.
      */
     private def constraints: Seq[RowConstraint] = Side.both.flatMap { side =>
       val needed = usable.flatMap(bound => Seq(bound.out, bound.in)).map(_.exprId).toSet
@@ -85,10 +86,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         .filter(constraint => Seq(constraint.out, constraint.in).forall(keyOf.contains))
     }
 
-    /**
-     * The keys of either side, which are compared by their bytes, and what is left of the
-     * condition.
-     */
+    /** The keys of each side, which are compared as bytes, and the rest of the condition. */
     private val (leftKeys, rightKeys, rest) = join match {
       case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
         val (byBytes, byValue) = leftKeys
@@ -158,7 +156,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
       )
     }
 
-    /** The bounds that count, each with the conjunct that it came from. */
+    /** The tightest bound for each pair of columns, with the conjunct that it came from. */
     private def tightest: Seq[FoundBound] =
       usable
         .groupBy(bound => (bound.out.exprId, bound.in.exprId))

@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.TimestampType
 import streamjoin.core.{JoinType, Side}
 
 /**
- * The errors for joins that cannot be kept bounded: each with the conjunct, the columns found and a
+ * Errors for joins whose state cannot be bounded. Each has the conjunct, the columns found and a
  * rewrite to copy.
  */
 final private[streamjoin] class Refusals(
@@ -34,7 +34,7 @@ final private[streamjoin] class Refusals(
     "right" -> columns(marked(Side.Right))
   )
 
-  /** @param unbounded the sides that have no bound, of which `side` is one */
+  /** @param unbounded sides without a bound, including `side` */
   def unbounded(side: Side, unbounded: Seq[Side]): AnalysisException = {
     val unmarked = Side.both.filter(marked(_).isEmpty).map { empty =>
       s"The ${empty.name} input has none: mark one by withWatermark before the join."
@@ -49,7 +49,7 @@ final private[streamjoin] class Refusals(
     )
   }
 
-  /** Where the times are compared one way only, an as-of join may be what is meant. */
+  /** If the times are compared in one direction only, an as-of join may be meant. */
   private def closest: Option[String] = {
     def isOf(side: Side, column: Expression) = marked(side).exists(_.semanticEquals(column))
     def ordered(left: Expression, right: Expression): Option[Boolean] =
@@ -74,7 +74,7 @@ final private[streamjoin] class Refusals(
     }
   }
 
-  /** With a bound for each side that has none. */
+  /** The rewrite adds a bound for each side that has none. */
   def boundInOr(side: Side, or: NoBound.InsideOr, unbounded: Seq[Side]): AnalysisException = {
     val bounds = unbounded.map { each =>
       or.bounds.filter(_.side == each).maxByOption(_.postpone).fold(example(Seq(each)))(inSql)
@@ -135,7 +135,7 @@ final private[streamjoin] class Refusals(
     else s"$out >= $in ${if (bound.postpone > 0) "-" else "+"} INTERVAL $distance"
   }
 
-  /** Bounds for the sides that have none, over the columns that there are. */
+  /** Bounds for the sides that have none, over existing columns. */
   private def example(unbounded: Seq[Side], length: String = "1 HOUR"): String = unbounded match {
     case Seq(side) => s"${time(side)} >= ${time(side.other)} - INTERVAL $length"
     case _ =>
@@ -153,7 +153,7 @@ final private[streamjoin] class Refusals(
 
 private[streamjoin] object Refusals {
 
-  /** The output watermark of a key never moves, and `waiting` awaits it. */
+  /** The error for an output watermark that never advances, although `waiting` depends on it. */
   def undefinedWatermark(join: IntervalJoin, key: Int, waiting: String): AnalysisException = {
     val plan = join.plan
     val side = plan.sides(key)

@@ -9,39 +9,39 @@ import org.apache.spark.sql.types.{LongType, TimestampType}
 import streamjoin.core.Side
 
 /**
- * One side of the join, for the tasks: data, and the same for both.
+ * One side of the join, for the tasks: data, in the same form for both sides.
  *
- * Event-time columns are counted in four ways. Of a join whose left input has the columns `a`, `b`,
- * `c` and whose right input has `x`, with bounds that keep the left rows by `c` and compare `a` as
- * well:
+ * Event-time columns are numbered in four ways. For a join whose left input has the columns `a`,
+ * `b`, `c` and whose right input has `x`, with bounds that keep the left rows by `c` and also
+ * compare `a`:
  * {{{
  *   watermark key   a 0   b 1   c 2   x 3   of the join: times, watermarks, bounds
  *   position        a 0   b 1   c 2   x 0   of its side: times, late, `bounded` and `needed`
  *   needed          c 0   a 1         x 0   those in a bound: time fields of a stored row, reach
  *   bounded         c 0               x 0   those that keep rows: evictionLimits, expiry times
  * }}}
- * `needed` begins with `bounded`, so both count those columns alike. Rows are in buckets by bounded
+ * `needed` begins with `bounded`, so both number those columns alike. Rows are bucketed by bounded
  * column 0.
  *
  * @param keys
- *   of the equality
+ *   keys of the equality
  * @param times
- *   the event-time columns, by position
+ *   event-time columns, by position
  * @param bounded
- *   the positions of the columns that a time bound keeps
+ *   positions of the columns by which a time bound keeps rows
  * @param needed
- *   the positions of all columns in a bound, those first: with a null in one of them a row has no
+ *   positions of all columns in a bound, `bounded` first; a row with a null in one of them has no
  *   match
  * @param only
- *   what a row of this side has to satisfy by itself to have a match
+ *   condition on this side alone that a row needs to satisfy to have a match
  * @param late
- *   by position: below it a row is late
+ *   watermarks by position: a row below one of them is late
  * @param evictionLimits
- *   by bounded column: below it a row has expired
+ *   limits by bounded column: a row below one of them has expired
  * @param reach
- *   the times of the other side that a row can meet; it counts times as `needed` does
+ *   times of the other side that a row can match; it numbers times as `needed` does
  * @param bucketWidth
- *   the span of a bucket of state, in microseconds
+ *   time span of a state bucket, in microseconds
  */
 final private[streamjoin] case class SideSpec(
     side: Side,
@@ -58,9 +58,9 @@ final private[streamjoin] case class SideSpec(
 ) {
 
   /**
-   * Keys and times are fields of a stored row. A column is one as it is; what is computed is
-   * appended: a key that is an expression, and the last instant of a window, for which a window
-   * counts.
+   * Keys and times are fields of a stored row. Columns are stored as they are. Computed values are
+   * appended: a key that is an expression, and the last instant of a window, which is the window's
+   * time.
    */
   private val computed: Seq[Alias] = {
     val keyColumns = keys.filterNot(_.isInstanceOf[Attribute]).map(key => Alias(key, "key")())
@@ -71,10 +71,10 @@ final private[streamjoin] case class SideSpec(
     keyColumns ++ timeColumns
   }
 
-  /** The columns of a stored row: those of the input, and then what is computed. */
+  /** The columns of a stored row: those of the input, then the computed ones. */
   val stored: Seq[Attribute] = output ++ computed.map(_.toAttribute)
 
-  /** The fields of the input are all that is stored. */
+  /** Nothing but the fields of the input is stored. */
   def isPlain: Boolean = computed.isEmpty
 
   def projection: Option[UnsafeProjection] =
@@ -105,7 +105,7 @@ final private[streamjoin] case class SideSpec(
     new RowLayout(stored.map(_.dataType), keyFields, timeFields, bounded.map(needed.indexOf(_)).toArray)
 }
 
-/** Reads the rows of a side as they come: whether they are late, whether they can have a match. */
+/** Checks the input rows of a side: whether they are late, whether they can have a match. */
 final private[streamjoin] class SideReader(spec: SideSpec) {
   private val only = spec.only.map(Predicate.create(_, spec.output))
   private val ordinals = spec.times.map(time => spec.output.indexWhere(_.exprId == time.exprId)).toArray
@@ -121,11 +121,11 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
     if (at < ordinals.length) at else -1
   }
 
-  /** A window counts for the last instant in it. */
+  /** The time of a window is its last instant. */
   private def time(row: InternalRow, at: Int): Long =
     if (windows(at)) row.getStruct(ordinals(at), 2).getLong(1) - 1 else row.getLong(ordinals(at))
 
-  /** The row as it is stored, overwritten by the next call; null if it can have no match. */
+  /** The row as it is stored, overwritten by the next call; null if it cannot have a match. */
   def meeting(row: InternalRow): UnsafeRow =
     if (only.isDefined && !only.get.eval(row)) null
     else {

@@ -9,14 +9,14 @@ import org.apache.spark.sql.streamjoin.state.{Reach, RowLayout}
 import streamjoin.core.{JoinType, Side, TimeBound}
 
 /**
- * What each task of a batch does; it has all that is needed, in numbers.
+ * What each task of a batch needs, as data.
  *
  * @param pair
- *   what two rows that a probe finds have to satisfy besides
+ *   condition that a pair found by a probe still has to satisfy
  * @param broadcastMemory
- *   in bytes
+ *   memory limit of the broadcast side, in bytes
  * @param broadcast
- *   the side whose rows all come to every task
+ *   side whose rows are sent to every task
  */
 final private[streamjoin] case class TaskSpec(
     joinType: JoinType,
@@ -34,7 +34,7 @@ final private[streamjoin] case class TaskSpec(
 
   override def bucketWidths: Seq[Long] = Side.both.map(sides(_).bucketWidth)
 
-  /** The side whose rows a task looks at but does not keep: another one does. */
+  /** The side that a task reads while another task keeps it. */
   def guest(partition: Int): Option[Side] = broadcast.filter(_ => partition != TaskSpec.BroadcastKeeper)
 }
 
@@ -45,9 +45,9 @@ private[streamjoin] object TaskSpec {
 
   /**
    * @param late
-   *   by watermark key, in microseconds: below it a row is late
+   *   by watermark key, in microseconds: a row below it is late
    * @param evictionLimits
-   *   by watermark key, in microseconds: below it a row has expired
+   *   by watermark key, in microseconds: a row below it has expired
    */
   def of(exec: IntervalJoinExec, late: IndexedSeq[Long], evictionLimits: IndexedSeq[Long]): TaskSpec = {
     val join = exec.join
@@ -97,7 +97,7 @@ private[streamjoin] object TaskSpec {
   /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
   private def bucketed(join: JoinPlan, side: Side): Int = join.bounds.bounded(side).head
 
-  /** The times of the other side that a row of this one can meet. */
+  /** The times of the other side that a row of this one can match. */
   private def reach(join: JoinPlan, side: Side, needed: Seq[Int]): Reach = {
     val target = bucketed(join, side.other)
     val bounds = join.bounds.tightest
@@ -108,11 +108,11 @@ private[streamjoin] object TaskSpec {
   }
 
   /**
-   * A conjunct that compares just those two times that a probe compares, exactly, need not be
-   * evaluated once more: every pair that a probe finds satisfies it.
+   * Whether a conjunct only compares, exactly, the two times that a probe compares. It need not be
+   * evaluated again: every pair that a probe finds satisfies it.
    *
    * @param probed
-   *   those two columns
+   *   the two columns that a probe compares
    */
   private def isReach(parts: JoinCondition, probed: Set[ExprId], conjunct: Expression): Boolean = {
     val bounds = parts.bounds(conjunct)
@@ -126,9 +126,8 @@ private[streamjoin] object TaskSpec {
   }
 
   /**
-   * A part of the times of rows that are kept together: those that a row can meet, or for as long
-   * as it stays where that is more, and as the watermark is behind by its delay, those of so much
-   * longer. Rows leave memory a bucket at a time.
+   * A fraction of the time span in state: the span that a row can match or, if that is longer, the
+   * retention of a row, plus the delay of the watermark. Rows leave memory one bucket at a time.
    */
   private def bucketWidth(join: JoinPlan, side: Side, delay: BigInt): Long = {
     val key = bucketed(join, side)

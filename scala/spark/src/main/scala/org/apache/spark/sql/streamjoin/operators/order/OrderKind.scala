@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.operators.{BatchBinding, OperatorKind, RowtimeSort}
 
-/** Rows in the order of a time: recognised by [[RecognizeOrder]], planned here. */
+/** Rows in time order: recognised by [[RecognizeOrder]], planned here. */
 private[streamjoin] object OrderKind extends OperatorKind {
 
   override def recognizer: Recognizer = RecognizeOrder

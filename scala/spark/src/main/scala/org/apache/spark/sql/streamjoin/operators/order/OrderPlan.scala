@@ -7,27 +7,27 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValu
 import streamjoin.core.Watermark
 
 /**
- * What an order of rows does, as data: worked out once, by analysis.
+ * The plan of an order, as data: computed once, by analysis.
  *
  * The law of a window join: a row that has not been emitted yet has a rowtime of at least the
  * smallest of
- *   - the watermarks of both inputs, for a row that is still to come, or that leaves without a
+ *   - the watermarks of both inputs, for a row that is still to arrive or that leaves without a
  *     match;
- *   - where the rowtime is the time of the earlier row of a pair, the times of those that the join
+ *   - if the rowtime is that of the earlier row of a pair, the times of the rows that the join
  *     keeps ([[Center]]).
  *
- * By the watermarks alone the join would say less of these: its own output watermark counts a row
- * as kept until it expires, whether there is one or not.
+ * The join's output watermark alone is lower: it counts a row as kept until it expires, whether
+ * there is one or not.
  *
  * @param time
- *   the watermark of the rowtime in the input
+ *   watermark of the rowtime in the input
  * @param behind
- *   by watermark key: by how many microseconds at most a row's time is behind its rowtime; none
- *   where that is not known
+ *   by watermark key, how far at most a row's time is behind its rowtime, in microseconds; none if
+ *   unknown
  * @param span
- *   for how long rows wait, beside the delays of the watermarks, in microseconds
+ *   how long rows wait, in addition to the delays of the watermarks, in microseconds
  * @param below
- *   the partitions of an operator of ours right below, in which the rows can stay
+ *   partitions of our operator right below, in which the rows can stay
  */
 final private[streamjoin] case class OrderPlan(
     ordinal: Int,
@@ -53,25 +53,25 @@ private[streamjoin] object OrderPlan {
    * The event-time column of the window join below that is the rowtime.
    *
    * @param join
-   *   the ordinal of the join
+   *   ordinal of the join
    * @param key
-   *   of the column in the join
+   *   watermark key of the column in the join
    * @param own
-   *   its watermark as the join receives it
+   *   watermark of the column as the join receives it
    * @param reached
-   *   those of all columns of the join's bounds
+   *   watermarks of all columns in the join's bounds
    */
   final case class Center(join: Int, key: Int, own: ColumnWatermark, reached: Seq[ColumnWatermark]) {
 
     /**
-     * The earliest rowtime that may still come after a batch, in microseconds.
+     * The earliest rowtime that may still arrive after a batch, in microseconds.
      *
      * @param next
-     *   the watermarks of the next batch
+     *   watermarks of the next batch
      * @param late
-     *   those against which its rows are late: a new row may have a time as low as that
+     *   watermarks against which its rows are late: a new row may have a time that low
      * @param kept
-     *   the lowest time that the join keeps
+     *   lowest time that the join keeps
      */
     def earliest(next: WatermarkValues, late: WatermarkValues, kept: Option[Long]): Option[Long] = {
       val known = reached.map(_.value(next)) :+ own.value(late)

@@ -9,15 +9,15 @@ import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 import streamjoin.core.Side
 
 /**
- * Where the time of the order is in a row, for the tasks.
+ * Where the tasks find the time in a row.
  *
  * @param bucketWidth
- *   in microseconds
+ *   time span of a state bucket, in microseconds
  */
 final private[order] class OrderLayout(output: Seq[Attribute], time: Attribute, val bucketWidth: Long)
     extends Serializable {
 
-  /** The field of the time. */
+  /** The field that has the time. */
   val field: Int = output.indexWhere(_.exprId == time.exprId)
 
   private val types = output.map(_.dataType)
@@ -26,12 +26,12 @@ final private[order] class OrderLayout(output: Seq[Attribute], time: Attribute, 
 }
 
 /**
- * What each task of a batch does.
+ * What each task of a batch needs.
  *
  * @param late
- *   a row with a lower time is late, in microseconds
+ *   time below which a row is late, in microseconds
  * @param due
- *   a row with a lower time is emitted in this batch, in microseconds
+ *   time below which a row is emitted in this batch, in microseconds
  */
 final private[order] case class OrderSpec(
     layout: OrderLayout,
@@ -49,10 +49,10 @@ final private[order] case class OrderSpec(
   override def bucketWidths: Seq[Long] = Side.both.map(_ => layout.bucketWidth)
 }
 
-/** What a task counts. */
+/** The metrics of a task. */
 final private[order] case class TaskMetrics(late: SQLMetric, kept: SQLMetric, evicted: SQLMetric)
 
-/** The work of one task in one batch: what is due goes through, the rest waits in the state. */
+/** The work of one task in one batch: rows that are due pass through, the rest waits in state. */
 final private[order] class OrderTask(
     spec: OrderSpec,
     partition: Int,
@@ -68,7 +68,7 @@ final private[order] class OrderTask(
 
   override def finish(): Unit = metrics.evicted += expired.evicted
 
-  /** A row without a time has no place in the order, and is not held up. */
+  /** A row without a time has no place in the order and is emitted at once. */
   private def passes(row: InternalRow): Boolean =
     row.isNullAt(field) || {
       val time = row.getLong(field)

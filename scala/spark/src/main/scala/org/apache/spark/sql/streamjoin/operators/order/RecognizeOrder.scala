@@ -15,7 +15,9 @@ import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, RowtimeOrder, Sta
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
-/** A [[RowtimeOrder]] as a [[StreamOrder]], or the error that says why it is none. */
+/**
+ * Turns a [[RowtimeOrder]] into a [[StreamOrder]], or into the error that says why it is not one.
+ */
 private[streamjoin] object RecognizeOrder extends Recognizer {
 
   /** For EXPLAIN. */
@@ -34,8 +36,8 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
     }
 
   /**
-   * The window join; none where it matches nothing, or has been left to Spark. Nothing but
-   * projections and filters is between.
+   * The window join below, with only projections and filters in between. None if it can match
+   * nothing, or has been left to Spark.
    */
   private def joinBelow(order: RowtimeOrder): Option[StatefulNode] = {
     def find(plan: LogicalPlan): Option[StatefulNode] = plan match {

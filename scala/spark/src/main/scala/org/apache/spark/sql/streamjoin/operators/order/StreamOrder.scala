@@ -7,11 +7,22 @@ import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 /**
- * The rows of a stream in the order of a time, recognised and bounded: each is kept until no
- * earlier one can come.
+ * The rows of a stream in the order of a time, recognised and bounded.
+ *
+ * The law: no row is emitted after one with a later time. Let W(N) be the watermark of the order in
+ * batch N; it never goes back.
+ *   - Batch N emits all rows with a time up to W(N), sorted, and keeps the others.
+ *   - A row that arrives afterwards with a time below W(N) is late, even if its input was idle, and
+ *     is dropped. One at W(N) is a tie.
+ *   - So what later batches emit is never before W(N), and what batch N has emitted is never after
+ *     it.
+ *
+ * State is bounded by how far the newest row is ahead of W: the delay of the watermark, the lag of
+ * the slowest input and, above a window join, its span ([[OrderPlan]] says what holds W back
+ * there).
  *
  * @param times
- *   the event-time columns by watermark key; that of the order is the first
+ *   event-time columns by watermark key; the order goes by the first
  */
 final private[streamjoin] case class StreamOrder(
     child: LogicalPlan,

@@ -23,7 +23,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValu
 import streamjoin.core.{Side, Watermark}
 
 /**
- * Keeps each row until no row with an earlier time can come, and lets it go then.
+ * Keeps each row until no row with an earlier time can arrive, then emits it ([[StreamOrder]]).
  *
  * {{{
  *   rows -- task: emit what is due, keep the rest --- range of time -- sort --> in order
@@ -32,10 +32,9 @@ import streamjoin.core.{Side, Watermark}
  *              (one per task)
  * }}}
  *
- * A row stays in the task that it comes to: which rows a task has makes no difference to what it
- * does with them. A batch lets go of the rows up to the watermark of the order, all tasks alike;
- * so the next batch has no earlier ones. Within a batch each task of the sort has a part of the
- * time between the watermark of the batch before and this one ([[TimeRanges]]).
+ * A row stays in the task that it arrives in, because tasks treat all rows alike. All tasks emit up
+ * to the same watermark, so the next batch has no earlier rows. Within a batch, each sort task has
+ * a range of the time between the watermarks of the batch before and of this one ([[TimeRanges]]).
  */
 final private[streamjoin] case class StreamOrderExec(
     times: Seq[Attribute],
@@ -69,10 +68,12 @@ final private[streamjoin] case class StreamOrderExec(
   override protected def outputWatermarksForSpark: Seq[ColumnWatermark] =
     plan.awaited.forSpark(times.indices, plan.outputWatermark)
 
-  /** No row that comes after a batch with these watermarks has an earlier time, in microseconds. */
+  /**
+   * A lower bound, in microseconds, on the times that arrive after a batch with these watermarks.
+   */
   private def reached(values: WatermarkValues): Long = plan.outputWatermark(0).value(values)
 
-  /** A row at the watermark is due: what still comes is not earlier. */
+  /** A row at the watermark is due: no earlier one can arrive. */
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
     IndexedSeq(reached(values) match {
       case Watermark.Undefined => Watermark.Undefined
@@ -89,7 +90,7 @@ final private[streamjoin] case class StreamOrderExec(
   }
 
   /**
-   * Also where a batch without rows would tell that no earlier row comes: the rows of the batch
+   * Also if a batch without rows would show that no earlier row can arrive: the rows of the batch
    * after it are judged by newer watermarks.
    */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
@@ -105,15 +106,15 @@ final private[streamjoin] case class StreamOrderExec(
   override protected def readsOtherStores: Boolean = false
 
   /**
-   * Up to there rows have been emitted in the batches before. A row with an earlier time is late,
-   * also where its input was idle for a while and is judged by the watermark that it left.
+   * The batches before have emitted rows up to this time. A row with an earlier time is late, even
+   * if its input was idle and is judged by an older watermark of its own.
    */
   private def emitted: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.emittedValues))
 
-  /** Up to there they are emitted in this batch. */
+  /** This batch emits rows up to this time. */
   private def due: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.evictionValues))
 
-  /** The parts of time by which the rows of this batch are sorted. */
+  /** The time ranges by which the rows of this batch are sorted. */
   def ranges: TimeRanges = {
     val from = if (emitted != Watermark.Undefined) emitted else binding.fold(emitted)(_.waitingFrom(ordinal))
     TimeRanges(from, due, numPartitions)
@@ -138,7 +139,7 @@ final private[streamjoin] case class StreamOrderExec(
     )
     val hadoopConf = binding.get.hadoopConf
     val rows = child.execute()
-    // Of no rows, but with the places of the state stores.
+    // No rows: the second input only places the tasks where their state stores are.
     val nothing = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
     zipped(rows, nothing) { (partition, some, _) =>
       runTask(spec, partition, hadoopConf.value.value)(
@@ -164,9 +165,9 @@ final private[streamjoin] case class StreamOrderExec(
       LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), Map(Side.Left -> input))
     }
 
-  // The story: EXPLAIN and progress.
+  // EXPLAIN and progress.
 
-  /** The watermark of the order: the rows up to it have been emitted. */
+  /** The watermark of the order: rows up to it have been emitted. */
   override protected def progressFigures: Seq[(String, Long)] =
     Some(due).filter(_ != Watermark.Undefined).toSeq.map { micros =>
       s"watermarkMs.${times.head.name}" -> microsToMillis(micros)
@@ -182,6 +183,6 @@ final private[streamjoin] case class StreamOrderExec(
 
 private[streamjoin] object StreamOrderExec {
 
-  /** In the progress of a query. */
+  /** The name in the progress of a query. */
   val OperatorName = "streamRowtimeOrder"
 }

@@ -9,16 +9,16 @@ import org.apache.spark.sql.streamjoin.analysis.NormalForm
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.operators.ArrangedJoin
 
-/** Which rows of a stream meet which of a table. */
+/** Describes which rows of a table the rows of a stream join. */
 private[streamjoin] object LookUpDescription {
 
   /**
-   * Which columns are selected is not part of it, nor where the table is.
+   * The selected columns and the location of the table are not part of the description.
    *
    * @param join
-   *   as it is written
+   *   the join as written
    * @param above
-   *   a condition right above it
+   *   a condition directly above the join
    */
   def of(join: Join, above: Option[Expression]): Option[ArrangedJoin] = {
     val isLeft = join.left.isStreaming
@@ -27,7 +27,7 @@ private[streamjoin] object LookUpDescription {
       case PhysicalOperation(fields, filters, TableJoin.Arranged(table, columns)) =>
         val values = AttributeMap(fields.collect { case alias: Alias => alias.toAttribute -> alias.child })
         val form = new NormalForm("stream" -> stream.output, "table" -> columns)
-        // In an inner join it does not matter where a condition on the table is written.
+        // In an inner join, it makes no difference where a condition on the table is written.
         val ofTable = tableSide.outputSet
         val ofJoin = above.toSeq
           .filter(_ => join.joinType == Inner)

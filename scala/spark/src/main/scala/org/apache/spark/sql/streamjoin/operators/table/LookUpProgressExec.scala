@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement.ReaderFigures
 
-/** How many rows of a batch were looked up, how many had a match, and how many were padded. */
+/** How many rows of a batch were looked up, matched, and padded with nulls. */
 final private[table] case class LookUpFigures(lookedUp: SQLMetric, matched: SQLMetric, padded: SQLMetric) {
   def metrics: Map[String, SQLMetric] =
     Map("lookedUpRows" -> lookedUp, "matchedRows" -> matched, "paddedRows" -> padded)
@@ -24,9 +24,9 @@ private[table] object LookUpFigures {
 }
 
 /**
- * Puts the figures of a look-up into the progress of the query, among the observed metrics: Spark
- * asks a stateful operator or a source for its own, and a look-up is neither. It does nothing to
- * the rows.
+ * Reports the metrics of a look-up in the query progress, as observed metrics: Spark asks only
+ * sources and stateful operators for metrics of their own, and a look-up is neither. The rows pass
+ * through unchanged.
  */
 final private[streamjoin] class LookUpProgressExec(
     name: String,

@@ -7,10 +7,10 @@ import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.plans.TableRematch
 import org.apache.spark.sql.streamjoin.time.EventTime
 
-/** A [[TableRematch]] as a [[RematchJoin]], or the error that says why it is none. */
+/** Turns a [[TableRematch]] into a [[RematchJoin]], or rejects it with an error that says why. */
 private[streamjoin] object RecognizeRematch extends Recognizer {
 
-  /** For EXPLAIN. */
+  /** The node's name in EXPLAIN. */
   val NodeName = "StreamTableJoin"
 
   override def isMine(operator: LogicalPlan): Boolean = operator.isInstanceOf[TableRematch]
@@ -23,7 +23,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
       case _ => Recognition.NotMine
     }
 
-  /** Nothing of Spark's could run in its place. */
+  /** The error if the extension is disabled: Spark has no join that could run instead. */
   def disabled(written: TableRematch): AnalysisException = TableJoin.refused(
     TableJoin.tableIn(written).get,
     "rematch= keeps rows, and spark.streamjoin.enabled is false",

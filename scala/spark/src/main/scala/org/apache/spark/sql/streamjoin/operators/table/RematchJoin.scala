@@ -8,20 +8,20 @@ import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode, 
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
 
 /**
- * What an outer join of a stream with a table that keeps rows without a match does, as data: worked
- * out once, by analysis.
+ * What an outer join with a table that buffers unmatched rows does, as data; derived once, during
+ * analysis.
  *
  * @param watermarks
- *   of the stream's event times, as they are received; that by which rows leave is the first
+ *   input watermarks of the stream's event times; rows expire by the first
  * @param behind
- *   by watermark key: by how many microseconds at most a row's time is behind the first one; none
- *   where that is not known
+ *   by watermark key: how far a row's time is behind the first one at most, in microseconds; none
+ *   if unknown
  * @param rematch
- *   for how long a row without a match is kept, in microseconds of event time
+ *   how long an unmatched row is buffered, in microseconds of event time
  * @param table
- *   the arrangement's name
+ *   name of the arrangement
  * @param keys
- *   its columns and what they are equal to, as text, the same in every run
+ *   its key columns and what they equal, as text that is stable across runs
  */
 final private[streamjoin] case class RematchPlan(
     ordinal: Int,
@@ -33,7 +33,7 @@ final private[streamjoin] case class RematchPlan(
     awaited: AwaitedKeys = AwaitedKeys.none
 ) {
 
-  /** A row that was kept is emitted up to `rematch` behind the watermark. */
+  /** A buffered row is emitted up to `rematch` behind the watermark. */
   def outputWatermark(key: Int): ColumnWatermark =
     new ColumnWatermark.OfOrder(emitted, IndexedSeq.fill(emitted.size)(0L), key, ordinal)
 
@@ -52,7 +52,7 @@ final private[streamjoin] case class RematchPlan(
 
   override def hashCode: Int = ordinal
 
-  /** For Spark's texts of logical plans. */
+  /** For Spark's plan strings. */
   override def toString: String = s"join ${ordinal + 1}"
 }
 
@@ -60,7 +60,7 @@ final private[streamjoin] case class RematchPlan(
  * A [[TableRematch]], recognised and bounded.
  *
  * @param times
- *   the event-time columns of the stream by watermark key
+ *   event-time columns of the stream, by watermark key
  */
 final private[streamjoin] case class RematchJoin(
     left: LogicalPlan,
@@ -111,7 +111,7 @@ final private[streamjoin] case class RematchJoin(
     Map("columns" -> NormalForm.columns(stream.output))
   )
 
-  /** Not by the rows of the batch: those that are kept come out too, however small the batch is. */
+  /** Not derived from the input size: a small batch may emit many buffered rows. */
   override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): RematchJoin =

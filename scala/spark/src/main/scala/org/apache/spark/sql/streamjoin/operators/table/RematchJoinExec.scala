@@ -15,26 +15,26 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValu
 import streamjoin.core.{Side, Watermark}
 
 /**
- * The outer join of a stream with a table, in which a row without a match may get one later.
+ * Outer join of a stream with a table, in which an unmatched row may still find a match later.
  *
  * {{{
- *   stream ---------- hash(key) --+
- *                                 +-- task: look up, pad and keep --- rows without a match,
- *   keys that came -- hash(key) --+                                   by time and key
- *   to the table                                                      (one state store per task)
+ *   stream ------------ hash(key) --+
+ *                                   +-- task: look up, pad, buffer --- unmatched rows,
+ *   keys added to the - hash(key) --+                                  by time and key
+ *   table                                                              (one state store per task)
  * }}}
  *
- * State is bounded by the stream's watermark: a row leaves when it is `rematch=` behind that,
- * or with its match.
+ * The stream's watermark bounds the state: a row leaves with its match, or once it is `rematch`
+ * behind the watermark.
  *
  * @param lookUp
- *   each row of the stream, as without rows that are kept
+ *   the look-up of each stream row, as in a join that buffers nothing
  * @param keys
- *   columns of the stream, by column of the index
+ *   columns of the stream, in the order of the index columns
  * @param times
- *   the event-time columns of the stream by watermark key
+ *   event-time columns of the stream, by watermark key
  * @param followsTable
- *   a change of the table starts a batch
+ *   whether a change of the table starts a batch
  */
 final private[streamjoin] case class RematchJoinExec(
     @transient lookUp: TableLookUpExec,
@@ -56,7 +56,7 @@ final private[streamjoin] case class RematchJoinExec(
 
   override def ordinal: Int = plan.ordinal
 
-  /** Rows are where the index of their key is. */
+  /** As many as the index has: rows are shuffled to the index partition of their key. */
   override protected def firstPartitions(stores: Int): Int = lookUp.access.meta.partitions
 
   override def requiredChildDistribution: Seq[Distribution] =
@@ -80,7 +80,7 @@ final private[streamjoin] case class RematchJoinExec(
 
   @transient private lazy val folder = table.options.open()
 
-  /** Also where the table has changed, while rows are kept that may have a match now. */
+  /** Also if the table has changed while rows are buffered, because they may match now. */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
     super.shouldRunAnotherBatch(sparkWatermarkMs) || followsTable &&
       lowestKept(0).isDefined && TableVersions.hasChanged(folder, lookUp.access.high)
@@ -127,7 +127,7 @@ final private[streamjoin] case class RematchJoinExec(
     state.lowest(Side.Left, 0).foreach(lowest => lowestTimes.add(0 -> lowest))
   }
 
-  // The story: EXPLAIN and progress.
+  // EXPLAIN and progress.
 
   override protected def progressFigures: Seq[(String, Long)] =
     Some(eviction.head).filter(_ != Watermark.Undefined).toSeq.map { micros =>
@@ -150,11 +150,11 @@ final private[streamjoin] case class RematchJoinExec(
 
 private[streamjoin] object RematchJoinExec {
 
-  /** In the progress of a query. */
+  /** The operator's name in the query progress. */
   val OperatorName = "streamTableJoin"
 }
 
-/** The figures of the join in the progress of its query, beside those of its state. */
+/** Metrics of the join in the query progress, in addition to those of its state. */
 private[table] object RematchMetric {
   val RematchedRows = "rematchedRows"
   val TableVersion = "tableVersion"

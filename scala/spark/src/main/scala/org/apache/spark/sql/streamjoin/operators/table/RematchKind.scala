@@ -12,7 +12,7 @@ import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.operators._
 import org.apache.spark.sql.types.LongType
 
-/** The join that keeps rows without a match: recognised by [[RecognizeRematch]], planned here. */
+/** The join that buffers unmatched rows: recognised by [[RecognizeRematch]], planned here. */
 private[streamjoin] object RematchKind extends OperatorKind {
 
   override def recognizer: Recognizer = RecognizeRematch
@@ -34,7 +34,7 @@ private[streamjoin] object RematchKind extends OperatorKind {
     val join = TableJoin.of(written.join)
     val session = SparkSession.active
     val lookUp = TableLookUpExec.of(join, session, planLater(join.stream))
-    // Rows are kept by the bytes of their keys.
+    // State compares keys byte by byte.
     val keys = KeyColumns.of(lookUp.access.key.map(NormalizeFloatingNumbers.normalize(_)))
     val stream = keys.over(lookUp.child)
     RematchJoinExec(
@@ -44,7 +44,7 @@ private[streamjoin] object RematchKind extends OperatorKind {
       written.plan,
       binding,
       join.table,
-      // What ends by itself must end, however often the table changes.
+      // An AvailableNow run must end, however often the table changes.
       PlannedBatch.current(session).exists(_.query.trigger != AvailableNowTrigger),
       lookUp.output,
       stream,
@@ -53,14 +53,14 @@ private[streamjoin] object RematchKind extends OperatorKind {
   }
 
   /**
-   * The keys of the rows that have come to the table since the batch before. All keys where those
-   * versions have gone, because the stream was silent for longer than a lease lasts, or where the
-   * table has moved: what is looked up again without need has no match.
+   * Keys of the rows added to the table since the previous batch. All keys if those versions have
+   * been removed, because the stream was silent for longer than a lease lasts, or if the table has
+   * moved: an unnecessary look-up finds no match.
    */
   private def changedKeys(join: TableJoin, at: Snapshot, session: SparkSession): ChangesExec = {
     val before = PlannedBatch.current(session).fold(Snapshot.Nothing) { batch =>
       TableVersions.before(session, batch, join.table) match {
-        // Nothing is kept before the first batch.
+        // Nothing is buffered before the first batch.
         case _ if batch.execution.currentBatchId == 0 => at
         case seen if seen.isEmpty => Snapshot.Nothing
         case seen =>

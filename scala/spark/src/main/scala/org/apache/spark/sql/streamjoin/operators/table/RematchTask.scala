@@ -10,18 +10,18 @@ import org.apache.spark.sql.types.{DataType, LongType}
 import streamjoin.core.Side
 
 /**
- * What each task of a batch does.
+ * What the tasks of a batch need.
  *
  * @param rows
- *   the types of the stream's rows
+ *   column types of the stream
  * @param keys
- *   the fields of their keys
+ *   ordinals of the key columns
  * @param time
- *   the field of their event time
+ *   ordinal of the event time
  * @param bucketWidth
- *   of the rows that are kept, in microseconds
+ *   bucket width of buffered rows, in microseconds
  * @param leaving
- *   rows with a lower time leave after the batch, in microseconds
+ *   rows with a lower time expire after the batch, in microseconds
  */
 final private[table] case class RematchSpec(
     rows: Seq[DataType],
@@ -35,7 +35,7 @@ final private[table] case class RematchSpec(
     executorIndexMemory: Option[Long]
 ) extends StateSpec {
 
-  /** Of the keys that change. They are there within a batch alone; its number is their time. */
+  /** Types of the changed keys. They are in state only during a batch; its number is their time. */
   def changedTypes: Seq[DataType] = keys.map(rows).toSeq :+ LongType
 
   override def layouts: Seq[RowLayout] = Seq(
@@ -48,7 +48,7 @@ final private[table] case class RematchSpec(
   override def lateRows: Option[LateRows.Spec] = None
 }
 
-/** What a task counts. */
+/** Metrics of a task. */
 final private[table] case class RematchMetrics(
     padded: SQLMetric,
     rematched: SQLMetric,
@@ -57,13 +57,12 @@ final private[table] case class RematchMetrics(
 )
 
 /**
- * The work of one task in one batch, in phases: (1) the rows that are kept, as far as their keys
- * have come to the table since the batch before, are looked up again, and leave if they have a
- * match now; (2) the rows of the batch are looked up, and those without a match are kept; (3) rows
- * leave whose time is over.
+ * Runs one task of a batch, in phases: (1) look up again the buffered rows whose keys were added to
+ * the table since the previous batch, and remove those that match now; (2) look up the rows of the
+ * batch, and buffer those without a match; (3) evict expired rows.
  *
- * A row is looked up at the version of its own batch when it comes, and from then on whenever its
- * key changes: so no version with a match for it is missed.
+ * A row is looked up at the version of its own batch when it arrives, and again whenever its key
+ * changes, so it misses no version that has a match.
  */
 final private[table] class RematchTask(
     spec: RematchSpec,

@@ -17,20 +17,26 @@ import org.apache.spark.sql.types.LongType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * A join of a stream with a table: each row of the stream is looked up in an arrangement, at the
- * version of the batch. It keeps nothing, and what changes in the table later changes no row that
- * came out.
+ * A join of a stream with a table: each row of the stream is looked up in an arrangement. It keeps
+ * no state, and later changes of the table do not change emitted rows.
+ *
+ * The law: each batch decides once which version of an arrangement its look-ups see. It is the
+ * newest version when the batch is planned or, if the query also streams the arrangement, the
+ * version at which those streams end; with `asOf = previous`, the version before. Before any row is
+ * looked up, [[TableVersions]] leases the version and writes its number to the checkpoint. A retry
+ * reads that number and finds the same rows, because a version never changes and the lease keeps
+ * its files.
  *
  * @param index
- *   which one of the arrangement's is looked up
+ *   number of the index that is looked up
  * @param key
- *   by column of the index
+ *   what each column of the index is looked up by
  * @param conditions
- *   what a row that is found has to satisfy besides
+ *   the remaining conditions on a row found by its key
  * @param fields
- *   the columns of the table's side, in terms of the arrangement's rows
+ *   columns of the table side, as expressions over the arrangement's columns
  * @param output
- *   of the join
+ *   columns of the join
  */
 final private[streamjoin] case class TableJoin(
     stream: LogicalPlan,
@@ -58,15 +64,15 @@ private[streamjoin] object TableJoin {
     micros
   }
 
-  /** Of the side that is no stream: the stream may have met other tables. */
+  /** The table on the side that is no stream; the stream may already have joined other tables. */
   private[table] def tableIn(join: LogicalPlan): Option[TableOptions] =
     join.children.find(!_.isStreaming).flatMap(_.collectFirst { case Arranged(table, _) => table })
 
   /**
-   * As it is to be run where rows without a match are kept.
+   * The join to run if unmatched rows are to be buffered.
    *
    * @throws org.apache.spark.sql.AnalysisException
-   *   where none can be
+   *   if they cannot be buffered
    */
   def rematch(join: Join): Option[TableRematch] =
     for {
@@ -104,7 +110,7 @@ private[streamjoin] object TableJoin {
   private def hasSubquery(operator: LogicalPlan): Boolean =
     operator.expressions.exists(SubqueryExpression.hasSubquery)
 
-  /** One side is a stream, and an arrangement on the other is to be looked up. */
+  /** Whether one side is a stream, and an arrangement on the other is to be looked up. */
   def isMine(join: Join): Boolean =
     join.left.isStreaming != join.right.isStreaming && {
       val other = if (join.left.isStreaming) join.right else join.left
@@ -114,7 +120,7 @@ private[streamjoin] object TableJoin {
       }
     }
 
-  /** As it is written: the optimizer makes inner joins of outer ones. */
+  /** Checks the query as written, because the optimizer turns outer joins into inner ones. */
   def checkWritten(query: LogicalPlan): Unit = query.foreach {
     case join: Join if isMine(join) && join.joinType == Inner && !join.left.isStreaming =>
       tableIn(join).foreach { table =>
@@ -128,10 +134,10 @@ private[streamjoin] object TableJoin {
   }
 
   /**
-   * Before a query starts.
+   * Checks all joins before a query starts.
    *
    * @param optimized
-   *   the query
+   *   the optimized query
    * @throws org.apache.spark.sql.AnalysisException
    *   for the first join that cannot look up its table
    */
@@ -140,7 +146,7 @@ private[streamjoin] object TableJoin {
     case _ =>
   }
 
-  /** @throws org.apache.spark.sql.AnalysisException where it cannot be looked up */
+  /** @throws org.apache.spark.sql.AnalysisException if the table cannot be looked up */
   def of(join: Join): TableJoin = {
     val isLeft = join.left.isStreaming
     val (stream, tableSide) = if (isLeft) (join.left, join.right) else (join.right, join.left)
@@ -161,7 +167,7 @@ private[streamjoin] object TableJoin {
 
   private def check(joinType: JoinType, streamIsLeft: Boolean, table: TableOptions): Unit =
     (joinType, streamIsLeft) match {
-      // A filter above `table RIGHT JOIN stream` makes an inner join of it.
+      // A filter above `table RIGHT JOIN stream` turns it into an inner join.
       case (Inner | LeftOuter, true) | (Inner | RightOuter, false) =>
       case (LeftOuter, false) | (RightOuter, true) =>
         throw refused(
@@ -178,8 +184,8 @@ private[streamjoin] object TableJoin {
     }
 
   /**
-   * A row that goes would be looked up in another version than when it came. Whoever filters by the
-   * number of copies has thought of that.
+   * A removed row would be looked up at another version than when it was added. A filter on the
+   * number of copies shows that the user has thought of that.
    */
   private def checkOnlyComes(stream: LogicalPlan, table: TableOptions): Unit = {
     val changes = stream.collect { case StreamingRelationV2(_, _, of: ChangesTable, _, _, _, _, _, _) => of }
@@ -226,7 +232,7 @@ private[streamjoin] object TableJoin {
         "columns" -> equal.map(_.name).mkString("[", ", ", "]")
       )
     }
-    // The first is the primary key; otherwise the longest finds the fewest.
+    // Index 0 is the primary key; otherwise the longest key finds the fewest rows.
     val index = if (indexes.contains(0)) 0 else indexes.maxBy(i => (arrangement.meta.keys(i).size, -i))
     val key = parts(index).flatten
     TableJoin(
@@ -242,7 +248,7 @@ private[streamjoin] object TableJoin {
     )
   }
 
-  /** What is found by the key satisfies it. */
+  /** Whether every row found by the key satisfies a condition. */
   private def isDecided(condition: Expression, columns: Seq[Attribute], key: Seq[KeyPart]): Boolean =
     condition match {
       case IsNotNull(column: Attribute) =>
@@ -250,7 +256,7 @@ private[streamjoin] object TableJoin {
       case other => key.exists(_.decides.exists(_ eq other))
     }
 
-  /** An equality with one input a side, or a predicate on one input. */
+  /** An equality with one input on each side, or a predicate on one input. */
   private def isAllowed(condition: Expression, stream: LogicalPlan, rows: ArrangedRows): Boolean = {
     val table = AttributeSet(rows.columns)
     def isOfOne(expression: Expression) =
@@ -277,7 +283,7 @@ private[streamjoin] object TableJoin {
       "advice" -> advice
     )
 
-  /** An arrangement in a plan that is to be looked up. */
+  /** Matches an arrangement that is to be looked up. */
   private[streamjoin] object Arranged {
     def unapply(plan: LogicalPlan): Option[(TableOptions, Seq[AttributeReference])] = plan match {
       case scan: DataSourceV2ScanRelation => of(scan.relation, scan.output)

@@ -10,14 +10,14 @@ import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.operators._
 
 /**
- * Each row of a stream with the rows of a table that match it, or with nulls.
+ * Joins each row of a stream with the rows of a table that match it, or with nulls.
  *
  * @param condition
- *   of a row that is found, besides its key
+ *   the remaining condition on a row found by its key
  * @param values
- *   of the join, of a row with a match
+ *   output for a row with a match
  * @param padded
- *   of a row without one, in an outer join
+ *   output for a row without one, in an outer join
  */
 final private[streamjoin] case class TableLookUpExec(
     access: IndexAccess,
@@ -56,7 +56,7 @@ final private[streamjoin] case class TableLookUpExec(
   override protected def withNewChildInternal(newChild: SparkPlan): TableLookUpExec =
     copy(child = newChild)(figures)
 
-  /** In EXPLAIN. */
+  /** The text for EXPLAIN. */
   def words: String = {
     val version = if (access.at.isEmpty) "" else s" at version ${access.at.version}"
     s"${access.words}$version${FilterProject.where(condition)}"
@@ -66,16 +66,16 @@ final private[streamjoin] case class TableLookUpExec(
 }
 
 /**
- * What the rows of a stream become.
+ * Turns stream rows into output rows.
  *
  * @param matching
- *   the rows that are found, as far as they satisfy the condition
+ *   selects the found rows that satisfy the condition
  * @param copies
- *   where it says in such a row how often it is there
+ *   ordinal of the number of copies in a found row
  * @param matched
- *   what comes out of it
+ *   output for a row with a match
  * @param padded
- *   of a row for which there is none
+ *   output for a row without one
  */
 final private[table] case class LookUpResults(
     matching: FilterProject,
@@ -103,7 +103,7 @@ private[table] object LookUpResults {
     )
   }
 
-  /** A row is valid until the next one is asked for. */
+  /** A row is valid until the next one is read. */
   final class InTask(results: LookUpResults, task: LookUpTask) {
     private val matching = results.matching.inTask
     private val matched = results.matched.inTask
@@ -121,11 +121,11 @@ private[table] object LookUpResults {
 
 private[streamjoin] object TableLookUpExec {
 
-  /** Without its figures in the progress of the query. */
+  /** The look-up, without its metrics in the query progress. */
   def of(join: TableJoin, session: SparkSession, stream: SparkPlan): TableLookUpExec = {
     val key = KeyColumns.of(join.key.map(_.probe))
     val newest = PlannedBatch.current(session).map(TableVersions.decide(session, _, join.table))
-    // Where it is only explained, nothing is looked up.
+    // EXPLAIN looks nothing up.
     val version = newest.fold(-1L)(_.version - (if (join.table.isPrevious) 1 else 0))
     val access = IndexAccess(
       join.rows,

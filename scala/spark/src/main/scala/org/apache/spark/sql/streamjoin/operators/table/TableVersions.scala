@@ -15,9 +15,9 @@ import org.apache.spark.sql.streamjoin.operators.PlannedBatch
 
 /**
  * `<checkpoint>/tables/<arrangement>/<batch>`: the version of an arrangement that the look-ups of a
- * batch see; where the query streams the arrangement as well, the one to which its streams come. It
- * is written while the batch is planned, after Spark has written its offsets; a batch that runs
- * again sees the same.
+ * batch see. If the query also streams the arrangement, it is the version at which those streams
+ * end. It is written while the batch is planned, after Spark has written its offsets; a retry of
+ * the batch sees the same version.
  */
 final private[table] class TableVersions(session: SparkSession, checkpoint: Path, root: Path)
     extends JsonLog[Snapshot](session, checkpoint, TableVersions.directory(root)) {
@@ -40,9 +40,9 @@ private[table] object TableVersions extends Logging {
   private val PollsOfALog = 300
   private val PurgeInterval = 10L
 
-  /** A table has changed since a batch. Spark asks in every poll, so the folder is not listed. */
+  /** Whether a table has changed since `seen`. Spark polls this, so the folder is rarely listed. */
   def hasChanged(folder: ArrangementFolder, seen: Long): Boolean =
-    // A version that has gone was too old, or another arrangement's.
+    // A missing version was too old, or belonged to another arrangement.
     folder.hasVersion(seen + 1) || !folder.hasVersion(seen) && folder.newest != seen
 
   private def directory(root: Path): String = s"tables/${Leases.reader(root.toString)}"
@@ -54,14 +54,14 @@ private[table] object TableVersions extends Logging {
       table.options.root
     )
 
-  /** What the batch before saw, once the versions of the batch are decided. */
+  /** What the previous batch saw; to be called once the versions of the batch are decided. */
   def before(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot =
     log(session, batch, table).get(batch.execution.currentBatchId - 1).getOrElse(Snapshot.Nothing)
 
   /**
-   * What the look-ups of a batch see of an arrangement. The first look-up that is planned decides:
-   * it waits until the table has loaded, holds the newest version by a lease, and writes which one
-   * it is into the checkpoint. The look-ups after it read that.
+   * Decides what the look-ups of a batch see of an arrangement. The first look-up that is planned
+   * waits until the table has loaded, leases the newest version, and writes its number to the
+   * checkpoint. The other look-ups read it from there.
    */
   def decide(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot = {
     val number = batch.execution.currentBatchId
@@ -80,8 +80,7 @@ private[table] object TableVersions extends Logging {
       val before = log.get(number - 1).fold(-1L)(_.version)
       val version = streamed(batch, id) match {
         case Some(version) =>
-          // Never back: a query from before there was one version a batch may have seen a later
-          // one.
+          // Never go back: before batches had one version, the query may have seen a later one.
           val at = math.max(version, before)
           hold(folder, reader, at, before)
           at
@@ -94,26 +93,26 @@ private[table] object TableVersions extends Logging {
     }
   }
 
-  /** The version to which the streams of an arrangement come in a batch, as its offsets say. */
+  /** The version at which the streams of an arrangement end in a batch, from its offsets. */
   private def streamed(batch: PlannedBatch, arrangement: UUID): Option[Long] =
     batch.context.endOffsets.collect {
       case (stream: ArrangementStream, offset) if stream.arrangement.meta.id == arrangement =>
         Snapshot.of(offset).version
     }.maxOption
 
-  /** With the version before it, for look-ups of that. */
+  /** Leases the versions since the previous batch, and one more for look-ups of `previous`. */
   private def hold(folder: ArrangementFolder, reader: String, version: Long, before: Long): Unit =
     new Leases(folder).renew(reader, math.max(0, (if (before < 0) version else before) - 1))
 
   /**
-   * The newest version, which stays for as long as the batch may run again; with what has changed
-   * since the batch before.
+   * Leases the newest version for as long as the batch may run again, with the changes since the
+   * previous batch.
    */
   private def held(folder: ArrangementFolder, reader: String, before: Long): Long = {
     val newest = folder.newest
     if (newest >= 0) {
       hold(folder, reader, newest, before)
-      // It may have gone while the lease was written.
+      // It may have been removed while the lease was written.
       if (newest - 1 < folder.manifest(folder.newest).since && newest < folder.newest)
         held(folder, reader, before)
       else newest
@@ -121,7 +120,7 @@ private[table] object TableVersions extends Logging {
   }
 
   /**
-   * A stream does not start before its table has loaded, as any of its look-ups wants it. The query
+   * Delays a stream until its table has loaded, as far as any of its look-ups requires. The query
    * can be stopped while it waits.
    */
   private def awaitLoaded(batch: PlannedBatch, folder: ArrangementFolder, root: Path): Unit = {

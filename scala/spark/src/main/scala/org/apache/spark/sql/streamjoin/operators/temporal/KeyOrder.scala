@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.operators.temporal
 
 import org.apache.spark.sql.catalyst.expressions._
 
-/** The order of rows of two inputs by their keys, as [[SortedRows.byKey]] has it. */
+/** Orders rows of both inputs by key, consistently with [[SortedRows.byKey]]. */
 final private[temporal] class KeyOrder(left: InputSpec, right: InputSpec) {
   private val layouts = Seq(left, right).map(_.layout)
   private val keys = Seq(left, right).map(input => UnsafeProjection.create(input.keys, input.output))
@@ -16,7 +16,7 @@ final private[temporal] class KeyOrder(left: InputSpec, right: InputSpec) {
   def isSame(a: UnsafeRow, ofA: Int, b: UnsafeRow, ofB: Int): Boolean =
     layouts(ofA).sameKey(a.getBaseObject, a.getBaseOffset, layouts(ofB), b.getBaseObject, b.getBaseOffset)
 
-  /** @param ofA the index of the input that `a` is of */
+  /** @param ofA index of the input that `a` belongs to */
   def compare(a: UnsafeRow, ofA: Int, b: UnsafeRow, ofB: Int): Int = {
     val byHash = hash(a, ofA).compare(hash(b, ofB))
     if (byHash != 0) byHash

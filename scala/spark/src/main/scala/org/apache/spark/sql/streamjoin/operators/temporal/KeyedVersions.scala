@@ -8,8 +8,9 @@ import org.apache.spark.sql.streamjoin.state.JoinState
 import streamjoin.core.Watermark
 
 /**
- * Where a version is valid until the next of its key: the newest of each key, in a table, and those
- * of the batch that go there. They are merged with the facts that they are for, key by key.
+ * Serves rules under which a version is valid until the next one of its key: a table with the
+ * newest version of each key, and the versions that this batch adds to it. Both are merged with the
+ * facts that need them, key by key.
  */
 final private[temporal] class KeyedVersions(
     spec: TemporalSpec,
@@ -26,9 +27,9 @@ final private[temporal] class KeyedVersions(
   private val versions = SortedRows.byKey(right, spec.laterOfOneTime)
 
   /**
-   * Where a version that comes below what is needed stands: no row to come meets it unless it is
-   * the newest of its key. The table is as it was before the batch, so that the order within the
-   * batch makes no difference.
+   * Classifies a version below the late limit: later facts join it only if it is the newest of its
+   * key. It is compared with the table as it was before the batch, so the order of rows within the
+   * batch does not matter.
    */
   def place(version: UnsafeRow): KeyedVersions.Place = {
     val known = table.get(keyOf(version), right.late)
@@ -37,14 +38,14 @@ final private[temporal] class KeyedVersions(
     else KeyedVersions.Replaced
   }
 
-  /** A version that goes into the table, if none of its key that is newer does. */
+  /** Adds a version; the newest one of its key enters the table. */
   def add(version: UnsafeRow): Unit = versions.add(version)
 
   def addFact(fact: UnsafeRow): Unit = facts.add(fact)
 
   /**
    * @param resultOf
-   *   what a fact, with the version for it or null, comes out as; null if it does not
+   *   output row for a fact and its version, which may be null; null if nothing is emitted
    */
   def merged(resultOf: (UnsafeRow, UnsafeRow) => InternalRow): Iterator[InternalRow] = new Rows {
     private lazy val sorted = facts.sorted
@@ -65,26 +66,26 @@ final private[temporal] class KeyedVersions(
 
   private def keep(version: UnsafeRow): Unit =
     if (isDelete(version)) {
-      // From when on rows do not need it any more.
+      // Once below this limit, no fact needs it any more; it is remembered from there.
       val passed = if (version.getLong(right.field) < right.late) right.late else spec.needed
       val until = Watermark.postponed(passed, -spec.remembers)
       table.delete(keyOf(version), version, until, spec.remembers / KeyedVersions.Parts)
     } else table.put(keyOf(version), version)
 
-  /** The batch is done. */
+  /** Ends the batch: forgets deletions whose time is over. */
   def finish(): Unit = table.forget(spec.needed)
 }
 
 private[temporal] object KeyedVersions {
 
-  /** Deletions leave this many times while they are remembered, and not one by one. */
+  /** Deletions expire in groups, about this many over the time for which they are remembered. */
   private val Parts = 8
 
-  /** A version beside that of its key in the table. */
+  /** How a version compares with that of its key in the table. */
   sealed trait Place
   case object Newest extends Place
   case object Past extends Place
 
-  /** It has the same time, and comes before it: no fact is for it, and none was. */
+  /** Same time, but earlier in the order: no fact joins it, and none ever did. */
   case object Replaced extends Place
 }

@@ -5,7 +5,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.operators.Operation
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What the rows of the right input are. */
+/** Reads the operation of a row of the right input. */
 final private[temporal] class Operations(column: Attribute, input: InputSpec) {
   private val field = input.output.indexWhere(_.exprId == column.exprId)
 
@@ -26,6 +26,6 @@ final private[temporal] class Operations(column: Attribute, input: InputSpec) {
     operation
   }
 
-  /** By how it is spelled. */
+  /** Operations by their spelling. */
   private val seen = new java.util.HashMap[UTF8String, Operation]
 }

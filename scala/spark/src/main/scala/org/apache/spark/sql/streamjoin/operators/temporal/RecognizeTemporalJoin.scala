@@ -11,10 +11,10 @@ import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 import org.apache.spark.sql.types.MetadataBuilder
 
-/** An [[AsOfMatch]] as a [[TemporalJoin]], or the error that says why it is none. */
+/** Turns an [[AsOfMatch]] into a [[TemporalJoin]], or rejects it with an error that says why. */
 private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
 
-  /** For EXPLAIN. */
+  /** The node's name in EXPLAIN. */
   val NodeName = "StreamTemporalJoin"
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {
@@ -83,9 +83,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
       others.map(column => ofLeft(column.exprId))
   }
 
-  /**
-   * Keys as columns of the input: the rows of a task, its state and the shuffle know columns alone.
-   */
+  /** Adds computed keys to the input as columns: tasks, state and shuffle only know columns. */
   private def keyed(input: LogicalPlan, keys: Seq[Expression]): (LogicalPlan, Seq[Attribute]) = {
     val mark = new MetadataBuilder().putBoolean(TemporalJoin.MadeKey, true).build()
     val named = keys.map(NormalizeFloatingNumbers.normalize).map {

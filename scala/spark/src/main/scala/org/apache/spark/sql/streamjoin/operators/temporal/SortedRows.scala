@@ -9,10 +9,10 @@ import org.apache.spark.util.collection.unsafe.sort.PrefixComparators
 import org.apache.spark.{SparkEnv, TaskContext}
 
 /**
- * Rows of an input in an order; where they do not fit into memory, in files.
+ * Sorts rows of an input; spills to disk if they do not fit into memory.
  *
  * @param first
- *   by which they are ordered before all else
+ *   leading sort value; `order` breaks its ties
  */
 final private[temporal] class SortedRows(
     input: InputSpec,
@@ -40,13 +40,13 @@ final private[temporal] class SortedRows(
 
   def add(row: UnsafeRow): Unit = sorter.insertRow(row)
 
-  /** A row is valid until the next one is asked for. */
+  /** A row is valid until the next one is read. */
   def sorted: Iterator[UnsafeRow] = sorter.sort().asInstanceOf[Iterator[UnsafeRow]]
 }
 
 private[temporal] object SortedRows {
 
-  /** Those of a key in the order of their times, then as `ties` has it. */
+  /** By key; within a key by time, then by `ties`. */
   def byKey(input: InputSpec, ties: Ordering[InternalRow]): SortedRows = {
     val layout = input.layout
     def hash(row: UnsafeRow) = layout.hash(row.getBaseObject, row.getBaseOffset).toLong
@@ -56,16 +56,13 @@ private[temporal] object SortedRows {
   def byTime(input: InputSpec): SortedRows =
     new SortedRows(input, _.getLong(input.field), byTime(input, by(input, Nil)))
 
-  /**
-   * By their times, then as `ties` has it. The bytes of the rows decide in the end: never the order
-   * in which they have come.
-   */
+  /** By time, then `ties`, then the bytes of the rows: the order of arrival never decides. */
   def byTime(input: InputSpec, ties: Ordering[InternalRow]): Ordering[InternalRow] = {
     def bytes(row: InternalRow) = row.asInstanceOf[UnsafeRow].getBytes
     by(input, Seq(input.time)).orElse(ties).orElse((a, b) => ByteArray.compareBinary(bytes(a), bytes(b)))
   }
 
-  /** One column after the other, nulls first. */
+  /** By one column after the other, nulls first. */
   def by(input: InputSpec, columns: Seq[Attribute]): Ordering[InternalRow] =
     if (columns.isEmpty) (_, _) => 0
     else RowOrdering.create(columns.map(SortOrder(_, Ascending)), input.output)

@@ -9,15 +9,23 @@ import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 /**
- * The temporal join, recognised and bounded: each row of the left input meets the row of its key
- * that was valid at its time, or with another rule the closest.
+ * The temporal join, recognised and bounded.
+ *
+ * The law ([[streamjoin.core.TemporalJoin]]): a left row joins the newest version of its key whose
+ * time is not after its own, or under another rule the closest ([[streamjoin.core.AsOf]]); if that
+ * is a delete, it has no match. The row waits until both watermarks have passed its time, and if
+ * the rule looks ahead, until the right one has passed the end of that reach. By then every on-time
+ * version that it could join has arrived, and none of them is evicted before the row is emitted. A
+ * version that arrives behind the watermark never changes an emitted row: rows that are not yet
+ * emitted may join it, or it is dropped. A row that arrives behind the emitted ones, by no more
+ * than the rule's history, is emitted at once.
  *
  * @param leftKeys
- *   columns of the left input. One that was made for the join is not in its output.
+ *   columns of the left input; those computed for the join are not in its output
  * @param times
- *   the event-time columns by watermark key
+ *   event-time columns, by watermark key
  * @param ordered
- *   the rows of a batch come in the order of the left time
+ *   whether a batch emits its rows in the order of the left time
  */
 final private[streamjoin] case class TemporalJoin(
     left: LogicalPlan,
@@ -58,7 +66,7 @@ final private[streamjoin] case class TemporalJoin(
   override def awaiting(lags: Map[Int, Long]): TemporalJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
 
-  /** A padded row has what its left row has, and nulls, about which a constraint says nothing. */
+  /** A padded row keeps the values of its left row; a constraint says nothing about its nulls. */
   override lazy val rowConstraints: RowConstraints = {
     val (leftTime, rightTime) = (times.head.exprId, times(1).exprId)
     def constraint(out: Attribute, in: Attribute, postpone: Long) =
@@ -90,7 +98,7 @@ final private[streamjoin] case class TemporalJoin(
     )
   )
 
-  /** Not by the rows of the batch: those that waited come out too, however small the batch is. */
+  /** Not derived from the input size: a small batch may emit many rows that were waiting. */
   override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): TemporalJoin =
@@ -100,7 +108,7 @@ final private[streamjoin] case class TemporalJoin(
 private[streamjoin] object TemporalJoin {
   val Kind = "temporal_join"
 
-  /** In the metadata of a column: it was made to be a key. */
+  /** Metadata key that marks a column as computed for the join. */
   val MadeKey = "streamjoin.key"
 
   private[temporal] def output(

@@ -15,26 +15,23 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValu
 import streamjoin.core.{Side, Watermark}
 
 /**
- * The temporal join of a stream of facts with a stream of versions.
+ * Joins a stream of facts with a stream of versions, by the law of [[TemporalJoin]].
  *
  * {{{
- *   facts ---- hash(key) --+                                  +-- what waits, by time
- *                          +-- task: what is due, by its key -+-- the version of each key
- *   versions - hash(key) --+     |                            +   (one state store per task)
+ *   facts ---- hash(key) --+                             +-- waiting facts, by time
+ *                          +-- task: join the due facts -+-- versions, by time; newest of each key
+ *   versions - hash(key) --+     |                       +   (one state store per task)
  *                                |
- *                                +-- range of time -- sort --> in order (put above by the strategy)
+ *                                +-- range of time -- sort --> in order (added by the strategy)
  * }}}
  *
- * A fact waits until no version that it could meet is still to come: until both watermarks have
- * passed its time, and where it looks ahead that of the versions so much more. Then it meets the
- * version of its key that was valid by then, or by another rule the closest. State gets bounded by
- * the same watermarks: a version that none of the facts to come can meet leaves, but for the newest
- * of each live key where a version is valid until the next.
+ * Both watermarks bound the state: a version is evicted once no later fact can join it. If a
+ * version is valid until the next, the newest of each live key stays.
  *
- * What is late follows from what has been emitted, as [[streamjoin.core.TemporalJoin]] has it.
+ * Lateness follows from what has been emitted, see [[streamjoin.core.TemporalJoin]].
  *
  * @param times
- *   the event-time column of each input
+ *   event-time columns, by watermark key
  */
 final private[streamjoin] case class TemporalJoinExec(
     leftKeys: Seq[Attribute],
@@ -55,7 +52,7 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override def ordinal: Int = plan.ordinal
 
-  /** Without an equality all rows have one key. */
+  /** Without an equality, all rows have one key and go to one partition. */
   override protected def firstPartitions(stores: Int): Int = if (leftKeys.isEmpty) 1 else stores
 
   override def requiredChildDistribution: Seq[Distribution] =
@@ -73,9 +70,7 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
 
-  /**
-   * Facts before the first come out, versions before the second are met by none that comes later.
-   */
+  /** Facts below the first limit are emitted; later facts cannot join versions below the second. */
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] = {
     val settled = plan.settled.value(values)
     IndexedSeq(settled, plan.rule.needed(settled))
@@ -86,16 +81,16 @@ final private[streamjoin] case class TemporalJoinExec(
   private def limitsFrom(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
     binding.fold(IndexedSeq.fill(2)(Watermark.Undefined))(batch => evictionLimits(of(batch)))
 
-  /** Facts before this time have come out in the batches before. */
+  /** Earlier batches have emitted the facts before this time. */
   private def emitted: Long = limitsFrom(_.emittedValues).head
 
-  /** The parts of time by which the rows of this batch are sorted. */
+  /** The time ranges by which the rows of this batch are sorted. */
   def ranges: TimeRanges = {
     val from = if (emitted != Watermark.Undefined) emitted else binding.fold(emitted)(_.waitingFrom(ordinal))
     TimeRanges(from, due, numPartitions, plan.rule.history)
   }
 
-  /** Facts before this time come out in this batch. */
+  /** This batch emits the facts before this time. */
   private def due: Long = limitsFrom(_.evictionValues).head
 
   override def waitingFrom: Option[Long] = if (due == Watermark.Undefined) lowestKept(0) else None
@@ -162,7 +157,7 @@ final private[streamjoin] case class TemporalJoinExec(
     evicted = longMetric("numRemovedStateRows")
   )
 
-  /** That of a key in the table is a row of the right input. */
+  /** The version of a key in the table counts as a row of the right input. */
   override protected def countRows(state: JoinState): Unit = {
     longMetric(TemporalMetric.Keys) += state.keys
     longMetric(TemporalMetric.DeletedKeys) += state.deletedKeys
@@ -175,7 +170,7 @@ final private[streamjoin] case class TemporalJoinExec(
     }
   }
 
-  // The story: EXPLAIN and progress.
+  // EXPLAIN and progress.
 
   override def nodeName: String = RecognizeTemporalJoin.NodeName
 
@@ -205,11 +200,11 @@ final private[streamjoin] case class TemporalJoinExec(
 
 private[streamjoin] object TemporalJoinExec {
 
-  /** In the progress of a query. */
+  /** The operator's name in the query progress. */
   val OperatorName = "streamTemporalJoin"
 }
 
-/** The figures of a temporal join in the progress of its query, beside those of its state. */
+/** Metrics of a temporal join in the query progress, in addition to those of its state. */
 private[temporal] object TemporalMetric {
   val IgnoredVersions = "ignoredVersions"
   val PastVersions = "pastVersions"

@@ -6,20 +6,20 @@ import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 import streamjoin.core.{AsOf, JoinType}
 
 /**
- * What a temporal join does, as data: worked out once, by analysis.
+ * What a temporal join does, as data; derived once, during analysis.
  *
- * Watermark key 0 is the time of the left input, 1 that of the right one; then come the other
- * event-time columns, which the join hands on.
+ * Watermark key 0 is the time of the left input, 1 that of the right input. The other event-time
+ * columns, which the join passes through, follow.
  *
  * @param watermarks
- *   of the first two keys, as they are received
+ *   input watermarks of the first two keys
  * @param behind
- *   by watermark key: by how many microseconds at most a row's time is behind that of its left row;
- *   none where that is not known
+ *   by watermark key: how far a row's time is behind that of its left row at most, in microseconds;
+ *   none if unknown
  * @param keys
- *   the equalities as text, the same in every run
+ *   the equalities as text, stable across runs
  * @param condition
- *   what a pair has to satisfy besides, likewise
+ *   the rest of the join condition as text, stable across runs
  */
 final private[streamjoin] case class TemporalPlan(
     ordinal: Int,
@@ -32,11 +32,11 @@ final private[streamjoin] case class TemporalPlan(
     awaited: AwaitedKeys = AwaitedKeys.none
 ) {
 
-  /** Rows of the left input before this time have met all that they can meet ([[AsOf.settled]]). */
+  /** Left rows before this time have joined all that they can join ([[AsOf.settled]]). */
   val settled: ColumnWatermark =
     ColumnWatermark.Smallest(Seq(watermarks(0), ColumnWatermark.Shifted(-rule.ahead, watermarks(1))))
 
-  /** Rows come out in the order of the left time, or no further back than the history. */
+  /** Rows are emitted in the order of the left time, or at most the history behind it. */
   def outputWatermark(key: Int): ColumnWatermark = {
     val out = if (rule.history == 0) settled else ColumnWatermark.Shifted(-rule.history, settled)
     ColumnWatermark.ofOrder(out, behind, key, ordinal)
@@ -44,11 +44,11 @@ final private[streamjoin] case class TemporalPlan(
 
   def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(Seq(0), outputWatermark)
 
-  /** As Spark has it. */
+  /** Spark's name of the join type. */
   def joinType: String = (if (isLeftOuter) JoinType.LeftOuter else JoinType.Inner).name
 
   override def hashCode: Int = ordinal
 
-  /** For Spark's texts of logical plans. */
+  /** For Spark's plan strings. */
   override def toString: String = s"join ${ordinal + 1}"
 }

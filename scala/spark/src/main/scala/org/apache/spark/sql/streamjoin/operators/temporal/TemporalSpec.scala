@@ -9,15 +9,15 @@ import org.apache.spark.sql.streamjoin.state.RowLayout
 import streamjoin.core.{AsOf, Side}
 
 /**
- * An input, for the tasks.
+ * An input, as tasks need it.
  *
  * @param keys
- *   columns of it
+ *   key columns of the input
  * @param late
- *   a row with a lower time is late, in microseconds, but for a version that is the newest of its
- *   key where such a one is met until the next
+ *   rows with a lower time are late, in microseconds; if a version is valid until the next, the
+ *   newest version of a key is not
  * @param bucketWidth
- *   of the rows that are kept, in microseconds
+ *   bucket width of buffered rows, in microseconds
  */
 final private[temporal] case class InputSpec(
     output: Seq[Attribute],
@@ -27,17 +27,17 @@ final private[temporal] case class InputSpec(
     bucketWidth: Long
 ) {
 
-  /** The field of the time. */
+  /** Ordinal of the event time. */
   val field: Int = fieldOf(time)
 
   private def fieldOf(column: Attribute): Int = output.indexWhere(_.exprId == column.exprId)
 
   val keyFields: Array[Int] = keys.map(fieldOf).toArray
 
-  /** Rows are kept by their time; the hash of their keys tells which of them matter. */
+  /** Rows are buffered by time; the hash of their keys tells which of them matter. */
   def layout: RowLayout = layout(keyFields)
 
-  /** Of rows whose key may be null. */
+  /** Layout of rows whose key may be null. */
   def layoutWithoutKeys: RowLayout = layout(Array.empty[Int])
 
   private def layout(keys: Array[Int]): RowLayout =
@@ -45,25 +45,26 @@ final private[temporal] case class InputSpec(
 }
 
 /**
- * What each task of a batch does.
+ * What the tasks of a batch need.
  *
  * @param inputs
- *   the left and the right one
+ *   the left and the right input
  * @param operation
- *   the column that says what a row of the right input is, where not all are versions
+ *   column with the operation of a right row; none if all rows are versions
  * @param ties
- *   as [[org.apache.spark.sql.streamjoin.plans.AsOfMatch]] has them
+ *   columns that order versions of one key and time, see
+ *   [[org.apache.spark.sql.streamjoin.plans.AsOfMatch]]
  * @param output
- *   columns of both inputs; those of the right one are null where a row is padded
+ *   columns of both inputs; those of the right one are null in a padded row
  * @param due
- *   rows of the left input with a lower time come out in this batch, in microseconds
+ *   this batch emits left rows with a lower time, in microseconds
  * @param needed
- *   rows of the right input with a lower time are not met in the batches after this one, but for
- *   the newest of each key, in microseconds
+ *   later batches do not join right rows with a lower time, except for the newest of each key, in
+ *   microseconds
  * @param looked
- *   facts that may have met a version with a lower time have been emitted, in microseconds
+ *   facts that could have joined a version with a lower time have been emitted, in microseconds
  * @param remembers
- *   for how long deletions are remembered, in microseconds
+ *   how long deletions are remembered, in microseconds
  */
 final private[temporal] case class TemporalSpec(
     inputs: Seq[InputSpec],
@@ -85,7 +86,7 @@ final private[temporal] case class TemporalSpec(
   override def layouts: Seq[RowLayout] = Seq(inputs.head.layoutWithoutKeys, inputs(1).layout)
   override def bucketWidths: Seq[Long] = inputs.map(_.bucketWidth)
 
-  /** Which of two versions of one key and one time comes later. */
+  /** Orders versions of one key and time; the last one wins. */
   def laterOfOneTime: Ordering[InternalRow] = {
     val right = inputs(1)
     val (before, after) = ties.span(column => !operation.exists(_.exprId == column.exprId))
@@ -98,7 +99,7 @@ final private[temporal] case class TemporalSpec(
   }
 }
 
-/** What a task counts. */
+/** Metrics of a task. */
 final private[temporal] case class TaskMetrics(
     joined: SQLMetric,
     padded: SQLMetric,

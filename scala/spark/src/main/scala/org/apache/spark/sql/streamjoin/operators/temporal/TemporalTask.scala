@@ -8,14 +8,14 @@ import org.apache.spark.sql.streamjoin.state.JoinState
 import streamjoin.core.Side
 
 /**
- * The work of one task in one batch, in phases: (1) the left rows come in, and those that are due,
- * with those that waited until now, are put in order; (2) the right rows come in; (3) each due row
- * is looked up among the versions that are kept by time, where some of these may be for it
- * ([[TimedVersions]]); (4) where a version is valid until the next, those that leave are put in
- * order and merged with the rows that have found nothing yet, key by key ([[KeyedVersions]]).
+ * Runs one task of a batch, in phases: (1) read the left rows, and sort those that are due together
+ * with those that waited until now; (2) read the right rows; (3) look up each due row among the
+ * versions buffered by time, if these may have its match ([[TimedVersions]]); (4) if a version is
+ * valid until the next, sort the versions that leave the buffer, and merge them, key by key, with
+ * the rows that are still unmatched ([[KeyedVersions]]).
  *
- * What a row meets follows from the rows of its key alone, whenever they came: a row is due once
- * all rows that it may meet are there, and none of these leaves before.
+ * The match of a row depends only on the rows of its key, not on when they arrived: a row is due
+ * once all rows that it may join have arrived, and none of them is evicted before.
  */
 final private[temporal] class TemporalTask(
     spec: TemporalSpec,
@@ -34,10 +34,10 @@ final private[temporal] class TemporalTask(
 
   private val keyed = Option.when(spec.rule.keepsNewest)(new KeyedVersions(spec, state, isDelete))
 
-  /** Versions that are kept by time after the batch may be for facts that are due in it. */
+  /** Whether due facts may join versions that stay buffered after the batch. */
   private val looksUp = keyed.isEmpty || spec.rule.history > 0
 
-  /** Due facts, until the versions are there. */
+  /** Due facts, until the versions have been read. */
   private val facts = SortedRows.byTime(left)
 
   override def output: Iterator[InternalRow] = takeInFacts ++ lookedUp ++ merged
@@ -62,7 +62,7 @@ final private[temporal] class TemporalTask(
     }
   }
 
-  /** What comes out at once, or null. */
+  /** The row to emit at once, or null. */
   private def takeIn(row: UnsafeRow): InternalRow =
     if (row.isNullAt(left.field)) padded(row)
     else {
@@ -72,7 +72,7 @@ final private[temporal] class TemporalTask(
         null
       } else if (time < spec.due) due(row)
       else {
-        // Without a key it has no match, but it is emitted in its place in the order of time.
+        // Without a key it has no match, but it is still emitted in the order of time.
         if (spec.isLeftOuter || hasKey(left, row)) keep(Side.Left, row)
         null
       }
@@ -106,7 +106,7 @@ final private[temporal] class TemporalTask(
     keyed.foreach(versions => evict(versions.add))
   }
 
-  /** Versions leave the rows that are kept by time. */
+  /** Evicts versions from the buffer. */
   private def evict(use: UnsafeRow => Unit): Unit = {
     val expired = state.expired(Side.Right, Array(spec.needed), unmatched = keyed.isDefined)
     while (expired.next()) use(expired.row)
@@ -126,12 +126,12 @@ final private[temporal] class TemporalTask(
 
   private def takeInTimed(row: UnsafeRow, time: Long): Unit = keyed match {
     case Some(versions) if time < spec.needed => versions.add(row)
-    // It leaves when the batch ends.
+    // Evicted at the end of the batch.
     case None if time < spec.needed => state.append(Side.Right, row)
     case _ => keep(Side.Right, row)
   }
 
-  /** No row to come needs it, if it is not the newest of its key. */
+  /** Rows still to come need such a version only if it is the newest of its key. */
   private def takeInPast(row: UnsafeRow): Boolean = {
     val among = keyed.fold[KeyedVersions.Place](KeyedVersions.Past)(_.place(row))
     among match {
@@ -142,9 +142,9 @@ final private[temporal] class TemporalTask(
     among == KeyedVersions.Newest
   }
 
-  // Both.
+  // Join.
 
-  /** What is found among the versions that are kept by time; what is not may be found by key. */
+  /** Matches in the buffer of versions; facts without one may still find one by key. */
   private def lookedUp: Iterator[InternalRow] = new Rows {
     private lazy val sorted = {
       takeInVersions()
@@ -171,14 +171,14 @@ final private[temporal] class TemporalTask(
     UnsafeProjection.create(spec.output, left.output ++ right.output.map(_.withNullability(true)))
   private val nothing = new GenericInternalRow(right.output.size)
 
-  /** @param version the one that is valid for the fact, or null */
+  /** @param version version that is valid for the fact, or null */
   private def resultOf(fact: UnsafeRow, version: UnsafeRow): InternalRow =
     if (version != null && !isDelete(version) && condition.forall(_.eval(joined(fact, version)))) {
       metrics.joined += 1
       toOutput(joined(fact, version))
     } else padded(fact)
 
-  /** A row without a match, or null. */
+  /** An unmatched row padded with nulls; null if the join is inner. */
   private def padded(row: InternalRow): InternalRow =
     if (!spec.isLeftOuter) null
     else {

@@ -5,14 +5,14 @@ import org.apache.spark.sql.streamjoin.state.JoinState
 
 import streamjoin.core.{AsOf, Side, Watermark}
 
-/** The versions that are kept by time: which of them is for a fact. */
+/** Finds the version for a fact among those buffered by time. */
 final private[temporal] class TimedVersions(spec: TemporalSpec, state: JoinState) {
   private val (facts, versions) = (spec.inputs.head, spec.inputs(1))
   private val rows =
     state.closest(Side.Right, facts.layout, SortedRows.byTime(versions, spec.laterOfOneTime))
   private val kept = new UnsafeRow(versions.output.size)
 
-  /** The closest by the rule, or null; it is valid until the next call. */
+  /** The closest version under the rule, or null; valid until the next call. */
   def met(fact: UnsafeRow): UnsafeRow = {
     val at = fact.getLong(facts.field)
     spec.rule.direction match {

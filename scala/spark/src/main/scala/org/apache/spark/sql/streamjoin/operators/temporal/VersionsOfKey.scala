@@ -5,18 +5,17 @@ import org.apache.spark.sql.catalyst.expressions._
 import streamjoin.core.Side
 
 /**
- * The versions that leave the rows that are kept by time, key by key, those of a key in the order
- * of their times; facts ask for them in the same order. Of each key two rows are in memory, and the
- * one that it had before all of them is looked up once.
+ * Merges facts with the versions that leave the buffer; both are sorted by key, then by time. It
+ * holds two versions of a key in memory, and looks up once which one the key had before them.
  *
- * Of the versions of a key the last becomes the one by which the key is known.
+ * The last version of a key becomes the key's newest in the table.
  *
  * @param rows
- *   by key and time; of those of one key and time the last counts
+ *   versions by key and time; of those with the same key and time, the last one wins
  * @param newest
- *   the version that a key has before these, from a fact; or null
+ *   looks up the version that the key of a fact had before these, or null
  * @param keep
- *   the last version of a key
+ *   receives the last version of each key
  */
 final private[temporal] class VersionsOfKey(
     spec: TemporalSpec,
@@ -27,25 +26,25 @@ final private[temporal] class VersionsOfKey(
   private val right = spec.inputs(1)
   private val keyOrder = new KeyOrder(spec.inputs.head, right)
 
-  /** A row of the key at hand, of the input with that number. */
+  /** A row with the current key, and the index of its input. */
   private var key: UnsafeRow = _
   private var keyOfInput = 0
 
-  /** The row that is read next, of whatever key. */
+  /** The next row to read, of any key. */
   private var ahead: UnsafeRow = _
   step()
 
-  /** Around the fact at hand. */
+  /** The versions before and after the current fact. */
   private var before, head: UnsafeRow = _
 
-  /** The last one read of the key. */
+  /** The last version read of the current key. */
   private var last: UnsafeRow = _
 
   private def step(): Unit = ahead = if (rows.hasNext) rows.next() else null
 
   private def time(row: UnsafeRow): Long = row.getLong(right.field)
 
-  /** The version that is valid for a fact, or null; it is valid until the next call. */
+  /** The version that is valid for a fact, or null. The row can be used until the next call. */
   def met(fact: UnsafeRow): UnsafeRow = {
     if (key == null || !keyOrder.isSame(key, keyOfInput, fact, Side.Left.index)) moveTo(fact)
     val at = fact.getLong(spec.inputs.head.field)
@@ -73,7 +72,7 @@ final private[temporal] class VersionsOfKey(
     keyOfInput = ofInput
   }
 
-  /** The last of the next rows of the key that have one time. */
+  /** Reads the next versions of the key that share one time, and returns the last of them. */
   private def read(): UnsafeRow = {
     var found: UnsafeRow = null
     while (
@@ -87,7 +86,7 @@ final private[temporal] class VersionsOfKey(
     found
   }
 
-  /** The key is done with. */
+  /** Finishes the current key. */
   private def leave(): Unit = if (key != null) {
     while (read() != null) {}
     if (last != null) keep(last)
@@ -95,7 +94,7 @@ final private[temporal] class VersionsOfKey(
     last = null
   }
 
-  /** No fact comes any more. */
+  /** Finishes the remaining keys, after the last fact. */
   def finish(): Unit = {
     leave()
     while (ahead != null) {

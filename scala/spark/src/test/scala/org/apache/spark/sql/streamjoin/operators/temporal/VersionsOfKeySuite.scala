@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.{LongType, TimestampType}
 
 import streamjoin.core.{AsOf, Side}
 
-/** Facts and versions merged by key, as rows alone: keys of one hash are told apart. */
+/** Merges facts and versions by key, on plain rows: keys with the same hash are told apart. */
 class VersionsOfKeySuite extends AnyFunSuite {
   private val columns =
     Seq(AttributeReference("key", LongType)(), AttributeReference("time", TimestampType)())
@@ -21,7 +21,7 @@ class VersionsOfKeySuite extends AnyFunSuite {
 
   private val order = new KeyOrder(input, input)
 
-  /** Keys with one hash, which are far between. */
+  /** Pairs of keys with the same hash, which are rare. */
   private lazy val colliding: Seq[Seq[Long]] = {
     val seen = mutable.Map.empty[Int, Long]
     val found = mutable.ArrayBuffer.empty[Seq[Long]]
@@ -57,7 +57,7 @@ class VersionsOfKeySuite extends AnyFunSuite {
     if (byKey != 0) byKey < 0 else a.getLong(1) < b.getLong(1)
   }
 
-  test("keys with one hash have an order, the same from both sides") {
+  test("keys with the same hash have an order, the same from both sides") {
     for (Seq(a, b) <- colliding) {
       val (one, other) = (row(a, 5), row(b, 3))
       assert(order.hash(one, 0) == order.hash(other, 1) && !order.isSame(one, 0, other, 1))
@@ -67,7 +67,7 @@ class VersionsOfKeySuite extends AnyFunSuite {
     }
   }
 
-  test("each fact meets the version of its own key that is valid at its time; the last ones stay") {
+  test("each fact matches the version of its key that is valid at its time; the last ones stay") {
     val random = new Random(5)
     val keys = colliding.flatten ++ Seq(-1L, -2L)
     for (exact <- Seq(true, false)) {
