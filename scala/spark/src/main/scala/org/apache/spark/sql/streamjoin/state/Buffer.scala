@@ -44,7 +44,7 @@ final private[streamjoin] class Buffer(
   /** There were too many rows in this batch to wait for one another. */
   private var inSeveralGoes = false
 
-  /** By bucket and number, segments that the version has that the batch began with, and that left. */
+  /** Segments of the version that the batch began with that have left, by bucket and number. */
   private val goneSinceBase = mutable.ArrayBuffer.empty[(Long, Long)]
 
   /** Rows with an expiry time below these have left. */

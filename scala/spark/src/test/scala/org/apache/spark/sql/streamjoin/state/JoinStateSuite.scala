@@ -192,8 +192,8 @@ class JoinStateSuite extends StateTest {
 
   for (store <- Seq(defaultStore, rocksDb)) test(s"an index goes back by the batch that it is ahead, $store") {
     withProvider(store) { provider =>
-      // By tens: of the first nothing is left, of the second a half, one of the third is removed, and
-      // a row comes beside the last.
+      // By tens: of the first nothing is left, of the second a half, one of the third is removed,
+      // and a row comes beside the last.
       val first = on(provider.getStore(0, None), rows)
       (1L to 30L).foreach(number => first.append(Side.Left, rows(simple(number, number, number))))
       first.commit()
