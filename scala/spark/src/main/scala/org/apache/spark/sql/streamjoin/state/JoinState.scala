@@ -291,7 +291,6 @@ private[streamjoin] object JoinState {
     }
     val index = new JoinIndex(buffers, memory, replicatedMemory)
     fill(index, segments, header, replicated, hasBase = false)
-    index.token = header.map(_.token).orNull
     index
   }
 
