@@ -29,7 +29,14 @@ import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, KeyedWatermarkLog, QueryWatermarks, WatermarkId, WatermarkKeys, WatermarkValues}
+import org.apache.spark.sql.streamjoin.watermark.{
+  ColumnWatermark,
+  KeyedWatermarkLog,
+  QueryWatermarks,
+  WatermarkId,
+  WatermarkKeys,
+  WatermarkValues
+}
 import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
 
 import streamjoin.core.Watermark

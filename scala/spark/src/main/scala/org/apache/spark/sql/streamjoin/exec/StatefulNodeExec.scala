@@ -139,7 +139,13 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
       batchId: Long,
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
-    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, SegmentStore.KeySchema, 0, SegmentStore.ValueSchema)
+    val schema = StateStoreColFamilySchema(
+      StateStore.DEFAULT_COL_FAMILY_NAME,
+      0,
+      SegmentStore.KeySchema,
+      0,
+      SegmentStore.ValueSchema
+    )
     List(
       StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
         getStateInfo,
@@ -160,7 +166,12 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   }
 
   /** A side that the task of another partition keeps, at the version that the batch starts from. */
-  final protected def replicated(side: Side, cap: Long, keeper: Int, hadoopConf: Configuration): JoinState.ReplicatedSide =
+  final protected def replicated(
+      side: Side,
+      cap: Long,
+      keeper: Int,
+      hadoopConf: Configuration
+  ): JoinState.ReplicatedSide =
     JoinState.ReplicatedSide(side, cap, stores.read(keeper, hadoopConf))
 
   /**

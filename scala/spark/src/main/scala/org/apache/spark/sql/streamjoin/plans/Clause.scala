@@ -38,7 +38,8 @@ final private[streamjoin] case class MatchCondition(condition: Expression, where
 }
 
 /** The input of a join with the clauses after it, as parsed. */
-final private[streamjoin] case class InputWithClauses(clauses: Seq[Clause], child: LogicalPlan) extends UnaryNode {
+final private[streamjoin] case class InputWithClauses(clauses: Seq[Clause], child: LogicalPlan)
+    extends UnaryNode {
   override def output: Seq[Attribute] = child.output
 
   override lazy val resolved: Boolean = false
@@ -52,8 +53,11 @@ final private[streamjoin] case class InputWithClauses(clauses: Seq[Clause], chil
  * it. It stays unresolved until its clauses are resolved, because they may add a column to a `*`
  * above it.
  */
-final private[streamjoin] case class JoinWithClauses(left: Seq[Clause], right: Seq[Clause], child: LogicalPlan)
-    extends UnaryNode {
+final private[streamjoin] case class JoinWithClauses(
+    left: Seq[Clause],
+    right: Seq[Clause],
+    child: LogicalPlan
+) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
 
   override lazy val resolved: Boolean = false

@@ -21,6 +21,9 @@ final private[streamjoin] case class UncheckedStreamJoin(
 
   override def output: Seq[Attribute] = join.output
 
-  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): UncheckedStreamJoin =
+  override protected def withNewChildrenInternal(
+      newLeft: LogicalPlan,
+      newRight: LogicalPlan
+  ): UncheckedStreamJoin =
     copy(left = newLeft, right = newRight)
 }

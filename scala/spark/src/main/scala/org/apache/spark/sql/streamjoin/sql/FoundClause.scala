@@ -6,9 +6,9 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.{AbstractSqlParser, ParseException, SqlBaseParser}
 import org.apache.spark.sql.execution.SparkSqlAstBuilder
+import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, MatchCondition, Over, Within}
 
 import streamjoin.core.JoinWindow
-import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, MatchCondition, Over, Within}
 
 /** Where a clause may stand. */
 sealed private[sql] trait Position

@@ -20,7 +20,9 @@ final private[streamjoin] case class WatermarkId(node: UUID, occurrence: Int)
 private[streamjoin] object WatermarkId {
 
   /** The origins of a plan's marks, from their node ids, top down and left to right. */
-  def number(nodes: Seq[UUID]): Seq[WatermarkId] = occurrences(nodes).map { case (node, at) => WatermarkId(node, at) }
+  def number(nodes: Seq[UUID]): Seq[WatermarkId] = occurrences(nodes).map { case (node, at) =>
+    WatermarkId(node, at)
+  }
 
   /** Pairs each element with the number of equal ones before it. */
   private[watermark] def occurrences[T](all: Seq[T]): Seq[(T, Int)] =
@@ -63,7 +65,8 @@ private[streamjoin] object ColumnWatermark {
   /** A column of a union: the slowest branch counts. */
   final case class Smallest(branches: Seq[ColumnWatermark]) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = branches.map(_.value(of)).min
-    override def newest(of: WatermarkId => Option[Long]): Option[Long] = branches.flatMap(_.newest(of)).maxOption
+    override def newest(of: WatermarkId => Option[Long]): Option[Long] =
+      branches.flatMap(_.newest(of)).maxOption
   }
 
   /** Spark's watermark, one for the whole query. */

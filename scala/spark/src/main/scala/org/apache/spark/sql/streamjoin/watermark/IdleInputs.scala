@@ -19,14 +19,18 @@ final private[streamjoin] class IdleInputs(
 
   /** The origins of everything an operator receives; none if it also receives something else. */
   private val below: Map[Int, Option[Set[WatermarkId]]] =
-    operators.sortBy(_._1).foldLeft(Map.empty[Int, Option[Set[WatermarkId]]]) { case (known, (ordinal, columns)) =>
-      known + (ordinal -> all(columns.map(origins(_, known))))
+    operators.sortBy(_._1).foldLeft(Map.empty[Int, Option[Set[WatermarkId]]]) {
+      case (known, (ordinal, columns)) =>
+        known + (ordinal -> all(columns.map(origins(_, known))))
     }
 
   private def all(sets: Seq[Option[Set[WatermarkId]]]): Option[Set[WatermarkId]] =
     if (sets.forall(_.isDefined)) Some(sets.flatten.flatten.toSet) else None
 
-  private def origins(column: ColumnWatermark, known: Map[Int, Option[Set[WatermarkId]]]): Option[Set[WatermarkId]] =
+  private def origins(
+      column: ColumnWatermark,
+      known: Map[Int, Option[Set[WatermarkId]]]
+  ): Option[Set[WatermarkId]] =
     column match {
       case Marked(origin) => Some(Set(origin))
       case Shifted(_, shifted) => origins(shifted, known)

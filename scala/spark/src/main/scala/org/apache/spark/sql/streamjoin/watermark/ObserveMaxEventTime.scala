@@ -13,10 +13,12 @@ import org.apache.spark.sql.types.TimestampType
  * Stands below an `EventTimeWatermark` of a nullable column and records the newest time without the
  * nulls. The strategy inserts it.
  */
-final private[streamjoin] case class ObserveMaxEventTime(time: Attribute, child: LogicalPlan) extends UnaryNode {
+final private[streamjoin] case class ObserveMaxEventTime(time: Attribute, child: LogicalPlan)
+    extends UnaryNode {
   override def output: Seq[Attribute] = child.output
 
-  override protected def withNewChildInternal(newChild: LogicalPlan): ObserveMaxEventTime = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: LogicalPlan): ObserveMaxEventTime =
+    copy(child = newChild)
 }
 
 private[streamjoin] object ObserveMaxEventTime {
@@ -33,7 +35,8 @@ private[streamjoin] object ObserveMaxEventTime {
  * Passes rows through and records their newest event time. `EventTimeWatermarkExec` above it does
  * so too, but takes a null for the year 1970, which would make older rows late.
  */
-final private[streamjoin] case class NewestTimeExec(time: Attribute, child: SparkPlan) extends EventTimeObserverExec {
+final private[streamjoin] case class NewestTimeExec(time: Attribute, child: SparkPlan)
+    extends EventTimeObserverExec {
 
   /** In milliseconds, without nulls. */
   val stats: EventTimeStatsAccum = registered(new EventTimeStatsAccum)

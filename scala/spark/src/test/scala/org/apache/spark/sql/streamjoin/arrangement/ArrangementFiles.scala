@@ -14,10 +14,27 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.streamjoin.arrangement.index.{
+  ArrangementRef,
+  IndexRegistry,
+  KeyIndex,
+  LoadStats,
+  LoadedBlock,
+  ProbeResult
+}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ArrangementMeta,
+  BaseRef,
+  BlockBuilder,
+  BlockFile,
+  BlockFileWriter,
+  InputKind,
+  Manifest,
+  RowKey
+}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, KeyIndex, LoadStats, LoadedBlock, ProbeResult}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, BaseRef, BlockBuilder, BlockFile, BlockFileWriter, InputKind, Manifest, RowKey}
 
 /** A row of the index tests. */
 final case class Item(key: Option[Int], name: String, value: Long)

@@ -8,10 +8,10 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.{Encoders, Row}
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
+import org.apache.spark.sql.{Encoders, Row}
 
 /** What an arrangement keeps and for how long, and what it refuses with which error class. */
 class ArrangementSuite extends AnyFunSuite with ArrangementTest {

@@ -7,8 +7,8 @@ import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{AnalysisException, DataFrame}
 import org.apache.spark.sql.streamjoin.{CheckpointTest, JoinTest, SparkTest}
+import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 /**
  * A query resumes from the checkpoint of another, or is refused with an error class and leaves the

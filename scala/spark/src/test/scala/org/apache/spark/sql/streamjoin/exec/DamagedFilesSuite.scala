@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.exec
 import java.nio.file.{Files, Path}
 
 import org.scalatest.funsuite.AnyFunSuite
+
 import org.apache.spark.sql.streamjoin.{CheckpointTest, JoinTest, SparkTest}
 
 /** Damaged or missing checkpoint files are refused with an error class, and nothing is written. */

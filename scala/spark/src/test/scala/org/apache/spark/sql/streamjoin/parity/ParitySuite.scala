@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.parity
 
 import org.scalatest.funsuite.AnyFunSuite
+
 import org.apache.spark.sql.streamjoin.PythonApi
 
 /**

@@ -8,8 +8,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
-import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders}
 import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders}
 
 /** Which watermark Spark's own stateful operators wait for, in one query with our joins. */
 class SparkOperatorsSuite extends AnyFunSuite with JoinTest {

@@ -108,7 +108,8 @@ object BacklogHeap {
         val matches =
           state.matches(
             side,
-            if (side == Side.Left) ProbeTimeRange(Nil, Seq(0 -> Hour)) else ProbeTimeRange(Seq(0 -> Hour), Nil)
+            if (side == Side.Left) ProbeTimeRange(Nil, Seq(0 -> Hour))
+            else ProbeTimeRange(Seq(0 -> Hour), Nil)
           )
         var found = 0L
         while (matches.next()) {

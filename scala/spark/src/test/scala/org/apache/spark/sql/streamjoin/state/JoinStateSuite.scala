@@ -79,11 +79,27 @@ class JoinStateSuite extends StateTest {
       def met(reach: ProbeTimeRange): Map[Long, Seq[Long]] =
         pairs(state, Side.Right, reach).groupMap(_._1)(_._2)
       // Matches left rows from right.time - constant on, or up to right.time + constant.
-      assert(met(ProbeTimeRange(Seq(0 -> -1L), Nil)) == Map(10L -> Seq(6L), 11L -> Seq(1L, 2L, 3L, 4L, 5L, 6L)))
-      assert(met(ProbeTimeRange(Seq(0 -> 1L), Nil)) == Map(10L -> Seq(5L, 6L), 11L -> Seq(0L, 1L, 2L, 3L, 4L, 5L, 6L)))
-      assert(met(ProbeTimeRange(Nil, Seq(0 -> 1L))) == Map(10L -> Seq(0L, 1L, 2L, 3L, 4L, 5L, 6L), 11L -> Seq(0L, 1L)))
-      assert(met(ProbeTimeRange(Nil, Seq(0 -> -1L))) == Map(10L -> Seq(0L, 1L, 2L, 3L, 4L, 5L), 11L -> Seq(0L)))
-      assert(met(ProbeTimeRange(Seq(0 -> Long.MinValue), Nil)) == Map(10L -> Seq(6L), 11L -> Seq(3L, 4L, 5L, 6L)))
+      assert(
+        met(ProbeTimeRange(Seq(0 -> -1L), Nil)) == Map(10L -> Seq(6L), 11L -> Seq(1L, 2L, 3L, 4L, 5L, 6L))
+      )
+      assert(
+        met(ProbeTimeRange(Seq(0 -> 1L), Nil)) == Map(
+          10L -> Seq(5L, 6L),
+          11L -> Seq(0L, 1L, 2L, 3L, 4L, 5L, 6L)
+        )
+      )
+      assert(
+        met(ProbeTimeRange(Nil, Seq(0 -> 1L))) == Map(
+          10L -> Seq(0L, 1L, 2L, 3L, 4L, 5L, 6L),
+          11L -> Seq(0L, 1L)
+        )
+      )
+      assert(
+        met(ProbeTimeRange(Nil, Seq(0 -> -1L))) == Map(10L -> Seq(0L, 1L, 2L, 3L, 4L, 5L), 11L -> Seq(0L))
+      )
+      assert(
+        met(ProbeTimeRange(Seq(0 -> Long.MinValue), Nil)) == Map(10L -> Seq(6L), 11L -> Seq(3L, 4L, 5L, 6L))
+      )
       assert(met(ProbeTimeRange(Nil, Seq(0 -> Long.MinValue))) == Map(10L -> Seq(0L, 1L, 2L), 11L -> Seq(0L)))
       assert(met(ProbeTimeRange(Seq(0 -> 0L), Seq(0 -> 0L))) == Map(10L -> Seq(6L), 11L -> Seq(0L)))
       assert(met(ProbeTimeRange(Seq(0 -> -2L), Seq(0 -> 1L))).get(11L).isEmpty)

@@ -12,10 +12,10 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, count, expr, lit, window}
+import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi, SparkTest, StreamInputs}
 import org.apache.spark.util.ManualClock
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi, SparkTest, StreamInputs}
 
 /** An input that is silent for a while no longer holds others back. */
 class IdleInputsSuite extends AnyFunSuite with JoinTest {

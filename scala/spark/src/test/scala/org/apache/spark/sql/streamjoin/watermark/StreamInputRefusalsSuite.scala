@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.watermark
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.{AnalysisException, DataFrame}
 import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
+import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 /** What `imposeOrder`, `withBounds` and `idleAfter` refuse before a query starts. */
 class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {

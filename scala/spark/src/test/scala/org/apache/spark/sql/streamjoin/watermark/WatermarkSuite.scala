@@ -11,8 +11,8 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.{DataFrame, Row}
 
 /**
  * A watermark per event-time column: what it is, when it counts, and that a restart does not change

@@ -9,7 +9,13 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, BlockFile, Manifest, RowKey}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ArrangementMeta,
+  BlockFile,
+  Manifest,
+  RowKey
+}
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntimeException}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
 

@@ -10,7 +10,14 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.PartitioningPreservingUnaryExecNode
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexLocality, IndexRegistry, KeyIndex, LoadStats, ProbeResult}
+import org.apache.spark.sql.streamjoin.arrangement.index.{
+  ArrangementRef,
+  IndexLocality,
+  IndexRegistry,
+  KeyIndex,
+  LoadStats,
+  ProbeResult
+}
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, RowKey, Snapshot}
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}

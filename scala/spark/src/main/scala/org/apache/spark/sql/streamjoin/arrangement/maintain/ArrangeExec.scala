@@ -15,7 +15,12 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexLocality}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind, Manifest}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ArrangementMeta,
+  InputKind,
+  Manifest
+}
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, Operation, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, PlannedBatch}
 

@@ -8,8 +8,20 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
-import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, KeyIndex, LoadStats, ProbeResult}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BlockFileWriter, InputKind, Manifest, RowKey}
+import org.apache.spark.sql.streamjoin.arrangement.index.{
+  ArrangementRef,
+  IndexRegistry,
+  KeyIndex,
+  LoadStats,
+  ProbeResult
+}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  BlockFileWriter,
+  InputKind,
+  Manifest,
+  RowKey
+}
 import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
 

@@ -7,7 +7,12 @@ import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.{array, coalesce, col, explode, lit, lower, trim, when}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, ChangeColumns, InputKind}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ArrangementMeta,
+  ChangeColumns,
+  InputKind
+}
 import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}

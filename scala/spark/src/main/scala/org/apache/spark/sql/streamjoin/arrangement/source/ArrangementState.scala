@@ -4,7 +4,13 @@ import java.io.FileNotFoundException
 import java.util.UUID
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, Leases, Manifest}
+
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ArrangementMeta,
+  Leases,
+  Manifest
+}
 
 /**
  * A reader of an arrangement.

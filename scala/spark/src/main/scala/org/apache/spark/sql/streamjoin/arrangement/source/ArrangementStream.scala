@@ -7,7 +7,13 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, KnowsLatestOffset, Leases, Manifest, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  KnowsLatestOffset,
+  Leases,
+  Manifest,
+  Snapshot
+}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /** The changes of an arrangement as a stream; its offsets are versions. */

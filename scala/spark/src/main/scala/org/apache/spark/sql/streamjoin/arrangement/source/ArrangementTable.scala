@@ -179,5 +179,7 @@ private[streamjoin] object ChangesTable {
       .load(nameOrPath)
 
   def schema(rows: StructType): StructType =
-    rows.add(ChangeColumns.Version, LongType, nullable = false).add(ChangeColumns.Diff, LongType, nullable = false)
+    rows
+      .add(ChangeColumns.Version, LongType, nullable = false)
+      .add(ChangeColumns.Diff, LongType, nullable = false)
 }

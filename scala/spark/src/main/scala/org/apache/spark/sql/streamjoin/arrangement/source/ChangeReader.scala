@@ -7,9 +7,16 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeRow}
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.util.SerializableConfiguration
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, LoadStats}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, Block, BlockFiles, RowKey, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ArrangementMeta,
+  Block,
+  BlockFiles,
+  RowKey,
+  Snapshot
+}
+import org.apache.spark.util.SerializableConfiguration
 
 /** The changes between two snapshots, in one partition of the primary index. */
 final private[streamjoin] case class ReadPartition(partition: Int, start: Snapshot, end: Snapshot)

@@ -12,7 +12,12 @@ import org.apache.spark.sql.execution.aggregate.AggUtils
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.index.{IndexLocality, IndexRegistry}
-import org.apache.spark.sql.streamjoin.arrangement.lookup.{ChangesExec, IndexAccess, IndexReaderExec, KeyColumns}
+import org.apache.spark.sql.streamjoin.arrangement.lookup.{
+  ChangesExec,
+  IndexAccess,
+  IndexReaderExec,
+  KeyColumns
+}
 import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementStream, ReaderFigures}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, Snapshot}
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts, StreamJoinConf}

@@ -3,7 +3,12 @@ package org.apache.spark.sql.streamjoin.joins.delta
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.streamjoin.arrangement.lookup.{FilterProject, IndexAccess, IndexReaderExec, LookUpTask}
+import org.apache.spark.sql.streamjoin.arrangement.lookup.{
+  FilterProject,
+  IndexAccess,
+  IndexReaderExec,
+  LookUpTask
+}
 
 /**
  * Joins each row with the rows of the arrangement that have its key.

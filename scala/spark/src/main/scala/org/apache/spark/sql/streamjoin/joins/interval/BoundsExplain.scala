@@ -6,7 +6,11 @@ import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
 import streamjoin.core.Side
 
 /** The time bounds of a join, as users read them. */
-final private[streamjoin] class BoundsExplain(join: IntervalJoinSpec, times: Seq[Attribute], names: JoinNames) {
+final private[streamjoin] class BoundsExplain(
+    join: IntervalJoinSpec,
+    times: Seq[Attribute],
+    names: JoinNames
+) {
   import names.{column, name, text}
 
   /** All bounds, and for each event-time column without one, the source of its watermark. */

@@ -84,7 +84,6 @@ final private[streamjoin] case class IntervalJoinSpec(
   override def outputWatermark(key: Int): ColumnWatermark =
     new ColumnWatermark.OfJoin(watermarks, bounds, key, ordinal)
 
-
   /** The watermark keys of a side. */
   def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)
 

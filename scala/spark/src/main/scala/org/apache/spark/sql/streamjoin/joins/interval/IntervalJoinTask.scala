@@ -5,7 +5,13 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.exec.{BufferingTask, JoinMetric, LateRowsWriter, RowIterator, TaskMetrics}
+import org.apache.spark.sql.streamjoin.exec.{
+  BufferingTask,
+  JoinMetric,
+  LateRowsWriter,
+  RowIterator,
+  TaskMetrics
+}
 import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator}
 
 import streamjoin.core.Side
@@ -55,7 +61,9 @@ final private[streamjoin] class IntervalJoinTask(
   override def output: Iterator[InternalRow] =
     timed(timeMs(Side.Left))(takeIn(Side.Left, left) ++ meet(Side.Left)) ++
       timed(timeMs(Side.Right))(takeIn(Side.Right, right) ++ meet(Side.Right)) ++
-      timed(metrics(IntervalJoinMetric.EvictTimeMs), metrics("allRemovalsTimeMs"))(Side.both.iterator.flatMap(evict))
+      timed(metrics(IntervalJoinMetric.EvictTimeMs), metrics("allRemovalsTimeMs"))(
+        Side.both.iterator.flatMap(evict)
+      )
 
   override def finish(): Unit = {
     metrics(JoinMetric.JoinedRows) += joinedRows

@@ -43,7 +43,8 @@ final private[streamjoin] case class OrderSpec(
 
   override protected def emittedKeys: Seq[Int] = maxLagMicros.indices
 
-  override def outputWatermark(key: Int): ColumnWatermark = ColumnWatermark.ofOrder(time, maxLagMicros, key, ordinal)
+  override def outputWatermark(key: Int): ColumnWatermark =
+    ColumnWatermark.ofOrder(time, maxLagMicros, key, ordinal)
 }
 
 private[streamjoin] object OrderSpec {

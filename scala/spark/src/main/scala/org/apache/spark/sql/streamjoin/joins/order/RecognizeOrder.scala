@@ -2,7 +2,14 @@ package org.apache.spark.sql.streamjoin.joins.order
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
-import org.apache.spark.sql.streamjoin.analysis.{NeverTrue, Recognition, Recognizer, RowConstraintsOf, UndefinedWatermark, WatermarkLineage}
+import org.apache.spark.sql.streamjoin.analysis.{
+  NeverTrue,
+  Recognition,
+  Recognizer,
+  RowConstraintsOf,
+  UndefinedWatermark,
+  WatermarkLineage
+}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark

@@ -7,7 +7,15 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, BucketWidth, BufferLimits, LateRows, StatefulNodeExec, TimeRanges, WholeRow}
+import org.apache.spark.sql.streamjoin.exec.{
+  BatchBinding,
+  BucketWidth,
+  BufferLimits,
+  LateRows,
+  StatefulNodeExec,
+  TimeRanges,
+  WholeRow
+}
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}

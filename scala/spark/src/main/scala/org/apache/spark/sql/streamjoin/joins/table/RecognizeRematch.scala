@@ -2,7 +2,15 @@ package org.apache.spark.sql.streamjoin.joins.table
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, Recognition, Recognizer, RowConstraintsOf, UndefinedWatermark, WatermarkLineage}
+import org.apache.spark.sql.streamjoin.analysis.{
+  EquiKeys,
+  NormalForm,
+  Recognition,
+  Recognizer,
+  RowConstraintsOf,
+  UndefinedWatermark,
+  WatermarkLineage
+}
 
 /** Turns a [[TableRematch]] into a [[RematchJoin]], or rejects it with an error that says why. */
 private[streamjoin] object RecognizeRematch extends Recognizer {

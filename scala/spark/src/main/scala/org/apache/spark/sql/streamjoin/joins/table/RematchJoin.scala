@@ -3,7 +3,13 @@ package org.apache.spark.sql.streamjoin.joins.table
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Join, JoinHint, LogicalPlan}
-import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, NormalForm, OperatorSpec, RowConstraintsOf, SpecifiedNode}
+import org.apache.spark.sql.streamjoin.analysis.{
+  AwaitedKeys,
+  NormalForm,
+  OperatorSpec,
+  RowConstraintsOf,
+  SpecifiedNode
+}
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
 

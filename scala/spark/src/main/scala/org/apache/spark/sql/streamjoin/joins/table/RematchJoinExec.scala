@@ -10,7 +10,13 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, BucketWidth, BufferLimits, JoinMetric, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.exec.{
+  BatchBinding,
+  BucketWidth,
+  BufferLimits,
+  JoinMetric,
+  StatefulNodeExec
+}
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 

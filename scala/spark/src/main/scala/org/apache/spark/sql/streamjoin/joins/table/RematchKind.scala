@@ -34,7 +34,8 @@ private[streamjoin] object RematchKind extends OperatorKind {
   ): SparkPlan = {
     val join = TableJoin.of(written.join)
     val session = SparkSession.active
-    val lookUp = TableLookUpExec.of(join, TableVersions.beginBatch(session, join.table), planLater(join.stream))
+    val lookUp =
+      TableLookUpExec.of(join, TableVersions.beginBatch(session, join.table), planLater(join.stream))
     // State compares keys byte by byte.
     val keys = KeyColumns.of(lookUp.access.key.map(NormalizeFloatingNumbers.normalize(_)))
     val stream = keys.over(lookUp.child)

@@ -3,7 +3,15 @@ package org.apache.spark.sql.streamjoin.joins.table
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
-import org.apache.spark.sql.streamjoin.exec.{BufferLimits, BufferingTask, JoinMetric, LateRows, RowIterator, StateSpec, TaskMetrics}
+import org.apache.spark.sql.streamjoin.exec.{
+  BufferLimits,
+  BufferingTask,
+  JoinMetric,
+  LateRows,
+  RowIterator,
+  StateSpec,
+  TaskMetrics
+}
 import org.apache.spark.sql.streamjoin.state.{JoinState, ProbeTimeRange, RowLayout}
 import org.apache.spark.sql.types.{DataType, LongType}
 

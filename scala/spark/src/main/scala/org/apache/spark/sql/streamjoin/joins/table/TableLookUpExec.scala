@@ -4,7 +4,13 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.arrangement.lookup.{FilterProject, IndexAccess, IndexReaderExec, KeyColumns, LookUpTask}
+import org.apache.spark.sql.streamjoin.arrangement.lookup.{
+  FilterProject,
+  IndexAccess,
+  IndexReaderExec,
+  KeyColumns,
+  LookUpTask
+}
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
 import org.apache.spark.sql.streamjoin.base.PredicateParts

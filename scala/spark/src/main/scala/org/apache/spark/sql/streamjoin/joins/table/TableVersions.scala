@@ -9,7 +9,12 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementStream, AtLeast, LookedUpTable, TableOptions}
+import org.apache.spark.sql.streamjoin.arrangement.source.{
+  ArrangementStream,
+  AtLeast,
+  LookedUpTable,
+  TableOptions
+}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, CaughtUp, Leases, Snapshot}
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.exec.PlannedBatch

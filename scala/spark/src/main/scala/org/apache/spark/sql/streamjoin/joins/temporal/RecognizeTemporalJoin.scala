@@ -4,7 +4,15 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, EqualTo, Expression}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
-import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, Recognition, Recognizer, RowConstraintsOf, UndefinedWatermark, WatermarkLineage}
+import org.apache.spark.sql.streamjoin.analysis.{
+  EquiKeys,
+  NormalForm,
+  Recognition,
+  Recognizer,
+  RowConstraintsOf,
+  UndefinedWatermark,
+  WatermarkLineage
+}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 import org.apache.spark.sql.types.MetadataBuilder

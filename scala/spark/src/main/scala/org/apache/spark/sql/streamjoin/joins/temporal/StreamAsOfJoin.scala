@@ -49,7 +49,10 @@ final private[streamjoin] case class StreamAsOfJoin(
   override def output: Seq[Attribute] =
     left.output ++ (if (isLeftOuter) right.output.map(_.withNullability(true)) else right.output)
 
-  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): StreamAsOfJoin =
+  override protected def withNewChildrenInternal(
+      newLeft: LogicalPlan,
+      newRight: LogicalPlan
+  ): StreamAsOfJoin =
     copy(left = newLeft, right = newRight)
 
   override def disabled: AnalysisException =

@@ -9,7 +9,14 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, BucketWidth, BufferLimits, JoinMetric, TimeRanges, TwoStreamsExec}
+import org.apache.spark.sql.streamjoin.exec.{
+  BatchBinding,
+  BucketWidth,
+  BufferLimits,
+  JoinMetric,
+  TimeRanges,
+  TwoStreamsExec
+}
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 

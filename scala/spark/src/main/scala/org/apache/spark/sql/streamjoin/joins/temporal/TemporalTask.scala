@@ -3,7 +3,13 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.base.Operation
-import org.apache.spark.sql.streamjoin.exec.{BufferingTask, JoinMetric, LateRowsWriter, RowIterator, TaskMetrics}
+import org.apache.spark.sql.streamjoin.exec.{
+  BufferingTask,
+  JoinMetric,
+  LateRowsWriter,
+  RowIterator,
+  TaskMetrics
+}
 import org.apache.spark.sql.streamjoin.state.JoinState
 
 import streamjoin.core.Side

@@ -6,7 +6,14 @@ import org.apache.spark.sql.catalyst.optimizer.{ExtractPythonUDFFromJoinConditio
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION
-import org.apache.spark.sql.streamjoin.analysis.{AwaitedColumns, NeverTrue, Recognition, StreamJoinType, WatermarkLineage, WatermarkPlacement}
+import org.apache.spark.sql.streamjoin.analysis.{
+  AwaitedColumns,
+  NeverTrue,
+  Recognition,
+  StreamJoinType,
+  WatermarkLineage,
+  WatermarkPlacement
+}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.exec.BatchBinding
 import org.apache.spark.sql.streamjoin.joins.OperatorKinds

@@ -5,10 +5,27 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangeExec}
 import org.apache.spark.sql.streamjoin.exec.{BatchBinding, PlannedBatch, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.joins.delta.{DeltaJoin, DeltaPlanner}
-import org.apache.spark.sql.streamjoin.joins.table.{LookUpProgressExec, RematchJoin, TableJoin, TableLookUpExec, TableVersions}
+import org.apache.spark.sql.streamjoin.joins.table.{
+  LookUpProgressExec,
+  RematchJoin,
+  TableJoin,
+  TableLookUpExec,
+  TableVersions
+}
 import org.apache.spark.sql.streamjoin.joins.{ArrangedJoins, OperatorKinds}
-import org.apache.spark.sql.streamjoin.plans.{Barrier, PendingOperator, RejectedOperator, RejectedOperatorExec, StatefulNode}
-import org.apache.spark.sql.streamjoin.watermark.{DropPunctuation, IdleAfter, NewestTimeExec, ObserveMaxEventTime}
+import org.apache.spark.sql.streamjoin.plans.{
+  Barrier,
+  PendingOperator,
+  RejectedOperator,
+  RejectedOperatorExec,
+  StatefulNode
+}
+import org.apache.spark.sql.streamjoin.watermark.{
+  DropPunctuation,
+  IdleAfter,
+  NewestTimeExec,
+  ObserveMaxEventTime
+}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
@@ -30,9 +47,19 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
       }
       planned :: Nil
     case refused: RejectedOperator =>
-      RejectedOperatorExec(refused.what, refused.output, refused.children.map(planLater), refused.refusal) :: Nil
+      RejectedOperatorExec(
+        refused.what,
+        refused.output,
+        refused.children.map(planLater),
+        refused.refusal
+      ) :: Nil
     case operator: PendingOperator =>
-      RejectedOperatorExec(operator.nodeName, operator.output, operator.children.map(planLater), operator.disabled) :: Nil
+      RejectedOperatorExec(
+        operator.nodeName,
+        operator.output,
+        operator.children.map(planLater),
+        operator.disabled
+      ) :: Nil
     case barrier: Barrier => planLater(barrier.child) :: Nil
     case rows: DropPunctuation => rows.planned(planLater(rows.child)) :: Nil
     case idle: IdleAfter => planLater(idle.child) :: Nil

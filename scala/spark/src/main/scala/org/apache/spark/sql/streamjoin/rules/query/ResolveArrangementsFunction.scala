@@ -19,7 +19,8 @@ import org.apache.spark.unsafe.types.UTF8String
  * arrangements as they are now. Spark calls the rule while a query is analyzed, before it looks up
  * the function.
  */
-final private[streamjoin] case class ResolveArrangementsFunction(session: SparkSession) extends Rule[LogicalPlan] {
+final private[streamjoin] case class ResolveArrangementsFunction(session: SparkSession)
+    extends Rule[LogicalPlan] {
   import ArrangementsOfFolder.{Function, Schema, row}
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {

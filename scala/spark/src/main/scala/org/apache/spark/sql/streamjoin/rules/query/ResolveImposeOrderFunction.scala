@@ -10,7 +10,8 @@ import org.apache.spark.sql.streamjoin.joins.order.ImposeOrder
  * Replaces a call of `IMPOSE_ORDER` with an [[ImposeOrder]]. Spark calls the rule while a query is
  * analyzed, before it looks up the function.
  */
-final private[streamjoin] case class ResolveImposeOrderFunction(session: SparkSession) extends Rule[LogicalPlan] {
+final private[streamjoin] case class ResolveImposeOrderFunction(session: SparkSession)
+    extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case call: UnresolvedTableValuedFunction if ImposeOrder.Function.isCalledBy(call, session) =>
       ImposeOrder.of(call)

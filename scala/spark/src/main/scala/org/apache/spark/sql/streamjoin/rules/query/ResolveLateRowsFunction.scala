@@ -5,15 +5,16 @@ import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
-import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
 
 /**
  * Replaces `sj_late_rows('query')` and `STREAM sj_late_rows('query')` with the late rows of a
  * running query. Spark calls the rule while a query is analyzed, before it looks up the function.
  */
-final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSession) extends Rule[LogicalPlan] {
+final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSession)
+    extends Rule[LogicalPlan] {
   import LateRowsOfQuery.Function
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {

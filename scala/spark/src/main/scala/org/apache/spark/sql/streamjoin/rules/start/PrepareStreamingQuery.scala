@@ -1,26 +1,24 @@
 package org.apache.spark.sql.streamjoin.rules.start
 
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
-import org.apache.spark.sql.catalyst.plans.logical.{
-  EventTimeWatermark,
-  Join,
-  LogicalPlan
-}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.streaming.{
-  InternalOutputModes,
-  WriteToStreamStatement
-}
+import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery, StreamJoinType, WatermarkLineage}
+import org.apache.spark.sql.streamjoin.analysis.{
+  OptimizedQuery,
+  PreparedQuery,
+  StreamJoinType,
+  WatermarkLineage
+}
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.joins.OperatorKinds
 import org.apache.spark.sql.streamjoin.joins.table.TableJoin
 import org.apache.spark.sql.streamjoin.plans.{PendingOperator, StatefulNode, UncheckedStreamJoin}
 import org.apache.spark.sql.streamjoin.watermark.{DropPunctuation, IdleAfter}
-import org.apache.spark.sql.SparkSession
 
 /**
  * Rejects a streaming query that cannot run, and prepares one that can. Spark calls the rule at

@@ -13,7 +13,15 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.arrangement.Item
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, BlockFileWriter, BlockFiles, Claim, InputKind, Manifest}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ArrangementMeta,
+  BlockFileWriter,
+  BlockFiles,
+  Claim,
+  InputKind,
+  Manifest
+}
 
 /**
  * Two runs of one query maintain an arrangement at once, over files that are not created

@@ -5,9 +5,9 @@ import java.nio.file.{Files, Path}
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import org.apache.spark.sql.streamjoin.joins.table.TableTest
 import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** A checkpoint accepts only the delta joins and look-ups that it was started with. */
 class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {

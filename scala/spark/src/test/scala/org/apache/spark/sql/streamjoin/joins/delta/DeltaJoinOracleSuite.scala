@@ -7,9 +7,9 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest, SparkTest}
 
 import streamjoin.core.{Copies, DeltaCondition, DeltaJoin}
-import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest, SparkTest}
 
 /**
  * Random changelogs, updates and append-only rows, joined by queries that stop, restart and replay

@@ -8,11 +8,11 @@ import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.{col, expr}
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.JoinType
-import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 
 /**
  * Random chains of joins, of all types and shapes, over streams that drift apart and stall,

@@ -6,8 +6,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StateOperatorProgress
-import org.apache.spark.sql.{Column, DataFrame, Row}
 import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi, TraceQuery}
+import org.apache.spark.sql.{Column, DataFrame, Row}
 
 /**
  * Chains of joins: how the watermark of each column passes through the plan, and the state that

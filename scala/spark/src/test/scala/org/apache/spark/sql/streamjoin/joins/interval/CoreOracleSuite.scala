@@ -4,8 +4,9 @@ import java.time.LocalDate
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import streamjoin.core.JoinType
 import org.apache.spark.sql.streamjoin.{IntervalCore, OracleTest, RandomTrace, SparkTest}
+
+import streamjoin.core.JoinType
 
 /**
  * Compares the operator with the core, batch for batch: output, late rows, rows in state, and

@@ -8,11 +8,11 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.JoinType
-import org.apache.spark.sql.streamjoin.JoinTest
 
 /**
  * Joins on time alone, or with a condition that is not an equality: one side is broadcast to all

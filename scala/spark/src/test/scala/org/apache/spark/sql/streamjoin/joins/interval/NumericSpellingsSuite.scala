@@ -3,9 +3,9 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streamjoin.JoinTest
 
 import streamjoin.core.Side
-import org.apache.spark.sql.streamjoin.JoinTest
 
 /** Bounds between event times that are written as numbers: seconds, milliseconds, microseconds. */
 class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {

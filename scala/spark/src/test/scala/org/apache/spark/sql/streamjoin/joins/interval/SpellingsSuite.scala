@@ -4,10 +4,10 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.prop.TableDrivenPropertyChecks
 
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi}
 import org.apache.spark.sql.{Column, DataFrame}
 
 import streamjoin.core.Side
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi}
 
 /** Every way to write a time bound: its value in microseconds, and that the join runs as ours. */
 class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenPropertyChecks {

@@ -5,9 +5,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streamjoin.JoinTest
 
 import streamjoin.core.Side
-import org.apache.spark.sql.streamjoin.JoinTest
 
 /** What a time bound means in microseconds, however it is written. */
 trait SpellingsTest extends JoinTest { self: AnyFunSuite =>

@@ -5,8 +5,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.execution.ExplainMode
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.streamjoin.ArrangementTest
+import org.apache.spark.sql.{DataFrame, Row}
 
 /** Streams that look up a table that Spark has cached. */
 class CachedTablesSuite extends AnyFunSuite with TableTest {

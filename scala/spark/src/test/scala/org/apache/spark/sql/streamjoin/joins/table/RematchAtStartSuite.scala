@@ -4,8 +4,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
-import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.streamjoin.ArrangementTest
+import org.apache.spark.sql.{DataFrame, Row}
 
 /** Kept rows are matched with a table that changed while the query was stopped. */
 class RematchAtStartSuite extends AnyFunSuite with TableTest {

@@ -4,9 +4,9 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders, Row}
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders, Row}
 
 /** Which streams may look up a table, and which tables are left to Spark. */
 class TableInputsSuite extends AnyFunSuite with TableTest {

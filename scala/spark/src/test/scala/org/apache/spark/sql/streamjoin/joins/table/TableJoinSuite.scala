@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.joins.table
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 import org.apache.spark.sql.streamjoin.ArrangementTest
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /**
  * Joins of a stream with a table, that is, an arrangement; the examples are those of the Lenses

@@ -4,9 +4,9 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
-import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
 
 /** Streams that are joined with a table, that is, an arrangement. */
 trait TableTest extends ArrangementTest { self: org.scalatest.funsuite.AnyFunSuite =>

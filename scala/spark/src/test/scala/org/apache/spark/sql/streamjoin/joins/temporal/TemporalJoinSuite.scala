@@ -10,8 +10,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StreamingQueryException
-import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** Facts are joined with the versions that were valid at their event times. */
 class TemporalJoinSuite extends AnyFunSuite with TemporalTest {

@@ -4,8 +4,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
-import org.apache.spark.util.ManualClock
 import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi, StreamInputs}
+import org.apache.spark.util.ManualClock
 
 /** Which rows are late in a temporal join, and for which rows a late version still counts. */
 class TemporalLateSuite extends AnyFunSuite with TemporalTest {

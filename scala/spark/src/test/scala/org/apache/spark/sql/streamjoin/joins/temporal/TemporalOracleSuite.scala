@@ -2,8 +2,9 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import streamjoin.core._
 import org.apache.spark.sql.streamjoin.{OracleCore, OracleTest, RandomStory, SparkTest}
+
+import streamjoin.core._
 
 /** Random temporal and as-of joins, compared with the core batch by batch. */
 class TemporalOracleSuite extends AnyFunSuite with OracleTest {

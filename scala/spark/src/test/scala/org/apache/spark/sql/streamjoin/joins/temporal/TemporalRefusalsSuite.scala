@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.{expr, lit, max}
-import org.apache.spark.sql.{AnalysisException, DataFrame}
 import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 /** A temporal or as-of join that cannot run is refused by name, with advice on what to write. */
 class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {

@@ -4,8 +4,8 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /**
  * A temporal join that stops and starts, or runs a batch again, gives the rows of an uninterrupted

@@ -7,10 +7,10 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.streamjoin.exec.BufferLimits
 import org.apache.spark.sql.types.{LongType, TimestampType}
 
 import streamjoin.core.{AsOf, Side}
-import org.apache.spark.sql.streamjoin.exec.BufferLimits
 
 /** Merges facts and versions by key, on plain rows: keys with the same hash are told apart. */
 class VersionCursorSuite extends AnyFunSuite {
@@ -86,7 +86,10 @@ class VersionCursorSuite extends AnyFunSuite {
         val (key, at) = (fact.getLong(0), fact.getLong(1))
         val times = (versions ++ before.values).filter(_.getLong(0) == key).map(_.getLong(1))
         val versionOf = Option(merged.versionOf(fact))
-        assert(versionOf.map(_.getLong(1)) == times.filter(rule.allows(at, _)).maxOption, s"$rule: $key at $at")
+        assert(
+          versionOf.map(_.getLong(1)) == times.filter(rule.allows(at, _)).maxOption,
+          s"$rule: $key at $at"
+        )
         assert(versionOf.forall(_.getLong(0) == key))
       }
       merged.finish()
