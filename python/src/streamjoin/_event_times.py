@@ -1,0 +1,50 @@
+"""The event-time column of a stream: the one that carries its watermark."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import TimestampType
+
+from streamjoin.errors import StreamJoinError
+
+_WATERMARK = "spark.watermarkDelayMs"  # Spark marks an event-time column with it (EventTimeWatermark.delayKey).
+_ROWTIME = "streamjoin.rowtime"  # Marks the rowtime of a window join, which goes before other event times.
+
+
+def event_times(left: DataFrame, right: DataFrame, call: str = "within=") -> tuple[str, str]:
+    """Return the names of the event-time columns of both inputs."""
+    return event_time(left, "left", call), event_time(right, "right", call)
+
+
+def event_time(df: DataFrame, side: str, call: str) -> str:
+    """Return the name of the one event-time column of an input."""
+    times = [field for field in df.schema.fields if isinstance(field.dataType, TimestampType)]
+    rowtimes = [field.name for field in times if _ROWTIME in field.metadata]
+    marked = rowtimes or [field.name for field in times if _WATERMARK in field.metadata]
+    if len(marked) == 1:
+        return marked[0]
+    if marked:
+        raise StreamJoinError(
+            "STREAMJOIN_EVENT_TIME",
+            call=call,
+            side=side,
+            found=f"{len(marked)}: {', '.join(marked)}",
+            advice="Drop the others before. Or join with sj.join, leave within= out and write the bound on the one you "
+            "mean into on=, for example "
+            f"F.expr(\"l.{marked[0]} BETWEEN r.time - INTERVAL '5' SECOND AND r.time + INTERVAL '5' SECOND\").",
+        )
+    if not df.isStreaming:
+        raise StreamJoinError(
+            "STREAMJOIN_NOT_A_STREAM",
+            call=call,
+            wanted="two streams",
+            found=f"the {side} input is a batch, whose columns carry no watermark",
+            advice="Join with sj.join, leave within= out, and write the distance into on=.",
+        )
+    example = times[0].name if times else "time"
+    candidates = ", ".join(field.name for field in times) or "none"
+    raise StreamJoinError(
+        "STREAMJOIN_EVENT_TIME",
+        call=call,
+        side=side,
+        found=f"none (its timestamp columns: {candidates}; all columns: {', '.join(df.columns)})",
+        advice=f'Mark one before the join: {side} = {side}.withWatermark("{example}", "10 seconds").',
+    )
