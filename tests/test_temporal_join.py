@@ -298,7 +298,7 @@ def test_what_is_refused(streams: Streams, spark: SparkSession) -> None:
 
     on = F.expr("currency = code")
     analysis("STREAMJOIN_TEMPORAL", "key", lambda: sj.temporal_join(orders, versions, F.expr("cents = rate")))
-    analysis("STREAMJOIN_TEMPORAL", 'how="left"', lambda: sj.temporal_join(orders, versions, on, "full"))  # type: ignore[arg-type]
+    analysis("STREAMJOIN_TEMPORAL", 'how="left"', lambda: sj.temporal_join(orders, versions, on, "full"))
     analysis("STREAMJOIN_TEMPORAL", "tolerance", lambda: sj.asof_join(orders, rates, on, direction="forward"))
     analysis("STREAMJOIN_TEMPORAL", "l.t >= r.t", lambda: sj.asof_join(orders, rates, on, match="cents >= rate"))
     analysis("STREAMJOIN_COLUMN", "nothing", lambda: sj.temporal_join(orders, versions, on, as_of="nothing"))
