@@ -9,6 +9,7 @@ from conftest import ROOT, Run
 import streamjoin as sj
 
 PACKAGE = ROOT / "python" / "src" / "streamjoin"
+EXPORTS: list[str] = vars(sj)["__all__"]
 
 
 def test_each_export_is_listed_once() -> None:
@@ -18,15 +19,15 @@ def test_each_export_is_listed_once() -> None:
         for alias in line.names:
             assert alias.name == alias.asname, "type checkers take it for an export only if it is named again"
             listed[alias.name] += 1
-    assert listed == Counter(sj.__all__)
+    assert listed == Counter(EXPORTS)
     code = (PACKAGE / "__init__.py").read_text(encoding="utf-8").rpartition('"""')[2]
-    assert not [name for name in sj.__all__ if name in code.split()]
+    assert not [name for name in EXPORTS if name in code.split()]
 
 
 def test_public_modules_have_what_their_names_say() -> None:
     public = {file.stem for file in PACKAGE.iterdir() if not file.stem.startswith("_") and file.suffix in ("", ".py")}
     assert public - {"jars", "py"} == {"arrangements", "errors", "joins", "session", "streams"}
-    for name in sj.__all__:
+    for name in EXPORTS:
         home = getattr(getattr(sj, name), "__module__", "")
         if home.startswith("streamjoin."):
             assert not home.removeprefix("streamjoin.").startswith("_"), f"{name} stands in {home}"

@@ -189,7 +189,7 @@ COMPUTED: list[tuple[str, str, Callable[[Streams], Any]]] = [
     ("op", "op is a column", lambda s: sj.versions(s.right, key="id", op=F.lit("insert"))),
     ("order", "order is a column", lambda s: sj.versions(s.right, key="id", order=-F.col("seq"))),
     ("as_of", "as_of is a column", lambda s: sj.temporal_join(s.left, s.versions, "id", as_of=F.now())),
-    ("keys", "keys is a column", lambda s: sj.arrange(s.left, "/a", [["id"], [F.upper("op")]])),
+    ("keys", "keys is a column", lambda s: sj.arrange(s.left, "/a", [[F.col("id")], [F.upper("op")]])),
     ("diff", "diff is a column", lambda s: sj.arrange(s.left, "/a", "id", diff=F.lit(1))),
 ]
 
@@ -262,6 +262,7 @@ def test_what_is_no_key(streams: Streams) -> None:
 
 
 def test_what_the_inputs_are_joined_on(streams: Streams) -> None:
+    on: Any
     names = streams.joins("id")
     for on in (["id"], ("id",)):
         for name, joined in streams.joins(on).items():
@@ -326,9 +327,10 @@ def test_a_name_that_arrangements_are_joined_on_is_there_once(tables: Shop, how:
 def test_what_arrangements_cannot_be_joined_on(tables: Shop) -> None:
     inputs = {"c": "customers", "o": "orders"}
     keys = "STREAMJOIN_JOIN_KEYS"
+    mixed: Any = ["customer", F.expr("o.day > 5")]
     refused(keys, lambda: sj.delta_join(inputs, "day"), "the input c has no column 'day'")
     refused(keys, lambda: sj.delta_join(inputs, ["customer", "o.day > 5"]), '"a.customer = b.customer"')
-    refused(keys, lambda: sj.delta_join(inputs, ["customer", F.expr("o.day > 5")]), "do not mix")
+    refused(keys, lambda: sj.delta_join(inputs, mixed), "do not mix")
     refused(keys, lambda: sj.delta_join(inputs, []), "Write a name")
     refused("UNRESOLVED_COLUMN.WITH_SUGGESTION", lambda: sj.delta_join(inputs, F.expr("c.customer = o.client")))
 
@@ -375,12 +377,13 @@ def test_what_is_no_arrangement(streams: Streams) -> None:
 
 
 def test_the_session_is_given_by_its_name() -> None:
-    for name in sj.__all__:
+    names = vars(sj)["__all__"]
+    for name in names:
         function = getattr(sj, name)
         parameters = inspect.signature(function).parameters if inspect.isfunction(function) else {}
         if "spark" in parameters and name != "check":
             assert parameters["spark"].kind is inspect.Parameter.KEYWORD_ONLY, name
-    assert {"arrangement", "table", "delta_join"} <= set(sj.__all__)
+    assert {"arrangement", "table", "delta_join"} <= set(names)
 
 
 # Inputs -------------------------------------------------------------------------------------------

@@ -82,7 +82,8 @@ def asof_join(
     joined = join_on(left, right, on, how)._jdf
     with answered():
         if match is None:
-            times = map(parseable, event_times(left, right, "sj.asof_join"))
+            among = 'Name the two that you mean: match="l.{0} >= r.time".'
+            times = map(parseable, event_times(left, right, "sj.asof_join", among))
             made = entry.asofJoin(joined, *times, direction or "backward", allow_exact_matches, apart, ordered)
         elif isinstance(match, str):
             made = entry.asofJoin(joined, match, apart, ordered)

@@ -96,7 +96,9 @@ def versions(
         for argument, column in (("time", time), ("op", op), ("order", order))
         if column is not None
     }
-    at = named.get("time") or parseable(event_time(changes, "right", "sj.versions"))
+    at = named.get("time") or parseable(
+        event_time(changes, "right", "sj.versions", 'Name the one that you mean: time="{0}".')
+    )
     by = named.get("order")
     if not _is_envelope(changes, keys):
         return VersionedStream(changes, keys, at, named.get("op"), by)
@@ -186,7 +188,7 @@ def temporal_join(
     longer = None if history is None else spark_interval(history, "history", "sj.temporal_join")
     entry = checked_entry(stream.sparkSession, "sj.temporal_join")
     if as_of is None:
-        time = parseable(event_time(stream, "left", "sj.temporal_join"))
+        time = parseable(event_time(stream, "left", "sj.temporal_join", 'Name the one that you mean: as_of="{0}".'))
     else:
         time = parsed_name(as_of, stream, "sj.temporal_join", "as_of")
     joined = join_on(stream, table.changes, on, how)
