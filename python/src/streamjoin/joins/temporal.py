@@ -17,7 +17,7 @@ from streamjoin._on import On, join_on
 
 @final
 class Now:
-    """What is valid when a row is joined: ``sj.NOW``, as ``as_of`` of :func:`temporal_join`."""
+    """As ``as_of`` of :func:`temporal_join`, ``sj.NOW`` is what is valid when a row is joined."""
 
     def __repr__(self) -> str:
         return "sj.NOW"
