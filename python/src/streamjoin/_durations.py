@@ -32,7 +32,7 @@ _LONGEST = 2**63 - 1  # Spark keeps a day-time interval as microseconds in a sig
 Duration: TypeAlias = str | timedelta
 """Text such as ``1 hour 30 minutes``, or a ``timedelta``."""
 
-Within: TypeAlias = Duration | tuple[Duration, Duration] | list[str] | list[timedelta] | list[Duration]
+Within: TypeAlias = Duration | tuple[Duration, Duration] | list[Duration]
 """What ``within=`` takes: a duration, or a tuple or list of two of them."""
 
 
