@@ -179,14 +179,18 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("order= decides between changes with the same time") {
-    val it = maintainer(
+  private def positions(order: Option[String] = Some("lsn"), root: String = newFolder("arrangement")) =
+    maintainer(
       "id INT, at LONG, lsn LONG, op STRING",
       Seq(Seq("id")),
       op = Some("op"),
       time = Some("at"),
-      order = Some("lsn")
+      order = order,
+      root = root
     )
+
+  test("order= decides between changes with the same time") {
+    val it = positions()
     during(it) {
       it.feed(Row(1, 100L, 1L, "c"), Row(1, 100L, 2L, "d"), Row(2, 100L, 3L, "d"), Row(2, 100L, 4L, "c"))
       assert(rowsOf(it.root) == Seq("2 100 4"))
@@ -197,24 +201,12 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       maintainer("id INT, lsn LONG, op STRING", Seq(Seq("id")), op = Some("op"), order = Some("lsn")).start()
     )
     refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
-      maintainer(
-        "id INT, at LONG, lsn LONG, op STRING",
-        Seq(Seq("id")),
-        op = Some("op"),
-        time = Some("at"),
-        root = it.root
-      ).start()
+      positions(order = None, root = it.root).start()
     )
   }
 
   test("a deletion without a time is remembered by its order=") {
-    val it = maintainer(
-      "id INT, at LONG, lsn LONG, op STRING",
-      Seq(Seq("id")),
-      op = Some("op"),
-      time = Some("at"),
-      order = Some("lsn")
-    )
+    val it = positions()
     during(it) {
       it.feed(Row(1, null, 4L, "c"))
       it.feed(Row(1, null, 5L, "d"))

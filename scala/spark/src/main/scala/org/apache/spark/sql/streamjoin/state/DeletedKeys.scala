@@ -58,7 +58,10 @@ final private[state] class DeletedKeys(segments: SegmentStore) {
 
   private def append(): Unit = {
     val joined = chunks.lastOption.filter { chunk =>
-      chunk.size + added.size <= MostHashes && math.max(until, chunk.until) - math.min(from, chunk.from) <= span
+      chunk.size + added.size <= MostHashes && math.max(until, chunk.until) - math.min(
+        from,
+        chunk.from
+      ) <= span
     }
     val first = chunks.lastOption.fold(Directory)(_.number) + (if (joined.isEmpty) 1 else 0)
     val (begins, ends) = ((from +: joined.map(_.from).toSeq).min, (until +: joined.map(_.until).toSeq).max)

@@ -291,7 +291,6 @@ private[streamjoin] object JoinState {
     }
     val index = new JoinIndex(buffers, memory, guestMemory)
     fill(index, segments, header, guest, hasBase = false)
-    index.token = header.map(_.token).orNull
     index
   }
 

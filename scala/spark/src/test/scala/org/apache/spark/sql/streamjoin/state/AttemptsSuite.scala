@@ -77,7 +77,8 @@ class AttemptsSuite extends StateTest {
         // More attempts from the same version; chance decides whose index the next batch gets.
         for (_ <- 1 to 2) {
           val shuffled = batch.copy(rows = batch.rows.transform((_, rows) => random.shuffle(rows)))
-          val again = attempt(shuffled, budget(), if (version > 0 && oneIn(2)) cached else None, isFirst = false)
+          val again =
+            attempt(shuffled, budget(), if (version > 0 && oneIn(2)) cached else None, isFirst = false)
           assert(again.map(_.copy(rows = Nil)) == first.map(_.copy(rows = Nil)))
           assert(again == first)
         }

@@ -165,7 +165,9 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
     model = committed(version)
     withClue(s"version $version, an index at hand: ${offered.isDefined}: ") {
       assert(state.reused == (offered.isDefined && cachedIs.contains(version)))
-      assert(state.rewound == (offered.isDefined && !state.reused && version > 0 && cachedBegan.contains(version)))
+      assert(
+        state.rewound == (offered.isDefined && !state.reused && version > 0 && cachedBegan.contains(version))
+      )
       if (offered.isDefined) {
         cachedIs = None
         cachedBegan = None
