@@ -80,9 +80,9 @@ print("---")
 ARRANGEMENTS = """
 refused(lambda: sj.arrange(stream("o"), "orders", keys=[["id"]]))
 refused(lambda: sj.delta_join({"o": "orders", "d": "deliveries"}, "o.id = d.id", spark=spark))
-refused(lambda: sj.arrangement(FOLDER + "/arrangements/returns", spark))
+refused(lambda: sj.arrangement(FOLDER + "/arrangements/returns", spark=spark))
 
-orders = sj.arrangement(FOLDER + "/arrangements/orders", spark)
+orders = sj.arrangement(FOLDER + "/arrangements/orders", spark=spark)
 print(orders.schema.simpleString(), orders.keys, orders.versions, orders.rows, orders.bytes > 0)
 print(sorted(row.id for row in orders.toDF(1).collect()), sorted(row.id for row in orders.toDF().collect()))
 writer = orders.changes().drop("t").writeStream.format("memory").queryName("changes").trigger(availableNow=True)

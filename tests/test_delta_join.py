@@ -2,7 +2,7 @@
 
 from collections import Counter
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import duckdb
 import pytest
@@ -95,7 +95,7 @@ def test_the_join_in_sql(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("how", ["left", "right", "full"])
-def test_an_outer_join(shop: Shop, how: Literal["left", "right", "full"]) -> None:
+def test_an_outer_join(shop: Shop, how: str) -> None:
     on = "c.customer = o.customer AND o.day < 20"
     total: Counter[tuple[Any, ...]] = Counter()
     padded = 0
@@ -359,9 +359,9 @@ def test_what_cannot_be_joined(shop: Shop) -> None:
     wrong: list[tuple[Any, ...]] = [
         (["customers", "orders"], "true"),
         ({"c": 1, "o": "orders"}, "c.customer = o.customer"),
-        ({"c": "customers", "o": "orders"}, F.expr("c.customer = o.customer")),
-        ({"c": "customers", "o": "orders"}, "c.customer = o.customer", [F.col("o.id")]),
-        ({"c": "customers", "o": "orders"}, "c.customer = o.customer", F.col("o.id")),
+        ({}, "c.customer = o.customer"),
+        ({"c": "customers", "o": "orders"}, "c.customer = o.customer", [7]),
+        ({"c": "customers", "o": "orders"}, "c.customer = o.customer", 7),
     ]
     for arguments in wrong:
         refused("STREAMJOIN_WRONG_ARGUMENT", partial(sj.delta_join, *arguments))

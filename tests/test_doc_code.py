@@ -208,8 +208,9 @@ def test_the_examples_of_the_docstrings(spark: SparkSession) -> None:
         rows = spark.readStream.format("rate").load().selectExpr(*columns)
         sj.arrange(rows, name, keys).start(checkpointLocation=f"checkpoints/{name}")
     attempted = 0
-    for name in (each.name for each in pkgutil.iter_modules(sj.__path__) if each.name != "__main__"):
-        module = importlib.import_module(f"streamjoin.{name}")
+    names = (each.name for each in pkgutil.walk_packages(sj.__path__, "streamjoin."))
+    for name in (each for each in names if not each.endswith("__main__")):
+        module = importlib.import_module(name)
         assert "doctest: +SKIP" not in Path(str(module.__file__)).read_text(encoding="utf-8")
         result = doctest.testmod(module, extraglobs=given)
         assert result.failed == 0, f"{name}: see the output above"

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import streamjoin as sj
-from streamjoin.durations import interval_sql, microseconds
+from streamjoin._durations import interval_sql, microseconds
 
 # within -------------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ def test_keys_come_first_and_once(spark: SparkSession) -> None:
     left = event_times(spark.createDataFrame([("x", 1, "u", 2)], "item STRING, t LONG, `a.b` STRING, id INT"), "t")
     right = event_times(spark.createDataFrame([("u", 2, 2)], "`A.B` STRING, t LONG, Id INT"), "t")
     for how, first in (("inner", ["id", "a.b"]), ("right", ["Id", "A.B"]), ("full", ["id", "a.b"])):
-        joined = sj.join(left, right, ["id", "a.b"], how, within="1s")  # type: ignore[arg-type]
+        joined = sj.join(left, right, ["id", "a.b"], how, within="1s")
         assert joined.columns == [*first, "item", "t", "t"]
         assert rows_of(joined) == [(2, "u", "x", 1, 2)]
 
@@ -243,7 +243,7 @@ def test_what_join_refuses(spark: SparkSession, tmp_path: Path) -> None:
     both = left.withColumn("seen", F.col("ordered"))
     windowed = plain.select("id", F.window("ordered", "1 minute"))
     for condition, fix, call in (
-        ("STREAMJOIN_JOIN_TYPE", "Write one of: inner, left,", lambda: sj.join(left, right, "id", "cross")),  # type: ignore[arg-type]
+        ("STREAMJOIN_JOIN_TYPE", "Write one of: inner, left,", lambda: sj.join(left, right, "id", "cross")),
         ("STREAMJOIN_JOIN_KEYS", "do not mix", lambda: sj.join(left, right, ["id", left.id == right.id])),  # type: ignore[arg-type]
         ("STREAMJOIN_JOIN_KEYS", "Write a name", lambda: sj.join(left, right, [])),
         ("STREAMJOIN_JOIN_KEYS", "Write a name", lambda: sj.join(left, right, [7])),  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ from shutil import copytree
 import pyarrow.parquet as pq
 from conftest import ROOT, run
 
-from streamjoin.jvm import EXTENSION
-from streamjoin.packaged_jar import jar_path
+from streamjoin._jvm import EXTENSION
+from streamjoin._packaged_jar import jar_path
 
 BIN = Path(sys.executable).parent
 # It starts `python3` and `spark-submit` by name.

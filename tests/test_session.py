@@ -16,9 +16,9 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 import streamjoin as sj
-from streamjoin import _bounds, jvm, packaged_jar
-from streamjoin.packaged_jar import Built, check_built, jar_path, version_in_name
-from streamjoin.spark_settings import merged
+from streamjoin import _jvm, _packaged_jar, session
+from streamjoin._packaged_jar import Built, check_built, jar_path, version_in_name
+from streamjoin._spark_settings import merged
 
 EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
 SPARK_SUBMIT = str(Path(sys.executable).parent / "spark-submit")
@@ -223,7 +223,7 @@ def test_the_session_of_the_tests_passes(spark: SparkSession) -> None:
 
 
 def test_what_the_jar_says_of_itself() -> None:
-    assert packaged_jar.built(jar_path()) == Built(sj.__version__, "4.2.0")
+    assert _packaged_jar.built(jar_path()) == Built(sj.__version__, "4.2.0")
     assert version_in_name(str(jar_path())) == sj.__version__
     assert version_in_name("file:///x/streamjoin-spark4.2_2.13-0.2.0-SNAPSHOT.jar") == "0.2.0-SNAPSHOT"
     assert version_in_name("/x/io.github.streamjoin_streamjoin-spark4.2_2.13-0.2.0.jar") == "0.2.0"
@@ -246,7 +246,7 @@ def test_a_given_jar_of_another_version(python: Run) -> None:
 def test_a_running_session_with_another_version_of_the_jar(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packaged_jar, "__version__", "99.0")
+    monkeypatch.setattr(_packaged_jar, "__version__", "99.0")
     refused("STREAMJOIN_JAR_VERSION", "one that `python -m streamjoin jar` prints", lambda: sj.check(spark))
 
 
@@ -258,9 +258,9 @@ def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.
         def bounds(self, _: object) -> object:
             raise Py4JError("Method bounds([]) does not exist")
 
-    monkeypatch.setattr(jvm, "entry", lambda *_: Old())
+    monkeypatch.setattr(_jvm, "entry", lambda *_: Old())
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.check(spark))
-    monkeypatch.setattr(_bounds, "checked_entry", lambda _: Old())
+    monkeypatch.setattr(session, "checked_entry", lambda *_: Old())
     rate = spark.readStream.format("rate").load()
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.bounds(rate))
 
@@ -272,7 +272,7 @@ def test_another_spark_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(packaged_jar, "_FOLDER", tmp_path)
+    monkeypatch.setattr(_packaged_jar, "_FOLDER", tmp_path)
     refused("STREAMJOIN_JAR_MISSING", "make jar", jar_path)
 
 
@@ -298,8 +298,8 @@ def test_the_command_line(tmp_path: Path) -> None:
     module = [sys.executable, "-m", "streamjoin"]
     assert run([*module, "jar"]) == f"{jar_path()}\n"
     assert run([*module, "version"]) == f"{sj.__version__}\n"
-    no_jar = "from streamjoin import packaged_jar, __main__ as m; import pathlib, sys; "
-    no_jar += f"packaged_jar._FOLDER = pathlib.Path({str(tmp_path)!r}); sys.argv[1:] = ['jar']; sys.exit(m.main())"
+    no_jar = "from streamjoin import _packaged_jar, __main__ as m; import pathlib, sys; "
+    no_jar += f"_packaged_jar._FOLDER = pathlib.Path({str(tmp_path)!r}); sys.argv[1:] = ['jar']; sys.exit(m.main())"
     assert "[STREAMJOIN_JAR_MISSING]" in run([sys.executable, "-c", no_jar], expect=1)
 
 

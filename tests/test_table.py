@@ -219,7 +219,7 @@ def test_versions(customers: Shop) -> None:
     assert [reader.version for reader in sj.arrangement("customers").readers] == [0]
 
     def before(orders: DataFrame) -> DataFrame:
-        names = sj.table("customers", as_of="previous", at_least=1)
+        names = sj.table("customers", version="previous", at_least=1)
         return orders.join(names, F.expr("id = customer_id")).select("order_id", "name")
 
     assert joined(customers, "before", before) == [(1, "John"), (2, "John")]
@@ -303,7 +303,7 @@ def test_refused_at_start(customers: Shop, how: str, condition: str, name: str, 
 def test_wrong_arguments(customers: Shop, spark: SparkSession) -> None:
     condition = "STREAMJOIN_WRONG_ARGUMENT"
     refused(condition, "its name or its path", lambda: sj.table(""))
-    refused(condition, "as_of", lambda: sj.table("customers", as_of="newest"))  # type: ignore[arg-type]
+    refused(condition, 'version="current" or', lambda: sj.table("customers", version="newest"))  # type: ignore[arg-type]
     refused(condition, "at_least", lambda: sj.table("customers", at_least=-1))
     refused(condition, "caught up", lambda: sj.table("customers", at_least="loaded"))  # type: ignore[arg-type]
     for name, value in (("asOf", "newest"), ("atLeast", "loaded")):
@@ -312,7 +312,7 @@ def test_wrong_arguments(customers: Shop, spark: SparkSession) -> None:
             reader.load("customers")
         assert caught.value.getCondition() == "STREAMJOIN_OPTION"
     for of_a_stream in (
-        sj.table("customers", as_of="previous"),
+        sj.table("customers", version="previous"),
         sj.table("customers", at_least=1),
         sj.table("customers", rematch="1 hour"),
     ):

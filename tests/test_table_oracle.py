@@ -93,9 +93,9 @@ class Table:
         """Return the rows at a version; there are none before the first."""
         return list(self.versions[version].values()) if version >= 0 else []
 
-    def named(self, prefix: str, as_of: Literal["current", "previous"] = "current") -> DataFrame:
+    def named(self, prefix: str, which: Literal["current", "previous"] = "current") -> DataFrame:
         """Return the table with a prefix before its column names."""
-        return sj.table(self.name, as_of=as_of).drop("seq").toDF(f"{prefix}id", f"{prefix}k", f"{prefix}v")
+        return sj.table(self.name, version=which).drop("seq").toDF(f"{prefix}id", f"{prefix}k", f"{prefix}v")
 
 
 class Running:
@@ -148,16 +148,16 @@ class LookUp:
 
     def __post_init__(self) -> None:
         self.how: How = self.chance.choice(["inner", "left", "right"])
-        self.as_of: Literal["current", "previous"] = self.chance.choice(["current", "previous"])
+        self.which: Literal["current", "previous"] = self.chance.choice(["current", "previous"])
         self.condition = [self.chance.choice(EQUALITIES), self.chance.choice(MORE)]
         stream = self.shop.stream("facts", "aid INT, ak INT, av INT")
-        on, table = F.expr(" AND ".join(part.sql for part in self.condition)), self.table.named("b", self.as_of)
+        on, table = F.expr(" AND ".join(part.sql for part in self.condition)), self.table.named("b", self.which)
         join = sj.join(table, stream, on, "right") if self.how == "right" else sj.join(stream, table, on, self.how)
         self.running = Running(self.shop, f"look-up-{self.number}", join.select("aid", "av", "bid", "bv"))
 
     def meet(self, facts: list[Row]) -> None:
         """Look up new rows, in a batch of their own."""
-        version = len(self.table.versions) - (2 if self.as_of == "previous" else 1)
+        version = len(self.table.versions) - (2 if self.which == "previous" else 1)
         # All rows of the stream are preserved, whichever side it is on.
         kept: How = "inner" if self.how == "inner" else "left"
         self.expected.append(joined(facts, self.table.at(version), kept, self.condition))
@@ -166,7 +166,7 @@ class LookUp:
     def check(self, words: str) -> None:
         """Compare batch by batch."""
         seen = [self.running.batches[number] for number in sorted(self.running.batches)]
-        assert seen == self.expected, f"{words}: {self.how}, {self.as_of}, {self.condition}"
+        assert seen == self.expected, f"{words}: {self.how}, {self.which}, {self.condition}"
 
 
 @pytest.fixture

@@ -289,6 +289,11 @@ def test_what_is_refused(streams: Streams, spark: SparkSession) -> None:
     refused(wrong, "either match=", lambda: sj.asof_join(orders, rates, "x", match="a > b", direction="forward"))
     refused("STREAMJOIN_DURATION", "history", lambda: sj.temporal_join(orders, versions, "code", history="1 month"))
     refused("STREAMJOIN_EVENT_TIME", "withWatermark", lambda: sj.versions(rates.drop("since"), key="code"))
+    two = rates.withColumn("seen", F.col("since"))
+    refused("STREAMJOIN_EVENT_TIME", 'time="since"', lambda: sj.versions(two, key="code"))
+    refused("STREAMJOIN_EVENT_TIME", 'as_of="since"', lambda: sj.temporal_join(two, versions, "code"))
+    refused("STREAMJOIN_EVENT_TIME", 'match="l.since >= r.time"', lambda: sj.asof_join(two, rates, "code"))
+    refused(wrong, "such as", lambda: sj.asof_join(orders, rates, "code", match=7))  # type: ignore[arg-type]
 
     def analysis(condition: str, text: str, made: Any) -> None:
         with pytest.raises(AnalysisException) as caught:
@@ -298,7 +303,7 @@ def test_what_is_refused(streams: Streams, spark: SparkSession) -> None:
 
     on = F.expr("currency = code")
     analysis("STREAMJOIN_TEMPORAL", "key", lambda: sj.temporal_join(orders, versions, F.expr("cents = rate")))
-    analysis("STREAMJOIN_TEMPORAL", 'how="left"', lambda: sj.temporal_join(orders, versions, on, "full"))  # type: ignore[arg-type]
+    analysis("STREAMJOIN_TEMPORAL", 'how="left"', lambda: sj.temporal_join(orders, versions, on, "full"))
     analysis("STREAMJOIN_TEMPORAL", "tolerance", lambda: sj.asof_join(orders, rates, on, direction="forward"))
     analysis("STREAMJOIN_TEMPORAL", "l.t >= r.t", lambda: sj.asof_join(orders, rates, on, match="cents >= rate"))
     analysis("STREAMJOIN_COLUMN", "nothing", lambda: sj.temporal_join(orders, versions, on, as_of="nothing"))

@@ -6,7 +6,7 @@ In `make test-long` each step is a batch; otherwise the rows between two waterma
 import json
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 import pytest
 from conftest import LONG
@@ -93,7 +93,7 @@ class TraceQuery:
             joined = self.matched(left, right, condition, self.trace.closest)
         elif self.trace.window:
             window: dict[str, Any] = {each: timedelta(seconds=n) for each, n in self.trace.window.items()}
-            joined = sj.window_join(left, right, sf.expr(condition), cast(sj.JoinType, self.trace.how), **window)
+            joined = sj.window_join(left, right, sf.expr(condition), self.trace.how, **window)
         else:
             joined = left.join(right, sf.expr(condition), self.trace.how)
         if self.trace.how in ("left_semi", "left_anti"):
@@ -101,7 +101,7 @@ class TraceQuery:
         return joined.select(sf.expr("concat(coalesce(l.label, '-'), '+', coalesce(r.label, '-'))"))
 
     def matched(self, left: DataFrame, right: DataFrame, condition: str, rule: Closest) -> DataFrame:
-        how = cast(Literal["inner", "left_outer"], self.trace.how)
+        how = self.trace.how
         (left_time, right_time), on = (self.trace.times(side)[0] for side in ("left", "right")), sf.expr(condition)
         if rule.is_temporal:
             versions = sj.versions(

@@ -65,7 +65,7 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
         names = set(archive.namelist())
         metadata = archive.read(f"streamjoin-{sj.__version__}.dist-info/METADATA").decode().splitlines()
     assert f"streamjoin/jars/streamjoin-spark4.2_2.13-{sj.__version__}.jar" in names
-    assert "streamjoin/py.typed" in names
+    assert {"streamjoin/py.typed", "streamjoin/__init__.pyi", "streamjoin/joins/__init__.py"} <= names
     assert f"Version: {(ROOT / 'VERSION').read_text().strip()}" in metadata
     needs = [line for line in metadata if line.startswith("Requires-Dist: ")]
     assert needs, "the extras are there"

@@ -40,7 +40,7 @@ def test_same_rows_as_duckdb_in_order(spark: SparkSession, tmp_path: Path, seed:
     queries = {}
     for how in TYPES:
         window = {direction: timedelta(seconds=WINDOW)}
-        joined = sj.window_join(left, right, F.expr("lk = rk"), how, **window)  # type: ignore[arg-type]
+        joined = sj.window_join(left, right, F.expr("lk = rk"), how, **window)
         columns = [column for column in ("rowtime", "li", "ri") if column in joined.columns]
         writer = joined.select(*columns).writeStream.foreachBatch(_into(seen[how]))
         writer = writer.option("checkpointLocation", str(tmp_path / how)).trigger(availableNow=True)
@@ -146,7 +146,7 @@ def test_a_stream_in_order(spark: SparkSession, tmp_path: Path) -> None:
 def test_which_windows_are_refused(spark: SparkSession, tmp_path: Path, window: dict[str, str], message: str) -> None:
     stream = random_trace(0).left.stream(spark, tmp_path)
     with pytest.raises(sj.StreamJoinError, match=message) as refused:
-        sj.window_join(stream, stream, "lk", **window)  # type: ignore[arg-type]
+        sj.window_join(stream, stream, "lk", **window)
     assert refused.value.getCondition() == "STREAMJOIN_WINDOW"
 
 

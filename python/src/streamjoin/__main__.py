@@ -3,9 +3,9 @@
 import argparse
 import sys
 
+from streamjoin._packaged_jar import jar_path
+from streamjoin._version import __version__
 from streamjoin.errors import StreamJoinError
-from streamjoin.packaged_jar import jar_path
-from streamjoin.version import __version__
 
 
 def main() -> int:

@@ -18,6 +18,7 @@ else:
         PySparkException = Exception
 
 Condition = Literal[
+    "STREAMJOIN_COLUMN",
     "STREAMJOIN_DURATION",
     "STREAMJOIN_EVENT_TIME",
     "STREAMJOIN_EXTENSION_MISSING",

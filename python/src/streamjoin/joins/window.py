@@ -1,24 +1,24 @@
 """``window_join``: a join with a sliding window over one input, whose output is in the order of time."""
 
-from collections.abc import Sequence
-from datetime import timedelta
+from pyspark.sql import DataFrame
 
-from pyspark.sql import Column, DataFrame
-
-from streamjoin._join import JoinType, event_times, join
-from streamjoin.durations import length_of
+from streamjoin._arguments import expect_frames
+from streamjoin._durations import Duration, length_of
+from streamjoin._event_times import event_times
+from streamjoin._how import JoinType
+from streamjoin._jvm import answered, checked_entry
+from streamjoin._on import On, join_on
 from streamjoin.errors import StreamJoinError
-from streamjoin.jvm import answered, checked_entry, expect
 
 
 def window_join(
     left: DataFrame,
     right: DataFrame,
-    on: str | Column | Sequence[str] | Sequence[Column],
-    how: JoinType = "inner",
+    on: On,
+    how: JoinType | str = "inner",
     *,
-    following: str | timedelta | None = None,
-    preceding: str | timedelta | None = None,
+    following: Duration | None = None,
+    preceding: Duration | None = None,
 ) -> DataFrame:
     """Join two streams within a sliding window, with the output in ascending order of time.
 
@@ -31,9 +31,9 @@ def window_join(
     Args:
         left: A streaming DataFrame with a watermark, in a classic session.
         right: Another, or the same.
-        on: A condition besides the window, the name of a column that both have, or a list of either;
-            ``F.lit(True)`` to join on time alone.
-        how: The join type.
+        on: The name of a column that both have, a condition besides the window, or a list of either;
+            ``F.expr("o.id = d.order_id")`` is a condition in SQL, ``F.lit(True)`` joins on time alone.
+        how: The join type, in any of Spark's spellings and in any case: ``"left_outer"``, ``"LEFT OUTER"``.
         following: The length of the window over ``right``, both ends included: text such as ``"10 minutes"`` or a
             ``timedelta``, more than zero. A day is 24 hours, also where clocks change.
         preceding: The length of the window over ``left``. One of the two is given.
@@ -58,17 +58,16 @@ def window_join(
         >>> joined.columns
         ['order_id', 'order_time', 'delivery_time', 'rowtime']
     """
-    for side in (left, right):
-        expect(DataFrame, side, "sj.window_join", "two DataFrames")
+    expect_frames("sj.window_join", "two DataFrames", left, right)
     length, over = _window(following, preceding)
-    found = checked_entry(left.sparkSession)
+    found = checked_entry(left.sparkSession, "sj.window_join")
     event_times(left, right, "sj.window_join")
-    joined = join(left, right, on, how)
+    joined = join_on(left, right, on, how)
     with answered():
         return DataFrame(found.windowJoin(joined._jdf, over, length, over == "right"), left.sparkSession)
 
 
-def _window(following: str | timedelta | None, preceding: str | timedelta | None) -> tuple[int, str]:
+def _window(following: Duration | None, preceding: Duration | None) -> tuple[int, str]:
     """Return the length of the window in microseconds, and the side that it is over."""
     arguments = ((following, "following", "right"), (preceding, "preceding", "left"))
     given = [(window, argument, side) for window, argument, side in arguments if window is not None]

@@ -29,11 +29,14 @@ _MICROSECONDS = {
 _VARYING = {"month", "mon", "quarter", "year", "y"}
 _PART = re.compile(r"([+-]?)\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)[\s,]*")
 _LONGEST = 2**63 - 1  # Spark keeps a day-time interval as microseconds in a signed 64-bit number.
-Within: TypeAlias = str | timedelta | tuple[str | timedelta, str | timedelta]
-"""What ``within=`` takes."""
+Duration: TypeAlias = str | timedelta
+"""Text such as ``1 hour 30 minutes``, or a ``timedelta``."""
+
+Within: TypeAlias = Duration | tuple[Duration, Duration] | list[Duration]
+"""What ``within=`` takes: a duration, or a tuple or list of two of them."""
 
 
-def microseconds(duration: str | timedelta, *, signed: bool = False) -> int:
+def microseconds(duration: Duration, *, signed: bool = False) -> int:
     """Return the length of a duration in whole microseconds.
 
     Args:
@@ -80,7 +83,7 @@ def limits(within: Within) -> tuple[int, int]:
         >>> limits("5 seconds"), limits(("0 seconds", "1 hour"))
         ((-5000000, 5000000), (0, 3600000000))
     """
-    if not isinstance(within, tuple):
+    if not isinstance(within, tuple | list):
         length = microseconds(within)
         return -length, length
     if len(within) != 2:
@@ -91,7 +94,7 @@ def limits(within: Within) -> tuple[int, int]:
     return low, high
 
 
-def length_of(duration: str | timedelta, argument: str, call: str, *, least: int = 0) -> int:
+def length_of(duration: Duration, argument: str, call: str, *, least: int = 0) -> int:
     """Return the length of an argument in whole microseconds.
 
     Args:
@@ -117,7 +120,7 @@ def length_of(duration: str | timedelta, argument: str, call: str, *, least: int
     return length
 
 
-def spark_interval(duration: str | timedelta, argument: str, call: str, *, least: int = 0) -> str:
+def spark_interval(duration: Duration, argument: str, call: str, *, least: int = 0) -> str:
     """Return a duration as the text of an interval, as ``withWatermark`` takes it; arguments as for :func:`length_of`.
 
     Example:

@@ -1,27 +1,28 @@
 """``asof_join``: each row of a stream with the row of another one that is closest in time."""
 
-from collections.abc import Sequence
-from datetime import timedelta
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
-from streamjoin._join import event_time, join
-from streamjoin._temporal_join import StreamJoinType
-from streamjoin.durations import spark_interval
-from streamjoin.jvm import answered, checked_entry, expect, wrong_argument
+from streamjoin._arguments import expect_frames, wrong_argument
+from streamjoin._columns import parseable
+from streamjoin._durations import Duration, spark_interval
+from streamjoin._event_times import event_times
+from streamjoin._how import StreamJoinType
+from streamjoin._jvm import answered, checked_entry
+from streamjoin._on import On, join_on
 
 
 def asof_join(
     left: DataFrame,
     right: DataFrame,
-    on: str | Column | Sequence[str] | Sequence[Column],
-    how: StreamJoinType = "inner",
+    on: On,
+    how: StreamJoinType | str = "inner",
     *,
     match: str | Column | None = None,
     direction: Literal["backward", "forward", "nearest"] | None = None,
     allow_exact_matches: bool = True,
-    tolerance: str | timedelta | None = None,
+    tolerance: Duration | None = None,
     ordered: bool = True,
 ) -> DataFrame:
     """Join each row of a stream with the row of another one that is closest in time and has its key.
@@ -33,9 +34,10 @@ def asof_join(
     Args:
         left: A streaming DataFrame with a watermark.
         right: Another.
-        on: A condition, the names of columns that both have, or a list of either. Equalities, and conditions on one
-            input; those on ``right`` say which of its rows are candidates. ``F.lit(True)`` for no key.
-        how: ``"inner"``, or ``"left"`` to keep rows without a match.
+        on: The name of a column that both have, a condition, or a list of either; ``F.expr("o.id = d.id")`` is a
+            condition in SQL. Equalities, and conditions on one input; those on ``right`` say which of its rows are
+            candidates. ``F.lit(True)`` for no key.
+        how: ``"inner"``, or ``"left"`` to keep rows without a match; in any of Spark's spellings.
         match: How the event times compare: ``"l.t >= r.t"`` looks back, ``"l.t <= r.t"`` ahead; with ``>`` or ``<`` a
             row of the same time is none. ``l`` and ``r`` are the two inputs; their own aliases do as well.
         direction: In place of ``match``, between the columns with a watermark: ``"backward"`` (without either, this),
@@ -68,18 +70,20 @@ def asof_join(
         >>> asof_join(orders, deliveries, "order_id", "left", direction="nearest", tolerance="5 minutes").columns
         ['order_id', 'order_time', 'delivery_time']
     """
-    for side in (left, right):
-        expect(DataFrame, side, "sj.asof_join", "two DataFrames")
+    expect_frames("sj.asof_join", "two DataFrames", left, right)
     if match is not None and (direction is not None or not allow_exact_matches):
         raise wrong_argument(
             "sj.asof_join", "either match=, which says both, or direction= and allow_exact_matches=", direction
         )
+    if match is not None and not isinstance(match, str | Column):
+        raise wrong_argument("sj.asof_join", 'a condition as match, such as "l.t >= r.t"', match)
     apart = None if tolerance is None else spark_interval(tolerance, "tolerance", "sj.asof_join")
     entry = checked_entry(left.sparkSession, "sj.asof_join")
-    joined = join(left, right, on, how)._jdf
+    joined = join_on(left, right, on, how)._jdf
     with answered():
         if match is None:
-            times = (event_time(left, "left", "sj.asof_join"), event_time(right, "right", "sj.asof_join"))
+            among = 'Name the two that you mean: match="l.{0} >= r.time".'
+            times = map(parseable, event_times(left, right, "sj.asof_join", among))
             made = entry.asofJoin(joined, *times, direction or "backward", allow_exact_matches, apart, ordered)
         elif isinstance(match, str):
             made = entry.asofJoin(joined, match, apart, ordered)

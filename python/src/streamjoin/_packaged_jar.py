@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZipFile
 
+from streamjoin._version import __version__
 from streamjoin.errors import StreamJoinError
-from streamjoin.version import __version__
 
 _FOLDER = Path(__file__).parent / "jars"
 _NAME = re.compile(r"(?:^|[/\\_])streamjoin-spark\d+\.\d+_2\.\d+-(?P<version>[^/\\]+)\.jar$")

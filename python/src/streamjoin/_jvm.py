@@ -5,7 +5,6 @@ the one that py4j's ``jvm`` looks into. So the entry class is loaded through the
 its absence is then an exception that can be explained, not a ``JavaPackage`` that is not callable.
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,9 +12,9 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
+from streamjoin._packaged_jar import Built, check_built
+from streamjoin._version import __version__
 from streamjoin.errors import StreamJoinError
-from streamjoin.packaged_jar import Built, check_built
-from streamjoin.version import __version__
 
 EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
 _ENTRY = "org.apache.spark.sql.streamjoin.PythonApi$"
@@ -24,35 +23,6 @@ _ENTRY = "org.apache.spark.sql.streamjoin.PythonApi$"
 def is_connect(value: object) -> bool:
     """Tell whether a session, builder or DataFrame belongs to Spark Connect, without importing its client."""
     return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(value).__mro__)
-
-
-def expect(kind: type, found: object, call: str, wanted: str) -> None:
-    """Refuse an object of another kind than a function takes; what belongs to Spark Connect is not looked into.
-
-    Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
-    """
-    if not isinstance(found, kind) and not is_connect(found):
-        name = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
-        raise StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=name)
-
-
-def wrong_argument(call: str, wanted: str, found: object) -> StreamJoinError:
-    """Return the error for a value that a function does not take."""
-    return StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=repr(found))
-
-
-def batch_limits(call: str, **given: int | None) -> dict[str, str]:
-    """Return what is given of the limits of a batch, as options of a reader; each is a positive number.
-
-    Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
-    """
-    for name, limit in given.items():
-        if limit is not None and (not isinstance(limit, int) or limit < 1):
-            wanted = re.sub("[A-Z]", lambda each: f"_{each[0].lower()}", name)
-            raise wrong_argument(call, f"a positive number as {wanted}", limit)
-    return {name: str(limit) for name, limit in given.items() if limit is not None}
 
 
 def entry(jvm: Any, spark_version: str) -> Any:
@@ -89,7 +59,7 @@ def _jar_missing() -> StreamJoinError:
     )
 
 
-def checked_entry(spark: SparkSession, call: str = "This function") -> Any:
+def checked_entry(spark: SparkSession, call: str) -> Any:
     """Return the entry object of a session that passed the checks; raises as :func:`streamjoin.check` does."""
     if is_connect(spark):
         raise StreamJoinError(

@@ -1,0 +1,57 @@
+"""Checks of arguments: their errors say what a function takes, and what it was given."""
+
+import re
+
+from pyspark.sql import DataFrame
+
+from streamjoin._jvm import is_connect
+from streamjoin.errors import StreamJoinError
+
+
+def expect(kind: type, found: object, call: str, wanted: str) -> None:
+    """Refuse an object of another kind than a function takes; what belongs to Spark Connect is not looked into.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
+    """
+    if not isinstance(found, kind) and not is_connect(found):
+        raise StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=_kind(found))
+
+
+def expect_frames(call: str, wanted: str, *found: object) -> None:
+    """Refuse what is not a DataFrame of Spark, those of pandas with how to make one of Spark's of them.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
+    """
+    for each in found:
+        expect(DataFrame, each, call, wanted)
+
+
+def _kind(found: object) -> str:
+    if isinstance(found, type):
+        return f"the class {found.__name__}"
+    name, module = type(found).__name__, type(found).__module__
+    if name == "DataFrame" and module.startswith("pyspark.pandas."):
+        return "a pandas-on-Spark DataFrame: write df.to_spark()"
+    if name == "DataFrame" and module.partition(".")[0] == "pandas":
+        return "a pandas DataFrame: write spark.createDataFrame(df)"
+    return name
+
+
+def wrong_argument(call: str, wanted: str, found: object) -> StreamJoinError:
+    """Return the error for a value that a function does not take."""
+    return StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=repr(found))
+
+
+def batch_limits(call: str, **given: int | None) -> dict[str, str]:
+    """Return what is given of the limits of a batch, as options of a reader; each is a positive number.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
+    """
+    for name, limit in given.items():
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            wanted = re.sub("[A-Z]", lambda each: f"_{each[0].lower()}", name)
+            raise wrong_argument(call, f"a positive number as {wanted}", limit)
+    return {name: str(limit) for name, limit in given.items() if limit is not None}

@@ -1,0 +1,151 @@
+"""Columns and keys, given by their names or as Columns."""
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import StructType
+
+from streamjoin._arguments import wrong_argument
+from streamjoin._sql import selected
+from streamjoin.errors import StreamJoinError
+
+ColumnOrName: TypeAlias = str | Column
+"""A column, by its name or as a Column that is nothing but the column: ``"id"``, ``F.col("id")``, ``df.id``."""
+
+Key: TypeAlias = ColumnOrName | Sequence[ColumnOrName]
+"""The columns of one key."""
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def parseable(name: str) -> str:
+    """Return the name of a column as ``F.col`` takes it: quoted where it would be taken for a field."""
+    return quoted(name) if "." in name or "`" in name else name
+
+
+def is_same(one: str, other: str) -> bool:
+    """Tell whether two names are one column."""
+    return one.casefold() == other.casefold()
+
+
+def spelled(df: DataFrame, name: str) -> str:
+    """Return the name of a column as the DataFrame has it."""
+    return next(column for column in df.columns if is_same(name, column))
+
+
+def has_one(df: DataFrame, name: str) -> bool:
+    """Tell whether a DataFrame has exactly one column of a name."""
+    return sum(is_same(name, column) for column in df.columns) == 1
+
+
+def rows_of_envelope(df: DataFrame) -> DataFrame | None:
+    """Return the rows of the table in Debezium's envelope, None of what is no envelope."""
+    types = {field.name: field.dataType for field in df.schema.fields}
+    structs = all(isinstance(types.get(name), StructType) for name in ("before", "after"))
+    return df.select("after.*") if structs else None
+
+
+def column_name(column: object, df: DataFrame, call: str, argument: str) -> str:
+    """Return the name of a column of a DataFrame, or of the table in Debezium's envelope; a name as it is.
+
+    Args:
+        column: A name or a Column.
+        df: Where a Column is looked up, in a classic session.
+        call: The function that takes it, for the error.
+        argument: The argument that names it, for the error.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_COLUMN`` for a Column that is computed, or is none
+            of the DataFrame's.
+
+    Example:
+        >>> column_name("id", events, "sj.versions", "key"), column_name(events.id, events, "sj.versions", "key")
+        ('id', 'id')
+    """
+    if isinstance(column, Column):
+        return _name_of(column, df, call, argument)
+    if isinstance(column, str) and column.strip():
+        return column
+    raise wrong_argument(call, f'a column as {argument}, by its name or as F.col("name")', column)
+
+
+def parsed_name(column: object, df: DataFrame, call: str, argument: str) -> str:
+    """Return the same for Spark to parse, where a dot leads to a field."""
+    name = column_name(column, df, call, argument)
+    return name if isinstance(column, str) else parseable(name)
+
+
+def one_key(key: object, df: DataFrame, call: str) -> list[str]:
+    """Return the names of the columns of a key, which is one column or a list of them.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_COLUMN``.
+    """
+    columns = _columns_of(key)
+    if not columns:
+        raise wrong_argument(call, 'the columns of the key, such as key="id" or key=["country", "city"]', key)
+    return [parsed_name(each, df, call, "key") for each in columns]
+
+
+def several_keys(keys: object, df: DataFrame, call: str) -> list[list[str]]:
+    """Return the names of the columns of each key; a column or a flat list of columns is one key.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_COLUMN``.
+    """
+    flat = _columns_of(keys)
+    lists = _lists_of_columns(keys) if flat is None else [flat] if flat else []
+    if lists is None:
+        wanted = (
+            'a list of columns for each key, such as keys=[["order_id"], ["customer_id", "day"]], '
+            'or the columns of the only one, such as keys="order_id"'
+        )
+        raise wrong_argument(call, wanted, keys)
+    return [[column_name(column, df, call, "keys") for column in key] for key in lists]
+
+
+def _columns_of(key: object) -> list[ColumnOrName] | None:
+    """Return one column or a flat list of columns as a list, None of anything else."""
+    given = [key] if isinstance(key, ColumnOrName) else key
+    is_flat = isinstance(given, Sequence) and all(isinstance(column, ColumnOrName) for column in given)
+    return list(cast(Sequence[ColumnOrName], given)) if is_flat else None
+
+
+def _lists_of_columns(keys: object) -> list[list[ColumnOrName]] | None:
+    if not isinstance(keys, Sequence) or any(isinstance(key, ColumnOrName) for key in keys):
+        return None
+    lists = [_columns_of(key) for key in keys]
+    return None if None in lists else cast(list[list[ColumnOrName]], lists)
+
+
+def _name_of(column: Column, df: DataFrame, call: str, argument: str) -> str:
+    rows = rows_of_envelope(df)
+    unknown: AnalysisException | None = None
+    for frame in (df,) if rows is None else (df, rows):
+        try:
+            found = selected(frame, column)
+        except AnalysisException as error:
+            unknown = unknown or error
+            continue
+        name = found[0].name()
+        if len(found) == 1 and frame._jdf.queryExecution().analyzed().outputSet().contains(found[0]):
+            return str(name)
+        raise StreamJoinError(
+            "STREAMJOIN_COLUMN",
+            call=call,
+            column=str(column._jc),
+            reason=f"it is computed, and {argument} is a column that is there",
+            advice=f'Compute it before: df = df.withColumn("{argument}", ...), and write {argument}="{argument}".',
+        )
+    raise StreamJoinError(
+        "STREAMJOIN_COLUMN",
+        call=call,
+        column=str(column._jc),
+        reason=f"the DataFrame does not have it ({unknown and unknown.getCondition()})",
+        advice=f"Its columns are {', '.join(df.columns)}. Write {argument} as the name of one of them.",
+    ) from unknown

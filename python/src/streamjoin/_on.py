@@ -1,0 +1,116 @@
+"""What ``on`` takes, the same in all joins: names of columns, conditions, or the declared key of a table."""
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TypeAlias, cast
+
+from pyspark.sql import Column, DataFrame
+
+from streamjoin._columns import has_one
+from streamjoin._how import join_type
+from streamjoin.errors import StreamJoinError
+
+On: TypeAlias = str | Column | Sequence[str] | Sequence[Column]
+"""A name or names of columns that both inputs have, or a condition or conditions."""
+
+_KEY = "streamjoin.tableKey"  # On a column of a table's key: all columns of the key; below, its place among them.
+_KEY_PLACE = "streamjoin.tableKeyPlace"
+
+
+def join_on(left: DataFrame, right: DataFrame, on: On | None, how: str) -> DataFrame:
+    """Return ``left.join(right, on, how)``, after the checks of ``on`` and ``how``.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JOIN_TYPE``, ``STREAMJOIN_JOIN_KEYS``.
+    """
+    names, condition = keys_of(left, right, on)
+    return left.join(right, names or condition, join_type(how))
+
+
+def keys_of(left: DataFrame, right: DataFrame, on: On | None) -> tuple[list[str], Column | None]:
+    """Return the names of the key columns, or else the condition.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JOIN_KEYS``.
+    """
+    names, conditions = texts_or_columns(_declared(left, right) if on is None else on)
+    for side, df in (("left", left), ("right", right)):
+        for name in names:
+            if not has_one(df, name):
+                raise StreamJoinError(
+                    "STREAMJOIN_JOIN_KEYS",
+                    on=repr(on),
+                    reason=f"the {side} input does not have exactly one column {name!r}; its columns are "
+                    f"{', '.join(df.columns)}",
+                    advice=f"Name columns that both inputs have. If it is a condition, write on=F.expr({name!r}).",
+                )
+    return names, reduce(Column.__and__, conditions) if conditions else None
+
+
+def texts_or_columns(on: object) -> tuple[list[str], list[Column]]:
+    """Return what ``on`` has of text, or else of Columns, one or a list of them.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JOIN_KEYS`` for what is neither, or both.
+    """
+    given = [on] if isinstance(on, str | Column) else list(on) if isinstance(on, Sequence) else []
+    texts = [each for each in given if isinstance(each, str)]
+    columns = [each for each in given if isinstance(each, Column)]
+    if not given or len(given) != max(len(texts), len(columns)):
+        mixed = len(given) == len(texts) + len(columns) > 0
+        raise StreamJoinError(
+            "STREAMJOIN_JOIN_KEYS",
+            on=repr(on),
+            reason="names and conditions do not mix" if mixed else "it is neither a condition nor column names",
+            advice="Write a name, a list of names, a condition such as F.expr('o.id = d.order_id'), or a list of "
+            "conditions; with a condition write the names as conditions, too. To join on time alone, on=F.lit(True).",
+        )
+    return texts, columns
+
+
+def _declared(left: DataFrame, right: DataFrame) -> list[str]:
+    """Return the key columns by which a table is joined if ``on`` is left out."""
+    keys = {side: key for side, df in (("left", left), ("right", right)) if (key := declared_key(df))}
+    if not keys:
+        raise _no_keys(
+            "neither input is a sj.table with the columns of its key",
+            "Name the columns or write a condition: a stream has no declared key. To join on time alone, write "
+            "on=F.lit(True).",
+        )
+    for side, df in (("left", left), ("right", right)):
+        if side not in keys and not df.isStreaming:
+            raise _no_keys(
+                f"the {side} input is neither a stream nor a sj.table with the columns of its key",
+                "Name the columns or write a condition.",
+            )
+    names, *others = keys.values()
+    for other in others:
+        if {name.casefold() for name in names} != {name.casefold() for name in other}:
+            raise _no_keys(
+                f"the keys of the tables differ: {names} and {other}",
+                "Name the columns or write a condition, or rename the columns of one key to those of the other.",
+            )
+    for side, df in (("left", left), ("right", right)):
+        missing = [name for name in names if not has_one(df, name)]
+        if missing:
+            raise _no_keys(
+                f"the table's key is {names}, and the {side} input does not have exactly one column "
+                f"{', '.join(missing)}; its columns are {', '.join(df.columns)}",
+                f"Rename a column of the {side} input, or write a condition: on=F.expr('{missing[0]} = ...').",
+            )
+    return names
+
+
+def declared_key(df: DataFrame) -> list[str] | None:
+    """Return what the columns of a table's key are called now, if it is a table and all of them are there."""
+    if df.isStreaming:
+        return None
+    marked = [(field.metadata[_KEY_PLACE], field) for field in df.schema.fields if _KEY in field.metadata]
+    places = sorted(place for place, _ in marked)
+    if not marked or places != list(range(len(marked[0][1].metadata[_KEY]))):
+        return None
+    return [field.name for _, field in sorted(marked, key=lambda each: cast(int, each[0]))]
+
+
+def _no_keys(reason: str, advice: str) -> StreamJoinError:
+    return StreamJoinError("STREAMJOIN_JOIN_KEYS", on="None", reason=reason, advice=advice)

@@ -1,0 +1,309 @@
+"""Arrangements: collections with their indexes, kept up to date by one query and read by any number of others."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import StructType
+
+from streamjoin._arguments import batch_limits, expect_frames, wrong_argument
+from streamjoin._columns import ColumnOrName, Key, column_name, several_keys
+from streamjoin._durations import Duration, spark_interval
+from streamjoin._jvm import answered, checked_entry, is_connect
+from streamjoin._sql import ask
+
+
+class Versions(NamedTuple):
+    """The versions of an arrangement that can be read: the oldest and the newest."""
+
+    oldest: int
+    newest: int
+
+
+class Reader(NamedTuple):
+    """A query that reads the changes of an arrangement.
+
+    ``version`` is the one up to which it has read, as of the begin of its last batch; ``versions_behind`` how many
+    there are after it; ``since`` when it came there. Its ``name`` is the folder of the source in the
+    query's checkpoint, or an id where that is too long for the name of a file.
+    """
+
+    name: str
+    version: int
+    versions_behind: int
+    since: datetime
+
+
+class Arrangement:
+    """An arrangement; its properties say what it is at the time when they are asked."""
+
+    def __init__(self, path: str, *, spark: SparkSession) -> None:
+        self._spark = spark
+        row = _ask(spark, path)
+        #: Its name in the folder of arrangements.
+        self.name: str = row.name
+        #: Its folder.
+        self.path: str = row.path
+        #: The columns of each of its indexes; the first is the primary key of a changelog.
+        self.keys: list[list[str]] = [list(key) for key in row["keys"]]
+
+    @property
+    def schema(self) -> StructType:
+        """The columns of its rows."""
+        return self._spark.read.format("streamjoin").load(self.path).schema
+
+    @property
+    def versions(self) -> Versions | None:
+        """The oldest and the newest version that can be read, or None before the first."""
+        row = self._now()
+        return None if row.newest_version is None else Versions(row.oldest_version, row.newest_version)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the newest version has."""
+        return int(self._now().rows)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes the files of its newest version have: the newest base, and the changes after it."""
+        return int(self._now().bytes)
+
+    @property
+    def readers(self) -> list[Reader]:
+        """The queries that read its changes, the slowest first."""
+        return [Reader(*reader) for reader in self._now().readers]
+
+    def toDF(self, version: int | None = None) -> DataFrame:  # noqa: N802 (as PySpark's)
+        """Return the rows as a table.
+
+        Args:
+            version: The version to read; without it, the newest at the time when the table is read.
+
+        Returns:
+            A batch DataFrame with the columns of ``schema``. Reading it raises ``STREAMJOIN_NO_VERSION`` if there is no
+            such version yet, and ``STREAMJOIN_ARRANGEMENT_RETENTION`` if it is not kept any more.
+        """
+        reader = self._spark.read.format("streamjoin")
+        return (reader if version is None else reader.option("version", version)).load(self.path)
+
+    def changes(
+        self, *, max_versions_per_trigger: int | None = None, max_rows_per_trigger: int | None = None
+    ) -> DataFrame:
+        """Return the changes as a stream, which begins with the rows that are there.
+
+        Args:
+            max_versions_per_trigger: At most so many versions are in a batch.
+            max_rows_per_trigger: The rows that are there come in slices of about so many, a batch each.
+
+        Returns:
+            A streaming DataFrame with the columns of ``schema``, ``_version`` (BIGINT, in which a row came or went) and
+            ``_diff`` (BIGINT, how many copies came, or went where it is negative).
+        """
+        options = batch_limits(
+            "changes", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
+        )
+        reader = self._spark.readStream.format("streamjoin")
+        for name, limit in options.items():
+            reader = reader.option(name, limit)
+        return reader.load(self.path)
+
+    def _now(self) -> Row:
+        return _ask(self._spark, self.path)
+
+    def __repr__(self) -> str:
+        keys = ", ".join(f"[{', '.join(key)}]" for key in self.keys)
+        return f"Arrangement {self.name} at {self.path}, keys {keys}"
+
+
+def arrange(
+    df: DataFrame,
+    name: str | Arrangement,
+    keys: Key | Sequence[Sequence[ColumnOrName]],
+    *,
+    op: ColumnOrName | None = None,
+    diff: ColumnOrName | None = None,
+    time: ColumnOrName | None = None,
+    order: ColumnOrName | None = None,
+) -> DataStreamWriter:
+    """Keep a stream's rows as an arrangement: a durable collection with an index for each key and a history.
+
+    Each batch is a version, shared by all keys. Queries read it as a table (:func:`streamjoin.arrangement`), as a
+    stream of changes (``spark.readStream.format("streamjoin")``) or join it with others
+    (:func:`streamjoin.delta_join`). One query maintains an arrangement, from one checkpoint. It has as many partitions
+    as ``spark.sql.shuffle.partitions`` said when it began.
+
+    Args:
+        df: A streaming DataFrame. With ``op`` it is a changelog: rows that are inserted, updated and deleted by the
+            first of the keys. Debezium's ``before`` and ``after`` are taken apart. With ``diff`` its rows come and go
+            in numbers of copies. Without either, rows are added and stay. Its columns are given by name or as Columns.
+        name: A name in the folder ``spark.streamjoin.arrangements``, a path, or the :class:`Arrangement` that the query
+            goes on to maintain.
+        keys: The columns of each index, a list for each: ``[["order_id"], ["customer_id", "day"]]``. The first is the
+            primary key of a changelog. A flat list is one key: ``["customer_id", "day"]`` is ``[["customer_id",
+            "day"]]``, and ``"order_id"`` is ``[["order_id"]]``.
+        op: The column with the operation: ``insert``, ``update``, ``delete`` or their first letters; Debezium's ``c``,
+            ``r``, ``u``, ``d``; the ``_change_type`` of ``readStream.changes``. In any case. The row before an update
+            goes, so that an update may move a row to another key.
+        diff: The column with the number of copies that come, or go where it is negative.
+        time: The column by which the rows of one key follow each other: one that is older than the last one of its
+            key, or than its deletion, does not count, in whichever batch it comes. The progress says how many there
+            were, and ``spark.streamjoin.lateRows=keep`` keeps them. Nulls are lowest. Within a batch, at the same time
+            and without this column, a deletion comes first, then what the other columns say decides.
+        order: The column that decides between changes of one time, such as a position in a log. Debezium may have the
+            insert and the delete of a transaction at one time.
+
+    Returns:
+        A writer, which is started as any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_COLUMN`` (a Column that is computed); or any of
+            :func:`streamjoin.check`: over Spark Connect ``STREAMJOIN_SPARK_CONNECT``.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_ARRANGE`` (a column that is none, two ways to change, a key that
+            cannot be one); ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; and at ``start()``
+            ``STREAMJOIN_ARRANGEMENT_CHANGED`` (begun with other columns or keys), ``STREAMJOIN_ARRANGEMENT_OWNED``
+            (another query maintains it) or ``STREAMJOIN_ARRANGEMENT_OUTPUT_MODE`` (complete mode, or update mode
+            without ``op``). The query fails with ``STREAMJOIN_OPERATION`` for an operation that is none, and with
+            ``STREAMJOIN_DIFF`` for a number of copies that is null or does not fit into an INT.
+
+    Source:
+        Materialize, "Streaming joins using few resources": shared arrangements.
+
+    Example:
+        >>> spark.conf.set("spark.streamjoin.arrangements", "arrangements")
+        >>> writer = arrange(deliveries, "deliveries", keys=[["order_id"]])
+        >>> query = writer.start(checkpointLocation="checkpoints/deliveries")
+    """
+    expect_frames("sj.arrange", "a streaming DataFrame", df)
+    path = _path_of(name, "sj.arrange")
+    found = checked_entry(df.sparkSession, "sj.arrange")
+    columns = [
+        None if column is None else column_name(column, df, "sj.arrange", argument)
+        for argument, column in (("op", op), ("diff", diff), ("time", time), ("order", order))
+    ]
+    indexes = several_keys(keys, df, "sj.arrange")
+    with answered():
+        arranged = found.arrange(df._jdf, path, indexes, *columns)
+    return DataFrame(arranged, df.sparkSession).writeStream.format("streamjoin").option("path", path)
+
+
+def arrangement(name: str | Arrangement, *, spark: SparkSession | None = None) -> Arrangement:
+    """Return an arrangement, to look at it and to read it.
+
+    ``sj_arrangements()`` has the same as a table in SQL, a row for each arrangement of the folder.
+
+    Args:
+        name: Its name in the folder ``spark.streamjoin.arrangements``, or its path; or itself, for another session.
+        spark: The session, of Spark Connect too; without it, that of the :class:`Arrangement`, or the active one.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``;
+            ``STREAMJOIN_ARRANGEMENT_UNREADABLE``.
+
+    Example:
+        >>> orders = arrangement("orders")
+        >>> orders.keys
+        [['order_id'], ['customer_id']]
+        >>> orders.toDF().columns
+        ['order_id', 'customer_id', 'total']
+        >>> orders.changes().columns
+        ['order_id', 'customer_id', 'total', '_version', '_diff']
+    """
+    path = _path_of(name, "sj.arrangement")
+    session = _session_of(spark, name)
+    if not is_connect(session):
+        checked_entry(session, "sj.arrangement")
+    return Arrangement(path, spark=session)
+
+
+def table(
+    name: str | Arrangement,
+    *,
+    version: Literal["current", "previous"] = "current",
+    at_least: int | Literal["caught up"] | None = None,
+    rematch: Duration | None = None,
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """Return an arrangement as a table: a stream that is joined with it looks up each of its rows.
+
+    ``stream.join(table, ...)``, inner or left outer, by the columns of one of the arrangement's keys. A row meets the
+    table as it is in its batch, and what changes later changes no row that came out. The query keeps no row, and reads
+    no table: it looks up the arrangement's index. Each batch writes the version that it sees into the checkpoint, so
+    that it sees the same if it runs again. In SQL: ``stream JOIN name FOR SYSTEM_TIME AS OF NOW() ON ...``, or the name
+    alone.
+
+    Args:
+        name: An arrangement, its name in the folder ``spark.streamjoin.arrangements``, or its path.
+        version: Which version a batch sees: ``"current"``, the newest one, or ``"previous"``, the one before it. There
+            is none before the first: the table is empty then.
+        at_least: Without it a new query starts at once, whatever the table has. With it, a new query waits with its
+            first batch until the arrangement has this version; with ``"caught up"`` until the query that maintains it
+            has come to the end of its sources, in the run that goes on or, if none does, in its last. Until then the
+            status of the query and the log say that it waits. A query that starts again does not wait.
+        rematch: For how long in event time a row that came out without a match may get one, text such as
+            ``"1 hour"`` or a ``timedelta``: when a row for it comes to the table, the match comes out too, once.
+            Outer joins only; the stream has a watermark, and the query keeps such rows in its state. Without it
+            nothing comes out again.
+        spark: The session, of Spark Connect too; without it, that of the :class:`Arrangement`, or the active one.
+
+    Returns:
+        A batch DataFrame with the columns of the arrangement's rows. Where no stream is joined with it, it has the rows
+        of the newest version.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION`` (``rematch``), or any of
+            :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``, ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; at
+            ``start()`` of the query ``STREAMJOIN_TABLE`` (a type of join, or a condition, by which a table is not
+            looked up; with ``rematch`` the join itself may raise it) and ``STREAMJOIN_TABLE_KEY`` (no key of the
+            arrangement is among the equalities).
+
+    Source:
+        RisingWave, "Temporal join", process time; Lenses, "Joins", streams with tables.
+
+    Example:
+        >>> joined = clicks.join(table("customers"), "customer_id", "left")
+        >>> joined.columns
+        ['customer_id', 'page', 'name']
+    """
+    path = _path_of(name, "sj.table")
+    if version not in ("current", "previous"):
+        wanted = (
+            'version="current" or version="previous", or at_least= for one to wait for '
+            "(sj.arrangement(name).toDF(7) has the rows of version 7)"
+        )
+        raise wrong_argument("sj.table", wanted, version)
+    if at_least not in (None, "caught up") and (not isinstance(at_least, int) or at_least < 0):
+        raise wrong_argument("sj.table", 'a version as at_least, a number from 0, or "caught up"', at_least)
+    session = _session_of(spark, name)
+    if not is_connect(session):
+        checked_entry(session, "sj.table")
+    reader = session.read.format("streamjoin").option("streamjoin.table", True).option("asOf", version)
+    if at_least is not None:
+        reader = reader.option("atLeast", at_least)
+    if rematch is not None:
+        reader = reader.option("rematch", spark_interval(rematch, "rematch", "sj.table", least=1))
+    return reader.load(path)
+
+
+def _path_of(found: str | Arrangement, call: str) -> str:
+    """Return the name or the path of an arrangement that is given by either, or as itself."""
+    if isinstance(found, Arrangement):
+        return found.path
+    if isinstance(found, str) and found.strip():
+        return found
+    raise wrong_argument(call, "an arrangement, its name or its path", found)
+
+
+def _session_of(spark: SparkSession | None, *found: str | Arrangement) -> SparkSession:
+    """Return the session that is given, or else that of the first arrangement, or else the active one."""
+    own = (each._spark for each in found if isinstance(each, Arrangement))
+    return spark or next(own, None) or SparkSession.active()
+
+
+def _ask(spark: SparkSession, name_or_path: str) -> Row:
+    text = name_or_path.replace("\\", "\\\\").replace("'", "\\'")
+    (row,) = ask(spark, f"SELECT * FROM sj_arrangements('{text}')").collect()
+    return row

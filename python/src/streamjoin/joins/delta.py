@@ -1,0 +1,168 @@
+"""``delta_join``: a join of arrangements that keeps nothing of its own."""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import pairwise
+
+from pyspark.sql import DataFrame, SparkSession
+
+from streamjoin._arguments import batch_limits, wrong_argument
+from streamjoin._columns import ColumnOrName, has_one, is_same, quoted, spelled
+from streamjoin._how import JoinType, join_type
+from streamjoin._jvm import answered, checked_entry
+from streamjoin._on import On, texts_or_columns
+from streamjoin._sql import columns_in_sql, condition_in_sql
+from streamjoin.arrangements import Arrangement, _path_of, _session_of
+from streamjoin.errors import StreamJoinError
+
+# By join type, the inputs whose unmatched rows are in the result.
+_OUTER = {"inner": [], "left": [0], "right": [1], "full": [0, 1]}
+
+
+def delta_join(
+    inputs: Mapping[str, str | Arrangement],
+    on: On,
+    select: ColumnOrName | Sequence[ColumnOrName] | None = None,
+    *,
+    how: JoinType | str = "inner",
+    max_versions_per_trigger: int | None = None,
+    max_rows_per_trigger: int | None = None,
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """Join arrangements, inserts, updates and deletes included, as a stream of changes of the result.
+
+    What changes in one input looks up the others by their indexes, one after the other. The query keeps no row: the
+    indexes are those of the arrangements, and all queries share them. EXPLAIN of a batch shows the ways. In SQL, over
+    Spark Connect too: ``SELECT ... FROM STREAM customers AS c JOIN STREAM orders AS o ON ...``.
+
+    Args:
+        inputs: What the condition calls each arrangement, and the arrangement, its name or its path:
+            ``{"o": "orders", "c": "customers"}``. An arrangement may be there twice.
+        on: The name of a column that all inputs have, a condition, or a list of either. As the inputs have names, a
+            condition may be text: ``"c.customer_id = o.customer_id"`` is ``F.expr`` of it. Each input has to be
+            reached by equalities with the columns of one of its keys. Any other condition on one input, or between
+            them, may stand beside.
+        select: The columns of the result, in SQL or as Columns; without it, all, those that ``on`` names first and
+            once.
+        how: ``"inner"``, or of two inputs ``"left"``, ``"right"`` or ``"full"``: rows of the first, the second or both
+            without a match are in the result, with nulls. In any of Spark's spellings.
+        max_versions_per_trigger: At most so many versions of each input are in a batch.
+        max_rows_per_trigger: A new query begins with the rows that are there; then at most about so many rows of each
+            input are in a batch.
+        spark: The session; without it, that of the first :class:`Arrangement`, or the active one.
+
+    Returns:
+        The columns of ``select``; ``_time``, the latest time of the rows that were joined, if all inputs were arranged
+        with one; and ``_diff``, how many copies of the row came, or went where it is negative. Changes of one batch
+        that cancel do not come out. :func:`streamjoin.arrange` with ``diff="_diff"`` makes it an arrangement again.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_JOIN_TYPE``; ``STREAMJOIN_JOIN_KEYS`` (``on``); or
+            any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; ``STREAMJOIN_DELTA_INDEX`` (an arrangement
+            lacks the key that the condition needs); ``STREAMJOIN_DELTA_CONDITION`` (an input is tied to nothing);
+            ``STREAMJOIN_DELTA`` (a condition that is no plain expression, an outer join of more than two).
+
+    Source:
+        Materialize, "Delta joins": one path for each input, ties in time broken by the order of the inputs.
+
+    Example:
+        >>> changes = delta_join(
+        ...     {"c": "customers", "o": "orders"},
+        ...     on="c.customer_id = o.customer_id AND o.total > 100",
+        ...     select=["c.name", "o.order_id", "o.total"],
+        ... )
+        >>> changes.columns
+        ['name', 'order_id', 'total', '_diff']
+    """
+    if not isinstance(inputs, Mapping) or not inputs or not all(isinstance(alias, str) for alias in inputs):
+        wanted = 'the inputs by their names in the condition, such as {"o": "orders", "c": "customers"}'
+        raise wrong_argument("sj.delta_join", wanted, inputs)
+    paths = {alias: _path_of(each, "sj.delta_join") for alias, each in inputs.items()}
+    texts, conditions = texts_or_columns(on)
+    columns = [select] if isinstance(select, ColumnOrName) else [] if select is None else select
+    if not isinstance(columns, Sequence) or not all(isinstance(column, ColumnOrName) for column in columns):
+        raise wrong_argument("sj.delta_join", "the columns of the result, in SQL or as Columns", select)
+    options = batch_limits(
+        "sj.delta_join", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
+    )
+    kind = join_type(how, tuple(_OUTER))
+    session = _session_of(spark, *inputs.values())
+    found = checked_entry(session, "sj.delta_join")
+    tables = {alias: session.read.format("streamjoin").load(path).alias(alias) for alias, path in paths.items()}
+    names = _names(texts, tables)
+    if names:
+        texts = [_equalities(name, tables) for name in names]
+    parts = [*texts, *(condition_in_sql(_crossed(tables), condition) for condition in conditions)]
+    condition = parts[0] if len(parts) == 1 else " AND ".join(f"({part})" for part in parts)
+    if names and not columns:
+        chosen = _all_columns(names, tables, kind)
+    else:
+        chosen = [text for column in columns for text in _in_sql(column, tables)]
+    with answered():
+        joined = found.deltaJoin(
+            session._jsparkSession, list(tables), list(paths.values()), condition, chosen, _OUTER[kind], options
+        )
+    return DataFrame(joined, session)
+
+
+def _crossed(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Return a DataFrame in which the columns of all inputs are found by the names of the inputs."""
+    return reduce(DataFrame.crossJoin, tables.values())
+
+
+def _in_sql(column: ColumnOrName, tables: Mapping[str, DataFrame]) -> list[str]:
+    return [column] if isinstance(column, str) else columns_in_sql(_crossed(tables), column)
+
+
+def _names(texts: Sequence[str], tables: Mapping[str, DataFrame]) -> list[str]:
+    """Return the texts if they are names of columns that all inputs have, and nothing if they are conditions."""
+    known = [text for text in texts if any(has_one(table, text) for table in tables.values())]
+    for name in known:
+        for alias, table in tables.items():
+            if not has_one(table, name):
+                raise _no_keys(
+                    name,
+                    f"the input {alias} has no column {name!r}; its columns are {', '.join(table.columns)}",
+                    'Name columns that all inputs have, or write a condition: on="c.id = o.customer_id".',
+                )
+    if known and len(known) != len(texts):
+        others = [text for text in texts if text not in known]
+        raise _no_keys(
+            texts,
+            "names and conditions do not mix",
+            f'Beside {others[0]!r} write the names as conditions, too: "a.{known[0]} = b.{known[0]}".',
+        )
+    return known
+
+
+def _no_keys(on: object, reason: str, advice: str) -> StreamJoinError:
+    return StreamJoinError("STREAMJOIN_JOIN_KEYS", on=repr(on), reason=reason, advice=advice)
+
+
+def _in_input(alias: str, table: DataFrame, name: str) -> str:
+    return f"{quoted(alias)}.{quoted(spelled(table, name))}"
+
+
+def _equalities(name: str, tables: Mapping[str, DataFrame]) -> str:
+    """Return that a column is the same in all inputs, as SQL."""
+    columns = [_in_input(alias, table, name) for alias, table in tables.items()]
+    return " AND ".join(f"{one} = {other}" for one, other in pairwise(columns))
+
+
+def _all_columns(names: Sequence[str], tables: Mapping[str, DataFrame], how: str) -> list[str]:
+    """Return all columns as SQL, those of the names first and once, as in Spark's join on names."""
+    inputs = list(tables.items())
+    kept_alias, kept = inputs[-1 if how == "right" else 0]
+    first = []
+    for name in names:
+        each = [_in_input(alias, table, name) for alias, table in inputs]
+        value = f"coalesce({', '.join(each)})" if how == "full" else _in_input(kept_alias, kept, name)
+        first.append(f"{value} AS {quoted(spelled(kept, name))}")
+    rest = [
+        f"{quoted(alias)}.{quoted(column)}"
+        for alias, table in inputs
+        for column in table.columns
+        if not any(is_same(column, name) for name in names)
+    ]
+    return [*first, *rest]

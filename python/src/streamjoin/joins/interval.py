@@ -1,0 +1,88 @@
+"""``join``: a join of two streams whose time bounds are written for you, and of streams with tables."""
+
+from pyspark.sql import DataFrame
+
+from streamjoin._arguments import expect_frames
+from streamjoin._durations import Within, limits
+from streamjoin._event_times import event_times
+from streamjoin._how import JoinType, join_type
+from streamjoin._jvm import checked_entry, is_connect
+from streamjoin._on import On, declared_key, join_on, keys_of
+from streamjoin._within import join_on_names, join_within
+from streamjoin.errors import StreamJoinError
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: On | None = None,
+    how: JoinType | str = "inner",
+    *,
+    within: Within | None = None,
+) -> DataFrame:
+    """Join two streams, with the distance of their event times bounded by ``within``.
+
+    Args:
+        left: A streaming DataFrame with a watermark, or a :func:`table`. (Without ``within``, other batch DataFrames
+            are joined as Spark joins them.)
+        right: Another, or the same.
+        on: The name of a column that both have, a condition, or a list of either; ``F.expr("o.id = d.order_id")`` is a
+            condition in SQL, ``F.lit(True)`` joins on time alone. Left out, a :func:`table` is joined by its declared
+            key, the first of its arrangement: with the columns of the same names of a stream, or of another table
+            whose key they are.
+        how: The join type, in any of Spark's spellings and in any case: ``"left_outer"``, ``"LEFT OUTER"``.
+        within: If given, ``|right.time - left.time| <= within`` is added to the condition, both ends
+            included, ``time`` being the event-time column of each side. Text such as ``"1 hour 30 minutes"`` or
+            a ``timedelta``. A tuple or list of two has the limits of ``right.time - left.time``, both included:
+            ``("0 seconds", "1 hour")`` for what comes up to an hour later on the right, and a limit may be negative.
+            From a day up, days are calendar days of the session's time zone, as in all of Spark's interval arithmetic.
+
+    Returns:
+        What ``left.join(right, on, how)`` returns; of two tables a stream of the changes of that, with ``_diff``, as
+        :func:`delta_join` has it. With names in ``on``, these columns come first and once:
+        from the right side in a right join, the one that is not null in a full outer join.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JOIN_TYPE``; ``STREAMJOIN_JOIN_KEYS`` (``on``); ``STREAMJOIN_WITHIN`` (no
+            fixed duration); ``STREAMJOIN_EVENT_TIME`` (a side has no event-time column, or several);
+            ``STREAMJOIN_NOT_A_STREAM`` (``within`` where a side is a batch); ``STREAMJOIN_WRONG_ARGUMENT``;
+            ``STREAMJOIN_SPARK_CONNECT`` (two tables there); and for two
+            streams of a classic session any of :func:`streamjoin.check`.
+
+    Source:
+        Hazelcast, "Stream to stream JOIN", for streams; Lenses, "Joins", for streams with tables.
+
+    Example:
+        >>> joined = join(orders, deliveries, "order_id", "left_outer", within=("0 seconds", "1 hour"))
+        >>> joined.columns
+        ['order_id', 'order_time', 'delivery_time']
+    """
+    expect_frames("sj.join", "two DataFrames", left, right)
+    kind = join_type(how)
+    span = None if within is None else limits(within)
+    if not is_connect(left) and left.isStreaming and right.isStreaming:
+        checked_entry(left.sparkSession, "sj.join")
+    if span is None:
+        if is_connect(left) and declared_key(left) and declared_key(right):
+            raise StreamJoinError(
+                "STREAMJOIN_SPARK_CONNECT",
+                call="sj.join of two tables",
+                advice="Write it in SQL: SELECT ... FROM STREAM a JOIN STREAM b ON ..., with the arrangements' names.",
+            )
+        joined = join_on(left, right, on, kind)
+        return joined if is_connect(left) or left.isStreaming or right.isStreaming else _changes(joined)
+    names, condition = keys_of(left, right, on)
+    if condition is None:
+        return join_on_names(left, right, names, kind, span)
+    return join_within(left, right, condition, event_times(left, right), kind, span)
+
+
+def _changes(joined: DataFrame) -> DataFrame:
+    """Return the changes of a join of two tables, and any other join as it is."""
+    session = joined.sparkSession
+    try:
+        entry = checked_entry(session, "sj.join")
+    except StreamJoinError:  # without streamjoin there are no tables
+        return joined
+    changes = entry.joinOfTables(joined._jdf)
+    return joined if changes is None else DataFrame(changes, session)

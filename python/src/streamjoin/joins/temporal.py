@@ -1,0 +1,197 @@
+"""``temporal_join``: each row of a stream with the version of a table that was valid at its time."""
+
+from typing import NamedTuple, cast, final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from streamjoin._arguments import expect, expect_frames, wrong_argument
+from streamjoin._columns import ColumnOrName, Key, one_key, parseable, parsed_name, quoted
+from streamjoin._durations import Duration, spark_interval
+from streamjoin._event_times import event_time
+from streamjoin._how import StreamJoinType
+from streamjoin._jvm import answered, checked_entry
+from streamjoin._on import On, join_on
+
+
+@final
+class Now:
+    """As ``as_of`` of :func:`temporal_join`, ``sj.NOW`` is what is valid when a row is joined."""
+
+    def __repr__(self) -> str:
+        return "sj.NOW"
+
+    def __reduce__(self) -> str:
+        return "NOW"
+
+
+NOW = Now()
+"""The only value of its type."""
+
+
+class VersionedStream(NamedTuple):
+    """A stream of versions of the rows of a table, as :func:`versions` returns it."""
+
+    changes: DataFrame
+    key: list[str]
+    time: str
+    op: str | None
+    order: str | None
+
+
+def versions(
+    changes: DataFrame,
+    *,
+    key: Key,
+    time: ColumnOrName | None = None,
+    op: ColumnOrName | None = None,
+    order: ColumnOrName | None = None,
+) -> VersionedStream:
+    """Say how a stream is the history of a table, for :func:`temporal_join`.
+
+    A version is valid from its time on, that instant included, until the next one of its key or a delete. Of versions
+    with one key and one time the one with the greater ``order`` wins; without it, or where that is the same too, a row
+    wins over a delete, and without it of two rows the one with the greater values, column by column from left to right,
+    nulls lowest. Versions may come in any order: one that comes late counts for the rows after it, unless its key has a
+    newer one. A version without a key or without a time is left out, and counted as ``ignoredVersions`` in the
+    progress.
+
+    Debezium's envelope, known by its columns ``before`` and ``after``, structs with the columns of the key, and ``op``,
+    is taken as it is: a row of the table is ``after``, or ``before`` where that is null, and the right side of the join
+    has the columns of the table, then ``time``, ``op`` and ``order``. A tombstone, in which all three are null, is left
+    out and counted.
+
+    Args:
+        changes: A streaming DataFrame with a watermark. Its columns are given by name or as Columns.
+        key: What tells the rows of the table apart: a column, ``key="id"``, or a list of the columns of the one key,
+            ``key=["country", "city"]``.
+        time: The ``TIMESTAMP`` column, with a watermark, from which on a version is valid; without it, the one with a
+            watermark.
+        op: A column of text: ``insert``, ``update`` or ``delete``; Debezium's ``c``, ``r``, ``u`` or ``d``; or
+            the ``_change_type`` of Spark's ``readStream.changes``. Without it all rows are versions, and none is ever
+            deleted; of an envelope it is ``op``. Any other text fails the query with ``STREAMJOIN_OPERATION``.
+        order: A column that says in which order versions of one key and one time came, such as a position in a log.
+
+    Returns:
+        What :func:`temporal_join` takes as its second argument.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_COLUMN`` (a Column that is computed),
+            ``STREAMJOIN_EVENT_TIME``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NOT_A_STREAM``, where it looks for ``time`` in a batch.
+
+    Source:
+        Flink, "Versioned tables"; Debezium's change events.
+
+    Example:
+        >>> versions(deliveries, key="order_id").time
+        'delivery_time'
+    """
+    expect_frames("sj.versions", "a streaming DataFrame", changes)
+    checked_entry(changes.sparkSession, "sj.versions")
+    keys = one_key(key, changes, "sj.versions")
+    named = {
+        argument: parsed_name(column, changes, "sj.versions", argument)
+        for argument, column in (("time", time), ("op", op), ("order", order))
+        if column is not None
+    }
+    at = named.get("time") or parseable(
+        event_time(changes, "right", "sj.versions", 'Name the one that you mean: time="{0}".')
+    )
+    by = named.get("order")
+    if not _is_envelope(changes, keys):
+        return VersionedStream(changes, keys, at, named.get("op"), by)
+    return VersionedStream(_rows_of_table(changes, at, by), keys, at, named.get("op", "op"), by)
+
+
+def _is_envelope(changes: DataFrame, key: list[str]) -> bool:
+    fields = {field.name: field.dataType for field in changes.schema.fields}
+    rows = [fields.get("before"), fields.get("after")]
+    return "op" in fields and all(isinstance(row, StructType) and set(key) <= set(row.names) for row in rows)
+
+
+def _rows_of_table(envelope: DataFrame, time: str, order: str | None) -> DataFrame:
+    kept = list(dict.fromkeys([time, "op", *([] if order is None else [order])]))
+    columns = cast(StructType, envelope.schema["after"].dataType).names
+    twice = [name for name in kept if name in columns]
+    if twice:
+        raise wrong_argument("sj.versions", "names outside before and after that no column of the table has", twice)
+    return envelope.select(
+        *(F.expr(f"IF(after IS NULL, before, after).{quoted(name)}").alias(name) for name in columns),
+        *(name for name in kept if name != "op"),
+        F.expr("IF(after IS NULL AND before IS NULL AND op IS NULL, 'd', op)").alias("op"),
+    )
+
+
+def temporal_join(
+    stream: DataFrame,
+    versions: VersionedStream | DataFrame,
+    on: On,
+    how: StreamJoinType | str = "inner",
+    *,
+    as_of: ColumnOrName | Now | None = None,
+    history: Duration | None = None,
+    ordered: bool = True,
+) -> DataFrame:
+    """Join each row of a stream with the version of a table that was valid at the row's time.
+
+    A row waits until the watermarks of both inputs have passed its time; then nothing that comes in time can change its
+    match. A version that comes later counts for the rows after it, if its key has no newer one. Of the table the newest
+    version of each key is kept, and those that rows which wait, or may still come, can meet.
+    In SQL: ``stream [LEFT] JOIN changes FOR SYSTEM_TIME AS OF stream.t ON ...``.
+
+    Args:
+        stream: A streaming DataFrame with a watermark, whose rows stay; not a changelog.
+        versions: The table, as :func:`versions` makes it of a stream; with ``sj.NOW``, a :func:`table`.
+        on: The name of a column that both have, a condition, or a list of either, with an equality for each column of
+            the versions' key; ``F.expr("o.item = p.item")`` is a condition in SQL. What the condition asks besides
+            decides whether the valid version matches.
+        how: ``"inner"``, or ``"left"`` to keep rows for which no version was valid; in any of Spark's spellings.
+        as_of: The event-time column of ``stream``, by name or as a Column; without it, the one with a watermark. Or
+            ``sj.NOW``: each row meets the table as it is in its batch, and waits for nothing.
+        history: How far behind what has come out a row of ``stream`` may come and still meet what was valid at its
+            time: text such as ``"1 day"`` or a ``timedelta``; without it, not at all. The versions are kept for so much
+            longer, and the output's watermark is behind by as much.
+        ordered: In each batch rows come out in the order of ``as_of``. ``False`` saves a shuffle and a sort, such as
+            below an aggregation.
+
+    Returns:
+        What ``stream.join(versions, on, how)`` returns; in each batch in the order of ``as_of``, unless ``ordered``
+        is false. ``as_of`` carries a watermark.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_EVENT_TIME``,
+            ``STREAMJOIN_JOIN_KEYS``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_TEMPORAL`` (the key is outside the equality, the stream is a
+            changelog, another type of join), ``STREAMJOIN_COLUMN``, ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises
+            ``STREAMJOIN_TEMPORAL_TIME`` for an input without a watermark, ``STREAMJOIN_OUTPUT_MODE`` in another mode
+            than append, and ``STREAMJOIN_TEMPORAL_DISABLED``. An operation that is none fails the query with
+            ``STREAMJOIN_OPERATION``.
+
+    Source:
+        RisingWave, "Temporal join", event time.
+
+    Example:
+        >>> history_of_vans = versions(deliveries, key="order_id")
+        >>> temporal_join(orders, history_of_vans, "order_id", "left").columns
+        ['order_id', 'order_time', 'delivery_time']
+    """
+    expect_frames("sj.temporal_join", "a streaming DataFrame", stream)
+    if isinstance(as_of, Now):
+        expect_frames("sj.temporal_join", "sj.table(name) as its second argument, with as_of=sj.NOW", versions)
+        if history is not None:
+            raise wrong_argument("sj.temporal_join", "no history with as_of=sj.NOW", history)
+        return join_on(stream, cast(DataFrame, versions), on, how)
+    table = cast(VersionedStream, versions)
+    expect(VersionedStream, table, "sj.temporal_join", "sj.versions(changes, key=...) as its second argument")
+    longer = None if history is None else spark_interval(history, "history", "sj.temporal_join")
+    entry = checked_entry(stream.sparkSession, "sj.temporal_join")
+    if as_of is None:
+        time = parseable(event_time(stream, "left", "sj.temporal_join", 'Name the one that you mean: as_of="{0}".'))
+    else:
+        time = parsed_name(as_of, stream, "sj.temporal_join", "as_of")
+    joined = join_on(stream, table.changes, on, how)
+    with answered():
+        made = entry.temporalJoin(joined._jdf, table.key, table.time, table.op, table.order, time, longer, ordered)
+    return DataFrame(made, stream.sparkSession)

@@ -1,0 +1,56 @@
+"""What the package exports: one list, which type checkers read too, and PySpark is loaded only when it is needed."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+from conftest import ROOT, Run
+
+import streamjoin as sj
+
+PACKAGE = ROOT / "python" / "src" / "streamjoin"
+EXPORTS: list[str] = vars(sj)["__all__"]
+
+
+def test_each_export_is_listed_once() -> None:
+    listed: Counter[str] = Counter()
+    for line in ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8")).body:
+        assert isinstance(line, ast.ImportFrom)
+        for alias in line.names:
+            assert alias.name == alias.asname, "type checkers take it for an export only if it is named again"
+            listed[alias.name] += 1
+    assert listed == Counter(EXPORTS)
+    code = (PACKAGE / "__init__.py").read_text(encoding="utf-8").rpartition('"""')[2]
+    assert not [name for name in EXPORTS if name in code.split()]
+
+
+def test_public_modules_have_what_their_names_say() -> None:
+    public = {file.stem for file in PACKAGE.iterdir() if not file.stem.startswith("_") and file.suffix in ("", ".py")}
+    assert public - {"jars", "py"} == {"arrangements", "errors", "joins", "session", "streams"}
+    for name in EXPORTS:
+        home = getattr(getattr(sj, name), "__module__", "")
+        if home.startswith("streamjoin."):
+            assert not home.removeprefix("streamjoin.").startswith("_"), f"{name} stands in {home}"
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {file: len(file.read_text(encoding="utf-8").splitlines()) for file in PACKAGE.rglob("*.py")}
+    assert {file.name: length for file, length in lengths.items() if length > 400} == {}
+
+
+def test_pyspark_is_loaded_when_it_is_needed(python: Run, tmp_path: Path) -> None:
+    out = python(
+        "import sys\nimport streamjoin as sj\n"
+        "print(sorted(name for name in ('pyspark', 'py4j') if name in sys.modules), 'join' in dir(sj))\n"
+        "from streamjoin import *\n"
+        "print(join is sj.join, 'pyspark' in sys.modules)\n"
+        "from streamjoin.joins import join as found, NOW as now\n"
+        "print(found is join, now is NOW)\n"
+        "try:\n    sj.jion\nexcept AttributeError as error:\n    print(error)\n"
+    )
+    assert out.splitlines() == [
+        "[] True",
+        "True True",
+        "True True",
+        "module 'streamjoin' has no attribute 'jion'",
+    ]
