@@ -88,7 +88,7 @@ lazy val spark = (project in file("scala/spark"))
         Tests.Group(s"part $part", own, Tests.SubProcess(options))
       }
     },
-    Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oD"),
+    Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDT"),
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "streamjoin" / "version.properties"

@@ -163,7 +163,7 @@ private object TableSide {
     case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
       if (table.isPrevious || table.atLeast.isDefined || table.rematch.isDefined)
         throw DeltaJoinOf.refused(
-          s"as_of, at_least and rematch of sj.table(${table.options.root.getName}) are for a stream that looks it up",
+          s"version, at_least and rematch of sj.table(${table.options.root.getName}) are for a stream that looks it up",
           "Leave them out: the join of two tables has all their changes, each once."
         )
       val changes = ChangesTable.stream(session, table.options.root.toString, Map.empty)
