@@ -38,6 +38,7 @@ PAGES = [
     "migration",
     "reference",
     "api",
+    "scala",
     "reliability",
     "../CONTRIBUTING",
     "architecture",

@@ -239,22 +239,26 @@ def test_in_sql(customers: Shop, spark: SparkSession) -> None:
     assert joined(customers, "sql", in_sql) == [("Computer", "John"), ("Keyboard", None), ("Mouse", "John")]
 
 
-def test_rematch_in_sql(customers: Shop, spark: SparkSession) -> None:
+@pytest.mark.parametrize("spelling", ["sql", "name"])
+def test_rematch(customers: Shop, spark: SparkSession, spelling: str) -> None:
     customers.feed("orders", *ITEMS)
 
-    def in_sql(orders: DataFrame) -> DataFrame:
+    def named(orders: DataFrame) -> DataFrame:
         timed = orders.withColumn("at", F.timestamp_seconds("order_id")).withWatermark("at", "0 seconds")
+        if spelling == "name":
+            table = sj.table("customers", rematch="1 hour")
+            return timed.withColumnRenamed("customer_id", "id").join(table, "id", "left").select("item", "name")
         return spark.sql(
             "SELECT o.item, c.name FROM {orders} AS o LEFT JOIN customers WITH (rematch = '1 hour') AS c "
             "ON c.id = o.customer_id",
             orders=timed,
         )
 
-    assert joined(customers, "sql", in_sql) == [("Computer", "John"), ("Keyboard", None), ("Mouse", "John")]
+    assert joined(customers, "named", named) == [("Computer", "John"), ("Keyboard", None), ("Mouse", "John")]
     customers.feed("customers", {"id": 3, "name": "Ann", "op": "insert"})
     customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
     customers.feed("orders", {"order_id": 4, "customer_id": 2, "item": "Pen"})
-    assert joined(customers, "sql", in_sql) == [("Keyboard", "Ann"), ("Pen", "Frank")]
+    assert joined(customers, "named", named) == [("Keyboard", "Ann"), ("Pen", "Frank")]
 
 
 def test_as_of_now(customers: Shop) -> None:

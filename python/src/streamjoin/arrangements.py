@@ -178,13 +178,15 @@ def arrange(
     expect_frames("sj.arrange", "a streaming DataFrame", df)
     path = _path_of(name, "sj.arrange")
     found = checked_entry(df.sparkSession, "sj.arrange")
-    columns = [
-        None if column is None else column_name(column, df, "sj.arrange", argument)
-        for argument, column in (("op", op), ("diff", diff), ("time", time), ("order", order))
-    ]
     indexes = several_keys(keys, df, "sj.arrange")
     with answered():
-        arranged = found.arrange(df._jdf, path, indexes, *columns)
+        builder = found.arrangements().maintain(df._jdf, path)
+        for argument, column in (("op", op), ("diff", diff), ("time", time), ("order", order)):
+            if column is not None:
+                getattr(builder, argument)(column_name(column, df, "sj.arrange", argument))
+        for key in indexes:
+            builder.key(key)
+        arranged = builder.toDF()
     return DataFrame(arranged, df.sparkSession).writeStream.format("streamjoin").option("path", path)
 
 

@@ -183,7 +183,7 @@ def bounds(df: DataFrame) -> DataFrame:
     if found is None:
         return ask(spark, "SELECT * FROM sj_bounds(TABLE({df}))", df=df)
     with answered():
-        return DataFrame(found.bounds(df._jdf), spark)
+        return DataFrame(found.joins().bounds(df._jdf), spark)
 
 
 def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
@@ -235,4 +235,5 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
     spark = SparkSession.active()
     found = checked_entry(spark, "sj.late_rows")
     with answered():
-        return DataFrame(found.lateRows(spark._jsparkSession, query._jsq, streaming), spark)
+        joins = found.joins()
+        return DataFrame(joins.lateRowsStream(query._jsq) if streaming else joins.lateRows(query._jsq), spark)

@@ -43,8 +43,8 @@ def impose_order(df: DataFrame, time: ColumnOrName, lag: Duration, *, sort: bool
     entry = checked_entry(df.sparkSession, "sj.impose_order")
     name = parsed_name(time, df, "sj.impose_order", "time")
     with answered():
-        marked = entry.imposeOrder(df._jdf, name, length)
-        return DataFrame(entry.ordered(marked, name) if sort else marked, df.sparkSession)
+        marked = entry.inputs().imposeOrder(df._jdf, name, length)
+        return DataFrame(entry.inputs().sorted(marked, name) if sort else marked, df.sparkSession)
 
 
 def with_bounds(
@@ -99,7 +99,12 @@ def with_bounds(
     bound = parsed_name(is_bound, df, "sj.with_bounds", "is_bound")
     partition = None if per is None else parsed_name(per, df, "sj.with_bounds", "per")
     with answered():
-        return DataFrame(entry.withBounds(df._jdf, at, bound, length, partition), df.sparkSession)
+        builder = entry.inputs().withBounds(df._jdf, at, bound)
+        if length is not None:
+            builder.lag(length)
+        if partition is not None:
+            builder.per(partition)
+        return DataFrame(builder.toDF(), df.sparkSession)
 
 
 def idle_after(df: DataFrame, after: Duration) -> DataFrame:
@@ -148,4 +153,4 @@ def idle_after(df: DataFrame, after: Duration) -> DataFrame:
     length = spark_interval(after, "after", "sj.idle_after", least=1000)
     entry = checked_entry(df.sparkSession, "sj.idle_after")
     with answered():
-        return DataFrame(entry.idleAfter(df._jdf, length), df.sparkSession)
+        return DataFrame(entry.inputs().idleAfter(df._jdf, length), df.sparkSession)

@@ -5,12 +5,11 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame
 
 from streamjoin._arguments import expect_frames, wrong_argument
-from streamjoin._columns import parseable
 from streamjoin._durations import Duration, spark_interval
 from streamjoin._event_times import event_times
 from streamjoin._how import StreamJoinType
 from streamjoin._jvm import answered, checked_entry
-from streamjoin._on import On, join_on
+from streamjoin._on import On, joined
 
 
 def asof_join(
@@ -79,14 +78,14 @@ def asof_join(
         raise wrong_argument("sj.asof_join", 'a condition as match, such as "l.t >= r.t"', match)
     apart = None if tolerance is None else spark_interval(tolerance, "tolerance", "sj.asof_join")
     entry = checked_entry(left.sparkSession, "sj.asof_join")
-    joined = join_on(left, right, on, how)._jdf
     with answered():
+        builder = joined(entry.joins().asOf(left._jdf, right._jdf), left, right, on, how).ordered(ordered)
+        if apart is not None:
+            builder.tolerance(apart)
         if match is None:
             among = 'Name the two that you mean: match="l.{0} >= r.time".'
-            times = map(parseable, event_times(left, right, "sj.asof_join", among))
-            made = entry.asofJoin(joined, *times, direction or "backward", allow_exact_matches, apart, ordered)
-        elif isinstance(match, str):
-            made = entry.asofJoin(joined, match, apart, ordered)
+            event_times(left, right, "sj.asof_join", among)
+            builder.direction(direction or "backward", allow_exact_matches)
         else:
-            made = entry.asofJoin(joined, match._jc, apart, ordered)
-    return DataFrame(made, left.sparkSession)
+            builder.matching(match if isinstance(match, str) else match._jc)
+        return DataFrame(builder.toDF(), left.sparkSession)

@@ -15,8 +15,7 @@ from streamjoin._sql import columns_in_sql, condition_in_sql
 from streamjoin.arrangements import Arrangement, _path_of, _session_of
 from streamjoin.errors import StreamJoinError
 
-# By join type, the inputs whose unmatched rows are in the result.
-_OUTER = {"inner": [], "left": [0], "right": [1], "full": [0, 1]}
+_TYPES = ("inner", "left", "right", "full")
 
 
 def delta_join(
@@ -86,7 +85,7 @@ def delta_join(
     options = batch_limits(
         "sj.delta_join", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
     )
-    kind = join_type(how, tuple(_OUTER))
+    kind = join_type(how, _TYPES)
     session = _session_of(spark, *inputs.values())
     found = checked_entry(session, "sj.delta_join")
     tables = {alias: session.read.format("streamjoin").load(path).alias(alias) for alias, path in paths.items()}
@@ -100,10 +99,12 @@ def delta_join(
     else:
         chosen = [text for column in columns for text in _in_sql(column, tables)]
     with answered():
-        joined = found.deltaJoin(
-            session._jsparkSession, list(tables), list(paths.values()), condition, chosen, _OUTER[kind], options
-        )
-    return DataFrame(joined, session)
+        builder = found.joins().delta(session._jsparkSession).on(condition).select(chosen).joinType(kind)
+        for alias, path in paths.items():
+            builder.input(alias, path)
+        for name, limit in options.items():
+            builder.option(name, limit)
+        return DataFrame(builder.toDF(), session)
 
 
 def _crossed(tables: Mapping[str, DataFrame]) -> DataFrame:

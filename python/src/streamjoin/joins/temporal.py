@@ -1,18 +1,16 @@
 """``temporal_join``: each row of a stream with the version of a table that was valid at its time."""
 
-from typing import NamedTuple, cast, final
+from typing import Any, NamedTuple, cast, final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
 
 from streamjoin._arguments import expect, expect_frames, wrong_argument
-from streamjoin._columns import ColumnOrName, Key, one_key, parseable, parsed_name, quoted
+from streamjoin._columns import ColumnOrName, Key, one_key, parseable, parsed_name
 from streamjoin._durations import Duration, spark_interval
 from streamjoin._event_times import event_time
 from streamjoin._how import StreamJoinType
 from streamjoin._jvm import answered, checked_entry
-from streamjoin._on import On, join_on
+from streamjoin._on import On, join_on, joined
 
 
 @final
@@ -89,7 +87,7 @@ def versions(
         'delivery_time'
     """
     expect_frames("sj.versions", "a streaming DataFrame", changes)
-    checked_entry(changes.sparkSession, "sj.versions")
+    entry = checked_entry(changes.sparkSession, "sj.versions")
     keys = one_key(key, changes, "sj.versions")
     named = {
         argument: parsed_name(column, changes, "sj.versions", argument)
@@ -100,28 +98,21 @@ def versions(
         event_time(changes, "right", "sj.versions", 'Name the one that you mean: time="{0}".')
     )
     by = named.get("order")
-    if not _is_envelope(changes, keys):
-        return VersionedStream(changes, keys, at, named.get("op"), by)
-    return VersionedStream(_rows_of_table(changes, at, by), keys, at, named.get("op", "op"), by)
+    table = VersionedStream(changes, keys, at, named.get("op"), by)
+    with answered():
+        rows = _builder(entry, table).changes()
+        if rows == changes._jdf:
+            return table
+    return table._replace(changes=DataFrame(rows, changes.sparkSession), op=table.op or "op")
 
 
-def _is_envelope(changes: DataFrame, key: list[str]) -> bool:
-    fields = {field.name: field.dataType for field in changes.schema.fields}
-    rows = [fields.get("before"), fields.get("after")]
-    return "op" in fields and all(isinstance(row, StructType) and set(key) <= set(row.names) for row in rows)
-
-
-def _rows_of_table(envelope: DataFrame, time: str, order: str | None) -> DataFrame:
-    kept = list(dict.fromkeys([time, "op", *([] if order is None else [order])]))
-    columns = cast(StructType, envelope.schema["after"].dataType).names
-    twice = [name for name in kept if name in columns]
-    if twice:
-        raise wrong_argument("sj.versions", "names outside before and after that no column of the table has", twice)
-    return envelope.select(
-        *(F.expr(f"IF(after IS NULL, before, after).{quoted(name)}").alias(name) for name in columns),
-        *(name for name in kept if name != "op"),
-        F.expr("IF(after IS NULL AND before IS NULL AND op IS NULL, 'd', op)").alias("op"),
-    )
+def _builder(entry: Any, table: VersionedStream) -> Any:
+    builder = entry.joins().versions(table.changes._jdf).key(table.key).time(table.time)
+    if table.op is not None:
+        builder.op(table.op)
+    if table.order is not None:
+        builder.order(table.order)
+    return builder
 
 
 def temporal_join(
@@ -191,7 +182,11 @@ def temporal_join(
         time = parseable(event_time(stream, "left", "sj.temporal_join", 'Name the one that you mean: as_of="{0}".'))
     else:
         time = parsed_name(as_of, stream, "sj.temporal_join", "as_of")
-    joined = join_on(stream, table.changes, on, how)
     with answered():
-        made = entry.temporalJoin(joined._jdf, table.key, table.time, table.op, table.order, time, longer, ordered)
-    return DataFrame(made, stream.sparkSession)
+        rows = _builder(entry, table)
+        right = DataFrame(rows.changes(), stream.sparkSession)
+        builder = joined(entry.joins().temporal(stream._jdf, rows), stream, right, on, how)
+        builder.asOf(time).ordered(ordered)
+        if longer is not None:
+            builder.history(longer)
+        return DataFrame(builder.toDF(), stream.sparkSession)

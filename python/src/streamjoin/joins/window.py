@@ -3,11 +3,11 @@
 from pyspark.sql import DataFrame
 
 from streamjoin._arguments import expect_frames
-from streamjoin._durations import Duration, length_of
+from streamjoin._durations import Duration, length_of, spark_interval
 from streamjoin._event_times import event_times
 from streamjoin._how import JoinType
 from streamjoin._jvm import answered, checked_entry
-from streamjoin._on import On, join_on
+from streamjoin._on import On, joined
 from streamjoin.errors import StreamJoinError
 
 
@@ -59,22 +59,23 @@ def window_join(
         ['order_id', 'order_time', 'delivery_time', 'rowtime']
     """
     expect_frames("sj.window_join", "two DataFrames", left, right)
-    length, over = _window(following, preceding)
-    found = checked_entry(left.sparkSession, "sj.window_join")
+    window, length = _window(following, preceding)
+    entry = checked_entry(left.sparkSession, "sj.window_join")
     event_times(left, right, "sj.window_join")
-    joined = join_on(left, right, on, how)
     with answered():
-        return DataFrame(found.windowJoin(joined._jdf, over, length, over == "right"), left.sparkSession)
+        builder = joined(entry.joins().window(left._jdf, right._jdf), left, right, on, how)
+        made = builder.following(length) if window == "following" else builder.preceding(length)
+        return DataFrame(made.toDF(), left.sparkSession)
 
 
-def _window(following: Duration | None, preceding: Duration | None) -> tuple[int, str]:
-    """Return the length of the window in microseconds, and the side that it is over."""
-    arguments = ((following, "following", "right"), (preceding, "preceding", "left"))
-    given = [(window, argument, side) for window, argument, side in arguments if window is not None]
+def _window(following: Duration | None, preceding: Duration | None) -> tuple[str, str]:
+    """Return which window it is, and its length as the text of an interval."""
+    windows = {"following": following, "preceding": preceding}
+    given = {name: length for name, length in windows.items() if length is not None}
     if len(given) != 1:
         raise StreamJoinError("STREAMJOIN_WINDOW", found="both" if given else "neither of the two")
-    window, argument, side = given[0]
-    length = length_of(window, argument, "sj.window_join")
-    if length == 0:
+    ((name, window),) = given.items()
+    length = spark_interval(window, name, "sj.window_join")
+    if length_of(window, name, "sj.window_join") == 0:
         raise StreamJoinError("STREAMJOIN_WINDOW", found=f"a window of no length, {window!r}")
-    return length, side
+    return name, length

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin
 
+import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import java.sql.Timestamp
 
 import scala.collection.mutable
@@ -169,7 +170,7 @@ final class TraceQuery(
         trace.joinType.name
       )
     val made = (trace.windows, trace.closest) match {
-      case (Some(windows), _) => PythonApi.windowJoin(join, inMicros(windows))
+      case (Some(windows), _) => WindowJoins.of(join, inMicros(windows))
       case (_, Some(closest)) => matched(join, closest)
       case _ => join
     }

@@ -2,52 +2,72 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.Join
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause}
 import org.apache.spark.sql.streamjoin.time.EventTime
 
 import streamjoin.core.Side
 
-/** The event-time column of an input that a clause of SQL refers to without naming it. */
+/**
+ * The event-time column of an input that a clause of SQL or an API call refers to without naming
+ * it.
+ */
 private[streamjoin] object EventTimeOfInput {
-  def of(join: Join, side: Side, clause: Clause): Attribute = {
-    val input = if (side == Side.Left) join.left else join.right
-    if (!input.isStreaming) throw noStream(side, clause)
-    EventTime.of(input.output).distinctBy(_.exprId) match {
-      case Seq(one) => one
-      case columns => throw notOne(side, clause, columns)
-    }
-  }
 
-  private def noStream(side: Side, clause: Clause): AnalysisException = {
-    val advice = clause match {
+  /**
+   * What a user can write instead.
+   *
+   * @param ofBatch
+   *   if the input is no stream
+   * @param ofNone
+   *   if it has no event-time column
+   * @param ofSeveral
+   *   if it has several, the first of which has this name
+   */
+  final case class Advice(ofBatch: String, ofNone: String, ofSeveral: String => String)
+
+  def of(join: Join, side: Side, clause: Clause): Attribute = {
+    val ofBatch = clause match {
       case _: AsOfTime =>
         "Read the changes of the table by STREAM, or leave the clause out and join it as it is."
       case _ => "Write the bound as a condition in ON or WHERE."
     }
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_NOT_A_STREAM",
-      "call" -> clause.name,
-      "wanted" -> "two streams",
-      "found" -> s"the ${side.name} input is none",
-      "advice" -> s"$advice\n${clause.where}"
-    )
+    val ofNone =
+      "Mark one by withWatermark, or in SQL by `WATERMARK t DELAY OF INTERVAL 10 SECONDS` after the table's name."
+    val ofSeveral =
+      "Write the bound as a condition in ON, or leave the other columns out of the input by a subquery."
+    def placed(advice: String) = s"$advice\n${clause.where}"
+    val advice = Advice(placed(ofBatch), placed(ofNone), _ => placed(ofSeveral))
+    of(if (side == Side.Left) join.left else join.right, side, clause.name, advice)
   }
 
-  private def notOne(side: Side, clause: Clause, columns: Seq[Attribute]): AnalysisException = {
+  def of(input: LogicalPlan, side: Side, call: String, advice: Advice): Attribute = {
+    if (!input.isStreaming) throw noStream(side, call, advice)
+    EventTime.of(input.output).distinctBy(_.exprId) match {
+      case Seq(one) => one
+      case columns => throw notOne(side, call, advice, columns)
+    }
+  }
+
+  private def noStream(side: Side, call: String, advice: Advice): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_NOT_A_STREAM",
+      "call" -> call,
+      "wanted" -> "two streams",
+      "found" -> s"the ${side.name} input is none",
+      "advice" -> advice.ofBatch
+    )
+
+  private def notOne(side: Side, call: String, advice: Advice, columns: Seq[Attribute]): AnalysisException = {
     val found =
       if (columns.isEmpty) "none" else s"${columns.size}: ${columns.map(_.qualifiedName).mkString(", ")}"
-    val advice =
-      if (columns.isEmpty)
-        "Mark one by withWatermark, or in SQL by `WATERMARK t DELAY OF INTERVAL 10 SECONDS` after the table's name."
-      else "Write the bound as a condition in ON, or leave the other columns out of the input by a subquery."
     StreamJoinErrors.analysis(
       "STREAMJOIN_EVENT_TIME",
-      "call" -> clause.name,
+      "call" -> call,
       "side" -> side.name,
       "found" -> found,
-      "advice" -> s"$advice\n${clause.where}"
+      "advice" -> columns.headOption.fold(advice.ofNone)(first => advice.ofSeveral(first.name))
     )
   }
 }

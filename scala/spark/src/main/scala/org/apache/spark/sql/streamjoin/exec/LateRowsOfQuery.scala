@@ -9,8 +9,8 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors, T
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** The rows that the joins of a query have dropped as late, as a table or as a stream. */
-private[streamjoin] object LateRowsOfQuery {
-  val Function: TableFunction =
+object LateRowsOfQuery {
+  private[streamjoin] val Function: TableFunction =
     TableFunction("sj_late_rows", "SELECT * FROM sj_late_rows('the id or the name of a running query')")
 
   /** @throws org.apache.spark.sql.AnalysisException if the query does not keep them */

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
+import streamjoin.StreamJoin
 import java.nio.file.{Files, Path}
 
 import scala.util.Random
@@ -11,7 +12,7 @@ import org.apache.spark.sql.functions.{count, lit}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
-import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest, PythonApi}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
 
 /** Faulty input and leftover files of arrangements: what is refused, kept or removed. */
 class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
@@ -111,7 +112,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     withConf("spark.streamjoin.lateRows" -> "keep") {
       val it = orders()
       during(it) {
-        def unknown = PythonApi.lateRows(spark, it.running, streaming = false)
+        def unknown = StreamJoin.lateRows(it.running)
         def kept = unknown.orderBy("batch", "row").collect().map(JoinTest.text).toSeq
         it.feed(Row(1, 1, "i"), Row(2, 2, "update"))
         it.feed(Row(1, 5, "u"), Row(3, null, "d"), Row(4, 4, "Delete"), Row(4, 5, "insert"))
@@ -154,7 +155,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     val it = orders()
     during(it) {
       it.feed(Row(1, 1, "u"))
-      refused("STREAMJOIN_LATE_ROWS_NOT_KEPT")(PythonApi.lateRows(spark, it.running, streaming = false))
+      refused("STREAMJOIN_LATE_ROWS_NOT_KEPT")(StreamJoin.lateRows(it.running))
       assert(!Files.exists(Path.of(it.checkpoint, "late-rows")))
     }
   }

@@ -1,11 +1,12 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
+import streamjoin.StreamJoin
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streamjoin.arrangement.maintain.ArrangeTask
 import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, VersionLog}
-import org.apache.spark.sql.streamjoin.{ArrangementTest, PythonApi}
+import org.apache.spark.sql.streamjoin.ArrangementTest
 
 /** A changelog with a time is applied in the order of that time, however it is cut into batches. */
 class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
@@ -41,7 +42,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       during(it) {
         it.feed(Row(1, 10, 100L, "insert"))
         it.feed(Row(1, 9, 90L, "update"))
-        val kept = PythonApi.lateRows(spark, it.running, streaming = false)
+        val kept = StreamJoin.lateRows(it.running)
         val rows = kept.select("column", "row").collect().map(row => row.getString(0) -> row.getString(1))
         assert(rows.toSeq == Seq("at" -> """{"id":1,"price":9,"at":90,"op":"update"}"""))
         it.replay()

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.exec
 
+import streamjoin.StreamJoin
 import java.io.ByteArrayOutputStream
 
 import scala.jdk.CollectionConverters._
@@ -7,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi}
+import org.apache.spark.sql.streamjoin.JoinTest
 
 /** What a user sees of a join: its plan, its bounds and its progress. */
 class ExplainSuite extends AnyFunSuite with JoinTest {
@@ -37,12 +38,12 @@ class ExplainSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("PythonApi.bounds has a row per bound, in words") {
-    val bounds = PythonApi.bounds(hourly("left_outer")(newStreams()))
+  test("StreamJoin.bounds has a row per bound, in words") {
+    val bounds = StreamJoin.bounds(hourly("left_outer")(newStreams()))
     val rows = bounds.select("side", "input", "column", "bound", "keeps").collect().map(text(_: Row)).toSeq
     assert(rows == Seq("left o t d.t <= o.t + 1 hour o kept 1 hour", "right d t o.t <= d.t d kept 0 seconds"))
     assert(bounds.select("conjunct").collect().forall(_.getString(0).contains("o.t")))
-    val none = PythonApi.bounds(newStreams().marked("o"))
+    val none = StreamJoin.bounds(newStreams().marked("o"))
     assert(none.collect().isEmpty)
     assert(none.columns.toSeq == bounds.columns.toSeq)
   }

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.exec
 
+import streamjoin.StreamJoin
 import java.io.File
 import java.nio.file.{Files, Path}
 
@@ -7,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.functions.{col, expr}
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi}
+import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
@@ -18,8 +19,8 @@ import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 class LateRowsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
-  private def table(job: Job): Seq[String] = PythonApi
-    .lateRows(spark, job.streaming, streaming = false)
+  private def table(job: Job): Seq[String] = StreamJoin
+    .lateRows(job.streaming)
     .withColumn("late", expr("from_json(row, 'id STRING, t TIMESTAMP, v INT')"))
     .select("batch", "join", "side", "input", "column", "watermark", "late.id", "late.t", "late.v")
     .collect()
@@ -58,7 +59,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     withConf(keep) {
       running(job(hourly())) { job =>
         assert(table(job).isEmpty)
-        assert(PythonApi.lateRows(spark, job.streaming, streaming = true).isStreaming)
+        assert(StreamJoin.lateRowsStream(job.streaming).isStreaming)
       }
     }
   }
@@ -82,7 +83,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
         job.feed(o("a", "10:00:00.000123"), d("a", "10:00"))
         job.feed(o("b", "10:00"), d("b", "10:00"))
         job.feed(o("late", "09:00:00.000456"))
-        val late = PythonApi.lateRows(spark, job.streaming, streaming = false)
+        val late = StreamJoin.lateRows(job.streaming)
         assert(late.select("watermark").collect().map(text(_: Row)).toSeq == Seq("10:00"))
         val json = late.select("row").collect().head.getString(0)
         assert(json.contains(""""t":"2024-06-01T09:00:00.000456Z""""))
@@ -111,7 +112,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
       running(job(hourly())) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
         job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
-        val dropped = PythonApi.lateRows(spark, job.streaming, streaming = true)
+        val dropped = StreamJoin.lateRowsStream(job.streaming)
         val reader = dropped.writeStream.format("memory").queryName("dropped").start()
         try {
           job.feed(o("late", "09:00", 7))

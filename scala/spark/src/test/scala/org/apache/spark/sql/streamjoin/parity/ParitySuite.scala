@@ -1,8 +1,8 @@
 package org.apache.spark.sql.streamjoin.parity
 
+import streamjoin.StreamJoin
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.streamjoin.PythonApi
 
 /**
  * A query that plain Spark runs must run with the extension too, and give the same rows, unless its
@@ -23,10 +23,10 @@ import org.apache.spark.sql.streamjoin.PythonApi
 class ParitySuite extends AnyFunSuite with ParityTest {
 
   test("only one of the two sessions has the extension") {
-    assert(PythonApi.installed(extended))
-    assert(PythonApi.installed(extended.newSession()))
-    assert(!PythonApi.installed(plain))
-    assert(!PythonApi.installed(plain.newSession()))
+    assert(StreamJoin.isEnabled(extended))
+    assert(StreamJoin.isEnabled(extended.newSession()))
+    assert(!StreamJoin.isEnabled(plain))
+    assert(!StreamJoin.isEnabled(plain.newSession()))
     assert(plain.sparkContext.getConf.get("spark.sql.extensions").isEmpty)
   }
 

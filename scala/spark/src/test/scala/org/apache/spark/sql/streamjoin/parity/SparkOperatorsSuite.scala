@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.parity
 
+import streamjoin.StreamJoin
 import java.sql.Timestamp
 
 import scala.collection.mutable
@@ -8,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi}
+import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders}
 
 /** Which watermark Spark's own stateful operators wait for, in one query with our joins. */
@@ -188,11 +189,11 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       third,
       (rows, streams) => third(second(rows, streams), streams),
       (rows, _) => counted("delivered")(rows),
-      (rows, _) => PythonApi.ordered(rows, "delivered")
+      (rows, _) => StreamInputs.ordered(rows, "delivered")
     )
     for (rest <- above) {
       val streams = newStreams()
-      def bounds(condition: String) = PythonApi.bounds(rest(first(streams, condition), streams)).count()
+      def bounds(condition: String) = StreamJoin.bounds(rest(first(streams, condition), streams)).count()
       val error = intercept[AnalysisException](bounds(returned))
       assert(error.getCondition == "STREAMJOIN_WATERMARK_UNDEFINED", error.getMessage)
       assert(error.getMessageParameters.get("column") == "f.delivered")

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.streamjoin.sql
 
+import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi, SparkTest, SqlTest}
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest, SqlTest}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -124,7 +125,7 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
       batches(sql(s"SELECT rowtime, o.v, d.v FROM ${windows(4).inputs("FULL JOIN")} ON o.id = d.id")) ==
         batches { streams =>
           val plain = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), "full_outer")
-          PythonApi.windowJoin(plain, both).selectExpr("rowtime", "o.v", "d.v")
+          WindowJoins.of(plain, both).selectExpr("rowtime", "o.v", "d.v")
         }
     )
   }

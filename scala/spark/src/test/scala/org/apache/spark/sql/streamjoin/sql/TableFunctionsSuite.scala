@@ -1,11 +1,12 @@
 package org.apache.spark.sql.streamjoin.sql
 
+import streamjoin.StreamJoin
 import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi, SqlTest}
+import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
 
 /** `sj_bounds` and `sj_late_rows`. */
 class TableFunctionsSuite extends AnyFunSuite with SqlTest {
@@ -15,7 +16,7 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
 
   test("sj_bounds shows the bounds of a query") {
     views
-    val expected = PythonApi.bounds(spark.sql(within)).collect().toSeq
+    val expected = StreamJoin.bounds(spark.sql(within)).collect().toSeq
     assert(expected.map(_.getAs[String]("keeps")) == Seq("o kept 1 hour", "d kept 0 seconds"))
     for (
       query <- Seq(
@@ -60,7 +61,7 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
         val stream = spark.sql(s"SELECT input, row FROM STREAM $asked")
         assert(stream.isStreaming)
         assert(
-          PythonApi.lateRows(spark, run.streaming, streaming = false).columns.toSeq.contains("watermark")
+          StreamJoin.lateRows(run.streaming).columns.toSeq.contains("watermark")
         )
       }
     }

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.watermark
 
+import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import java.nio.file.{Files, Path}
 import java.time.LocalDateTime
 
@@ -12,7 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, count, expr, lit, window}
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi, SparkTest, StreamInputs}
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest, StreamInputs}
 import org.apache.spark.util.ManualClock
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -194,7 +195,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     val windows = JoinWindows(Map(Side.Right -> JoinWindow(10L * 60 * 1000000, true)))
     running { streams =>
       val joined = streams.marked("o").join(idleAfter(streams, "d"), expr("o.id = d.id"), "full_outer")
-      PythonApi.windowJoin(joined, windows).selectExpr("rowtime", "o.v", "d.v")
+      WindowJoins.of(joined, windows).selectExpr("rowtime", "o.v", "d.v")
     } { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
       job.feed(o("b", "10:30", 2))

@@ -18,7 +18,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 /** Turns a DataFrame into an arrangement. */
-private[streamjoin] object Arrangements {
+object Arrangements {
 
   /**
    * A DataFrame that maintains an arrangement once it is written to `format("streamjoin")`.

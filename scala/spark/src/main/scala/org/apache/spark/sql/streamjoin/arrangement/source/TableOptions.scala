@@ -91,6 +91,16 @@ private[streamjoin] object TableOptions {
       )
   })
 
+  /** What the columns of a table's key are called now, if all of them are there. */
+  def declaredKey(columns: StructType): Option[Seq[String]] = {
+    val marked =
+      columns.filter(_.metadata.contains(Key)).sortBy(_.metadata.getLong(KeyPlace)).map { field =>
+        (field.name, field.metadata.getLong(KeyPlace), field.metadata.getStringArray(Key).length)
+      }
+    val isWhole = marked.nonEmpty && marked.map(_._2) == (0L until marked.head._3.toLong)
+    Option.when(isWhole)(marked.map(_._1))
+  }
+
   private def refused(option: String, value: String, wanted: String) =
     StreamJoinErrors.analysis("STREAMJOIN_OPTION", "option" -> option, "value" -> value, "wanted" -> wanted)
 }

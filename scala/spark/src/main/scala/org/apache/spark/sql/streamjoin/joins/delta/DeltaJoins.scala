@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.delta
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
@@ -13,7 +14,7 @@ import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** Joins of arrangements that keep no state. */
-private[streamjoin] object DeltaJoins {
+object DeltaJoins {
 
   /** All columns, or those of one input. */
   private val Star = """\s*(?:(\w+)\s*\.\s*)?\*\s*""".r
@@ -25,14 +26,34 @@ private[streamjoin] object DeltaJoins {
    *   name of each input in the condition, and name or path of its arrangement
    * @param on
    *   join condition, in SQL
-   * @param outer
-   *   numbers of the inputs whose unmatched rows are in the result too, in a join of two
    * @param select
    *   columns of the result, in SQL; empty for all
+   * @param joinType
+   *   `inner`, or of two inputs `left`, `right` or `full`, in any of Spark's spellings
    * @param options
    *   options of the inputs, such as the number of versions in a batch
    */
-  def of(
+  def changes(
+      session: SparkSession,
+      inputs: Seq[(String, String)],
+      on: Option[String],
+      select: Seq[String],
+      joinType: String,
+      options: Map[String, String]
+  ): DataFrame = {
+    val condition = on.getOrElse {
+      throw DeltaJoinOf.refused("it has no condition", "Write an equality for the columns of a key of each input.")
+    }
+    of(session, inputs, condition, select, outerInputs(JoinType(joinType)), options)
+  }
+
+  /**
+   * The same as [[changes]].
+   *
+   * @param outer
+   *   numbers of the inputs whose unmatched rows are in the result too, in a join of two
+   */
+  private[streamjoin] def of(
       session: SparkSession,
       inputs: Seq[(String, String)],
       on: String,
@@ -88,18 +109,21 @@ private[streamjoin] object DeltaJoins {
     } yield ClassicDataset.ofRows(classic.sparkSession, ofTables(select, found, left, right))
   }
 
+  /** The numbers of the inputs whose unmatched rows are in the result too. */
+  private def outerInputs(joinType: JoinType): Set[Int] = DeltaJoin.outer(joinType).getOrElse {
+    throw DeltaJoinOf.refused(
+      s"${joinType.sql} is no join of two tables",
+      "Write an inner, left, right or full join, and a filter in an outer query."
+    )
+  }
+
   private def ofTables(
       select: Seq[NamedExpression],
       join: Join,
       left: TableSide,
       right: TableSide
   ): DeltaJoin = {
-    val outer = DeltaJoin.outer(join.joinType).getOrElse {
-      throw DeltaJoinOf.refused(
-        s"${join.joinType.sql} is no join of two tables",
-        "Write an inner, left, right or full join, and a filter in an outer query."
-      )
-    }
+    val outer = outerInputs(join.joinType)
     // In an unmatched row its columns are null, whatever they are computed from.
     for ((side, other) <- Seq(left -> 1, right -> 0) if outer.contains(other))
       side.computed.find(!_.child.isInstanceOf[Attribute]).foreach { column =>

@@ -1,22 +1,33 @@
 package org.apache.spark.sql.streamjoin.joins.interval
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery, PreparedQuery}
 import org.apache.spark.sql.streamjoin.base.TableFunction
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
-import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** The time bounds of all stream-stream joins in a query, as `sj.bounds` shows them. */
-private[streamjoin] object BoundsOfQuery {
+object BoundsOfQuery {
   val Schema: StructType =
     Seq("side", "input", "column", "bound", "keeps", "conjunct", "origin").foldLeft(
       new StructType().add("join", IntegerType, nullable = false)
     )(_.add(_, StringType, nullable = false))
 
-  val Function: TableFunction = TableFunction("sj_bounds", "SELECT * FROM sj_bounds(TABLE(SELECT ...))")
+  private[streamjoin] val Function: TableFunction = TableFunction("sj_bounds", "SELECT * FROM sj_bounds(TABLE(SELECT ...))")
 
   /** @throws org.apache.spark.sql.AnalysisException for a join that `start()` would reject */
-  def rows(analyzed: LogicalPlan, session: SparkSession): Seq[Row] = {
+  def of(df: DataFrame): DataFrame = {
+    val classic = df.asInstanceOf[ClassicDataset[Row]]
+    val found = rows(classic.queryExecution.analyzed, classic.sparkSession)
+    classic.sparkSession.createDataFrame(found.asJava, Schema)
+  }
+
+  /** @throws org.apache.spark.sql.AnalysisException for a join that `start()` would reject */
+  private[streamjoin] def rows(analyzed: LogicalPlan, session: SparkSession): Seq[Row] = {
     val plan = PreparedQuery.of(analyzed)
     val inputs = InputName.of(plan)
     for {

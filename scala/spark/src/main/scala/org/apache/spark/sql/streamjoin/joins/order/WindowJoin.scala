@@ -50,12 +50,6 @@ private[streamjoin] object WindowJoin {
     project
   }
 
-  /** The same, by the event-time column of each input, which has to have one. */
-  def of(join: Join, names: Option[Project], windows: JoinWindows): LogicalPlan = {
-    val inputs = Map[Side, LogicalPlan](Side.Left -> join.left, Side.Right -> join.right)
-    of(join, names, windows, inputs.transform((_, input) => EventTime.of(input.output).head))
-  }
-
   private def isRowtime(column: NamedExpression): Boolean =
     column.name.equalsIgnoreCase(Rowtime) && column.metadata.contains(EventTime.RowtimeKey)
 }

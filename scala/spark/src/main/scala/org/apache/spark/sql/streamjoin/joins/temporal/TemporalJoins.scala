@@ -3,8 +3,12 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, JoinedFrame}
 import org.apache.spark.sql.{Column, DataFrame, Row}
+
+import streamjoin.core.Side
 
 /**
  * Joins of a stream with the versions valid at the times of its rows, or with the closest rows of
@@ -55,6 +59,40 @@ object TemporalJoins {
   ): DataFrame = made(joined)(
     temporal(ordered).temporal(_, TemporalColumns(asOf, key, time, op, order), history)
   )
+
+  /** The same, with versions as a user describes them; without `asOf`, by the left event time. */
+  def temporal(
+      joined: DataFrame,
+      versions: Versions,
+      asOf: Option[String],
+      history: Option[String],
+      ordered: Boolean
+  ): DataFrame = made(joined) { join =>
+    val at = asOf.getOrElse(timeOf(join, Side.Left, "sj.temporal_join", "asOf"))
+    val columns = TemporalColumns(at, versions.key, versions.timeName, versions.opName, versions.order)
+    temporal(ordered).temporal(join, columns, history)
+  }
+
+  /** Joins each left row with the closest right row of the same keys; see [[Closest]]. */
+  def asof(joined: DataFrame, by: Closest, tolerance: Option[String], ordered: Boolean): DataFrame = by match {
+    case Closest.ByColumn(condition) => asof(joined, condition, tolerance, ordered)
+    case Closest.BySql(condition) => asof(joined, condition, tolerance, ordered)
+    case Closest.InDirection(direction, allowsExact) =>
+      made(joined) { join =>
+        def time(side: Side) = timeOf(join, side, "sj.asof_join", "match")
+        closest(ordered).asOf(join, time(Side.Left), time(Side.Right), direction, allowsExact, tolerance)
+      }
+  }
+
+  private def timeOf(joined: LogicalPlan, side: Side, call: String, argument: String): String = {
+    val advice = EventTimeOfInput.Advice(
+      "Read it by spark.readStream, with a watermark on its time.",
+      """Mark one before the join: df.withWatermark("time", "10 seconds").""",
+      first => s"Name the one that you mean, such as $first, in $argument."
+    )
+    val join = joined.collectFirst { case join: Join => join }.get
+    quoteIfNeeded(EventTimeOfInput.of(if (side == Side.Left) join.left else join.right, side, call, advice).name)
+  }
 
   /**
    * Joins each left row with the closest right row of the same keys.
@@ -144,8 +182,26 @@ object TemporalJoins {
     closest(ordered).asOf(_, leftTime, rightTime, direction, allowsExact, tolerance)
   )
 
-  private def made(joined: DataFrame)(of: LogicalPlan => LogicalPlan): DataFrame = {
-    val classic = joined.asInstanceOf[ClassicDataset[Row]]
-    ClassicDataset.ofRows(classic.sparkSession, of(classic.queryExecution.analyzed))
-  }
+  private def made(joined: DataFrame)(of: LogicalPlan => LogicalPlan): DataFrame =
+    JoinedFrame.rewritten(joined)(of)
+}
+
+/** How the closest row is found. */
+sealed trait Closest
+
+object Closest {
+
+  /** A comparison of the two event times. */
+  final case class ByColumn(condition: Column) extends Closest
+
+  /** The same in SQL. */
+  final case class BySql(condition: String) extends Closest
+
+  /**
+   * Between the columns with a watermark.
+   *
+   * @param direction
+   *   `backward`, `forward` or `nearest`
+   */
+  final case class InDirection(direction: String, allowsExact: Boolean) extends Closest
 }

@@ -12,9 +12,11 @@ import org.apache.spark.sql.streamjoin.joins.table.TableJoin
 private[streamjoin] object RematchTables extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     // A condition may be added while the rest of the query is resolved ([[JoinByDeclaredKeys]]).
+    // A join on names is first analyzed without one, and `Dataset.join` expects a `Join`.
     if (!plan.resolved) plan
     else
       plan.resolveOperatorsUp {
-        case join: Join if TableJoin.isMine(join) => TableJoin.rematch(join).getOrElse(join)
+        case join: Join if join.condition.isDefined && TableJoin.isMine(join) =>
+          TableJoin.rematch(join).getOrElse(join)
       }
 }

@@ -1,12 +1,13 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
+import streamjoin.StreamJoin
 import java.sql.Timestamp
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StateOperatorProgress
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi, TraceQuery}
+import org.apache.spark.sql.streamjoin.{JoinTest, TraceQuery}
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
 /**
@@ -334,7 +335,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
   }
 
   test("bounds() lists every join of a chain, and where a derived bound comes from") {
-    val rows = PythonApi
+    val rows = StreamJoin
       .bounds(chain("left_outer", "inner")(newStreams()))
       .select("join", "side", "input", "column", "bound", "keeps", "origin")
       .collect()

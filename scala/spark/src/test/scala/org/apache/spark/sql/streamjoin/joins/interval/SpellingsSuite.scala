@@ -1,10 +1,11 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
+import streamjoin.StreamJoin
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.prop.TableDrivenPropertyChecks
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi}
+import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.{Column, DataFrame}
 
 import streamjoin.core.Side
@@ -95,7 +96,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
   test("BETWEEN may have more than a column in its middle") {
     // Spark would compute the middle once, below the join; the bounds are on the column behind it.
     on("d.t - INTERVAL 1 MINUTE BETWEEN o.t AND o.t + INTERVAL 1 HOUR", Hour + Minute, -Minute)
-    val words = PythonApi.bounds(
+    val words = StreamJoin.bounds(
       orders.join(
         deliveries,
         expr("o.id = d.id AND d.t - INTERVAL 1 MINUTE BETWEEN o.t AND o.t + INTERVAL 1 HOUR")

@@ -1,10 +1,11 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
+import streamjoin.StreamJoin
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.{JoinTest, PythonApi, StreamInputs}
+import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
 import org.apache.spark.util.ManualClock
 
 /** Which rows are late in a temporal join, and for which rows a late version still counts. */
@@ -24,8 +25,8 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
         assert(job.metric("keysWithVersion") == 2)
         assert(job.metric("leftLateRows") == 1)
         assert(job.metric("rightLateRows") == 1)
-        val kept = PythonApi
-          .lateRows(spark, job.streaming, streaming = false)
+        val kept = StreamJoin
+          .lateRows(job.streaming)
           .withColumn("late", expr("from_json(row, 'id STRING, t TIMESTAMP, v INT')"))
           .select("join", "side", "input", "column", "watermark", "late.t", "late.v")
         assert(

@@ -1,0 +1,58 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.expressions.{And, Expression, GreaterThanOrEqual}
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, JoinedFrame, StreamInput}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.time.TimeDistance
+
+import streamjoin.core.Side
+
+/** Joins of two streams with a bound on the distance of their event times. */
+object IntervalJoins {
+  private val Call = "within"
+
+  private val Advice = EventTimeOfInput.Advice(
+    "Leave `within` out, and write the distance into the condition.",
+    """Mark one before the join: df.withWatermark("time", "10 seconds").""",
+    first =>
+      s"Drop the others before. Or leave `within` out, and write a bound on the one you mean, such as $first, into " +
+        "the condition."
+  )
+
+  /**
+   * Adds `lower <= right.time - left.time <= upper` to a join. Days are those of the session's time
+   * zone.
+   *
+   * @param joined
+   *   `left.join(right, ...)`
+   * @param lower
+   *   duration as text; without it, as far in the other direction as `upper`
+   */
+  def within(joined: DataFrame, lower: Option[String], upper: String): DataFrame = {
+    val input = new StreamInput(Call)
+    val greatest = input.length("upper", upper)
+    val least = lower.fold(-greatest)(input.length("lower", _))
+    if (least > greatest)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_WITHIN",
+        "within" -> lower.fold(s"\"$upper\"")(from => s"(\"$from\", \"$upper\")"),
+        "reason" -> "its lower limit is above its upper one, so no two times would match"
+      )
+    JoinedFrame.changed(joined) { (join, names) =>
+      val bounded = join.copy(condition = Some(condition(join, least, greatest)))
+      names.fold[LogicalPlan](bounded)(_.withNewChildren(Seq(bounded)))
+    }
+  }
+
+  private def condition(join: Join, least: Long, greatest: Long): Expression = {
+    val left = EventTimeOfInput.of(join.left, Side.Left, Call, Advice)
+    val right = EventTimeOfInput.of(join.right, Side.Right, Call, Advice)
+    val bounds = And(
+      GreaterThanOrEqual(right, TimeDistance.later(left, least)),
+      GreaterThanOrEqual(left, TimeDistance.later(right, -greatest))
+    )
+    join.condition.fold[Expression](bounds)(And(_, bounds))
+  }
+}

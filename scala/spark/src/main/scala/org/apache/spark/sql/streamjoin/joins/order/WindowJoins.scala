@@ -1,0 +1,49 @@
+package org.apache.spark.sql.streamjoin.joins.order
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, JoinedFrame, StreamInput}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+
+import streamjoin.core.{JoinWindow, JoinWindows, Side}
+
+/** Joins with a sliding window over one input, in rowtime order. */
+object WindowJoins {
+  private val Call = "sj.window_join"
+
+  private val Advice = EventTimeOfInput.Advice(
+    "Join a stream with a table by a plain join.",
+    """Mark one before the join: df.withWatermark("time", "10 seconds").""",
+    first => s"Drop the others before, and keep the one that you mean, such as $first."
+  )
+
+  /**
+   * Adds a window to a join.
+   *
+   * @param joined
+   *   `left.join(right, ...)`
+   * @param windows
+   *   the input with the window, and the length of it as text. Over the right input it begins at a
+   *   left row; over the left one it ends at a right row.
+   */
+  def of(joined: DataFrame, windows: Map[Side, String]): DataFrame = windows.toSeq match {
+    case Seq((side, length)) =>
+      val micros = new StreamInput(Call).length(if (side == Side.Right) "following" else "preceding", length)
+      if (micros <= 0) throw refused(s"a window of no length, '$length'")
+      of(joined, JoinWindows(Map(side -> JoinWindow(micros, isFollowing = side == Side.Right))))
+    case given => throw refused(if (given.isEmpty) "neither of the two" else "both")
+  }
+
+  private[streamjoin] def of(joined: DataFrame, windows: JoinWindows): DataFrame =
+    JoinedFrame.changed(joined) { (join, names) =>
+      val inputs = Map[Side, LogicalPlan](Side.Left -> join.left, Side.Right -> join.right)
+      WindowJoin.of(
+        join,
+        names,
+        windows,
+        Side.both.map(side => side -> EventTimeOfInput.of(inputs(side), side, Call, Advice)).toMap
+      )
+    }
+
+  private def refused(found: String) = StreamJoinErrors.analysis("STREAMJOIN_WINDOW", "found" -> found)
+}
