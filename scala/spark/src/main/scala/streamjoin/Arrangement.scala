@@ -18,7 +18,7 @@ import org.apache.spark.sql.{DataFrame, Row, SparkSession}
  */
 object Arrangement {
 
-  /** Opens an arrangement by its name in the folder `spark.streamjoin.arrangements`, or by its path. */
+  /** Opens an arrangement by its name in `spark.streamjoin.arrangements`, or by its path. */
   def forName(spark: SparkSession, nameOrPath: String): Arrangement = new Arrangement(spark, nameOrPath)
 
   /**

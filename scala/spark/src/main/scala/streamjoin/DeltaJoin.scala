@@ -65,7 +65,7 @@ final class DeltaJoin private[streamjoin] (spark: SparkSession) {
   def maxRowsPerTrigger(rows: Long): DeltaJoin = option("maxRowsPerTrigger", rows.toString)
 
   /** Sets an option of all inputs. */
-  def option(name: String, value: String): DeltaJoin = set { options += name -> value }
+  def option(name: String, value: String): DeltaJoin = set(options += name -> value)
 
   /** The changes of the join. */
   def toDF(): DataFrame = DeltaJoins.changes(spark, inputs, condition, columns, how, options)

@@ -11,8 +11,8 @@ import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
  * returns, with the bounds in its condition. Without [[within]], the condition has them.
  *
  * An input may also be a table that the stream looks up ([[Arrangement.table]]); of two tables the
- * result is a stream of the changes of their join, with `_diff`, as [[DeltaJoin]] has it. A table is
- * joined by its declared key if there is no `on`.
+ * result is a stream of the changes of their join, with `_diff`, as [[DeltaJoin]] has it. A table
+ * is joined by its declared key if there is no `on`.
  */
 final class IntervalJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     extends JoinBuilder[IntervalJoin](left, right) {
@@ -20,7 +20,7 @@ final class IntervalJoin private[streamjoin] (left: DataFrame, right: DataFrame)
 
   override private[streamjoin] def self: IntervalJoin = this
 
-  /** Adds `|right.time - left.time| <= distance`, `time` being the event-time column of each side. */
+  /** Adds `|right.time - left.time| <= distance` for the event-time columns of both inputs. */
   def within(distance: String): IntervalJoin = {
     limits = Some((None, distance))
     this
@@ -39,7 +39,8 @@ final class IntervalJoin private[streamjoin] (left: DataFrame, right: DataFrame)
   }
 
   /** Adds the same. */
-  def within(lower: Duration, upper: Duration): IntervalJoin = within(Durations.text(lower), Durations.text(upper))
+  def within(lower: Duration, upper: Duration): IntervalJoin =
+    within(Durations.text(lower), Durations.text(upper))
 
   override def toDF(): DataFrame = limits match {
     case Some((lower, upper)) => IntervalJoins.within(joined, lower, upper)

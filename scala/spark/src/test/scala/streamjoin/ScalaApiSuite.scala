@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders, Row}
 
-/** The examples of `docs/scala.md`, and the rest of the Scala API, as a program outside calls it. */
+/** The examples of `docs/scala.md`, and the rest of the Scala API, as a program calls it. */
 class ScalaApiSuite extends AnyFunSuite with SparkTest {
 
   /** Minutes after ten. */
@@ -27,7 +27,13 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
   }
 
   private def orders: DataFrame =
-    stream("order_id INT, order_time TIMESTAMP", Row(1, at(0)), Row(2, at(5)), Row(3, at(300)), Row(7, at(500)))
+    stream(
+      "order_id INT, order_time TIMESTAMP",
+      Row(1, at(0)),
+      Row(2, at(5)),
+      Row(3, at(300)),
+      Row(7, at(500))
+    )
       .withWatermark("order_time", "0 seconds")
 
   private def deliveries: DataFrame = stream(
@@ -40,7 +46,12 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
   ).withWatermark("delivery_time", "0 seconds")
 
   private def events: DataFrame =
-    stream("id INT, time TIMESTAMP, is_bound BOOLEAN", Row(2, at(2), null), Row(1, at(1), null), Row(0, at(9), true))
+    stream(
+      "id INT, time TIMESTAMP, is_bound BOOLEAN",
+      Row(2, at(2), null),
+      Row(1, at(1), null),
+      Row(0, at(9), true)
+    )
 
   private def started(df: DataFrame, name: String): StreamingQuery = df.writeStream
     .format("memory")
@@ -73,20 +84,25 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     assert(joined.columns.toSeq == Seq("order_id", "order_time", "delivery_time"))
     assert(output(joined) == Seq("1 0 20", "2 5 -", "3 300 301"))
     StreamJoin.bounds(joined).show(false)
-    assert(StreamJoin.bounds(joined).select("side", "keeps").collect().toSeq.map(_.toString) ==
-      Seq("[left,left kept 1 hour]", "[right,right kept 0 seconds]"))
+    assert(
+      StreamJoin.bounds(joined).select("side", "keeps").collect().toSeq.map(_.toString) ==
+        Seq("[left,left kept 1 hour]", "[right,right kept 0 seconds]")
+    )
   }
 
   test("an interval join in both directions, by a condition, on names of the other side") {
     def pairs(join: IntervalJoin) = output(join.toDF().select("o.order_id", "order_time", "delivery_time"))
-    def join = StreamJoin.interval(orders.as("o"), deliveries.as("d")).on(col("o.order_id") === col("d.order_id"))
+    def join =
+      StreamJoin.interval(orders.as("o"), deliveries.as("d")).on(col("o.order_id") === col("d.order_id"))
     assert(pairs(join.within("20 minutes")) == Seq("1 0 20", "2 5 0", "3 300 301"))
     assert(pairs(join.within(Duration.ofMinutes(5))) == Seq("2 5 0", "3 300 301"))
     assert(pairs(join.within("-10 minutes", "0 seconds")) == Seq("2 5 0"))
     assert(pairs(join.within(Duration.ofMinutes(-10), Duration.ZERO)) == Seq("2 5 0"))
-    val right = StreamJoin.interval(orders, deliveries).on("order_id").joinType("right").within("1 hour").toDF()
+    val right =
+      StreamJoin.interval(orders, deliveries).on("order_id").joinType("right").within("1 hour").toDF()
     assert(output(right) == Seq("1 - 70", "1 0 20", "2 5 0", "3 300 301"))
-    val full = StreamJoin.interval(orders, deliveries).on("order_id").joinType("full").within("1 minute").toDF()
+    val full =
+      StreamJoin.interval(orders, deliveries).on("order_id").joinType("full").within("1 minute").toDF()
     assert(output(full) == Seq("1 - 20", "1 - 70", "1 0 -", "2 - 0", "2 5 -", "3 300 301"))
   }
 
@@ -100,9 +116,15 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     def join = StreamJoin.interval(orders, deliveries).on("order_id")
     assert(condition(join.within("1 month").toDF()) == "STREAMJOIN_DURATION")
     assert(condition(join.within("1 hour", "1 minute").toDF()) == "STREAMJOIN_WITHIN")
-    assert(condition(StreamJoin.interval(orders, deliveries).within("1 hour").toDF()) == "STREAMJOIN_JOIN_KEYS")
+    assert(
+      condition(StreamJoin.interval(orders, deliveries).within("1 hour").toDF()) == "STREAMJOIN_JOIN_KEYS"
+    )
     val without = stream("order_id INT, delivery_time TIMESTAMP")
-    assert(condition(StreamJoin.interval(orders, without).on("order_id").within("1 hour").toDF()) == "STREAMJOIN_EVENT_TIME")
+    assert(
+      condition(
+        StreamJoin.interval(orders, without).on("order_id").within("1 hour").toDF()
+      ) == "STREAMJOIN_EVENT_TIME"
+    )
   }
 
   test("a window join") {
@@ -131,7 +153,9 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
       .toDF()
     assert(output(known) == Seq("2 5 0"))
     val short = StreamJoin.temporal(orders, StreamJoin.versions(deliveries).key("order_id"))
-    assert(output(short.on("order_id").joinType("left").ordered(false).toDF()) == Seq("1 0 -", "2 5 0", "3 300 -"))
+    assert(
+      output(short.on("order_id").joinType("left").ordered(false).toDF()) == Seq("1 0 -", "2 5 0", "3 300 -")
+    )
   }
 
   test("a temporal join with Debezium's envelope") {
@@ -163,8 +187,12 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     val following = StreamJoin.asOf(left, right).on("order_id").matching(ahead).tolerance(Duration.ofHours(2))
     assert(output(following.toDF()) == Seq("1 0 20", "3 300 301"))
     def join = StreamJoin.asOf(orders, deliveries).on("order_id")
-    assert(output(join.direction("nearest").tolerance("1 hour").toDF()) == Seq("1 0 20", "2 5 0", "3 300 301"))
-    assert(output(join.direction("backward", allowExactMatches = false).ordered(false).toDF()) == Seq("2 5 0"))
+    assert(
+      output(join.direction("nearest").tolerance("1 hour").toDF()) == Seq("1 0 20", "2 5 0", "3 300 301")
+    )
+    assert(
+      output(join.direction("backward", allowExactMatches = false).ordered(false).toDF()) == Seq("2 5 0")
+    )
     assert(output(join.toDF()) == Seq("2 5 0"))
     assert(condition(join.direction("sideways").toDF()) == "STREAMJOIN_TEMPORAL")
     assert(condition(join.direction("forward").toDF()) == "STREAMJOIN_TEMPORAL")
@@ -202,7 +230,8 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
       val table = Arrangement.table(spark, "deliveries").rematch("1 hour").toDF()
       val looked = orders.join(table, Seq("order_id"), "left")
       assert(output(looked) == Seq("1 0 20", "1 0 70", "2 5 0", "3 300 301", "7 500 -"))
-      val previous = StreamJoin.interval(orders, arrangement.table.previous().atLeast(0).toDF()).joinType("left").toDF()
+      val previous =
+        StreamJoin.interval(orders, arrangement.table.previous().atLeast(0).toDF()).joinType("left").toDF()
       assert(output(previous) == Seq("1 0 -", "2 5 -", "3 300 -", "7 500 -"))
       assert(output(orders.join(arrangement.table.caughtUp().toDF(), "order_id")).size == 4)
 
@@ -214,12 +243,19 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
         .select("a.order_id", "b.delivery_time")
         .toDF()
       assert(output(pairs) == Seq("1 20 2", "1 70 2", "2 0 1", "3 301 1", "9 500 1"))
-      val tables = StreamJoin.interval(arrangement.table.toDF(), arrangement.table.toDF().toDF("order_id", "other"))
+      val tables =
+        StreamJoin.interval(arrangement.table.toDF(), arrangement.table.toDF().toDF("order_id", "other"))
       assert(output(tables.toDF()).size == 7)
       assert(condition(StreamJoin.delta(spark).input("a", arrangement).toDF()) == "STREAMJOIN_DELTA")
-      assert(condition(StreamJoin.delta(spark).input("a", arrangement).input("b", arrangement).toDF()) == "STREAMJOIN_DELTA")
+      assert(
+        condition(
+          StreamJoin.delta(spark).input("a", arrangement).input("b", arrangement).toDF()
+        ) == "STREAMJOIN_DELTA"
+      )
     }
-    assert(condition(StreamJoin.interval(orders, spark.range(1).toDF("order_id")).toDF()) == "STREAMJOIN_JOIN_KEYS")
+    assert(
+      condition(StreamJoin.interval(orders, spark.range(1).toDF("order_id")).toDF()) == "STREAMJOIN_JOIN_KEYS"
+    )
   }
 
   test("streams") {
@@ -231,19 +267,27 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     assert(output(sorted.select("id")) == Seq("1", "2"))
     assert(punctuated.columns.toSeq == Seq("id", "time"))
     assert(patient.columns.toSeq == marked.columns.toSeq)
-    assert(condition(StreamInputs.imposeOrder(events, "time", Duration.ofSeconds(-1))) == "STREAMJOIN_DURATION")
-    assert(condition(StreamInputs.withBounds(events, "time", "is_bound").per("is_bound").toDF()) == "STREAMJOIN_COLUMN")
+    assert(
+      condition(StreamInputs.imposeOrder(events, "time", Duration.ofSeconds(-1))) == "STREAMJOIN_DURATION"
+    )
+    assert(
+      condition(
+        StreamInputs.withBounds(events, "time", "is_bound").per("is_bound").toDF()
+      ) == "STREAMJOIN_COLUMN"
+    )
   }
 
   test("late rows, as a table and as a stream") {
     withConf("spark.streamjoin.lateRows" -> "keep") {
-      val query = started(StreamJoin.interval(orders, deliveries).on("order_id").within("1 hour").toDF(), "late")
+      val query =
+        started(StreamJoin.interval(orders, deliveries).on("order_id").within("1 hour").toDF(), "late")
       query.awaitTermination()
       assert(StreamJoin.lateRows(query).columns.toSeq.take(3) == Seq("batch", "join", "side"))
       assert(StreamJoin.lateRows(query).count() == 0)
       assert(StreamJoin.lateRowsStream(query).isStreaming)
     }
-    val dropped = started(StreamJoin.interval(orders, deliveries).on("order_id").within("1 hour").toDF(), "dropped")
+    val dropped =
+      started(StreamJoin.interval(orders, deliveries).on("order_id").within("1 hour").toDF(), "dropped")
     dropped.awaitTermination()
     assert(condition(StreamJoin.lateRows(dropped)) == "STREAMJOIN_LATE_ROWS_NOT_KEPT")
   }
@@ -256,7 +300,8 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
 
   test("the examples of docs/scala.md are those of this file") {
     def flat(text: String) = text.linesIterator.map(_.trim).filter(_.nonEmpty).mkString("\n")
-    val code = "(?s)```scala\\n(.*?)```".r.findAllMatchIn(Files.readString(Path.of("docs/scala.md"))).map(_.group(1))
+    val code =
+      "(?s)```scala\\n(.*?)```".r.findAllMatchIn(Files.readString(Path.of("docs/scala.md"))).map(_.group(1))
     val own = flat(Files.readString(Path.of("scala/spark/src/test/scala/streamjoin/ScalaApiSuite.scala")))
     val examples = code.map(flat).filterNot(_.startsWith("import")).toList
     assert(examples.size > 8)

@@ -44,10 +44,10 @@ final private[streamjoin] class TaskMetrics(all: Map[String, SQLMetric]) {
 /** How a task opens its [[JoinState]]. */
 private[streamjoin] trait StateSpec {
 
-  /** Row layouts of the left and the right input. */
+  /** Row layout of each buffer: of the left and the right input, or of the only one. */
   def layouts: Seq[RowLayout]
 
-  /** Bucket widths of the left and the right input, in microseconds. */
+  /** Bucket width of each buffer, in microseconds. */
   def bucketWidths: Seq[Long]
 
   def limits: BufferLimits
@@ -77,7 +77,7 @@ abstract private[streamjoin] class BufferingTask(
    * Rows in state now or earlier in this batch. A row that leaves within the batch still counts, so
    * that the order of rows does not matter.
    */
-  private var buffered = Side.both.map(state.rows).sum
+  private var buffered = state.rows
 
   final protected val kept: SQLMetric = metrics("numUpdatedStateRows")
   private val late = metrics("numRowsDroppedByWatermark")

@@ -216,6 +216,16 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     session.sessionState.streamingQueryManager.stateStoreCoordinator
   )(run)
 
+  /** The same with one input. */
+  final protected def placed(rows: RDD[InternalRow])(
+      run: (Int, Iterator[InternalRow]) => Iterator[InternalRow]
+  ): RDD[InternalRow] = new PlacedRDD(
+    rows,
+    getStateInfo,
+    session.sessionState.streamingQueryManager.stateStoreCoordinator,
+    sparkContext.clean(run)
+  )
+
   /**
    * The output of a task. Once it is consumed, the state is committed.
    *

@@ -5,12 +5,12 @@ import java.util.{PriorityQueue, UUID}
 import streamjoin.core.Side
 
 /**
- * The rows of both inputs at one version of the state, in memory: a cache of the store.
+ * The buffers at one version of the state, in memory: a cache of the store.
  *
  * @param memory
- *   memory of both sides, except one that another task stores
+ *   memory of all buffers, except one that another task stores
  * @param replicatedMemory
- *   memory of that side
+ *   memory of that one
  */
 final private[streamjoin] class JoinIndex(
     buffers: Seq[Buffer],
@@ -51,7 +51,7 @@ final private[streamjoin] class JoinIndex(
   }
 
   /**
-   * Unloads segments of both sides until the budget is met, first those with the least time left
+   * Unloads segments of all buffers until the budget is met, first those with the least time left
    * until they are evicted, as they will be probed for the shortest time.
    *
    * @param inUse

@@ -10,8 +10,9 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import streamjoin.core.Side
 
 /**
- * The rows that one task keeps for both inputs. They are in a state store, which is durable, and in
- * an index in memory, which is a cache of one version of the store. Correctness rests on this:
+ * The rows that one task keeps: a buffer for each input whose rows wait, one or two, and perhaps a
+ * table. They are in a state store, which is durable, and in an index in memory, which is a cache
+ * of one version of the store. Correctness rests on this:
  *
  *   - Nothing is durable before [[commit]]. Segments that are spilled to the store earlier belong
  *     to a version that is dropped unless it is committed.
@@ -35,9 +36,9 @@ import streamjoin.core.Side
  * its index, so its retry reads all segments, as does a restart or a move to another executor.
  *
  * @param layouts
- *   layouts of the left and right input rows
+ *   layout of the rows of each buffer
  * @param bucketWidths
- *   widths of the level-0 buckets of both inputs, in microseconds; the first version fixes them
+ *   width of the level-0 buckets of each buffer, in microseconds; the first version fixes them
  * @param budget
  *   bytes that the index may hold in memory
  * @param cached
@@ -115,6 +116,21 @@ final private[streamjoin] class JoinState(
   def matches(side: Side, reach: ProbeTimeRange): MatchIterator =
     new MatchIterator(arrived(side), arrived(side.other), reach, index, segments)
 
+  /**
+   * Rows that are not kept, and look for matches among those of a side.
+   *
+   * @param layout
+   *   layout of the rows; they have a time, as all rows in a buffer do
+   */
+  def passing(layout: RowLayout, side: Side): PassingRows = {
+    assert(passing.isEmpty, "the rows before must have passed")
+    val made = new PassingRows(layout, arrived(side), index, segments)
+    passing = Some(made)
+    made
+  }
+
+  private var passing: Option[PassingRows] = None
+
   /** Evicts rows of a side; returns those that never matched, if `unmatched` is set. */
   def expired(side: Side, evictionLimits: Array[Long], unmatched: Boolean): Expired =
     new Expired(arrived(side), evictionLimits, unmatched, memory, segments)
@@ -132,7 +148,7 @@ final private[streamjoin] class JoinState(
 
   private var table: Option[VersionTable] = None
 
-  /** A table with one row per key, next to the rows of the two sides. */
+  /** A table with one row per key, next to the buffers. */
   def versionTable(keyFields: Int, fields: Int): VersionTable =
     versionTable(keyFields, fields, VersionTable.hash)
 
@@ -150,6 +166,9 @@ final private[streamjoin] class JoinState(
   def deletedKeys: Long = table.fold(0L)(_.deletedKeys)
 
   def rows(side: Side): Long = index.buffer(side).rows
+
+  /** Rows in all buffers. */
+  def rows: Long = index.all.map(_.rows).sum
 
   /** Another task stores the rows of this side; this task only has a copy in memory. */
   def isReplicated(side: Side): Boolean = !index.buffer(side).isDurable
@@ -199,7 +218,10 @@ final private[streamjoin] class JoinState(
    * another run of the batch can go on with it. None if it has been handed over. A task that failed
    * calls [[close]] instead.
    */
-  def leaveOff(): Option[JoinIndex] = Option(held).map(_ => handOver())
+  def leaveOff(): Option[JoinIndex] = Option(held).map { _ =>
+    passing.foreach(_.drop())
+    handOver()
+  }
 
   /** Drops the index, unless it has been handed over. */
   def close(): Unit = if (held != null) held.close()
@@ -283,11 +305,11 @@ private[streamjoin] object JoinState {
   ): JoinIndex = {
     val memory = new IndexMemory(budget, executor)
     val replicatedMemory = replicated.map(from => new IndexMemory(from.cap, executor))
-    val buffers = Side.both.map { side =>
-      val width = header.fold(bucketWidths(side.index))(_.sides(side.index).bucketWidth)
-      val isReplicated = replicated.exists(_.side == side)
+    val buffers = layouts.indices.map { number =>
+      val width = header.fold(bucketWidths(number))(_.sides(number).bucketWidth)
+      val isReplicated = replicated.exists(_.side.index == number)
       val heldBy = if (isReplicated) replicatedMemory.get else memory
-      new Buffer(side.index, layouts(side.index), width, heldBy, isDurable = !isReplicated)
+      new Buffer(number, layouts(number), width, heldBy, isDurable = !isReplicated)
     }
     val index = new JoinIndex(buffers, memory, replicatedMemory)
     fill(index, segments, header, replicated, hasBase = false)
@@ -322,6 +344,9 @@ private[streamjoin] object JoinState {
       hasBase: Boolean
   ): Unit =
     try {
+      // Earlier builds wrote an empty second side for an operator with one input.
+      if (header.exists(_.sides.drop(index.all.size).exists(_.segments > 0)))
+        segments.fail(s"rows of ${header.get.sides.size} sides in place of ${index.all.size}")
       fill(index, index.all.filter(_.isDurable), segments, header, hasBase)
       if (header.isDefined) replicated.foreach { from =>
         val looked = index.buffer(from.side)

@@ -3,7 +3,6 @@ package org.apache.spark.sql.streamjoin.parity
 import streamjoin.StreamJoin
 import org.scalatest.funsuite.AnyFunSuite
 
-
 /**
  * A query that plain Spark runs must run with the extension too, and give the same rows, unless its
  * join is refused by name. A refused query must run with `spark.streamjoin.unbounded=spark`.

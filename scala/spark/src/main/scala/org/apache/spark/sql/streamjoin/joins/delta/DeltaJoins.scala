@@ -42,7 +42,10 @@ object DeltaJoins {
       options: Map[String, String]
   ): DataFrame = {
     val condition = on.getOrElse {
-      throw DeltaJoinOf.refused("it has no condition", "Write an equality for the columns of a key of each input.")
+      throw DeltaJoinOf.refused(
+        "it has no condition",
+        "Write an equality for the columns of a key of each input."
+      )
     }
     of(session, inputs, condition, select, outerInputs(JoinType(joinType)), options)
   }

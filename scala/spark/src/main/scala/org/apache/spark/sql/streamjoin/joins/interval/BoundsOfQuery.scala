@@ -17,7 +17,8 @@ object BoundsOfQuery {
       new StructType().add("join", IntegerType, nullable = false)
     )(_.add(_, StringType, nullable = false))
 
-  private[streamjoin] val Function: TableFunction = TableFunction("sj_bounds", "SELECT * FROM sj_bounds(TABLE(SELECT ...))")
+  private[streamjoin] val Function: TableFunction =
+    TableFunction("sj_bounds", "SELECT * FROM sj_bounds(TABLE(SELECT ...))")
 
   /** @throws org.apache.spark.sql.AnalysisException for a join that `start()` would reject */
   def of(df: DataFrame): DataFrame = {

@@ -10,7 +10,8 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 import streamjoin.core.{JoinType, Side}
 
 /**
- * The interval join, recognised and bounded. [[IntervalJoinTask]] says why each pair comes exactly once.
+ * The interval join, recognised and bounded. [[IntervalJoinTask]] says why each pair comes exactly
+ * once.
  *
  * @param condition
  *   join condition without the equalities

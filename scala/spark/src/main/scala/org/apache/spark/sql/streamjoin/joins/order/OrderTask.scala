@@ -46,11 +46,9 @@ final private[order] case class OrderTaskSpec(
     limits: BufferLimits,
     lateRows: Option[LateRows.Spec]
 ) extends StateSpec {
+  override def layouts: Seq[RowLayout] = Seq(layout.rows)
 
-  // One input; the other side of the state stays empty.
-  override def layouts: Seq[RowLayout] = Side.both.map(_ => layout.rows)
-
-  override def bucketWidths: Seq[Long] = Side.both.map(_ => layout.bucketWidth)
+  override def bucketWidths: Seq[Long] = Seq(layout.bucketWidth)
 }
 
 /** The work of one task in one batch: rows that are due pass through, the rest waits in state. */

@@ -134,12 +134,9 @@ final private[streamjoin] case class StreamOrderExec(
       lateRows
     )
     val hadoopConf = binding.get.hadoopConf
-    val rows = child.execute()
-    // No rows: the second input only places the tasks where their state stores are.
-    val nothing = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
-    zipped(rows, nothing) { (partition, some, _) =>
+    placed(child.execute()) { (partition, rows) =>
       runTask(spec, partition, hadoopConf.value.value)(
-        new OrderTask(spec, partition, some, _, taskMetrics, _)
+        new OrderTask(spec, partition, rows, _, taskMetrics, _)
       )
     }
   }

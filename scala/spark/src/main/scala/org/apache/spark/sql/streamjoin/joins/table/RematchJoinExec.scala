@@ -103,7 +103,6 @@ final private[streamjoin] case class RematchJoinExec(
       keys.map(key => rows.indexWhere(_.exprId == key.exprId)).toArray,
       rows.indexWhere(_.exprId == times.head.exprId),
       BucketWidth.of(BucketWidth.delay(left) + plan.rematch),
-      binding.get.batch,
       evictionLimits(binding.get.evictionValues).head,
       BufferLimits.of(conf)
     )
@@ -120,7 +119,7 @@ final private[streamjoin] case class RematchJoinExec(
   }
 
   override protected def countRows(state: JoinState): Unit = {
-    longMetric("numTotalStateRows") += state.rows(Side.Left)
+    longMetric("numTotalStateRows") += state.rows
     longMetric(JoinMetric.PayloadBytes) += state.size.payload
     state.lowest(Side.Left, 0).foreach(lowest => lowestTimes.add(0 -> lowest))
   }

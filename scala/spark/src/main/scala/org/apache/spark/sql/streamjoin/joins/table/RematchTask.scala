@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
+import scala.annotation.tailrec
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
@@ -12,7 +14,7 @@ import org.apache.spark.sql.streamjoin.exec.{
   StateSpec,
   TaskMetrics
 }
-import org.apache.spark.sql.streamjoin.state.{JoinState, ProbeTimeRange, RowLayout}
+import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator, RowLayout}
 import org.apache.spark.sql.types.{DataType, LongType}
 
 import streamjoin.core.Side
@@ -36,20 +38,20 @@ final private[table] case class RematchTaskSpec(
     keys: Array[Int],
     time: Int,
     bucketWidth: Long,
-    batch: Long,
     leaving: Long,
     limits: BufferLimits
 ) extends StateSpec {
 
-  /** Types of the changed keys. They are in state only during a batch; its number is their time. */
+  /** Types of the changed keys, and of a time, which is the same for all of them. */
   def changedTypes: Seq[DataType] = keys.map(rows).toSeq :+ LongType
 
-  override def layouts: Seq[RowLayout] = Seq(
-    new RowLayout(rows, keys, times = Array(time), expiring = Array(0)),
+  def changedLayout: RowLayout =
     new RowLayout(changedTypes, keys.indices.toArray, times = Array(keys.length), expiring = Array(0))
-  )
 
-  override def bucketWidths: Seq[Long] = Seq(bucketWidth, bucketWidth)
+  override def layouts: Seq[RowLayout] =
+    Seq(new RowLayout(rows, keys, times = Array(time), expiring = Array(0)))
+
+  override def bucketWidths: Seq[Long] = Seq(bucketWidth)
 
   override def lateRows: Option[LateRows.Spec] = None
 }
@@ -78,26 +80,23 @@ final private[table] class RematchTask(
 
   override def output: Iterator[InternalRow] = rematched ++ rows.flatMap(takeIn)
 
-  override def finish(): Unit = removed += left(Side.Left, spec.leaving)
-
-  private def left(side: Side, limit: Long): Long = {
-    val expired = state.expired(side, Array(limit), unmatched = false)
+  override def finish(): Unit = {
+    val expired = state.expired(Side.Left, Array(spec.leaving), unmatched = false)
     while (expired.next()) {}
-    expired.evicted
+    removed += expired.evicted
   }
 
   private def rematched: Iterator[InternalRow] =
-    if (state.rows(Side.Left) == 0) Iterator.empty
+    if (state.rows == 0) Iterator.empty
     else
       new RowIterator {
-        private lazy val pairs = {
-          takeInChanges()
-          state.matches(Side.Right, ProbeTimeRange(Nil, Nil))
-        }
+        private val keys = changed
+        private lazy val passing = state.passing(spec.changedLayout, Side.Left)
+        private var pairs: MatchIterator = _
         private var current: Iterator[InternalRow] = Iterator.empty
 
         override protected def advance(): InternalRow = {
-          while (!current.hasNext && pairs.next()) {
+          while (!current.hasNext && nextPair()) {
             current = results.matches(pairs.otherRow)
             if (current.hasNext) {
               pairs.removeOther()
@@ -105,19 +104,25 @@ final private[table] class RematchTask(
               removed += 1
             }
           }
-          if (current.hasNext) current.next()
-          else {
-            left(Side.Right, spec.batch + 1)
-            null
-          }
+          if (current.hasNext) current.next() else null
         }
+
+        @tailrec private def nextPair(): Boolean =
+          if (pairs != null && pairs.next()) true
+          else if (keys.hasNext) {
+            pairs = passing.pairs(keys)
+            nextPair()
+          } else {
+            passing.drop()
+            false
+          }
       }
 
-  private def takeInChanges(): Unit = {
-    val number = new GenericInternalRow(Array[Any](spec.batch))
+  private def changed: Iterator[UnsafeRow] = {
+    val time = new GenericInternalRow(Array[Any](0L))
     val both = new JoinedRow
-    val withNumber = UnsafeProjection.create(spec.changedTypes.toArray)
-    changedKeys.foreach(key => state.append(Side.Right, withNumber(both(key, number))))
+    val withTime = UnsafeProjection.create(spec.changedTypes.toArray)
+    changedKeys.map(key => withTime(both(key, time)))
   }
 
   private def takeIn(row: InternalRow): Iterator[InternalRow] = {

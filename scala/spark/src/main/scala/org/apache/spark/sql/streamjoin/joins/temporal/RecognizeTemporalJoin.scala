@@ -17,7 +17,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 import org.apache.spark.sql.types.MetadataBuilder
 
-/** Turns an [[StreamAsOfJoin]] into a [[TemporalJoin]], or rejects it with an error that says why. */
+/** Turns a [[StreamAsOfJoin]] into a [[TemporalJoin]], or rejects it and says why. */
 private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
 
   /** The node's name in EXPLAIN. */

@@ -74,15 +74,16 @@ object TemporalJoins {
   }
 
   /** Joins each left row with the closest right row of the same keys; see [[Closest]]. */
-  def asof(joined: DataFrame, by: Closest, tolerance: Option[String], ordered: Boolean): DataFrame = by match {
-    case Closest.ByColumn(condition) => asof(joined, condition, tolerance, ordered)
-    case Closest.BySql(condition) => asof(joined, condition, tolerance, ordered)
-    case Closest.InDirection(direction, allowsExact) =>
-      made(joined) { join =>
-        def time(side: Side) = timeOf(join, side, "sj.asof_join", "match")
-        closest(ordered).asOf(join, time(Side.Left), time(Side.Right), direction, allowsExact, tolerance)
-      }
-  }
+  def asof(joined: DataFrame, by: Closest, tolerance: Option[String], ordered: Boolean): DataFrame =
+    by match {
+      case Closest.ByColumn(condition) => asof(joined, condition, tolerance, ordered)
+      case Closest.BySql(condition) => asof(joined, condition, tolerance, ordered)
+      case Closest.InDirection(direction, allowsExact) =>
+        made(joined) { join =>
+          def time(side: Side) = timeOf(join, side, "sj.asof_join", "match")
+          closest(ordered).asOf(join, time(Side.Left), time(Side.Right), direction, allowsExact, tolerance)
+        }
+    }
 
   private def timeOf(joined: LogicalPlan, side: Side, call: String, argument: String): String = {
     val advice = EventTimeOfInput.Advice(
@@ -91,7 +92,9 @@ object TemporalJoins {
       first => s"Name the one that you mean, such as $first, in $argument."
     )
     val join = joined.collectFirst { case join: Join => join }.get
-    quoteIfNeeded(EventTimeOfInput.of(if (side == Side.Left) join.left else join.right, side, call, advice).name)
+    quoteIfNeeded(
+      EventTimeOfInput.of(if (side == Side.Left) join.left else join.right, side, call, advice).name
+    )
   }
 
   /**

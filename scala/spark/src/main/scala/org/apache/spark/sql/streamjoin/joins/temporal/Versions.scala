@@ -68,7 +68,8 @@ final case class Versions(
         "found" -> twice.mkString("[", ", ", "]")
       )
     val (before, after) = (col(Before), col(After))
-    val row = columns.map(name => when(after.isNull, before.getField(name)).otherwise(after.getField(name)).as(name))
+    val row =
+      columns.map(name => when(after.isNull, before.getField(name)).otherwise(after.getField(name)).as(name))
     val isTombstone = after.isNull && before.isNull && col(Op).isNull
     val operation = when(isTombstone, lit("d")).otherwise(col(Op)).as(Op)
     input.select(row ++ kept.filter(_ != Op).map(col) :+ operation: _*)

@@ -22,8 +22,8 @@ import org.apache.spark.sql.streamjoin.time.BatchTime
 
 /**
  * Replaces the operators that we run, such as joins of two streams, with a `StatefulNode`, or with
- * a [[RejectedOperator]] if they are rejected. Spark calls the rule once per batch, after pushdown, pruning
- * and inference, so that the conditions and columns are final.
+ * a [[RejectedOperator]] if they are rejected. Spark calls the rule once per batch, after pushdown,
+ * pruning and inference, so that the conditions and columns are final.
  */
 final private[streamjoin] case class RecognizeJoins(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
