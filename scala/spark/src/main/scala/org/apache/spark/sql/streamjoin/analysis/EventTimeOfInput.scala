@@ -39,16 +39,18 @@ private[streamjoin] object EventTimeOfInput {
       "Write the bound as a condition in ON, or leave the other columns out of the input by a subquery."
     def placed(advice: String) = s"$advice\n${clause.where}"
     val advice = Advice(placed(ofBatch), placed(ofNone), _ => placed(ofSeveral))
-    of(if (side == Side.Left) join.left else join.right, side, clause.name, advice)
+    val input = if (side == Side.Left) join.left else join.right
+    if (!input.isStreaming) throw noStream(side, clause.name, advice)
+    of(input, side, clause.name, advice)
   }
 
-  def of(input: LogicalPlan, side: Side, call: String, advice: Advice): Attribute = {
-    if (!input.isStreaming) throw noStream(side, call, advice)
+  /** A batch has one, too, if it comes from `withWatermark`. */
+  def of(input: LogicalPlan, side: Side, call: String, advice: Advice): Attribute =
     EventTime.of(input.output).distinctBy(_.exprId) match {
       case Seq(one) => one
+      case Seq() if !input.isStreaming => throw noStream(side, call, advice)
       case columns => throw notOne(side, call, advice, columns)
     }
-  }
 
   private def noStream(side: Side, call: String, advice: Advice): AnalysisException =
     StreamJoinErrors.analysis(
