@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
-import org.apache.spark.sql.streamjoin.exec.{ArrangedJoin, ArrangedJoinLog, PlannedBatch}
+import org.apache.spark.sql.streamjoin.exec.{ArrangedJoinLog, Description, PlannedBatch}
 import org.apache.spark.sql.streamjoin.joins.delta.{DeltaDescription, DeltaJoin}
 import org.apache.spark.sql.streamjoin.joins.table.{LookUpDescription, TableJoin, TableRematch}
 
@@ -16,7 +16,7 @@ import org.apache.spark.sql.streamjoin.joins.table.{LookUpDescription, TableJoin
 private[streamjoin] object ArrangedJoins {
 
   /** In plan order. */
-  def in(analyzed: LogicalPlan): Seq[ArrangedJoin] = {
+  def in(analyzed: LogicalPlan): Seq[Description] = {
     val query = OptimizedQuery.atBatchTime(analyzed)
     val filters = query.collect { case Filter(condition, join: Join) => join -> condition }
     query.collect {

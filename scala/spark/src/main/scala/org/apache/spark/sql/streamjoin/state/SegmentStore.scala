@@ -135,7 +135,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
       put(keyOf(VersionCountKind, 0, 0, 0), SegmentFormat.writePage(counts.array))
     }
 
-  // For [[DeletedKeys]].
+  // For [[Tombstones]].
 
   def readDeletions(number: Long): Option[Array[Byte]] =
     readable(get(keyOf(DeletionsKind, 0, 0, number)).map(SegmentFormat.readPage))

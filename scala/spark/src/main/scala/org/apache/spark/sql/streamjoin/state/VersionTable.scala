@@ -30,7 +30,7 @@ final private[streamjoin] class VersionTable private[state] (
 
   private val countsBefore = segments.readVersionCounts()
   private var (rows, deletions) = countsBefore
-  private val deleted = new DeletedKeys(segments)
+  private val deleted = new Tombstones(segments)
   private val found = new UnsafeRow(fields)
   private val otherKey = new UnsafeRow(keyFields)
 

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.delta
 
 import org.apache.spark.sql.catalyst.expressions.{And, Expression}
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
-import org.apache.spark.sql.streamjoin.exec.ArrangedJoin
+import org.apache.spark.sql.streamjoin.exec.{ArrangedJoinLog, Description}
 
 /** What must not change, so that later changes of a delta join fit the rows emitted before. */
 private[streamjoin] object DeltaDescription {
@@ -14,7 +14,7 @@ private[streamjoin] object DeltaDescription {
    * @param join
    *   the join as written
    */
-  def of(join: DeltaJoin): ArrangedJoin = {
+  def of(join: DeltaJoin): Description = {
     val form = new NormalForm(join.inputs.zipWithIndex.map { case (input, number) =>
       (number + 1).toString -> input.output
     }: _*)
@@ -27,8 +27,8 @@ private[streamjoin] object DeltaDescription {
     val columns = join.select.zip(join.output).map { case (value, column) =>
       s"${form(value)} as ${NormalForm.lasting(column.name)} ${column.dataType.catalogString}"
     }
-    ArrangedJoin(
-      ArrangedJoin.Delta,
+    Description(
+      ArrangedJoinLog.Delta,
       Map(
         "inputs" -> join.inputs.size.toString,
         "join_type" -> typeOf(join.outer),

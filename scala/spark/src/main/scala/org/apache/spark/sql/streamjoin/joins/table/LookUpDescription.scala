@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Join
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
 import org.apache.spark.sql.streamjoin.arrangement.source.LookedUpTable
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.exec.ArrangedJoin
+import org.apache.spark.sql.streamjoin.exec.{ArrangedJoinLog, Description}
 
 /** Describes which rows of a table the rows of a stream join. */
 private[streamjoin] object LookUpDescription {
@@ -21,9 +21,8 @@ private[streamjoin] object LookUpDescription {
    * @param above
    *   a condition directly above the join
    */
-  def of(join: Join, above: Option[Expression]): Option[ArrangedJoin] = {
-    val isLeft = join.left.isStreaming
-    val (stream, tableSide) = if (isLeft) (join.left, join.right) else (join.right, join.left)
+  def of(join: Join, above: Option[Expression]): Option[Description] = {
+    val StreamSide(stream, tableSide, _) = StreamSide.of(join).get
     EliminateSubqueryAliases(EliminateView(tableSide)) match {
       case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
         val values = AttributeMap(fields.collect { case alias: Alias => alias.toAttribute -> alias.child })
@@ -37,8 +36,8 @@ private[streamjoin] object LookUpDescription {
         val conditions = (join.condition.toSeq.flatMap(PredicateParts.conjuncts) ++ ofJoin)
           .map(_.transform { case column: Attribute => values.getOrElse(column, column) }) ++ filters
         Some(
-          ArrangedJoin(
-            ArrangedJoin.LookUp,
+          Description(
+            ArrangedJoinLog.LookUp,
             Map(
               "table" -> table.options.root.getName,
               "join_type" -> (if (join.joinType == Inner) "inner" else "outer"),

@@ -75,17 +75,16 @@ private[streamjoin] object TableJoin {
    */
   def rematch(join: Join): Option[TableRematch] =
     for {
+      StreamSide(stream, tableSide, _) <- StreamSide.of(join)
       table <- tableIn(join)
       length <- table.rematch
     } yield {
-      val stream = if (join.left.isStreaming) join.left else join.right
       if (!Seq(LeftOuter, RightOuter).contains(join.joinType))
         throw refused(
           table,
           s"rematch= is for rows that came out without a match, and ${join.joinType.sql} lets none out",
           "Write a left join, or leave rematch= out."
         )
-      val tableSide = if (join.left.isStreaming) join.right else join.left
       if (join.condition.exists(SubqueryExpression.hasSubquery) || tableSide.exists(hasSubquery))
         throw refused(
           table,
@@ -110,14 +109,12 @@ private[streamjoin] object TableJoin {
     operator.expressions.exists(SubqueryExpression.hasSubquery)
 
   /** Whether one side is a stream, and an arrangement on the other is to be looked up. */
-  def isMine(join: Join): Boolean =
-    join.left.isStreaming != join.right.isStreaming && {
-      val other = if (join.left.isStreaming) join.right else join.left
-      other.exists {
-        case LookedUpTable(_, _) => true
-        case _ => false
-      }
-    }
+  def isMine(join: Join): Boolean = StreamSide
+    .of(join)
+    .exists(_.other.exists {
+      case LookedUpTable(_, _) => true
+      case _ => false
+    })
 
   /** Checks the query as written, because the optimizer turns outer joins into inner ones. */
   def checkWritten(query: LogicalPlan): Unit = query.foreach {
@@ -147,8 +144,7 @@ private[streamjoin] object TableJoin {
 
   /** @throws org.apache.spark.sql.AnalysisException if the table cannot be looked up */
   def of(join: Join): TableJoin = {
-    val isLeft = join.left.isStreaming
-    val (stream, tableSide) = if (isLeft) (join.left, join.right) else (join.right, join.left)
+    val StreamSide(stream, tableSide, isLeft) = StreamSide.of(join).get
     tableSide match {
       case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
         check(join.joinType, isLeft, table)

@@ -9,6 +9,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.source.LookedUpTable
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.joins.delta.ArrangedInputs
+import org.apache.spark.sql.streamjoin.joins.table.StreamSide
 
 /**
  * Adds a condition to a SQL join without one, of a stream with an arrangement or of the changes of
@@ -56,12 +57,9 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
     }
 
   private def keyOfTable(join: Join): Option[Seq[String]] =
-    if (join.left.isStreaming == join.right.isStreaming) None
-    else
-      EliminateSubqueryAliases(if (join.left.isStreaming) join.right else join.left) match {
-        case LookedUpTable(table, _) => Some(table.options.open().meta.keys.head)
-        case _ => None
-      }
+    StreamSide.of(join).map(sides => EliminateSubqueryAliases(sides.other)).collect {
+      case LookedUpTable(table, _) => table.options.open().meta.keys.head
+    }
 
   private def conditions(plan: LogicalPlan): Seq[Expression] = plan
     .collect {

@@ -67,14 +67,14 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
       checkpoint: Path,
       files: CheckpointFileManager
   ): Unit = {
+    val log = new OperatorLog(session, checkpoint)
     if (recorded > 0) {
       if (nodes.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
-      val log = new OperatorLog(session, checkpoint)
       nodes.foreach(log.verifyWritten)
     } else if (nodes.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
       throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
     if (nodes.size != recorded)
-      throw OperatorLog.changed(checkpoint, OperatorLog.Number, recorded.toString, nodes.size.toString)
+      throw log.changed(OperatorLog.Number, recorded.toString, nodes.size.toString)
   }
 
   private def stateOf(ordinal: Int, checkpoint: Path): Path =

@@ -12,8 +12,8 @@ import scala.collection.mutable
  * of them is due; a chunk is dropped as a whole. A key may have come back since, or have been
  * deleted again: the entry in the table decides.
  */
-final private[state] class DeletedKeys(segments: SegmentStore) {
-  import DeletedKeys._
+final private[state] class Tombstones(segments: SegmentStore) {
+  import Tombstones._
 
   private var chunks: Seq[Chunk] = segments.readDeletions(Directory).fold(Seq.empty[Chunk])(directory)
   private val added = mutable.ArrayBuffer.empty[Long]
@@ -80,7 +80,7 @@ final private[state] class DeletedKeys(segments: SegmentStore) {
   }
 }
 
-private object DeletedKeys {
+private object Tombstones {
 
   /** Number of the value that lists the chunks; theirs are higher. */
   private val Directory = 0L
