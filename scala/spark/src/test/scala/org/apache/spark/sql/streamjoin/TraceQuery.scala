@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin
 
-import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import java.sql.Timestamp
 
 import scala.collection.mutable
@@ -14,6 +13,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoinExec
+import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import org.apache.spark.sql.streamjoin.joins.temporal.{TemporalJoinExec, TemporalJoins}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}

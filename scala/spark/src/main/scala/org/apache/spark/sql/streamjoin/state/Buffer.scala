@@ -192,13 +192,10 @@ final private[streamjoin] class Buffer(
     // First, so that none of them counts as a neighbour: another attempt may have dropped it whole.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
     if (inSeveralGoes) arriveAtOnce(store, shrink)
-    freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(compact(_, store))
-    if (buckets.size > Buffer.MostSmall) widen(store)
-    segments.filter(_.isSparse).toSeq.foreach { segment =>
-      load(segment, store)
-      segment.settleRemoved()
-      if (segment.isSparse) replace(Seq(segment), store)
-    }
+    val compaction = new Compaction(this, buckets, store)
+    freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(compaction.mergeAlike)
+    compaction.widenSmall()
+    segments.filter(_.isSparse).toSeq.foreach(compaction.rewriteSparse)
     segments.foreach { segment =>
       if (segment.isFresh && (segment.flagsInStore || segment.isStored && segment.flagsChanged)) {
         load(segment, store)
@@ -265,105 +262,6 @@ final private[streamjoin] class Buffer(
     }
   }
 
-  /**
-   * Merges the new segments of a bucket with those before them, once there are a few of which none
-   * is much larger than what came after it. A bucket then has about as many segments as its size
-   * has doubled, and a row is rewritten about as often. Rows that have left are dropped.
-   */
-  private def compact(bucket: Buffer.Bucket, store: SegmentStore): Unit = {
-    val end = bucket.segments.lastIndexWhere(segment => segment.isFresh && segment.live > 0)
-    if (end >= 0) {
-      val last = bucket.segments(end)
-      var from = end
-      var size = last.size
-      def joins(before: Segment): Boolean =
-        before.size <= 2L * size && before.size.toLong + size <= Segment.MaxBytes
-      while (from > 0 && joins(bucket.segments(from - 1))) {
-        from -= 1
-        size += bucket.segments(from).size
-      }
-      if (end - from >= Buffer.MostAlike) replace(bucket.segments.slice(from, end + 1).toSeq, store)
-      else if (last.live < last.rows) replace(Seq(last), store)
-    }
-  }
-
-  /**
-   * Merges the small buckets of a level into wider ones, once there are many: small batches next to
-   * a stalled input, or rows spread thinly over years, would leave a bucket each. They go to the
-   * lowest level at which they are few, so a row is rewritten only a few times until its bucket is
-   * no longer small.
-   */
-  private def widen(store: SegmentStore): Unit = {
-    val highest = Buckets.highestLevel(bucketWidth)
-    var level = 0
-    while (level < highest && level <= Buckets.level(buckets.lastKey)) {
-      val small = buckets
-        .subMap(Buckets.first(level), true, Buckets.last(level), true)
-        .values
-        .asScala
-        .filter(_.bytes < Buffer.SmallBytes)
-        .toSeq
-      if (small.size > Buffer.MostSmall) {
-        val target = (level + 1 until highest)
-          .find(to => small.map(bucket => Buckets.raised(bucket.number, to)).distinct.size <= Buffer.FewWide)
-          .getOrElse(highest)
-        small
-          .groupBy(bucket => Buckets.raised(bucket.number, target))
-          .toSeq
-          .sortBy(_._1)
-          .foreach { case (wide, narrow) => merge(narrow.flatMap(_.segments), wide, store) }
-      }
-      level += 1
-    }
-  }
-
-  /**
-   * Merges the segments of some buckets, in order, into as few segments of a wider bucket as can
-   * hold them.
-   */
-  private def merge(narrow: Seq[Segment], wide: Long, store: SegmentStore): Unit = {
-    var rest = narrow
-    while (rest.nonEmpty) {
-      val sizes = rest.map(_.size.toLong).scanLeft(0L)(_ + _).tail
-      val count = math.max(
-        1,
-        sizes.indexWhere(_ > Segment.MaxBytes) match {
-          case -1 => sizes.size
-          case over => over
-        }
-      )
-      replace(rest.take(count), store, wide)
-      rest = rest.drop(count)
-    }
-  }
-
-  private def replace(old: Seq[Segment], store: SegmentStore): Unit = replace(old, store, old.head.bucket)
-
-  /** Merges segments into one, in a bucket that contains them all. */
-  private def replace(old: Seq[Segment], store: SegmentStore, number: Long): Unit = {
-    old.foreach(load(_, store))
-    val whole = merged(old, number)
-    whole.evictedBelow = evictedBelow
-    buckets.computeIfAbsent(number, new Buffer.Bucket(_)).append(whole)
-    old.foreach(drop(_, store))
-    if (memory.exceeded) unload(whole, store)
-  }
-
-  /** The remaining rows of several segments, with their flags, as one segment. */
-  private def merged(segments: Seq[Segment], bucket: Long): Segment = {
-    val bytes = SegmentFormat.RowsAt + segments.map(_.liveBytes).sum.toInt
-    val into = new Segment(layout, bucket, memory, bytes)
-    val row = new UnsafeRow(layout.fields)
-    segments.foreach { from =>
-      from.foreachLive { (_, place) =>
-        from.point(row, place)
-        val to = into.append(row)
-        if (from.isMatched(place)) into.flag(to, Segment.Matched)
-      }
-    }
-    into
-  }
-
   // Reading a version.
 
   private[state] def add(segment: Segment): Unit =
@@ -374,20 +272,9 @@ final private[streamjoin] class Buffer(
     segment.evictedBelow = evictedBelow
     segment
   }
-
 }
 
 private[streamjoin] object Buffer {
-
-  /** Segments of similar size that a bucket may have in a row before they are merged. */
-  private val MostAlike = 3
-
-  /**
-   * Buckets smaller than [[SmallBytes]] that a level may have, and how many they are merged into.
-   */
-  private[state] val MostSmall = 256
-  private val FewWide = MostSmall / 4
-  private val SmallBytes = 64L << 10
 
   /** Bytes of rows that are collected before they are put into segments. */
   private val MostArrivals = 16L << 20
@@ -398,7 +285,8 @@ private[streamjoin] object Buffer {
     if (((to ^ from) & (to ^ distance)) >= 0) distance else if (to > from) Long.MaxValue else Long.MinValue
   }
 
-  final private class Bucket(val number: Long) {
+  /** The segments of one span of time. */
+  final private[state] class Bucket(val number: Long) {
 
     /** Sorted by number, in whatever order they are read. */
     val segments: mutable.ArrayBuffer[Segment] = mutable.ArrayBuffer.empty[Segment]

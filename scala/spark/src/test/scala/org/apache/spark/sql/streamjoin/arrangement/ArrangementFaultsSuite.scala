@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
-import streamjoin.StreamJoin
 import java.nio.file.{Files, Path}
 
 import scala.util.Random
@@ -13,6 +12,8 @@ import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
+
+import streamjoin.StreamJoin
 
 /** Faulty input and leftover files of arrangements: what is refused, kept or removed. */
 class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {

@@ -1,12 +1,13 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
-import streamjoin.StreamJoin
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.maintain.ArrangeTask
 import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, VersionLog}
-import org.apache.spark.sql.streamjoin.ArrangementTest
+
+import streamjoin.StreamJoin
 
 /** A changelog with a time is applied in the order of that time, however it is cut into batches. */
 class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.exec
 
-import streamjoin.StreamJoin
 import java.io.ByteArrayOutputStream
 
 import scala.jdk.CollectionConverters._
@@ -9,6 +8,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streamjoin.JoinTest
+
+import streamjoin.StreamJoin
 
 /** What a user sees of a join: its plan, its bounds and its progress. */
 class ExplainSuite extends AnyFunSuite with JoinTest {

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.exec
 
-import streamjoin.StreamJoin
 import java.io.File
 import java.nio.file.{Files, Path}
 
@@ -11,6 +10,8 @@ import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
+
+import streamjoin.StreamJoin
 
 /**
  * Late rows that are kept for the user, and what the progress says about watermarks that hold

@@ -1,7 +1,8 @@
 package org.apache.spark.sql.streamjoin.parity
 
-import streamjoin.StreamJoin
 import org.scalatest.funsuite.AnyFunSuite
+
+import streamjoin.StreamJoin
 
 /**
  * A query that plain Spark runs must run with the extension too, and give the same rows, unless its

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.parity
 
-import streamjoin.StreamJoin
 import java.sql.Timestamp
 
 import scala.collection.mutable
@@ -11,6 +10,8 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders}
+
+import streamjoin.StreamJoin
 
 /** Which watermark Spark's own stateful operators wait for, in one query with our joins. */
 class SparkOperatorsSuite extends AnyFunSuite with JoinTest {

@@ -1,9 +1,9 @@
 package org.apache.spark.sql.streamjoin.sql
 
-import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest, SqlTest}
 import org.apache.spark.sql.{DataFrame, Row}
 

@@ -1,12 +1,13 @@
 package org.apache.spark.sql.streamjoin.sql
 
-import streamjoin.StreamJoin
 import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
+
+import streamjoin.StreamJoin
 
 /** `sj_bounds` and `sj_late_rows`. */
 class TableFunctionsSuite extends AnyFunSuite with SqlTest {

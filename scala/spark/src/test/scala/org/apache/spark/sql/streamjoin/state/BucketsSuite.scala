@@ -144,7 +144,7 @@ class BucketsSuite extends StateTest {
         last = now
         assert(state.committedIndex.buffer(Side.Left).rows == (now.map(_._3).sum: Long))
       }
-      assert(most <= Buffer.MostSmall + Buffer.MostSmall / 4 * 2)
+      assert(most <= Compaction.MostSmall + Compaction.MostSmall / 4 * 2)
       assert(last.map(_._3).sum == batches * perBatch)
       assert(written <= 3L * batches * perBatch)
     }
@@ -184,7 +184,7 @@ class BucketsSuite extends StateTest {
       batch { state =>
         val buffer = state.committedIndex.buffer(Side.Left)
         assert(buffer.rows == count * 2 / 3)
-        assert(buffer.segments.size <= Buffer.MostSmall)
+        assert(buffer.segments.size <= Compaction.MostSmall)
         assert(buffer.segments.exists(s => Buckets.level(s.bucket) > 0))
         // Each row is found by its key and time, however wide its bucket.
         (0L until count).foreach(i => state.append(Side.Right, rows(simple(count + i, i, timeOf(i) + 5))))

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.watermark
 
-import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import java.nio.file.{Files, Path}
 import java.time.LocalDateTime
 
@@ -13,6 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, count, expr, lit, window}
+import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest, StreamInputs}
 import org.apache.spark.util.ManualClock
 

@@ -2,8 +2,8 @@ package org.apache.spark.sql.streamjoin.joins.interval
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery, PreparedQuery}
 import org.apache.spark.sql.streamjoin.base.TableFunction
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames

@@ -83,7 +83,7 @@ final private[streamjoin] class IntervalJoinTask(
         val row = rows.next()
         val lateAt = reader.lateAt(row)
         if (lateAt >= 0) {
-          if (counts(side)) dropLate(side, row, lateAt, spec.sides(side).late(lateAt))
+          if (counts(side)) dropLate(side, row, lateAt, spec.sides(side).times(lateAt).late)
         } else {
           val stored = reader.meeting(row)
           if (stored != null) keep(side, stored)
@@ -139,7 +139,7 @@ final private[streamjoin] class IntervalJoinTask(
 
   private def evict(side: Side): Iterator[InternalRow] = new RowIterator {
     private val expired =
-      state.expired(side, spec.sides(side).evictionLimits.toArray, unmatched = joinType.pads(side))
+      state.expired(side, spec.sides(side).evictionLimits, unmatched = joinType.pads(side))
 
     override protected def advance(): InternalRow =
       if (expired.next()) {

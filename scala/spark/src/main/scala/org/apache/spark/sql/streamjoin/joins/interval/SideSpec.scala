@@ -9,37 +9,43 @@ import org.apache.spark.sql.types.{LongType, TimestampType}
 import streamjoin.core.Side
 
 /**
+ * An event-time column of an input.
+ *
+ * @param late
+ *   its watermark, in microseconds: a row below it is late
+ */
+final private[streamjoin] case class InputTime(column: Attribute, late: Long)
+
+/**
+ * An event-time column in a time bound.
+ *
+ * @param evictionLimit
+ *   for a column by which a bound keeps rows, in microseconds: a row below it has expired
+ */
+final private[streamjoin] case class BoundTime(column: Attribute, evictionLimit: Option[Long])
+
+/**
  * One side of the join, for the tasks: data, in the same form for both sides.
  *
- * Event-time columns are numbered in four ways. For a join whose left input has the columns `a`,
- * `b`, `c` and whose right input has `x`, with bounds that keep the left rows by `c` and also
- * compare `a`:
+ * For a join whose left input has the event-time columns `a`, `b`, `c` and whose right input has
+ * `x`, with bounds that keep the left rows by `c` and also compare `a`:
  * {{{
- *   watermark key   a 0   b 1   c 2   x 3   of the join: times, watermarks, bounds
- *   position        a 0   b 1   c 2   x 0   of its side: times, late, `bounded` and `needed`
- *   needed          c 0   a 1         x 0   those in a bound: time fields of a stored row, reach
- *   bounded         c 0               x 0   those that keep rows: evictionLimits, expiry times
+ *                 left              right
+ *   times         a     b     c     x        a row is late by any of them
+ *   bounds        c     a           x        time fields of a stored row, in this order
+ *   of these      c                 x        have an eviction limit: expiry times
  * }}}
- * `needed` begins with `bounded`, so both number those columns alike. Rows are bucketed by bounded
- * column 0.
+ * Rows are bucketed by the first of `bounds`.
  *
  * @param keys
  *   keys of the equality
- * @param times
- *   event-time columns, by position
- * @param bounded
- *   positions of the columns by which a time bound keeps rows
- * @param needed
- *   positions of all columns in a bound, `bounded` first; a row with a null in one of them has no
- *   match
+ * @param bounds
+ *   columns in a time bound, those with an eviction limit first; a row with a null in one of them
+ *   has no match
  * @param only
  *   condition on this side alone that a row needs to satisfy to have a match
- * @param late
- *   watermarks by position: a row below one of them is late
- * @param evictionLimits
- *   limits by bounded column: a row below one of them has expired
  * @param reach
- *   times of the other side that a row can match; it numbers times as `needed` does
+ *   times of the other side that a row can match, by the places in `bounds`
  * @param bucketWidth
  *   time span of a state bucket, in microseconds
  */
@@ -47,15 +53,15 @@ final private[streamjoin] case class SideSpec(
     side: Side,
     output: Seq[Attribute],
     keys: Seq[Expression],
-    times: Seq[Attribute],
-    bounded: Seq[Int],
-    needed: Seq[Int],
+    times: Seq[InputTime],
+    bounds: Seq[BoundTime],
     only: Option[Expression],
-    late: Seq[Long],
-    evictionLimits: Seq[Long],
     reach: ProbeTimeRange,
     bucketWidth: Long
 ) {
+  private val boundColumns = bounds.map(_.column)
+
+  val evictionLimits: Array[Long] = bounds.flatMap(_.evictionLimit).toArray
 
   /**
    * Keys and times are fields of a stored row. Columns are stored as they are. Computed values are
@@ -64,7 +70,7 @@ final private[streamjoin] case class SideSpec(
    */
   private val computed: Seq[Alias] = {
     val keyColumns = keys.filterNot(_.isInstanceOf[Attribute]).map(key => Alias(key, "key")())
-    val timeColumns = needed.map(times).filter(EventTime.isWindow).map { window =>
+    val timeColumns = boundColumns.filter(EventTime.isWindow).map { window =>
       val end = PreciseTimestampConversion(GetStructField(window, 1), TimestampType, LongType)
       Alias(Subtract(end, Literal(1L)), "time")()
     }
@@ -90,10 +96,7 @@ final private[streamjoin] case class SideSpec(
 
   private val timeFields: Array[Int] = {
     val next = Iterator.from(output.size + keys.count(!_.isInstanceOf[Attribute]))
-    needed
-      .map(times)
-      .map(time => if (EventTime.isWindow(time)) next.next() else field(time))
-      .toArray
+    boundColumns.map(time => if (EventTime.isWindow(time)) next.next() else field(time)).toArray
   }
 
   private def field(column: Attribute): Int = output.indexWhere(_.exprId == column.exprId)
@@ -102,19 +105,20 @@ final private[streamjoin] case class SideSpec(
   def neverNull: Array[Int] = keyFields ++ timeFields
 
   def layout: RowLayout =
-    new RowLayout(stored.map(_.dataType), keyFields, timeFields, bounded.map(needed.indexOf(_)).toArray)
+    new RowLayout(stored.map(_.dataType), keyFields, timeFields, evictionLimits.indices.toArray)
 }
 
 /** Checks the input rows of a side: whether they are late, whether they can have a match. */
 final private[streamjoin] class SideReader(spec: SideSpec) {
   private val only = spec.only.map(Predicate.create(_, spec.output))
-  private val ordinals = spec.times.map(time => spec.output.indexWhere(_.exprId == time.exprId)).toArray
-  private val windows = spec.times.map(EventTime.isWindow).toArray
-  private val lateBelow = spec.late.toArray
+  private val columns = spec.times.map(_.column)
+  private val ordinals = columns.map(time => spec.output.indexWhere(_.exprId == time.exprId)).toArray
+  private val windows = columns.map(EventTime.isWindow).toArray
+  private val lateBelow = spec.times.map(_.late).toArray
   private val projection = spec.projection
   private val neverNull = spec.neverNull
 
-  /** The position of the first event-time column by which a row is late, or -1. */
+  /** The place in `times` of the first column by which a row is late, or -1. */
   def lateAt(row: InternalRow): Int = {
     var at = 0
     while (at < ordinals.length && (row.isNullAt(ordinals(at)) || time(row, at) >= lateBelow(at))) at += 1

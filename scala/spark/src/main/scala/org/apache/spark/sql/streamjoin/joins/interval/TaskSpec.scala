@@ -56,21 +56,19 @@ private[streamjoin] object TaskSpec {
     val delay = BucketWidth.delay(exec.left, exec.right)
     def side(side: Side, plan: SparkPlan, keys: Seq[Expression]): SideSpec = {
       val watermarkKeys = join.keys(side)
-      val bounded = join.bounds.bounded(side).map(watermarkKeys.indexOf(_))
+      val keeping = join.bounds.bounded(side)
       val inBounds = join.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
-      val needed =
-        bounded ++ watermarkKeys.indices.filter(at => inBounds(watermarkKeys(at)) && !bounded.contains(at))
+      val bounded = keeping ++ watermarkKeys.filter(key => inBounds(key) && !keeping.contains(key))
       SideSpec(
         side,
         plan.output,
         keys,
-        watermarkKeys.map(exec.times),
-        bounded,
-        needed,
+        watermarkKeys.map(key => InputTime(exec.times(key), late(key))),
+        bounded.map { key =>
+          BoundTime(exec.times(key), Option.when(keeping.contains(key))(evictionLimits(key)))
+        },
         PredicateParts.all(bySide.getOrElse(Some(side), Nil)),
-        watermarkKeys.map(late),
-        bounded.map(at => evictionLimits(watermarkKeys(at))),
-        reach(join, side, needed.map(watermarkKeys)),
+        reach(join, side, bounded),
         bucketWidth(join, side, delay)
       )
     }
@@ -93,13 +91,18 @@ private[streamjoin] object TaskSpec {
   /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
   private def bucketed(join: IntervalJoinSpec, side: Side): Int = join.bounds.bounded(side).head
 
-  /** The times of the other side that a row of this one can match. */
-  private def reach(join: IntervalJoinSpec, side: Side, needed: Seq[Int]): ProbeTimeRange = {
+  /**
+   * The times of the other side that a row of this one can match.
+   *
+   * @param bounded
+   *   watermark keys of the columns in a bound, in the order of [[SideSpec.bounds]]
+   */
+  private def reach(join: IntervalJoinSpec, side: Side, bounded: Seq[Int]): ProbeTimeRange = {
     val target = bucketed(join, side.other)
     val bounds = join.bounds.tightest
     ProbeTimeRange(
-      bounds.collect { case TimeBound(`target`, in, postpone) => needed.indexOf(in) -> postpone },
-      bounds.collect { case TimeBound(out, `target`, postpone) => needed.indexOf(out) -> postpone }
+      bounds.collect { case TimeBound(`target`, in, postpone) => bounded.indexOf(in) -> postpone },
+      bounds.collect { case TimeBound(out, `target`, postpone) => bounded.indexOf(out) -> postpone }
     )
   }
 

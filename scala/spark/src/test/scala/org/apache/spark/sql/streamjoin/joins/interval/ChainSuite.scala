@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
-import streamjoin.StreamJoin
 import java.sql.Timestamp
 
 import org.scalatest.funsuite.AnyFunSuite
@@ -9,6 +8,8 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.{JoinTest, TraceQuery}
 import org.apache.spark.sql.{Column, DataFrame, Row}
+
+import streamjoin.StreamJoin
 
 /**
  * Chains of joins: how the watermark of each column passes through the plan, and the state that

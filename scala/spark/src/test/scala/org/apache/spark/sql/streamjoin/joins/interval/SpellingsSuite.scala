@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
-import streamjoin.StreamJoin
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.prop.TableDrivenPropertyChecks
 
@@ -8,6 +7,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.{Column, DataFrame}
 
+import streamjoin.StreamJoin
 import streamjoin.core.Side
 
 /** Every way to write a time bound: its value in microseconds, and that the join runs as ours. */

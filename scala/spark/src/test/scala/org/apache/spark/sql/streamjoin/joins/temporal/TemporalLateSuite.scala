@@ -1,12 +1,13 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
-import streamjoin.StreamJoin
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
 import org.apache.spark.util.ManualClock
+
+import streamjoin.StreamJoin
 
 /** Which rows are late in a temporal join, and for which rows a late version still counts. */
 class TemporalLateSuite extends AnyFunSuite with TemporalTest {
