@@ -236,4 +236,6 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
     found = checked_entry(spark, "sj.late_rows")
     with answered():
         joins = found.joins()
-        return DataFrame(joins.lateRowsStream(query._jsq) if streaming else joins.lateRows(query._jsq), spark)
+        rows = joins.lateRowsStream(query._jsq) if streaming else joins.lateRows(query._jsq)
+        own = rows.sparkSession()
+        return DataFrame(rows, spark if own == spark._jsparkSession else SparkSession(spark.sparkContext, own))

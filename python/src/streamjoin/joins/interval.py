@@ -8,7 +8,7 @@ from streamjoin._event_times import event_times
 from streamjoin._how import JoinType, join_type
 from streamjoin._jvm import answered, checked_entry, is_connect
 from streamjoin._on import On, declared_key, join_on, joined, keys_of
-from streamjoin._within import Span, join_on_names, join_within
+from streamjoin._within import join_on_names, join_within
 from streamjoin.errors import StreamJoinError
 
 
@@ -60,36 +60,30 @@ def join(
     expect_frames("sj.join", "two DataFrames", left, right)
     kind = join_type(how)
     span = None if within is None else limits(within)
-    if is_connect(left):
-        return _over_connect(left, right, on, kind, span)
-    if span is None and left.isStreaming != right.isStreaming:
-        return join_on(left, right, on, kind)
+    if not is_connect(left) and left.isStreaming and right.isStreaming:
+        checked_entry(left.sparkSession, "sj.join")
+    if span is None:
+        if is_connect(left) and declared_key(left) and declared_key(right):
+            raise StreamJoinError(
+                "STREAMJOIN_SPARK_CONNECT",
+                call="sj.join of two tables",
+                advice="Write it in SQL: SELECT ... FROM STREAM a JOIN STREAM b ON ..., with the arrangements' names.",
+            )
+        if is_connect(left) or left.isStreaming or right.isStreaming:
+            return join_on(left, right, on, kind)
+        return _join_of_batches(left, right, on, kind)
+    names, condition = keys_of(left, right, on)
+    if condition is None:
+        return join_on_names(left, right, names, kind, span)
+    return join_within(left, right, condition, event_times(left, right), kind, span)
+
+
+def _join_of_batches(left: DataFrame, right: DataFrame, on: On | None, how: str) -> DataFrame:
+    """Return the changes of a join of two tables, and any other join as it is."""
     try:
         entry = checked_entry(left.sparkSession, "sj.join")
-    except StreamJoinError:
-        if left.isStreaming or span is not None:
-            raise
-        return join_on(left, right, on, kind)  # Without streamjoin there are no tables.
-    if span is not None:
-        event_times(left, right)
+    except StreamJoinError:  # without streamjoin there are no tables
+        return join_on(left, right, on, how)
     with answered():
-        builder = joined(entry.joins().interval(left._jdf, right._jdf), left, right, on, kind)
-        if span is not None:
-            builder.within(*(f"{limit} microseconds" for limit in span))
+        builder = joined(entry.joins().interval(left._jdf, right._jdf), left, right, on, how)
         return DataFrame(builder.toDF(), left.sparkSession)
-
-
-def _over_connect(left: DataFrame, right: DataFrame, on: On | None, how: str, span: Span | None) -> DataFrame:
-    """Return the same made of DataFrames alone, as a client cannot call the server's API."""
-    if span is not None:
-        names, condition = keys_of(left, right, on)
-        if condition is None:
-            return join_on_names(left, right, names, how, span)
-        return join_within(left, right, condition, event_times(left, right), how, span)
-    if declared_key(left) and declared_key(right):
-        raise StreamJoinError(
-            "STREAMJOIN_SPARK_CONNECT",
-            call="sj.join of two tables",
-            advice="Write it in SQL: SELECT ... FROM STREAM a JOIN STREAM b ON ..., with the arrangements' names.",
-        )
-    return join_on(left, right, on, how)

@@ -109,10 +109,8 @@ def versions(
 def _builder(entry: Any, table: VersionedStream) -> Any:
     builder = entry.joins().versions(table.changes._jdf).key(table.key).time(table.time)
     if table.op is not None:
-        builder.op(table.op)
-    if table.order is not None:
-        builder.order(table.order)
-    return builder
+        builder = builder.op(table.op)
+    return builder if table.order is None else builder.order(table.order)
 
 
 def temporal_join(

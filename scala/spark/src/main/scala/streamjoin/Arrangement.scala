@@ -1,7 +1,7 @@
 package streamjoin
 
 import java.time.Duration
-import java.util.{List => JList}
+import java.util.{List => JList, Map => JMap}
 
 import scala.annotation.varargs
 import scala.jdk.CollectionConverters._
@@ -33,11 +33,14 @@ object Arrangement {
 
   /** A table that a stream looks up; [[LookUpTable]]. */
   def table(spark: SparkSession, nameOrPath: String): LookUpTable = new LookUpTable(spark, nameOrPath)
+
+  private def state(spark: SparkSession, nameOrPath: String): Row =
+    spark.sql(s"SELECT * FROM sj_arrangements(${Literal(nameOrPath).sql})").head()
 }
 
-/** An arrangement that there is. What changes in it is read again on each call. */
+/** An existing arrangement. What changes in it is read again on each call. */
 final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: String) {
-  private val first = now()
+  private val first = Arrangement.state(spark, nameOrPath)
 
   /** Its name in the folder of arrangements. */
   val name: String = first.getAs[String]("name")
@@ -82,20 +85,23 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
   /**
    * The changes as a stream, with `_version` (in which a row came or went) and `_diff` (how many
    * copies came, or went where it is negative).
-   *
-   * @param options
-   *   `maxVersionsPerTrigger`, `maxRowsPerTrigger`
    */
-  def changes(options: Map[String, String] = Map.empty): DataFrame =
+  def changes(): DataFrame = changes(Map.empty[String, String])
+
+  /** The same, with the options `maxVersionsPerTrigger` and `maxRowsPerTrigger`. */
+  def changes(options: Map[String, String]): DataFrame =
     spark.readStream.format("streamjoin").options(options).load(path)
 
+  /** The same. */
+  def changes(options: JMap[String, String]): DataFrame = changes(options.asScala.toMap)
+
   /** A table that a stream looks up. */
-  def table: LookUpTable = new LookUpTable(spark, path)
+  def asTable: LookUpTable = new LookUpTable(spark, path)
 
   override def toString: String =
     s"Arrangement $name at $path, keys ${keys.map(_.mkString("[", ", ", "]")).mkString(", ")}"
 
-  private def now(): Row = spark.sql(s"SELECT * FROM sj_arrangements(${Literal(nameOrPath).sql})").head()
+  private def now(): Row = Arrangement.state(spark, path)
 }
 
 /**

@@ -13,12 +13,13 @@ import org.apache.spark.sql.{Column, DataFrame}
  * StreamJoin.asOf(trades, quotes).on("symbol").matching("l.t >= r.t").tolerance("5 seconds").toDF()
  * }}}
  *
- * The join is inner or left. Without [[matching]] and [[direction]], it looks back between the
- * columns with a watermark.
+ * The join is inner or left. Either [[matching]] or [[direction]] says how the times compare;
+ * without either, it looks back between the columns with a watermark.
  */
 final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     extends JoinBuilder[AsOfJoin](left, right) {
-  private var by: Closest = Closest.InDirection("backward", allowsExact = true)
+  private var matched: Option[Closest] = None
+  private var directed: Option[Closest] = None
   private var farthest: Option[String] = None
   private var inOrder = true
 
@@ -28,10 +29,16 @@ final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
    * Compares the event times: `l("t") >= r("t")` looks back, `<=` ahead; `>` and `<` exclude equal
    * times.
    */
-  def matching(condition: Column): AsOfJoin = set(Closest.ByColumn(condition))
+  def matching(condition: Column): AsOfJoin = {
+    matched = Some(Closest.ByColumn(condition))
+    this
+  }
 
   /** The same in SQL: `l` and `r` are the inputs, unless one of them has such an alias. */
-  def matching(condition: String): AsOfJoin = set(Closest.BySql(condition))
+  def matching(condition: String): AsOfJoin = {
+    matched = Some(Closest.BySql(condition))
+    this
+  }
 
   /**
    * Compares the columns with a watermark.
@@ -41,8 +48,10 @@ final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
    * @param allowExactMatches
    *   whether a row of the same time matches
    */
-  def direction(direction: String, allowExactMatches: Boolean): AsOfJoin =
-    set(Closest.InDirection(direction, allowExactMatches))
+  def direction(direction: String, allowExactMatches: Boolean): AsOfJoin = {
+    directed = Some(Closest.InDirection(direction, allowExactMatches))
+    this
+  }
 
   /** The same; a row of the same time matches. */
   def direction(direction: String): AsOfJoin = this.direction(direction, allowExactMatches = true)
@@ -62,10 +71,6 @@ final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     this
   }
 
-  override def toDF(): DataFrame = TemporalJoins.asof(joined, by, farthest, inOrder)
-
-  private def set(closest: Closest): AsOfJoin = {
-    by = closest
-    this
-  }
+  override def toDF(): DataFrame =
+    TemporalJoins.asof(joined, (matched ++ directed).toSeq, farthest, inOrder)
 }

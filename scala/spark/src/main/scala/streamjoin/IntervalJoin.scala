@@ -7,8 +7,9 @@ import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
 
 /**
- * A join of two streams whose event times are at most so far apart: what `left.join(right, ...)`
- * returns, with the bounds in its condition. Without [[within]], the condition has them.
+ * A join of two streams whose event times differ by a given duration at most: what
+ * `left.join(right, ...)` returns, with the bounds in its condition. Without [[within]], the
+ * condition has them.
  *
  * An input may also be a table that the stream looks up ([[Arrangement.table]]); of two tables the
  * result is a stream of the changes of their join, with `_diff`, as [[DeltaJoin]] has it. A table

@@ -40,7 +40,7 @@ object StreamInputs {
     new BoundedStream(df, time, isBound)
 
   /**
-   * A stream that stops holding others back once it has had no row for a time.
+   * A stream that stops holding others back once it has received no rows for the timeout.
    *
    * @param timeout
    *   one millisecond or longer

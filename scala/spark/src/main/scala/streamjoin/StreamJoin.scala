@@ -1,9 +1,10 @@
 package streamjoin
 
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.Jar
+import org.apache.spark.sql.streamjoin.BuildInfo
 import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
+import org.apache.spark.sql.streamjoin.joins.temporal.VersionedInput
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
@@ -23,7 +24,10 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
  */
 object StreamJoin {
 
-  /** A join of two streams whose event times are at most so far apart; see [[IntervalJoin]]. */
+  /**
+   * A join of two streams whose event times differ by a given duration at most, or of a stream with
+   * a table; see [[IntervalJoin]].
+   */
   def interval(left: DataFrame, right: DataFrame): IntervalJoin = new IntervalJoin(left, right)
 
   /** A join within a sliding window, in the order of time; see [[WindowJoin]]. */
@@ -40,7 +44,7 @@ object StreamJoin {
   def delta(spark: SparkSession): DeltaJoin = new DeltaJoin(spark)
 
   /** A stream of the versions of a table, for [[temporal]]. */
-  def versions(changes: DataFrame): VersionedStream = new VersionedStream(changes)
+  def versions(changes: DataFrame): VersionedStream = new VersionedStream(VersionedInput(changes))
 
   /**
    * The time bounds of all stream-stream joins in a DataFrame, one per row: number of the join,
@@ -68,11 +72,11 @@ object StreamJoin {
     LateRowsOfQuery.of(query.sparkSession, query, streaming = true)
 
   /** Whether a session has the extension. */
-  def isEnabled(spark: SparkSession): Boolean = Jar.isEnabled(spark)
+  def isEnabled(spark: SparkSession): Boolean = BuildInfo.isEnabled(spark)
 
   /** The version of streamjoin. */
-  def version: String = Jar.version
+  def version: String = BuildInfo.version
 
   /** The version of Spark that streamjoin was built for. */
-  def sparkVersion: String = Jar.sparkVersion
+  def sparkVersion: String = BuildInfo.sparkVersion
 }

@@ -7,7 +7,7 @@ import scala.annotation.varargs
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.streamjoin.joins.temporal.{TemporalJoins, Versions}
+import org.apache.spark.sql.streamjoin.joins.temporal.{TemporalJoins, VersionedInput}
 
 /**
  * A join of each row of a stream with the version of a table that was valid at the row's time. A
@@ -53,43 +53,40 @@ final class TemporalJoin private[streamjoin] (stream: DataFrame, versions: Versi
     this
   }
 
-  override def toDF(): DataFrame = TemporalJoins.temporal(joined, versions.versions, time, past, inOrder)
+  override def toDF(): DataFrame = TemporalJoins.temporal(joined, versions.input, time, past, inOrder)
 }
 
 /**
- * A stream of the versions of a table. A version is valid from its time, inclusive, until the next
- * version or delete of its key. Debezium's envelope (`before`, `after`, `op`) is taken apart.
+ * A stream of the versions of a table; each function returns another one. A version is valid from
+ * its time, inclusive, until the next version or delete of its key. Debezium's envelope (`before`,
+ * `after`, `op`) is taken apart.
  *
  * Of two versions with the same key and time, the one with the greater `order` wins. Without an
  * order, or if it is the same, a row wins over a delete; without one, of two rows the one with the
  * greater values wins, column by column from left to right, nulls lowest.
  */
-final class VersionedStream private[streamjoin] (input: DataFrame) {
-  private[streamjoin] var versions = Versions(input)
+final class VersionedStream private[streamjoin] (private[streamjoin] val input: VersionedInput) {
 
   /** The columns that identify a row of the table. */
   @varargs def key(column: String, more: String*): VersionedStream = key((column +: more).asJava)
 
   /** The same, as a list. */
-  def key(columns: JList[String]): VersionedStream = set(versions.copy(key = columns.asScala.toSeq))
+  def key(columns: JList[String]): VersionedStream = new VersionedStream(
+    input.copy(key = columns.asScala.toSeq)
+  )
 
   /** The `TIMESTAMP` column; without it, the one with a watermark. */
-  def time(column: String): VersionedStream = set(versions.copy(time = Some(column)))
+  def time(column: String): VersionedStream = new VersionedStream(input.copy(time = Some(column)))
 
   /**
    * The column with `insert`, `update` or `delete`, as Debezium or `readStream.changes` spell it;
    * without it, all rows are versions. Of an envelope it is `op`.
    */
-  def op(column: String): VersionedStream = set(versions.copy(op = Some(column)))
+  def op(column: String): VersionedStream = new VersionedStream(input.copy(op = Some(column)))
 
   /** A column that breaks ties, such as a position in a log. */
-  def order(column: String): VersionedStream = set(versions.copy(order = Some(column)))
+  def order(column: String): VersionedStream = new VersionedStream(input.copy(order = Some(column)))
 
   /** The rows of the table, each with its time, operation and order. */
-  def changes: DataFrame = versions.rows
-
-  private def set(changed: Versions): VersionedStream = {
-    versions = changed
-    this
-  }
+  def changes: DataFrame = input.rows
 }

@@ -8,10 +8,10 @@ import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import streamjoin.core.Side
 
 /**
- * A join of two streams within a sliding window, in ascending order of time. A pair matches if its
- * right row is up to so much later than its left row. What differs is the order: with
- * [[following]] it is that of the left rows, with [[preceding]] that of the right rows. A row is
- * emitted as soon as no earlier one can come.
+ * A join of two streams within a sliding window, in ascending order of time. A pair matches if the
+ * right row is later than the left one by the length of the window at most. What differs is the
+ * order: with [[following]] it is that of the left rows, with [[preceding]] that of the right rows.
+ * A row is emitted as soon as no earlier one can come.
  *
  * The result has a column `rowtime` with the time of the order, which carries a watermark.
  */

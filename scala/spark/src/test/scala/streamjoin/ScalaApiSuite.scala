@@ -6,6 +6,8 @@ import java.time.{Duration, Instant}
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.catalyst.expressions.TimestampAddInterval
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
@@ -196,6 +198,11 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     assert(output(join.toDF()) == Seq("2 5 0"))
     assert(condition(join.direction("sideways").toDF()) == "STREAMJOIN_TEMPORAL")
     assert(condition(join.direction("forward").toDF()) == "STREAMJOIN_TEMPORAL")
+    assert(
+      condition(
+        join.matching("l.order_time > r.delivery_time").direction("backward").toDF()
+      ) == "STREAMJOIN_TEMPORAL"
+    )
   }
 
   test("arrangements, a table, a delta join") {
@@ -231,9 +238,9 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
       val looked = orders.join(table, Seq("order_id"), "left")
       assert(output(looked) == Seq("1 0 20", "1 0 70", "2 5 0", "3 300 301", "7 500 -"))
       val previous =
-        StreamJoin.interval(orders, arrangement.table.previous().atLeast(0).toDF()).joinType("left").toDF()
+        StreamJoin.interval(orders, arrangement.asTable.previous().atLeast(0).toDF()).joinType("left").toDF()
       assert(output(previous) == Seq("1 0 -", "2 5 -", "3 300 -", "7 500 -"))
-      assert(output(orders.join(arrangement.table.caughtUp().toDF(), "order_id")).size == 4)
+      assert(output(orders.join(arrangement.asTable.caughtUp().toDF(), "order_id")).size == 4)
 
       val pairs = StreamJoin
         .delta(spark)
@@ -244,7 +251,7 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
         .toDF()
       assert(output(pairs) == Seq("1 20 2", "1 70 2", "2 0 1", "3 301 1", "9 500 1"))
       val tables =
-        StreamJoin.interval(arrangement.table.toDF(), arrangement.table.toDF().toDF("order_id", "other"))
+        StreamJoin.interval(arrangement.asTable.toDF(), arrangement.asTable.toDF().toDF("order_id", "other"))
       assert(output(tables.toDF()).size == 7)
       assert(condition(StreamJoin.delta(spark).input("a", arrangement).toDF()) == "STREAMJOIN_DELTA")
       assert(
@@ -275,6 +282,40 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
         StreamInputs.withBounds(events, "time", "is_bound").per("is_bound").toDF()
       ) == "STREAMJOIN_COLUMN"
     )
+  }
+
+  test("days are those of the session of the streams, whichever is active") {
+    val other = spark.newSession()
+    other.conf.set("spark.sql.session.timeZone", "America/New_York")
+    def events = other.readStream.format("rate").load().withWatermark("timestamp", "0 seconds")
+    val joined = StreamJoin.interval(events, events).on("value").within("1 day").toDF()
+    val zones = joined
+      .asInstanceOf[ClassicDataset[Row]]
+      .queryExecution
+      .analyzed
+      .flatMap(
+        _.expressions.flatMap(_.collect { case later: TimestampAddInterval => later.timeZoneId })
+      )
+    assert(zones.flatten.distinct == Seq("America/New_York"))
+  }
+
+  test("the examples in Java") {
+    def countries(df: DataFrame) = df.withColumn("country", lit("PT"))
+    assert(output(JavaExamples.interval(countries(orders), countries(deliveries))).size == 3)
+    assert(output(JavaExamples.byList(orders, deliveries)) == Seq("2 5 0"))
+    assert(output(JavaExamples.temporal(orders, deliveries)) == Seq("2 5 0"))
+    assert(JavaExamples.streams(events.drop("is_bound")).isStreaming)
+    val folder = newFolder("java")
+    val query = JavaExamples.maintain(deliveries, folder).option("checkpointLocation", newFolder()).start()
+    query.processAllAvailable()
+    query.stop()
+    assert(JavaExamples.table(spark, folder).count() == 5)
+    assert(output(JavaExamples.changes(spark, folder)).size == 5)
+    def flat(text: String) = text.linesIterator.map(_.trim).filter(_.nonEmpty).mkString("\n")
+    val code =
+      "(?s)```java\\n(.*?)```".r.findAllMatchIn(Files.readString(Path.of("docs/scala.md"))).map(_.group(1))
+    val own = flat(Files.readString(Path.of("scala/spark/src/test/java/streamjoin/JavaExamples.java")))
+    assert(code.map(flat).toList.forall(own.contains))
   }
 
   test("late rows, as a table and as a stream") {

@@ -11,13 +11,13 @@ import streamjoin.{Arrangement, StreamInputs, StreamJoin}
 object PythonApi {
 
   /** The version of streamjoin in this jar. */
-  def version: String = Jar.version
+  def version: String = BuildInfo.version
 
   /** The version of Spark that this jar was built for. */
-  def sparkVersion: String = Jar.sparkVersion
+  def sparkVersion: String = BuildInfo.sparkVersion
 
   /** Whether the extension is enabled in this session. */
-  def installed(session: SparkSession): Boolean = Jar.isEnabled(session)
+  def installed(session: SparkSession): Boolean = BuildInfo.isEnabled(session)
 
   /** Joins. */
   def joins: StreamJoin.type = StreamJoin

@@ -32,7 +32,8 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
   private def verify(joins: Seq[Description], before: Seq[Description]): Unit = if (before.nonEmpty) {
     before.zip(joins).foreach { case (was, is) => verify(was, is) }
     if (before.size != joins.size)
-      throw changed(ArrangedJoinLog.Number, before.size.toString, joins.size.toString)
+      throw DescriptionLog
+        .changed(checkpoint, ArrangedJoinLog.Number, before.size.toString, joins.size.toString)
   }
 
   /**

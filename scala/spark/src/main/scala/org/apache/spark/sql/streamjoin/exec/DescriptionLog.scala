@@ -68,14 +68,20 @@ abstract private[exec] class DescriptionLog(session: SparkSession, checkpoint: P
 
   /** @throws org.apache.spark.sql.AnalysisException for the first property that has changed */
   protected def verify(before: Description, now: Description): Unit =
-    before.difference(now).foreach { case (name, was, is) => throw changed(name, was, is) }
+    before.difference(now).foreach { case (name, was, is) =>
+      throw DescriptionLog.changed(checkpoint, name, was, is)
+    }
+}
+
+private[streamjoin] object DescriptionLog {
 
   /** The error for a property that has changed. */
-  final def changed(what: String, was: String, is: String): AnalysisException = StreamJoinErrors.analysis(
-    "STREAMJOIN_CHECKPOINT_CHANGED",
-    "checkpoint" -> checkpoint.toString,
-    "what" -> what,
-    "was" -> was,
-    "is" -> is
-  )
+  def changed(checkpoint: Path, what: String, was: String, is: String): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_CHECKPOINT_CHANGED",
+      "checkpoint" -> checkpoint.toString,
+      "what" -> what,
+      "was" -> was,
+      "is" -> is
+    )
 }

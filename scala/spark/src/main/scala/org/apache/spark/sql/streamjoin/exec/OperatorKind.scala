@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 
-/** A kind of operator: how to recognise it and how to plan it. `rules.OperatorKinds` lists them. */
+/** A kind of operator: how to recognise it and how to plan it. `joins.OperatorKinds` lists them. */
 private[streamjoin] trait OperatorKind {
   def recognizer: Recognizer
 

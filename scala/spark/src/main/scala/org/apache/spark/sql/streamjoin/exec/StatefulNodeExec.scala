@@ -95,8 +95,8 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     }
 
   /**
-   * Only if the watermarks have advanced far enough to evict a row, or an input that holds others
-   * back has become idle.
+   * Runs another batch only if the watermarks have advanced far enough to evict a row, or an input
+   * that holds others back has become idle.
    */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
     val values = batch.next.values(sparkWatermarkMs)
@@ -106,8 +106,8 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
 
   /**
    * For an operator that emits in time order, after a batch: the earliest time, in microseconds,
-   * that a row may still arrive with. Defined only if the rows kept by operators below tell more
-   * than the watermarks do.
+   * that a future row can have. Defined only if the state of the operators below gives a tighter
+   * bound than the watermarks.
    *
    * @param next
    *   watermarks of the next batch

@@ -10,8 +10,8 @@ import org.apache.spark.sql.streamjoin.joins.delta.{DeltaDescription, DeltaJoin}
 import org.apache.spark.sql.streamjoin.joins.table.{LookUpDescription, TableJoin, TableRematch}
 
 /**
- * The joins with arrangements in a query, as it is written: what the optimizer makes of them may
- * depend on anything.
+ * The joins with arrangements in a query, as it is written: their optimized form may differ from
+ * run to run.
  */
 private[streamjoin] object ArrangedJoins {
 

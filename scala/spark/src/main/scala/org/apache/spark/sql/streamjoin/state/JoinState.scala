@@ -201,7 +201,7 @@ final private[streamjoin] class JoinState(
         )
     }
     val token = UUID.randomUUID()
-    segments.writeHeader(SegmentFormat.VersionHeader(token, index.all.map(JoinState.header)))
+    segments.writeHeader(SegmentFormat.VersionHeader(token, JoinState.headers(index.all)))
     index.endBatch()
     if (memory.exceeded) index.shrink(segments)
     store.commit()
@@ -280,6 +280,12 @@ private[streamjoin] object JoinState {
         )
     }
 
+  /** Two of them, whatever the number of buffers: the format has two sides. */
+  private def headers(buffers: Seq[Buffer]): Seq[SegmentFormat.SideHeader] = {
+    val all = buffers.map(header)
+    all.padTo(2, all.last.copy(segments = 0, flagged = 0, rows = 0))
+  }
+
   private def header(buffer: Buffer): SegmentFormat.SideHeader = {
     val all = contents(buffer)
     if (buffer.isDurable) all else all.copy(segments = 0, flagged = 0, rows = 0)
@@ -344,7 +350,7 @@ private[streamjoin] object JoinState {
       hasBase: Boolean
   ): Unit =
     try {
-      // Earlier builds wrote an empty second side for an operator with one input.
+      // The second side of an operator with one input is empty.
       if (header.exists(_.sides.drop(index.all.size).exists(_.segments > 0)))
         segments.fail(s"rows of ${header.get.sides.size} sides in place of ${index.all.size}")
       fill(index, index.all.filter(_.isDurable), segments, header, hasBase)

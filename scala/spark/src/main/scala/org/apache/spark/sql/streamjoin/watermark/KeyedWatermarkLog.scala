@@ -10,68 +10,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
-import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
-import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
 import org.apache.spark.util.ThreadUtils
-
-/**
- * Identifies an event-time column across runs of a query: by the name that the user gave its source
- * or, without one, by its position. Node ids change with every plan.
- *
- * @param source
- *   name from `readStream.name(...)`, which Spark keeps while
- *   `spark.sql.streaming.queryEvolution.enableSourceEvolution` is on
- */
-final private[streamjoin] case class WatermarkColumn(name: String, source: Option[String])
-
-/**
- * The event-time columns of a query, in the order of its analyzed plan.
- *
- * @param idleAfterMs
- *   time without a row after which the input is idle, in milliseconds; none if it never is
- * @param partitioned
- *   whether each partition of the input has separate bounds
- */
-final private[streamjoin] case class WatermarkKeys(
-    origins: IndexedSeq[WatermarkId],
-    columns: IndexedSeq[WatermarkColumn],
-    idleAfterMs: IndexedSeq[Option[Long]],
-    partitioned: IndexedSeq[Boolean]
-)
-
-private[streamjoin] object WatermarkKeys {
-
-  /**
-   * @param plan
-   *   plan of the running query: it has the names of the sources, the plans of its batches do not
-   */
-  def of(plan: LogicalPlan): WatermarkKeys = {
-    val (marks, idleAfterMs) = marksOf(plan, None).unzip
-    val partitioned = plan.collect { case rows: DropPunctuation => rows.mark }.flatten.toSet
-    WatermarkKeys(
-      WatermarkId.number(marks.map(_.nodeId)).toIndexedSeq,
-      marks.map(mark => WatermarkColumn(mark.eventTime.name, sourceOf(mark))).toIndexedSeq,
-      idleAfterMs.toIndexedSeq,
-      marks.map(mark => partitioned(mark.nodeId)).toIndexedSeq
-    )
-  }
-
-  /** Top down and left to right, each with the idle timeout of its input. */
-  private def marksOf(plan: LogicalPlan, idleAfterMs: Option[Long]): Seq[(EventTimeWatermark, Option[Long])] =
-    plan match {
-      case IdleAfter(timeoutMs, child) => marksOf(child, Some(timeoutMs))
-      case mark: EventTimeWatermark => (mark -> idleAfterMs) +: marksOf(mark.child, None)
-      case other => other.children.flatMap(marksOf(_, idleAfterMs))
-    }
-
-  private def sourceOf(mark: EventTimeWatermark): Option[String] = mark.collectLeaves() match {
-    case Seq(source: StreamingExecutionRelation) => source.sourceIdentifyingName.nameOpt
-    case Seq(source: StreamingDataSourceV2ScanRelation) => source.relation.sourceIdentifyingName.nameOpt
-    case _ => None
-  }
-}
 
 /**
  * The watermarks of a batch as the checkpoint stores them, in milliseconds; `None` until there is

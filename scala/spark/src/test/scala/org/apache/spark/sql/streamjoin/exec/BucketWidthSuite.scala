@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
-import org.apache.spark.sql.streamjoin.joins.interval.TaskSpec
+import org.apache.spark.sql.streamjoin.joins.interval.IntervalTaskSpec
 
 import streamjoin.core.Side
 
@@ -27,7 +27,7 @@ class BucketWidthSuite extends AnyFunSuite with JoinTest {
     running(job(query)) { job =>
       job.feed(o("a", "10:00", 1), d("a", "10:00", 2))
       val none = job.joins.head.join.watermarks.map(_ => Long.MinValue)
-      val spec = TaskSpec.of(job.joins.head, none, none)
+      val spec = IntervalTaskSpec.of(job.joins.head, none, none)
       Seq(Side.Left, Side.Right).map(spec.sides(_).bucketWidth)
     }
   }

@@ -43,7 +43,7 @@ object Arrangements {
       diff: Option[String],
       time: Option[String],
       order: Option[String] = None
-  ): DataFrame = {
+  ): DataFrame = df.asInstanceOf[ClassicDataset[Row]].sparkSession.withActive {
     if (!df.isStreaming)
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_NOT_A_STREAM",

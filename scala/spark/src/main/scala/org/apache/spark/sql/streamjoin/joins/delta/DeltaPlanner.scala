@@ -72,7 +72,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
   private def isNeeded(path: DeltaPath): Boolean =
     batches(path.input).hasChanges && path.lookUps.forall(lookUp => !seen(path.input, lookUp.input).isEmpty)
 
-  /** The snapshot of another input that the changes of an input see. */
+  /** The snapshot of another input that the changes of an input see; [[DeltaJoin]] has the law. */
   private def seen(by: Int, other: Int): Snapshot =
     if (other < by) batches(other).end else batches(other).start
 

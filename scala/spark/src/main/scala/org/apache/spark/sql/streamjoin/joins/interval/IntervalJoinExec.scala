@@ -93,13 +93,13 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     makeOnDriver()
-    val spec = TaskSpec.of(this, late, evictionLimits(binding.get.evictionValues))
+    val spec = IntervalTaskSpec.of(this, late, evictionLimits(binding.get.evictionValues))
     val hadoopConf = binding.get.hadoopConf
     zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
       val configuration = hadoopConf.value.value
       val broadcast = spec
         .replicated(partition)
-        .map(replicated(_, spec.broadcastMemory, TaskSpec.BroadcastKeeper, configuration))
+        .map(replicated(_, spec.broadcastMemory, IntervalTaskSpec.BroadcastKeeper, configuration))
       runTask(spec, partition, configuration, broadcast)(
         new IntervalJoinTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
       )

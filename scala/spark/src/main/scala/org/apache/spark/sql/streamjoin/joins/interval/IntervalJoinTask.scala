@@ -35,7 +35,7 @@ import streamjoin.core.Side
  * so a row of it that is not late may find its match evicted.
  */
 final private[streamjoin] class IntervalJoinTask(
-    spec: TaskSpec,
+    spec: IntervalTaskSpec,
     partition: Int,
     left: Iterator[InternalRow],
     right: Iterator[InternalRow],
@@ -183,7 +183,7 @@ sealed abstract private class Emit {
 }
 
 /** Emits left rows only. */
-final private class EmitLeft(spec: TaskSpec) extends Emit {
+final private class EmitLeft(spec: IntervalTaskSpec) extends Emit {
   private val left = spec.sides(Side.Left)
   private lazy val project = UnsafeProjection.create(spec.output, left.output)
 
@@ -193,7 +193,7 @@ final private class EmitLeft(spec: TaskSpec) extends Emit {
 }
 
 /** Concatenates the bytes of both rows. */
-final private class EmitPlainPairs(spec: TaskSpec) extends Emit {
+final private class EmitPlainPairs(spec: IntervalTaskSpec) extends Emit {
   private val schemas = Side.both.map(side => DataTypeUtils.fromAttributes(spec.sides(side).output))
   private val joiner = GenerateUnsafeRowJoiner.create(schemas.head, schemas(1))
   private val nulls: Seq[UnsafeRow] = schemas.map { schema =>
@@ -214,7 +214,7 @@ final private class EmitPlainPairs(spec: TaskSpec) extends Emit {
 }
 
 /** For stored rows that have more than the columns of their side. */
-final private class EmitPairs(spec: TaskSpec) extends Emit {
+final private class EmitPairs(spec: IntervalTaskSpec) extends Emit {
   private val pair = new JoinedRow
   // The attributes of the output: unlike those of the input, they are nullable on a side that may
   // be null.

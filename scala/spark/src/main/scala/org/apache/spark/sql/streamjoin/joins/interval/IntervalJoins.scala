@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{And, Expression, GreaterThanOrEqual}
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
-import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, JoinedFrame, StreamInput}
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, RewrittenFrame, StreamInput}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.time.TimeDistance
 
@@ -40,7 +40,7 @@ object IntervalJoins {
         "within" -> lower.fold(s"\"$upper\"")(from => s"(\"$from\", \"$upper\")"),
         "reason" -> "its lower limit is above its upper one, so no two times would match"
       )
-    JoinedFrame.changed(joined) { (join, names) =>
+    RewrittenFrame.ofJoin(Call, joined) { (join, names) =>
       val bounded = join.copy(condition = Some(condition(join, least, greatest)))
       names.fold[LogicalPlan](bounded)(_.withNewChildren(Seq(bounded)))
     }

@@ -16,8 +16,8 @@ import streamjoin.core.Watermark
  *   - if the rowtime is that of the earlier row of a pair, the times of the rows that the join
  *     keeps ([[Center]]).
  *
- * The join's output watermark alone is lower: it counts a row as kept until it expires, whether
- * there is one or not.
+ * The join's output watermark alone is lower: it assumes that the join keeps a row that is about to
+ * expire, even if its state is empty.
  *
  * @param time
  *   watermark of the rowtime in the input

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.order
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, JoinedFrame, StreamInput}
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, RewrittenFrame, StreamInput}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -35,7 +35,7 @@ object WindowJoins {
   }
 
   private[streamjoin] def of(joined: DataFrame, windows: JoinWindows): DataFrame =
-    JoinedFrame.changed(joined) { (join, names) =>
+    RewrittenFrame.ofJoin(Call, joined) { (join, names) =>
       val inputs = Map[Side, LogicalPlan](Side.Left -> join.left, Side.Right -> join.right)
       WindowJoin.of(
         join,

@@ -86,7 +86,7 @@ final private[streamjoin] case class RematchJoinExec(
 
   @transient private lazy val folder = table.options.open()
 
-  /** Also if the table has changed while rows are buffered, because they may match now. */
+  /** Runs one also if the table has changed: buffered rows may match now. */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
     super.shouldRunAnotherBatch(sparkWatermarkMs) || followsTable &&
       lowestKept(0).isDefined && TableVersions.hasChanged(folder, lookUp.access.high)

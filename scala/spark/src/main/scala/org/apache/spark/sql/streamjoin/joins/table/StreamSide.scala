@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.table
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 
 /**
- * The sides of a join of a stream with something that is no stream.
+ * The sides of a join of a stream with an input that is not streaming.
  *
  * @param other
  *   the side with the table

@@ -138,7 +138,15 @@ private[streamjoin] object TableJoin {
    *   for the first join that cannot look up its table
    */
   def check(optimized: LogicalPlan): Unit = optimized.foreach {
-    case join: Join if isMine(join) => of(join): Unit
+    case join: Join if isMine(join) =>
+      tableIn(join).filter(_.rematch.isDefined).foreach { table =>
+        throw refused(
+          table,
+          "rematch= is for an outer join that has a condition of its own",
+          "Write the condition into the join, not into a filter above it: stream.join(table, ..., \"left\")."
+        )
+      }
+      of(join): Unit
     case _ =>
   }
 

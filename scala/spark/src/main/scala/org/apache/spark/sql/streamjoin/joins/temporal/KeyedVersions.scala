@@ -13,7 +13,7 @@ import streamjoin.core.Watermark
  * facts that need them, key by key.
  */
 final private[temporal] class KeyedVersions(
-    spec: TemporalSpec,
+    spec: TemporalTaskSpec,
     state: JoinState,
     isDelete: UnsafeRow => Boolean
 ) {

@@ -9,8 +9,9 @@ import org.apache.spark.sql.streamjoin.plans.PendingOperator
 import streamjoin.core.AsOf
 
 /**
- * Joins each left row with the right row of its key that was valid at its time, as a query is
- * written. The operator that replaces it buffers rows until the match is known.
+ * A temporal or as-of join as a query is written: each left row with the right row of its key that
+ * was valid at its time, or closest to it. The operator that replaces it, [[TemporalJoin]], buffers
+ * rows until the match is known.
  *
  * @param leftTime
  *   event-time column of the left input

@@ -116,7 +116,7 @@ final private[streamjoin] case class TemporalJoinExec(
     }
   }
 
-  private def taskSpec: TemporalSpec = {
+  private def taskSpec: TemporalTaskSpec = {
     val limits = evictionLimits(binding.get.evictionValues)
     def inputSpec(side: Side, keys: Seq[Attribute], lateBelow: Long): InputSpec = {
       val rows = input(side)
@@ -130,7 +130,7 @@ final private[streamjoin] case class TemporalJoinExec(
         BucketWidth.of(BucketWidth.delay(rows) + kept)
       )
     }
-    TemporalSpec(
+    TemporalTaskSpec(
       Seq(
         inputSpec(Side.Left, leftKeys, plan.rule.output(emitted)),
         inputSpec(Side.Right, rightKeys, plan.rule.needed(emitted))

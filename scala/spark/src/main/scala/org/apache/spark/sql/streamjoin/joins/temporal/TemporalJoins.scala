@@ -5,7 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, JoinedFrame}
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, RewrittenFrame}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.{Column, DataFrame, Row}
 
 import streamjoin.core.Side
@@ -63,7 +64,7 @@ object TemporalJoins {
   /** The same, with versions as a user describes them; without `asOf`, by the left event time. */
   def temporal(
       joined: DataFrame,
-      versions: Versions,
+      versions: VersionedInput,
       asOf: Option[String],
       history: Option[String],
       ordered: Boolean
@@ -73,17 +74,34 @@ object TemporalJoins {
     temporal(ordered).temporal(join, columns, history)
   }
 
-  /** Joins each left row with the closest right row of the same keys; see [[Closest]]. */
-  def asof(joined: DataFrame, by: Closest, tolerance: Option[String], ordered: Boolean): DataFrame =
-    by match {
-      case Closest.ByColumn(condition) => asof(joined, condition, tolerance, ordered)
-      case Closest.BySql(condition) => asof(joined, condition, tolerance, ordered)
-      case Closest.InDirection(direction, allowsExact) =>
-        made(joined) { join =>
-          def time(side: Side) = timeOf(join, side, "sj.asof_join", "match")
-          closest(ordered).asOf(join, time(Side.Left), time(Side.Right), direction, allowsExact, tolerance)
-        }
-    }
+  /**
+   * Joins each left row with the closest right row of the same keys.
+   *
+   * @param by
+   *   how it is found, at most one; without it, backward
+   */
+  def asof(
+      joined: DataFrame,
+      by: Seq[Closest],
+      tolerance: Option[String],
+      ordered: Boolean
+  ): DataFrame = by match {
+    case Seq() => asof(joined, Seq(Closest.InDirection("backward", allowsExact = true)), tolerance, ordered)
+    case Seq(Closest.ByColumn(condition)) => asof(joined, condition, tolerance, ordered)
+    case Seq(Closest.BySql(condition)) => asof(joined, condition, tolerance, ordered)
+    case Seq(Closest.InDirection(direction, allowsExact)) =>
+      made(joined) { join =>
+        def time(side: Side) = timeOf(join, side, "sj.asof_join", "match")
+        closest(ordered).asOf(join, time(Side.Left), time(Side.Right), direction, allowsExact, tolerance)
+      }
+    case _ =>
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_TEMPORAL",
+        "join" -> "as-of",
+        "problem" -> "a condition and a direction both say how the times compare",
+        "advice" -> "Write one of them."
+      )
+  }
 
   private def timeOf(joined: LogicalPlan, side: Side, call: String, argument: String): String = {
     val advice = EventTimeOfInput.Advice(
@@ -186,7 +204,7 @@ object TemporalJoins {
   )
 
   private def made(joined: DataFrame)(of: LogicalPlan => LogicalPlan): DataFrame =
-    JoinedFrame.rewritten(joined)(of)
+    RewrittenFrame.of(joined)(of)
 }
 
 /** How the closest row is found. */

@@ -25,7 +25,7 @@ import streamjoin.core.Side
  * once all rows that it may join have arrived, and none of them is evicted before.
  */
 final private[temporal] class TemporalTask(
-    spec: TemporalSpec,
+    spec: TemporalTaskSpec,
     partition: Int,
     leftRows: Iterator[InternalRow],
     rightRows: Iterator[InternalRow],

@@ -6,7 +6,7 @@ import org.apache.spark.sql.streamjoin.state.JoinState
 import streamjoin.core.{AsOf, Side, Watermark}
 
 /** Finds the version for a fact among those buffered by time. */
-final private[temporal] class TimedVersions(spec: TemporalSpec, state: JoinState) {
+final private[temporal] class TimedVersions(spec: TemporalTaskSpec, state: JoinState) {
   private val (facts, versions) = (spec.inputs.head, spec.inputs(1))
   private val rows =
     state.closest(Side.Right, facts.layout, SortedRows.byTime(versions, spec.laterOfOneTime))

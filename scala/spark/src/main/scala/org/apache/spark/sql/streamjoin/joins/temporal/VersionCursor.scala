@@ -18,7 +18,7 @@ import streamjoin.core.Side
  *   receives the last version of each key
  */
 final private[temporal] class VersionCursor(
-    spec: TemporalSpec,
+    spec: TemporalTaskSpec,
     rows: Iterator[UnsafeRow],
     newest: UnsafeRow => UnsafeRow,
     keep: UnsafeRow => Unit

@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.exec.{ArrangedJoinLog, BatchBinding, OperatorLog}
+import org.apache.spark.sql.streamjoin.exec.{ArrangedJoinLog, BatchBinding, DescriptionLog, OperatorLog}
 import org.apache.spark.sql.streamjoin.joins.{ArrangedJoins, OperatorKinds}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 
@@ -67,14 +67,14 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
       checkpoint: Path,
       files: CheckpointFileManager
   ): Unit = {
-    val log = new OperatorLog(session, checkpoint)
     if (recorded > 0) {
       if (nodes.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
+      val log = new OperatorLog(session, checkpoint)
       nodes.foreach(log.verifyWritten)
     } else if (nodes.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
       throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
     if (nodes.size != recorded)
-      throw log.changed(OperatorLog.Number, recorded.toString, nodes.size.toString)
+      throw DescriptionLog.changed(checkpoint, OperatorLog.Number, recorded.toString, nodes.size.toString)
   }
 
   private def stateOf(ordinal: Int, checkpoint: Path): Path =

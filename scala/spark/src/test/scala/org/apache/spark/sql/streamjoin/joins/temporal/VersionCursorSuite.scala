@@ -35,7 +35,7 @@ class VersionCursorSuite extends AnyFunSuite {
   }
 
   private def spec(rule: AsOf) =
-    TemporalSpec(
+    TemporalTaskSpec(
       Seq(input, input),
       None,
       Nil,

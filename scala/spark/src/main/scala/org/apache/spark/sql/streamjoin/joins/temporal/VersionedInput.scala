@@ -25,14 +25,14 @@ import streamjoin.core.Side
  * @param order
  *   column that breaks ties
  */
-final case class Versions(
+final case class VersionedInput(
     input: DataFrame,
     key: Seq[String] = Nil,
     time: Option[String] = None,
     op: Option[String] = None,
     order: Option[String] = None
 ) {
-  import Versions._
+  import VersionedInput._
 
   private lazy val isEnvelope: Boolean = {
     val types = input.schema.fields.map(field => field.name -> field.dataType).toMap
@@ -50,7 +50,7 @@ final case class Versions(
   def opName: Option[String] = if (isEnvelope) op.orElse(Some(Op)) else op
 
   /** The rows of the table, each with its time, operation and order. */
-  def rows: DataFrame = if (isEnvelope) ofEnvelope else input
+  lazy val rows: DataFrame = if (isEnvelope) ofEnvelope else input
 
   /**
    * A row is `after`, or `before` where that is null. A tombstone, in which all three are null, has
@@ -76,7 +76,7 @@ final case class Versions(
   }
 }
 
-object Versions {
+object VersionedInput {
   private val Call = "sj.versions"
   private val Before = "before"
   private val After = "after"

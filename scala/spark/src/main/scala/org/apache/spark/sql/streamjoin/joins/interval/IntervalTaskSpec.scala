@@ -18,7 +18,7 @@ import streamjoin.core.{JoinType, Side, TimeBound}
  * @param broadcast
  *   side whose rows are sent to every task
  */
-final private[streamjoin] case class TaskSpec(
+final private[streamjoin] case class IntervalTaskSpec(
     joinType: JoinType,
     sides: Map[Side, SideSpec],
     pair: Option[Expression],
@@ -33,10 +33,11 @@ final private[streamjoin] case class TaskSpec(
   override def bucketWidths: Seq[Long] = Side.both.map(sides(_).bucketWidth)
 
   /** The side that a task reads while another task keeps it. */
-  def replicated(partition: Int): Option[Side] = broadcast.filter(_ => partition != TaskSpec.BroadcastKeeper)
+  def replicated(partition: Int): Option[Side] =
+    broadcast.filter(_ => partition != IntervalTaskSpec.BroadcastKeeper)
 }
 
-private[streamjoin] object TaskSpec {
+private[streamjoin] object IntervalTaskSpec {
 
   /** The task that keeps the broadcast side. */
   val BroadcastKeeper = 0
@@ -47,7 +48,11 @@ private[streamjoin] object TaskSpec {
    * @param evictionLimits
    *   by watermark key, in microseconds: a row below it has expired
    */
-  def of(exec: IntervalJoinExec, late: IndexedSeq[Long], evictionLimits: IndexedSeq[Long]): TaskSpec = {
+  def of(
+      exec: IntervalJoinExec,
+      late: IndexedSeq[Long],
+      evictionLimits: IndexedSeq[Long]
+  ): IntervalTaskSpec = {
     val join = exec.join
     val parts = new TimeBoundFinder(exec.left.outputSet, exec.right.outputSet)
     val bySide: Map[Option[Side], Seq[Expression]] = exec.condition.toSeq
@@ -73,7 +78,7 @@ private[streamjoin] object TaskSpec {
       )
     }
     val probed = Side.both.map(side => exec.times(bucketed(join, side)).exprId).toSet
-    TaskSpec(
+    IntervalTaskSpec(
       join.joinType,
       Map(
         Side.Left -> side(Side.Left, exec.left, exec.leftKeys),

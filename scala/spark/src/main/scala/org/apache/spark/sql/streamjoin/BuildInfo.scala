@@ -7,7 +7,7 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.rules.batch.RecognizeJoins
 
 /** What is on the class path, and whether a session uses it. */
-object Jar {
+object BuildInfo {
   private lazy val versions: Properties = {
     val properties = new Properties
     val in = getClass.getResourceAsStream("/streamjoin/version.properties")

@@ -62,11 +62,11 @@ final private[temporal] case class InputSpec(
  *   later batches do not join right rows with a lower time, except for the newest of each key, in
  *   microseconds
  * @param looked
- *   facts that could have joined a version with a lower time have been emitted, in microseconds
+ *   every fact that could join a version with a lower time has been emitted, in microseconds
  * @param remembers
  *   how long deletions are remembered, in microseconds
  */
-final private[temporal] case class TemporalSpec(
+final private[temporal] case class TemporalTaskSpec(
     inputs: Seq[InputSpec],
     operation: Option[Attribute],
     ties: Seq[Attribute],
