@@ -255,8 +255,8 @@ def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.
         def version(self) -> str:
             raise Py4JError("Method version([]) does not exist")
 
-        def bounds(self, _: object) -> object:
-            raise Py4JError("Method bounds([]) does not exist")
+        def joins(self) -> object:
+            raise Py4JError("Method joins([]) does not exist")
 
     monkeypatch.setattr(_jvm, "entry", lambda *_: Old())
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.check(spark))

@@ -90,8 +90,8 @@ final private[streamjoin] case class StreamOrderExec(
   }
 
   /**
-   * Runs one also if a batch without rows would show that no earlier row can arrive: the rows of the batch
-   * after it are judged by newer watermarks.
+   * Runs one also if a batch without rows would show that no earlier row can arrive: the rows of the
+   * batch after it are judged by newer watermarks.
    */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
     super.shouldRunAnotherBatch(sparkWatermarkMs) || (for {
