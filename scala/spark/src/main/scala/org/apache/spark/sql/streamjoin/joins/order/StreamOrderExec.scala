@@ -90,7 +90,7 @@ final private[streamjoin] case class StreamOrderExec(
   }
 
   /**
-   * Runs one also if a batch without rows would show that no earlier row can arrive: the rows of the
+   * Runs one also if a batch without rows would show that no earlier row can arrive: rows of the
    * batch after it are judged by newer watermarks.
    */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
