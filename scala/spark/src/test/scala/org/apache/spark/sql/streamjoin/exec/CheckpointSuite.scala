@@ -223,6 +223,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     // The old query completes the batch that was planned.
     running(next.successor(picked())) { job =>
       assert(job.settle() == Seq("1 4"))
+      // W(d) = 15:00 evicts orders before 14:00.
       assert(job.feed(o("x", "15:00", 5), d("x", "15:00", 6)) == Seq("2 -", "5 6"))
     }
   }

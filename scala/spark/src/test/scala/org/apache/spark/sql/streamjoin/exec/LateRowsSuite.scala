@@ -42,6 +42,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     withConf(keep) {
       running(job(hourly("left_outer"))) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
+        // This batch goes by W(o) = W(d) = 10:00. The next one drops what is below as late.
         job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
         val batch = job.seen.last.id + 1
         // Rows below 10:00 are late on both sides.
@@ -83,6 +84,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
       running(job(query, checkpoint = checkpoint)) { job =>
         job.feed(o("a", "10:00:00.000123"), d("a", "10:00"))
         job.feed(o("b", "10:00"), d("b", "10:00"))
+        // The order of 9:00 is late: W(o) = 10:00, rounded down to a millisecond.
         job.feed(o("late", "09:00:00.000456"))
         val late = StreamJoin.lateRows(job.streaming)
         assert(late.select("watermark").collect().map(text(_: Row)).toSeq == Seq("10:00"))
@@ -98,6 +100,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
       running(job(hourly("left_outer"))) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
         job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
+        // Both rows are late: W(o) = W(d) = 10:00.
         job.feed(o("late", "09:00", 7), d("late", "09:00", 8))
         val (before, names) = (table(job), files(job).sorted)
         assert(before.size == 2)
@@ -116,6 +119,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
         val dropped = StreamJoin.lateRowsStream(job.streaming)
         val reader = dropped.writeStream.format("memory").queryName("dropped").start()
         try {
+          // From this batch on, rows before 10:00 are late: W(o) = W(d) = 10:00.
           job.feed(o("late", "09:00", 7))
           reader.processAllAvailable()
           job.feed(d("later", "08:00", 8), d("late", "09:00", 9))
@@ -147,6 +151,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     withConf(keep, setting) {
       running(job(hourly())) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
+        // From the next batch on, orders before 10:00 are late.
         job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
         val unfinished = Path.of(job.checkpoint, "late-rows", ".batch-0.json.of-a-killed-task.tmp")
         Files.writeString(unfinished, "{")
@@ -172,6 +177,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
           .select(col("o.v"), col("o.t"))
       )
     ) { job =>
+      // From now on W(o) = 10:00, W(d) = 12:00, W(r) = 8:50, ten minutes behind its newest row.
       job.feed(o("a", "10:00"), d("a", "12:00"), "r" -> row("a", "09:00"))
       job.feed(o("a", "10:00"), d("a", "12:00"), "r" -> row("a", "09:00"))
       def minutes(join: Int): Map[String, Long] = {

@@ -47,6 +47,7 @@ class MemorySuite extends AnyFunSuite with JoinTest {
     assert(message.contains("allows 204800"), message)
     assert(began.seen.size == 1, "the failed batch must not emit rows")
     running(began) { again =>
+      // No row is evicted: W(o) = 10:00, and W(d) = 10:05 evicts orders before 9:55.
       assert(again.settle().size == many.size)
       assert(again.state == ((1, 1 + many.size)))
       assert(again.feed(o("c", "10:05", 3)).size == many.size)

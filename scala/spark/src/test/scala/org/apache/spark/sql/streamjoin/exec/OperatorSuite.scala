@@ -175,7 +175,9 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
         Seq(
           Seq(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:00", 3)),
           Seq(d("a", "10:10", 4)),
+          // The order of 9:30 is late: W(o) = 10:00.
           Seq(o("c", "09:30", 5), o("c", "10:00", 6), d("a", "10:20", 7)),
+          // W(d) = 15:00 evicts orders before 14:00, W(o) = 15:00 deliveries before 15:00.
           Seq(o("end", "15:00"), d("end", "15:00"))
         ).map { rows =>
           val out = job.feed(rows: _*)
@@ -196,6 +198,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       IndexCache.sweep(isLoaded = _ => false)
       old.foreach { case (id, index) => IndexCache.put(id, index) }
       assert(job.feed(d("c", "10:20", 5), d("a", "10:20", 6)) == Seq("a 1 a 6", "c 4 c 5"))
+      // W(d) = 15:00 evicts orders before 14:00.
       assert(job.feed(o("end", "15:00"), d("end", "15:00")) == Seq("b 2 - -", "end 0 end 0"))
     }
   }
@@ -213,6 +216,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       assert(job.feed(d("a", "10:10", 4)) == Seq("a 1 a 4"))
       job.restart()
       assert(job.feed(d("a", "10:20", 5)) == Seq("a 1 a 5"))
+      // W(d) = 15:00 evicts orders before 14:00, W(o) = 15:00 deliveries before 15:00.
       val end = job.feed(o("end", "15:00"), d("end", "15:00"))
       assert(end == Seq("- - c 3", "b 2 - -", "end 0 end 0"))
     }
@@ -235,6 +239,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
 
   test("the output may have a column twice and no event time") {
     running(job(hourly("left_outer")(_).selectExpr("o.v AS a", "o.v AS b", "d.v + 1 AS c"))) { job =>
+      // At the end, W(d) = 15:00 evicts orders before 14:00; x waits.
       val out = job.feed(o("a", "10:00", 1), o("b", "10:00", 5), d("a", "10:30", 2)) ++
         job.feed(o("x", "15:00", 9), d("y", "15:00", 9))
       assert(out == Seq("1 1 3", "5 5 -"))
@@ -245,6 +250,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     running(job(ids("inner")(_).limit(2))) { job =>
       val first = job.feed(o("a", "10:00", 1), o("b", "10:00", 2), o("c", "10:00", 3), d("a", "10:10", 4))
       val second = job.feed(d("b", "10:10", 5), d("c", "10:10", 6))
+      // No row is evicted: W(o) stays at 10:00, and W(d) is at most 10:20.
       val third = job.feed(d("c", "10:20", 7))
       assert((first ++ second ++ third).size == 2)
       assert(job.operator.numRowsTotal == 7)
@@ -306,6 +312,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
   test("an availableNow run emits all that can be emitted before it stops") {
     val streams = newStreams()
     streams.stream("o").addData(row("a", "10:00", 1), row("b", "10:00", 2))
+    // W(d) = 18:00 evicts orders before 17:00.
     streams.stream("d").addData(row("a", "10:10", 3), row("x", "18:00", 4))
     val query = ids("left_outer")(streams).writeStream
       .trigger(Trigger.AvailableNow())

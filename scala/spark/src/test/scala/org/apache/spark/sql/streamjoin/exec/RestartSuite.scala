@@ -36,9 +36,13 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
   private val story: Seq[Seq[(String, Row)]] = Seq(
     Seq(o("a", "10:00", 1), o("b", "10:00", 2), o("b", "10:01", 3), d("c", "10:10", 4)),
     Seq(o("c", "10:05", 5), d("a", "10:30", 6)),
+    // W(d) = 11:10 evicts orders before 10:10.
     Seq(d("x", "11:10", 7), d("a", "10:40", 8)),
+    // The order of 9:00 is late: W(o) = 10:05. Then W(o) = 10:40 evicts deliveries before 10:40.
     Seq(o("late", "09:00", 9), o("y", "10:40", 10), d("y", "11:20", 11)),
+    // W(d) = 13:30 evicts orders before 12:30, W(o) = 12:00 deliveries before 12:00.
     Seq(o("z", "12:00", 12), d("z", "13:30", 13)),
+    // W(o) = 20:00 evicts the delivery of 13:30.
     Seq(o("end", "20:00", 14), d("end", "20:00", 14))
   )
 
@@ -144,6 +148,7 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
         // Sorted by time over both streams, so that no row is late, whatever the batches.
         val out = mutable.ArrayBuffer.empty[String]
         rows.sortBy(_._2.getTimestamp(1).getTime).grouped(size).foreach(batch => out ++= job.feed(batch: _*))
+        // Watermarks of 23:00 evict all that is left.
         out ++= job.feed(o("flush", "23:00", 99), d("flush", "23:00", 99))
         out.sorted.toSeq
       }

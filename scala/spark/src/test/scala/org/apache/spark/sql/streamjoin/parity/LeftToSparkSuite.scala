@@ -85,6 +85,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
           job.feed(o("a", "10:00", 1), o("b", "10:00", 2), "e" -> row("b", "10:00", 3), d("a", "10:10"))
           assert(job.joins.size == 1)
           assert(sparks(job) == 1)
+          // W(d) = 20:00 evicts orders before 19:00; those without a delivery come out.
           val out = job.feed(o("x", "20:00"), d("x", "20:00"), "e" -> row("x", "20:00"))
           assert(out == (if (below == Hourly) Seq("2 3") else Nil))
         }
@@ -112,6 +113,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
         // above.
         job.feed(o("x", "15:00", 8), "e" -> row("x", "15:00"))
         job.feed(o("x", "15:00", 9), "e" -> row("y", "15:00"))
+        // At first, W(d) = 20:00 evicts orders before 19:00 from our join.
         val out = job.feed(d("x", "20:00")) ++ job.feed(o("x", "20:00", 7), "e" -> row("y", "20:00")) ++
           job.feed(o("x", "20:00", 7), d("x", "21:00"))
         assert(out.contains("1 - -"))

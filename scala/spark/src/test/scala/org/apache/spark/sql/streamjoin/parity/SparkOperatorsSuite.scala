@@ -102,6 +102,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       // watermarks 10:30: no delivery before 10:30 can come, so no return before 10:30 can match
       val out = job.feed(o("b", "10:30"), d("b", "10:30"), r("b", "10:30"))
       assert(out == Seq("10:00 1"), "no more rows are needed, only the watermarks")
+      // watermarks 13:00: in the same way, the window of 10:30 is complete
       assert(job.feed(o("c", "13:00"), d("c", "13:00"), r("c", "13:00")) == Seq("10:30 1"))
       val dropped =
         job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
@@ -124,7 +125,9 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       job.feed(o("a", "10:00"), d("a", "10:05"))
       // The deliveries stand still, and Spark's watermark with them; the orders go on.
       job.feed(o("b", "10:40"))
+      // watermarks 10:50: the window of deliveries from 10:00 to 10:10 is complete
       job.feed(o("c", "10:50"), d("c", "10:50"))
+      // watermarks 11:50: so is that from 10:50 to 11:00
       job.feed(o("e", "11:50"), d("e", "11:50"))
       val before = job.seen.toSeq
       val plain = before.groupBy(_.id).transform((_, same) => same.last.rows.sorted)
@@ -253,6 +256,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     running(job(sessions)) { job =>
       job.feed(o("a", "10:00"), d("a", "10:00"))
       job.feed(o("z", "10:10"), d("z", "10:10"), d("q", "11:10"))
+      // W(o) = 10:10, W(d) = 11:10: neither row is late, so the session of 10:00 is still open.
       job.feed(o("a", "10:10"), d("a", "11:10"))
       Seq("20:00", "21:00", "22:00").foreach(end => job.feed(o("end", end), d("end", end)))
       assert(job.seen.flatMap(_.rows).filter(_.startsWith("a")) == Seq("a 10:00 2"))
@@ -296,6 +300,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       }
       running(job(query("inner")(_).select("n"))) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 2), d("a", "10:05", 3))
+        // watermarks 12:00: the window of 10:00 is complete
         assert(job.feed(o("x", "12:00"), d("x", "12:00")) ++ job.settle() == Seq("2"))
       }
     }
@@ -322,6 +327,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
         .selectExpr("o.window.start", "n", "d.v")
     }) { job =>
       job.feed(o("a", "10:00"), o("a", "10:14"), o("b", "10:00"), d("a", "10:10", 1))
+      // watermarks 10:20: the windows from 10:00 to 10:15 are complete below the join
       job.feed(o("x", "10:20"), d("x", "10:20", 2))
       job.feed(o("x", "10:40"), d("x", "10:40", 3))
       job.feed(o("x", "11:40"), d("x", "11:40", 4))

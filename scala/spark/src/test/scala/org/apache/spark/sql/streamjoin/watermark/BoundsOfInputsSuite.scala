@@ -34,6 +34,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
       assert(job.watermark("left") == "10:30")
       assert(job.watermark("right") == "11:30")
       assert(job.state == ((0, 0)))
+      // The order of 10:29 and the delivery are late: W(o) = 10:30, W(d) = 11:30.
       assert(job.feed(o("a", "10:29", 3), o("a", "10:31", 4), d("a", "11:29", 5)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 2)
       // W(d) = 11:32 evicts orders before 10:32.
@@ -80,6 +81,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
           // Also in batches where one side is empty.
           assert(job.feed(o(null, "10:40", Bound)).isEmpty)
           assert(job.feed(d(null, "11:10", Bound)).isEmpty)
+          // This batch goes by the bounds: W(o) = 10:40, W(d) = 11:10.
           assert(job.feed(o("a", "10:50", 3), d("a", "11:10", 3)) == Seq("3 3"))
           assert(job.watermark("left") == "10:40")
           assert(job.watermark("right") == "11:10")
@@ -110,9 +112,12 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
       all.as("o").join(all.as("d"), expr(s"$Hourly AND o.v < d.v"), "left_outer").selectExpr("o.v", "d.v")
     }) { job =>
       val rows = Seq(o("a", "10:00", 1), "e" -> row("a", "10:10", 2), o(null, "12:00", Bound))
+      // The watermark of the union is 10:10, that of e: order 2 waits.
       assert(job.feed(rows: _*) == Seq("1 2"))
+      // Now it is 12:00 and evicts orders before 11:00, deliveries before 12:00.
       assert(job.feed("e" -> row(null, "12:00", Bound)) == Seq("2 -"))
       assert(job.state == ((0, 0)))
+      // The row of 11:00 is late: both branches are at 12:00.
       assert(job.restart().feed(o("a", "11:00", 3), "e" -> row("a", "12:00", 4)).isEmpty)
     }
   }
@@ -122,12 +127,14 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
       df.groupBy(window(col("t"), "10 minutes")).agg(count(lit(1)).as("n")).selectExpr("n")
     running(job(streams => counted(bounded(streams, "o").where("v > 0")))) { job =>
       assert(job.feed(o("a", "10:00", 1), o("b", "10:05", 1), o("c", "10:05", -2)).isEmpty)
+      // W(o) = 10:10 completes the window of 10:00.
       assert(job.feed(o(null, "10:10", Bound)) == Seq("2"))
     }
     running(job { streams =>
       counted(bounded(streams, "o").join(bounded(streams, "d"), expr(Hourly)).select("o.t"))
     }) { job =>
       assert(job.feed(o("a", "10:00", 1), d("a", "10:05", 1)).isEmpty)
+      // W(d) = 11:20 evicts orders before 10:20, so the window of 10:00 is complete.
       assert(job.feed(o(null, "11:20", Bound), d(null, "11:20", Bound)) == Seq("1"))
     }
   }
@@ -135,6 +142,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
   test("bounds move the watermark of a join that is left to Spark") {
     withConf("spark.streamjoin.enabled" -> "false") {
       running(job(outer())) { job =>
+        // Spark's watermark of 12:00 evicts orders before 11:00.
         assert(job.feed(o("a", "10:00", 1), o(null, "12:00", Bound), d(null, "12:00", Bound)) == Seq("1 -"))
       }
     }

@@ -97,7 +97,9 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       // For eviction the watermark does not go back; for late rows it is that of the deliveries
       // themselves.
       assert(job.watermark("right") == "12:00")
+      // That is 11:00: the delivery of 10:59 is late, that of 11:30 is not.
       assert(job.feed(d("c", "11:30", 8), d("c", "10:59", 10)) == Seq("7 8"))
+      // W(d) = 14:00 evicts orders before 13:00; both had matches.
       assert(job.feed(d("x", "14:00", 11)).isEmpty)
       assert(job.watermark("right") == "14:00")
     }
@@ -110,6 +112,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
         .selectExpr("o.v", "d.v")
     } { (job, clock) =>
       job.feed(o("a", "10:00", 1))
+      // Without W(d), both orders wait.
       assert(job.feed(o("b", "12:00", 2)).isEmpty)
       // If all inputs are idle, the highest watermark counts.
       assert(wait(job, clock, 40) == Seq("1 -"))
@@ -121,6 +124,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
 
   test("an input with rows now and then is not idle, even if the query is slow") {
     running(outer() _) { (job, clock) =>
+      // W(d) = 10:00 keeps orders from 9:00 on.
       job.feed(o("a", "10:00", 1), o("b", "12:00", 2), d("x", "10:00", 9))
       (1 to 4).foreach { _ =>
         clock.advance(20000)
@@ -130,12 +134,14 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       clock.advance(100000)
       assert(job.feed(d("x", "10:00", 9)).isEmpty)
       assert(wait(job, clock, 29).isEmpty)
+      // Idle deliveries follow orders: W(d) = 12:00 evicts orders before 11:00.
       assert(wait(job, clock, 1) == Seq("1 -"))
     }
   }
 
   test("an idle input that holds nothing back causes no batch") {
     running(outer() _) { (job, clock) =>
+      // W(d) = 12:00 evicts orders before 11:00 at once.
       job.feed(o("a", "10:00", 1), d("x", "12:00", 9))
       val batches = job.seen.size
       assert(wait(job, clock, 60).isEmpty)
@@ -156,12 +162,14 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       job.feed(o("a", "10:00", 1), d("x", "10:00"), "e" -> row("x", "12:00"), "r" -> row("x", "09:00"))
       clock.advance(20000)
       job.feed(o("b", "12:00", 2), "e" -> row("x", "12:00"), "r" -> row("x", "09:30"))
+      // Without d, W(e) = 12:00 evicts orders before 11:00 from the first join. The second waits.
       assert(wait(job, clock, 10).isEmpty)
       // The slow input of the second join does not hold the first join back.
       assert(job.joins.map(_.ordinal).toSet == Set(0, 1))
       val first = job.progress.stateOperators.filter(_.customMetrics.get("join") == 1L).head
       assert(first.customMetrics.get("watermarkMs.right.t") == at("12:00").getTime)
       assert(first.customMetrics.get("idleSinceMs.right.t") == Noon)
+      // W(r) = 11:30 evicts orders before 10:30 from the second join.
       assert(job.feed("r" -> row("x", "11:30")) == Seq("1 - -"))
     }
   }
@@ -181,6 +189,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     } { (job, clock) =>
       job.feed(o("a", "11:30", 1), d("x", "10:00", 9), "r" -> row("a", "12:00", 5))
       job.feed(o("b", "12:00", 2), "r" -> row("x", "12:00", 9))
+      // Idle deliveries follow orders: W(d) = 12:00.
       clock.advance(30000)
       job.settle()
       job.feed(o("b", "12:10", 2), "r" -> row("x", "12:10", 9))
@@ -290,8 +299,11 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       }
       val out = Seq(
         step(job.feed(o("a", "10:00", 1), d("x", "10:00", 9))),
+        // W(o) = 12:00 evicts the delivery.
         job.feed(o("b", "12:00", 2)),
+        // Idle deliveries follow orders: W(d) = 12:00 evicts orders before 11:00.
         step(wait(job, clock, 30)),
+        // W(d) = W(o) = 13:30 evicts orders before 12:30.
         step(job.feed(o("c", "13:30", 3))),
         step(job.feed(d("a", "09:59", 4), d("c", "13:40", 5), d("b", "10:30", 6))),
         step(job.feed(d("b", "10:29", 7), o("d", "13:45", 8))),
@@ -312,11 +324,13 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       job.start()
       assert(job.settle().isEmpty)
       assert(job.feed(o("b", "12:10", 3)).isEmpty)
+      // Idle deliveries follow orders: W(d) = 12:10 evicts orders before 11:10.
       assert(wait(job, clock, 30) == Seq("1 -"))
       // An input that is already idle stays idle.
       job.stop()
       clock.advance(3600000)
       job.start()
+      // W(d) = W(o) = 14:00 evicts orders before 13:00.
       assert(job.feed(o("c", "14:00", 4)) == Seq("2 -", "3 -"))
       assert(keys(job, job.seen.last.id).last.get("idleSinceMs").asLong == Noon + 3600000)
     }
@@ -330,6 +344,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     clock.advance(20000)
     assert(made.runOnce(o("b", "12:00", 3)).isEmpty)
     clock.advance(10000)
+    // After 30 seconds of silence, W(d) follows W(o) and evicts the order of 10:00.
     assert(made.runOnce(o("b", "12:10", 4)) == Seq("1 -"))
     assert(keys(made, made.seen.last.id).last.get("idleSinceMs").asLong == Noon)
     // A replayed batch decides the same.
@@ -356,6 +371,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     made.clock = clock
     assert(made.runOnce(o("a", "10:00", 1), o("b", "12:00", 2)).isEmpty)
     clock.advance(30000)
+    // Silent for 30 seconds, W(d) follows W(o) and evicts the order of 10:00.
     assert(made.runOnce(o("b", "12:10", 4)) == Seq("1 -"))
   }
 
@@ -368,10 +384,13 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
         .selectExpr("hour(window.start)", "n")
     } { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+      // W(d) = 10:00 keeps orders from 9:00 on.
       assert(job.feed(o("b", "12:30", 2)).isEmpty)
+      // W(d) follows W(o) to 12:30: orders before 11:30 come out, and their window is complete.
       assert(wait(job, clock, 30) == Seq("10 1"))
       // The watermark that Spark gets does not go back, so no window is emitted twice.
       assert(job.feed(d("a", "10:30", 3), o("c", "13:00", 4)).isEmpty)
+      // W(d) = 20:00 evicts orders before 19:00 and completes their windows.
       assert(job.feed(d("b", "13:00", 5), d("x", "20:00", 9), o("x", "20:00", 9)) == Seq("12 1", "13 1"))
     }
   }
@@ -393,9 +412,11 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
   test("the slowest partition that is not idle determines the watermark") {
     running(partitioned _) { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("p0", "09:00", -1), d("p1", "09:30", -1))
+      // W(d) = 10:30, that of p1, keeps orders from 9:30 on.
       job.feed(d("p0", "12:00", -1), d("p1", "10:30", -1), o("b", "10:10", 2))
       assert(job.restart().feed(d("p0", "12:30", -1)).isEmpty)
       assert(job.watermark("right") == "10:30")
+      // W(d) = 11:05, that of p1, evicts orders before 10:05.
       assert(job.feed(d("p1", "11:05", -1)) == Seq("1 -"))
       clock.advance(20000)
       assert(job.feed(d("p0", "12:40", -1)).isEmpty)

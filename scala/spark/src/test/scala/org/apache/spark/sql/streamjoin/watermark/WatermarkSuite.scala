@@ -165,8 +165,11 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   private val story: Seq[Seq[(String, Row)]] = Seq(
     Seq(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:10", 3)),
     Seq(o("c", "10:05", 4), d("a", "10:30", 5)),
+    // W(d) = 11:10 evicts orders before 10:10.
     Seq(d("x", "11:10", 6)),
+    // The order of 9:00 is late: W(o) = 10:05. Then W(o) = 10:40 evicts deliveries before 10:40.
     Seq(o("late", "09:00", 7), o("y", "10:40", 8), d("y", "11:20", 9)),
+    // W(d) = 13:30 evicts orders before 12:30, W(o) = 12:00 deliveries before 12:00.
     Seq(o("z", "12:00", 10), d("z", "13:30", 11))
   )
 
@@ -205,7 +208,9 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
 
   test("without its newest file, a watermark resumes no lower than Spark's own") {
     running(job(outer("full_outer"))) { job =>
+      // W(d) = 11:30 evicts orders before 10:30.
       job.feed(o("a", "10:00", 1), d("b", "11:30", 2))
+      // W(o) = 12:00 evicts deliveries before 12:00.
       job.feed(o("c", "12:00", 3), d("d", "12:30", 4))
       val last = newest(job, "keyed-watermarks")
       val known = files(job)(last)
@@ -217,6 +222,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       val resumed = files(job)(last)
       // Spark's is the lower of the two; what d was ahead of it may be lost, as it is in Spark.
       assert(resumed == "12:00 12:00" || resumed == known, resumed)
+      // W(d) = 20:00 evicts orders before 19:00, W(o) = 20:00 deliveries before 20:00.
       val out = job.feed(o("z", "20:00", 0), d("z", "20:00", 0))
       assert(
         out.toSet == Set("3 -", "- 4", "5 -", "0 0") || out.toSet.subsetOf(Set("3 -", "- 4", "5 -", "0 0"))
@@ -359,10 +365,12 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       job.feed(o("a", "10:00", 1), d("x", "14:00", 0))
       // e has had no row yet.
       assert(job.watermark("right") == "none")
+      // W(d) = 10:30, that of e, keeps orders from 9:30 on.
       job.feed("e" -> row("x", "10:30", 0))
       job.feed("e" -> row("a", "10:45", 2))
       assert(job.watermark("right") == "10:30")
       assert(job.seen.flatMap(_.rows).toSeq == Seq("1 2"))
+      // W(d) = 11:30 evicts orders before 10:30.
       job.feed(o("b", "10:00", 3), "e" -> row("x", "11:30", 0))
       assert(job.watermark("right") == "11:30")
       assert(job.seen.flatMap(_.rows).toSeq == Seq("1 2", "3 -"))
@@ -396,6 +404,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
       running(job(outer("left_outer"))) { job =>
         assert(job.batches(o("a", "10:00", 1), d("x", "20:00")).map(_.rows) == Seq(Nil))
+        // This batch goes by W(d) = 20:00, which evicts orders before 19:00.
         assert(job.batches(d("x", "20:00")).map(_.rows) == Seq(Seq("1 -")))
       }
     }

@@ -4,6 +4,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.analysis.{RowConstraintsOf, SpecifiedNode}
+import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
@@ -13,8 +14,8 @@ import streamjoin.core.{JoinType, Side}
  * The interval join, recognised and bounded. [[IntervalJoinTask]] says why each pair comes exactly
  * once.
  *
- * @param condition
- *   join condition without the equalities
+ * @param conjuncts
+ *   the join condition without the equalities; the plan says how each is used
  * @param times
  *   event-time columns by watermark key; being expressions of the node, they are not pruned from
  *   the inputs and are renamed along with them
@@ -24,11 +25,13 @@ final private[streamjoin] case class IntervalJoin(
     right: LogicalPlan,
     leftKeys: Seq[Expression],
     rightKeys: Seq[Expression],
-    condition: Option[Expression],
+    conjuncts: Seq[Expression],
     times: Seq[Attribute],
     plan: IntervalJoinSpec
 ) extends BinaryNode
     with SpecifiedNode {
+
+  def condition: Option[Expression] = PredicateParts.all(conjuncts)
 
   override def output: Seq[Attribute] = plan.output(left.output, right.output)
 

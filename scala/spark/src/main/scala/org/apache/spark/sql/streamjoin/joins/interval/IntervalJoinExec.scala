@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.exec.{BatchBinding, JoinMetric, TwoStreamsExec, WholeRow}
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
@@ -35,7 +36,7 @@ import streamjoin.core.{JoinType, Side}
 final private[streamjoin] case class IntervalJoinExec(
     leftKeys: Seq[Expression],
     rightKeys: Seq[Expression],
-    condition: Option[Expression],
+    conjuncts: Seq[Expression],
     override val times: Seq[Attribute],
     join: IntervalJoinSpec,
     @transient override val binding: Option[BatchBinding],
@@ -125,11 +126,11 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override protected def sides: IndexedSeq[Side] = join.sides
 
-  override protected def expressionsInWords: Seq[Expression] = leftKeys ++ rightKeys ++ condition
+  override protected def expressionsInWords: Seq[Expression] = leftKeys ++ rightKeys ++ conjuncts
 
   override protected def words: Seq[String] =
     new IntervalJoinExplain(join, times, names, watermarksInWords)
-      .description(leftKeys, rightKeys, condition, numPartitions)
+      .description(leftKeys, rightKeys, PredicateParts.all(conjuncts), numPartitions)
 }
 
 private[streamjoin] object IntervalJoinExec {

@@ -25,7 +25,7 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
       val exec = IntervalJoinExec(
         join.leftKeys,
         join.rightKeys,
-        join.condition,
+        join.conjuncts,
         join.times,
         join.plan,
         binding,

@@ -40,6 +40,24 @@ private[streamjoin] object Routing {
     else Spread(if (joinType.pads(Side.Right)) Side.Left else Side.Right)
 }
 
+/** How a conjunct of the condition is used. */
+sealed private[streamjoin] trait ConjunctUse
+
+private[streamjoin] object ConjunctUse {
+
+  /** A row of this side that does not satisfy it has no match. */
+  final case class OfSide(side: Side) extends ConjunctUse
+
+  /**
+   * It only compares, exactly, the two times that a probe compares: every pair that a probe finds
+   * satisfies it.
+   */
+  case object OfProbe extends ConjunctUse
+
+  /** It is evaluated for each pair. */
+  case object OfPair extends ConjunctUse
+}
+
 /**
  * The plan of a join of two streams, as data: computed once, by analysis, and shared by the logical
  * and the physical node.
@@ -54,6 +72,8 @@ private[streamjoin] object Routing {
  *   bounds found in the condition, the tightest for each pair of columns
  * @param condition
  *   condition without the equalities, in the form that checkpoints store
+ * @param uses
+ *   how each conjunct of the condition is used
  * @param ordinal
  *   position of the join in the query, from the inputs up; it identifies the state
  * @param constraints
@@ -66,6 +86,7 @@ final private[streamjoin] case class IntervalJoinSpec(
     bounds: TimeBounds,
     found: Seq[FoundBound],
     condition: String,
+    uses: Seq[ConjunctUse],
     ordinal: Int,
     constraints: Seq[RowConstraint],
     routing: Routing,
@@ -83,6 +104,9 @@ final private[streamjoin] case class IntervalJoinSpec(
 
   override def outputWatermark(key: Int): ColumnWatermark =
     new ColumnWatermark.OfJoin(watermarks, bounds, key, ordinal)
+
+  /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
+  def bucketed(side: Side): Int = bounds.bounded(side).head
 
   /** The watermark keys of a side. */
   def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)

@@ -54,10 +54,8 @@ private[streamjoin] object IntervalTaskSpec {
       evictionLimits: IndexedSeq[Long]
   ): IntervalTaskSpec = {
     val join = exec.join
-    val parts = new TimeBoundFinder(exec.left.outputSet, exec.right.outputSet)
-    val bySide: Map[Option[Side], Seq[Expression]] = exec.condition.toSeq
-      .flatMap(PredicateParts.conjuncts)
-      .groupBy(conjunct => if (conjunct.deterministic) parts.sideOf(conjunct) else None)
+    def used(use: ConjunctUse): Option[Expression] =
+      PredicateParts.all(exec.conjuncts.zip(join.uses).collect { case (conjunct, `use`) => conjunct })
     val delay = BucketWidth.delay(exec.left, exec.right)
     def side(side: Side, plan: SparkPlan, keys: Seq[Expression]): SideSpec = {
       val watermarkKeys = join.keys(side)
@@ -72,19 +70,18 @@ private[streamjoin] object IntervalTaskSpec {
         bounded.map { key =>
           BoundTime(exec.times(key), Option.when(keeping.contains(key))(evictionLimits(key)))
         },
-        PredicateParts.all(bySide.getOrElse(Some(side), Nil)),
+        used(ConjunctUse.OfSide(side)),
         reach(join, side, bounded),
         bucketWidth(join, side, delay)
       )
     }
-    val probed = Side.both.map(side => exec.times(bucketed(join, side)).exprId).toSet
     IntervalTaskSpec(
       join.joinType,
       Map(
         Side.Left -> side(Side.Left, exec.left, exec.leftKeys),
         Side.Right -> side(Side.Right, exec.right, exec.rightKeys)
       ),
-      PredicateParts.all(bySide.getOrElse(None, Nil).filterNot(isReach(parts, probed, _))),
+      used(ConjunctUse.OfPair),
       exec.output,
       BufferLimits.of(exec.conf),
       exec.conf.getConf(StreamJoinConf.BroadcastMemory),
@@ -93,9 +90,6 @@ private[streamjoin] object IntervalTaskSpec {
     )
   }
 
-  /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
-  private def bucketed(join: IntervalJoinSpec, side: Side): Int = join.bounds.bounded(side).head
-
   /**
    * The times of the other side that a row of this one can match.
    *
@@ -103,7 +97,7 @@ private[streamjoin] object IntervalTaskSpec {
    *   watermark keys of the columns in a bound, in the order of [[SideSpec.bounds]]
    */
   private def reach(join: IntervalJoinSpec, side: Side, bounded: Seq[Int]): ProbeTimeRange = {
-    val target = bucketed(join, side.other)
+    val target = join.bucketed(side.other)
     val bounds = join.bounds.tightest
     ProbeTimeRange(
       bounds.collect { case TimeBound(`target`, in, postpone) => bounded.indexOf(in) -> postpone },
@@ -112,29 +106,11 @@ private[streamjoin] object IntervalTaskSpec {
   }
 
   /**
-   * Whether a conjunct only compares, exactly, the two times that a probe compares. It need not be
-   * evaluated again: every pair that a probe finds satisfies it.
-   *
-   * @param probed
-   *   the two columns that a probe compares
-   */
-  private def isReach(parts: TimeBoundFinder, probed: Set[ExprId], conjunct: Expression): Boolean = {
-    val bounds = parts.bounds(conjunct)
-    val expected = conjunct match {
-      case _: EqualTo | _: EqualNullSafe => 2
-      case _ => 1
-    }
-    bounds.size == expected && bounds.forall { bound =>
-      bound.exact && Set(bound.out.exprId, bound.in.exprId) == probed
-    }
-  }
-
-  /**
    * A fraction of the time span in state: the span that a row can match or, if that is longer, the
    * retention of a row, plus the delay of the watermark. Rows leave memory one bucket at a time.
    */
   private def bucketWidth(join: IntervalJoinSpec, side: Side, delay: BigInt): Long = {
-    val key = bucketed(join, side)
+    val key = join.bucketed(side)
     val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
     val joined = bounds.map(bound => BigInt(bound.postpone)).sum.abs
     val stays = bounds.collect { case bound if bound.out == key => BigInt(bound.postpone) }.maxOption

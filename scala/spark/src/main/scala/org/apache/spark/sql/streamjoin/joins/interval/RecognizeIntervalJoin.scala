@@ -111,29 +111,49 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         }
     }
 
+    /** @param probed the two columns that a probe compares */
+    private def use(conjunct: Expression, probed: Set[ExprId]): ConjunctUse =
+      if (!conjunct.deterministic) ConjunctUse.OfPair
+      else
+        condition.sideOf(conjunct).map(ConjunctUse.OfSide(_)).getOrElse {
+          val bounds = condition.bounds(conjunct)
+          val expected = conjunct match {
+            case _: EqualTo | _: EqualNullSafe => 2
+            case _ => 1
+          }
+          val isProbed = bounds.size == expected && bounds.forall { bound =>
+            bound.exact && Set(bound.out.exprId, bound.in.exprId) == probed
+          }
+          if (isProbed) ConjunctUse.OfProbe else ConjunctUse.OfPair
+        }
+
     def result(ordinal: Int): IntervalJoin = {
       val known = constraints
       val keys = Side.both.map(side => marked(side).map { case (column, _) => keyOf(column.exprId) }.toSet)
+      val bounds = new TimeBounds(
+        keys.head,
+        keys(1),
+        usable.map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone)),
+        known.map(c => TimeBound(keyOf(c.out), keyOf(c.in), c.postpone))
+      )
+      val probed = Side.both.map(side => times(bounds.bounded(side).head).exprId).toSet
+      val others = rest.toSeq.flatMap(PredicateParts.conjuncts)
       val (left, right) = SharedColumns.keepApart(join.left, join.right)
       IntervalJoin(
         left,
         right,
         leftKeys.map(NormalizeFloatingNumbers.normalize),
         rightKeys.map(NormalizeFloatingNumbers.normalize),
-        rest,
+        others,
         times,
         IntervalJoinSpec(
           joinType,
           Side.both.flatMap(side => marked(side).map(_ => side)).toIndexedSeq,
           watermarks,
-          new TimeBounds(
-            keys.head,
-            keys(1),
-            usable.map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone)),
-            known.map(c => TimeBound(keyOf(c.out), keyOf(c.in), c.postpone))
-          ),
+          bounds,
           tightest,
           rest.fold("true")(new NormalForm(join.left.output, join.right.output)(_)),
+          others.map(use(_, probed)),
           ordinal,
           known,
           Routing.of(joinType, equality = leftKeys.nonEmpty)

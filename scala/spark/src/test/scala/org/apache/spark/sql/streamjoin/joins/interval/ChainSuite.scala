@@ -133,7 +133,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       assert(
         watermarks(operators(job)(1), "left.o.t", "left.d.t", "right.t") == Seq("18:50", "19:50", "09:00")
       )
-      // They are emitted once the third stream continues.
+      // They come out once returns go on: W(r) = 19:00 evicts pairs with deliveries before 18:30.
       val out = job.feed(r("a0", "10:10", 7), r("x", "19:00"))
       assert(out.contains("0 0 7"))
       assert(out.size > 45)
@@ -200,6 +200,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       // Returns hold back the rows without a match until they continue.
       val early = job.feed(all("end", "15:00", 9).filterNot(_._1 == "r"): _*)
       assert(withoutClosingRows(early, "9").isEmpty)
+      // W(r) = 15:00 evicts deliveries before 14:30.
       assert(job.feed("r" -> row("end", "15:00", 9)).contains("3 -"))
     }
   }
@@ -331,6 +332,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     running(job(query)) { job =>
       job.feed(o("a", "10:00", 1), d("a", "10:10", 2), o("b", "10:00", 3), o("c", "10:00", -1))
       assert(job.feed(o("a", "10:00", 1), r("a", "10:15", 4)) == Seq("1 100 4"))
+      // W(d) = 14:00 evicts orders before 13:00.
       assert(job.feed(o("x", "14:00"), d("x", "14:00"), r("x", "14:00")) == Seq("3 200 -"))
     }
   }

@@ -51,6 +51,7 @@ class KeysSuite extends AnyFunSuite with JoinTest {
     ) { job =>
       val pairs = keyType.same ++ keyType.different
       // Keys of different pairs may be equal, so the pairs come an hour apart.
+      // At the end, W(d) = 23:00 evicts orders before 22:00.
       val out = pairs.zipWithIndex.flatMap { case ((left, right), n) =>
         val (early, late) = (at(f"${n + 1}%02d:00").toInstant, at(f"${n + 1}%02d:10"))
         job.feed("o" -> Row(left, java.sql.Timestamp.from(early), n), "d" -> Row(right, late, n))

@@ -80,6 +80,7 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
       assert(job.state == ((2, 2)))
       assert(job.operator.numRowsTotal == 4)
       assert(job.operator.numRowsUpdated == 4)
+      // W(d) = 12:00 evicts orders before 11:50, W(o) = 12:00 deliveries before 11:55.
       job.feed(o("x", "12:00", 5), d("x", "12:00", 6))
       job.feed(o("x", "12:00", 5), d("x", "12:00", 6))
       assert(job.state == ((2, 2)))
@@ -150,6 +151,7 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
         o("b", "10:00", 4),
         d("b", "10:30", 5)
       )
+      // W(r) = 13:00 evicts pairs with deliveries before 12:50.
       val out = job.feed(o("z", "13:00"), d("y", "13:00"), "r" -> row("x", "13:00", 0))
       assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 2 3", "4 5 -"), out.toString)
     }

@@ -189,10 +189,12 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
       // watermark of d.t 10:10: the window of 10:00 is over for d, but may still get orders
       assert(job.feed(o("a", "10:09", 4), o("a", "10:05", 5)) == Seq("4 2 10:00", "5 2 10:00"))
       assert(job.feed(o("a", "10:10", 6)) == Seq("6 3 10:10"))
+      // W(o) = 10:31, W(d) = 10:30: windows before 10:30 are over on both sides.
       assert(job.feed(o("b", "10:31", 7), d("b", "10:30", 8)) == Seq("7 8 10:30"))
       assert(job.operator.numRowsTotal == 2)
       // watermark of o.t 10:40; d.t stays at 10:30, so no row is padded yet
       assert(job.feed(o("c", "10:40", 9)).isEmpty)
+      // W(d) = 10:50 evicts orders of the windows before it.
       assert(job.feed(d("b", "10:50", 9)) == Seq("9 - 10:40"))
     }
   }
@@ -233,6 +235,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
         SELECT o.v AS a, d.v AS b FROM e o LEFT JOIN e d
           ON o.id = d.id AND d.t > o.t AND d.t <= o.t + INTERVAL 10 MINUTES""")
     }) { job =>
+      // W(d) = 10:30 evicts rows of o before 10:20, W(d) = 10:50 those before 10:40.
       val out = job.feed(o("a", "10:00", 1), o("a", "10:05", 2)) ++ job.feed(o("a", "10:30", 3)) ++
         job.feed(o("a", "10:50", 4))
       assert(out == Seq("1 2", "2 -", "3 -"))
@@ -268,6 +271,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
         .selectExpr("o.v", "d.v")
     }) { job =>
       assert(job.feed(o("a", "10:15", 1), d("x", "10:40", 2)).isEmpty)
+      // W(d) = 10:45 keeps orders from 09:45 on.
       assert(job.feed(d("x", "10:45", 2)).isEmpty)
       assert(job.feed(d("a", "10:55", 3)) == Seq("1 3"))
     }
@@ -324,6 +328,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
       assert(job.state._1 == 2)
       assert(job.feed(o("b", "09:59", 5)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 1)
+      // W(d) = 10:15:00.001 evicts orders whose t5 is before 10:05:00.001.
       assert(job.feed(d("x", "10:15:00.001", 6)) == Seq("4 -"))
     }
   }
@@ -355,6 +360,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
           "a 10:00 1 2"
         )
       )
+      // Both watermarks are 10:01, and evict all rows before it.
       assert(
         job.feed(o("x", "10:01", 0), d("x", "10:01", 0)) == Seq("b 10:00 3 -", "c 10:00 - 4", "x 10:01 0 0")
       )
@@ -373,6 +379,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
         )
         .selectExpr("o.v", "d.v")
     }) { job =>
+      // At the end, W(d) = 10:40 evicts rows of o before 10:30.
       val out = job.feed(o("a", "10:00", 1), o("a", "10:05", 2)) ++ job.feed(o("a", "10:15", 3)) ++
         job.feed(o("x", "10:40", 4))
       assert(out.sorted == Seq("1 2", "2 3", "3 -"))

@@ -80,6 +80,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
   test("no state is left once the watermarks have passed") {
     running(job(delayed("full_outer"))) { job =>
       story(2).foreach(rows => job.feed(rows: _*))
+      // Both watermarks are 22:55, past the rowtime of every row but these two.
       job.feed(o("o-x", "23:00"), d("d-x", "23:00"))
       val operators = job.progress.stateOperators.map(op => op.operatorName -> op.numRowsTotal).toMap
       // Only the rows that came last are kept.
@@ -92,6 +93,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
       Map(Side.Left -> JoinWindow(5 * Minute, false), Side.Right -> JoinWindow(10 * Minute, false))
     )
     running(job(window("full_outer", both))) { job =>
+      // At the end, both watermarks are 11:00, past the last rowtime of 10:36.
       val out = Seq(
         job.feed(o("a", "10:00", 1), d("a", "10:05", 2), d("b", "10:00", 3), o("b", "10:10", 4)),
         job.feed(o("c", "10:20", 5), d("c", "10:26", 6)),
@@ -128,6 +130,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
       running(job(window("inner", DayBefore)(_).selectExpr("o.v", "d.v"))) { job =>
         job.feed(o("a", "2024-10-26T12:00", 1), o("b", "2024-10-26T12:00", 2))
         job.feed(d("a", "2024-10-27T12:00", 3), d("b", "2024-10-27T12:00:00.000001", 4))
+        // Both watermarks are past the rowtime of the pair, 27 October, 12:00.
         job.feed(o("x", "2024-10-29T12:00"), d("y", "2024-10-29T12:00"))
         job.feed(o("x", "2024-10-30T12:00"), d("y", "2024-10-30T12:00"))
         assert(job.seen.flatMap(_.rows).toSeq == Seq("1 3"))
@@ -172,6 +175,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }) { job =>
       job.feed(o("a", "10:00", 1), d("a", "10:05", 2), "r" -> row("a", "10:15", 3))
       job.feed(o("b", "10:30", 4), d("b", "10:31", 5), "r" -> row("z", "10:30", 6))
+      // From here on, all watermarks are past both rowtimes, 10:00 and 10:30.
       job.feed(o("x", "12:00", 7), d("y", "12:00", 8), "r" -> row("z", "12:00", 9))
       job.feed(o("x", "12:10", 7), d("y", "12:10", 8), "r" -> row("z", "12:10", 9))
       assert(job.seen.flatMap(_.rows) == Seq("1 2 3", "4 5 -"))

@@ -64,6 +64,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
         assert(query.next == Seq("John Desk"))
         people.feed(Row(3, "Ann", "insert"), Row(4, "Eve", "insert"))
         assert(query.next == Seq("Eve Lamp"), "the watermark is 115 s, more than 100 s past 10 s")
+        // watermark 115 s - 100 s = 15 s: the row of 14 s is below it
         query.add(order(14, 5, "Late"))
         assert(query.next == Seq("- Late"), "a row is looked up however late it is")
         people.feed(Row(5, "Zoe", "insert"))

@@ -80,6 +80,7 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
     assert(sparks.queryExecution.analyzed.exists(_.isInstanceOf[AsOfJoin]))
     val expected = picked(sparks).collect().map(text(_: Row)).toSeq.sorted
     running(job(streams => picked(of(options)(streams)))) { job =>
+      // Both watermarks are 14:00, further past all rows than any tolerance.
       val seen = job.feed(rows: _*) ++ job.feed(end("14:00"): _*)
       assert(seen.sorted == expected)
     }

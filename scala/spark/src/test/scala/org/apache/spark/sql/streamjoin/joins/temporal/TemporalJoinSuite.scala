@@ -59,8 +59,10 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     )
     for (inputs <- selves; (join, expected) <- joins)
       running(job(streams => join.tupled(inputs(streams)).selectExpr("o.v AS a", "d.v AS b"))) { job =>
+        // The watermark is 10:10: two rows wait, also after the restart.
         job.feed(o("a", "10:00", 2), o("a", "10:10", 3), o("b", "10:10", 7))
         job.restart()
+        // The watermark is 11:00: the rows before it come out.
         job.feed(o("a", "10:20", 4), o("end", "11:00", 99))
         job.feed(o("end", "11:01", 99))
         assert(withoutClosingRows(job.seen.flatMap(_.rows), "99").sorted == expected)
@@ -72,6 +74,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     running(job(values(temporal(operation = operation)))) { job =>
       job.feed(d("a", "10:00", 13), d("a", "10:00", 5), o("a", "10:01", 1))
       job.feed(d("b", "10:00", -1), d("b", "10:00", 4), o("b", "10:01", 2))
+      // W(d) was 10:00. Both watermarks are 11:00 now, and the two rows of 10:01 come out.
       job.feed(end("11:00"): _*)
       job.feed(end("11:00"): _*)
       assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 13", "2 4"))
@@ -141,7 +144,9 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     running(job(query)) { job =>
       job.feed(d("a", "10:00", 1), d("b", "10:00", 10), o("a", "10:01", 0))
       job.feed(o("a", "10:09", 0), o("b", "10:05", 0), d("a", "10:08", 2))
+      // W(o) = 10:15, W(d) = 10:20: rows before 10:15 come out, the window of 10:00 is complete.
       job.feed(o("a", "10:15", 0), d("a", "10:20", 4))
+      // Both watermarks are 11:00: the row of 10:15 comes out, its window is complete.
       job.feed(end("11:00"): _*)
       job.feed(end("12:00"): _*)
       assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("10:00 13", "10:10 2"))
@@ -182,6 +187,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .selectExpr("window.start AS t", "count")
     running(job(counted(Some("30 minutes")))) { job =>
       job.feed(d("a", "10:00", 1), o("a", "10:05", 2), o("a", "10:25", 3), o("a", "10:31", 4))
+      // Rows before 12:00 come out. Later ones match no d.t before 11:30: the window is complete.
       job.feed(end("12:00"): _*)
       job.feed(end("13:00"): _*)
       assert(job.seen.flatMap(_.rows).toSeq == Seq("10:00 2"))
@@ -208,6 +214,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       job.feed(end("11:00"): _*)
       assert(job.seen.flatMap(_.rows).toSeq == Seq("3 1 2"), "the watermark of the second table is 10:10")
       job.restart()
+      // W(e) = 11:00: the row of 10:15 comes out, after the deletion of 10:12.
       job.feed(e("a", "10:12", -1), e("a", "11:00", 9))
       job.feed(end("12:00"): _*)
       job.feed(end("12:00"): _*)
@@ -222,6 +229,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       val changes = names.indices.map(at => d("a", s"10:0$at", at))
       val facts = names.indices.map(at => o("a", s"10:0$at", 10 + at))
       job.feed(changes ++ facts: _*)
+      // Both watermarks are 10:30: the last row, of 10:08, comes out too.
       job.feed(end("10:30").take(1) :+ d("past", "10:30", 0): _*)
       assert(
         job.seen.flatMap(_.rows).toSeq ==
@@ -250,6 +258,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       for (query <- queries; order <- Seq(Seq(1, 2, 3, 4), Seq(4, 3, 2, 1))) yield running(job(query)) {
         job =>
           job.feed(order.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
+          // Both watermarks were 10:00. Now they are 11:00, and the row of 10:00 comes out.
           job.feed(end("11:00"): _*)
           job.seen.flatMap(_.rows).toSeq
       }
@@ -281,8 +290,10 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     val query = (streams: Streams) =>
       temporal()(streams).where("o.v > 1 AND d.v <> 3").selectExpr("o.v AS a", "d.v AS b")
     running(job(query)) { job =>
+      // W(d) = 10:00: nothing comes out yet.
       job.feed(d("a", "10:00", 2), o("a", "10:05", 1), o("a", "10:05", 2), o("a", "10:15", 3))
       assert(job.metric("leftRowsInState") == 2, "the filtered fact is not kept")
+      // W(d) = 10:10: the row of 10:05 comes out.
       job.feed(d("a", "10:10", 3))
       job.feed(end("11:00"): _*)
       assert(job.seen.flatMap(_.rows).toSeq == Seq("2 2"))
@@ -336,6 +347,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .selectExpr("l.v AS a", "r.v AS b")
     }) { job =>
       job.feed(o("a", "10:00", 1), o("a", "10:10", 2), o("b", "10:20", 3), o("a", "10:30", 4))
+      // The watermark is 11:00: the row of 10:30 comes out too.
       job.feed(o("z", "11:00", 5))
       assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 -", "2 1", "3 -", "4 2"))
     }
@@ -351,6 +363,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         job.feed(end("10:00"): _*)
         assert(job.metric("keysWithVersion") == 41)
         val error = intercept[StreamingQueryException] {
+          // W(d) = 10:00: all of these wait.
           job.feed((1 to 8).map(at => o("a", s"10:0$at", at)): _*)
           job.feed(d("a", "10:00", 9))
         }
@@ -362,6 +375,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   test("EXPLAIN, progress and the checkpoint describe the join") {
     running(job(values(temporal(history = Some("1 day"))))) { job =>
       job.feed(d("a", "10:00", 1), d("b", "10:00", -1), o("a", "10:10", 2))
+      // Both watermarks are 10:20: the row of 10:10 comes out, those of 10:20 wait.
       job.feed(d("a", "10:20", 3), o("a", "10:20", 4))
       job.feed(o("a", "10:20", 5))
       val plan = job.execution.lastExecution.toString

@@ -16,6 +16,7 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
   test("late rows on both sides are dropped, counted and kept") {
     withConf("spark.streamjoin.lateRows" -> "keep") {
       running(job(values(temporal()))) { job =>
+        // Both watermarks are 10:00: the row of 09:58 comes out; rows before 10:00 will be late.
         job.feed(o("a", "09:58", 1), d("a", "09:58", 2), end("10:00").head, end("10:00")(1))
         job.feed(end("10:00"): _*)
         // The key of the last row has no newer version: rows to come match it.
@@ -64,10 +65,12 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
       assert(job.operator.numRowsDroppedByWatermark == 1)
       assert(job.metric("pastVersions") == 2)
       job.restart()
+      // The table has reached 11:00 itself: rows from 11:00 on wait.
       assert(
         job.feed(d("b", "11:00", 5), o("b", "11:00", 9), o("a", "11:01", 10), o("c", "11:02", 11)).isEmpty
       )
       clock.advance(60000)
+      // d is idle again, and o.t carries its watermark on to 12:00.
       assert(job.feed(o("c", "12:00", 6)) == Seq("10 1", "11 7", "3 5", "9 5"))
       // A row of the stream is late if it is below what has come out.
       assert(job.feed(o("b", "11:59", 12), o("b", "12:00", 13)).isEmpty)
@@ -96,6 +99,7 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
       clock.advance(30000)
       assert(job.settle() == Seq("2 1"))
       assert(job.feed(d("b", "11:00", 4)).isEmpty)
+      // Rows before 11:00 have come out: 10:59 is late, 11:00 waits.
       assert(job.feed(o("a", "10:59", 5), o("a", "11:00", 6)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 1)
       job.feed(end("12:00"): _*)
@@ -119,6 +123,7 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
     made.clock = clock
     assert(made.runOnce(d("a", "2024-01-01T00:00", 1), o("a", "10:00", 2)).isEmpty)
     clock.advance(86400000)
+    // d is idle, and o.t carries its watermark on to 2 June, 10:00.
     assert(made.runOnce(o("a", "2024-06-02T10:00", 3)) == Seq("2 1"))
     clock.advance(86400000)
     assert(made.runOnce(o("b", "2024-06-03T10:00", 4)) == Seq("3 1"))
@@ -126,6 +131,7 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
     clock.advance(86400000)
     assert(made.runOnce(o("b", "2024-06-04T10:00", 5), d("b", "2024-02-01T00:00", 6)).isEmpty)
     clock.advance(86400000)
+    // d is idle again, and o.t carries its watermark on to 5 June, 10:00.
     assert(made.runOnce(o("z", "2024-06-05T10:00", 7)) == Seq("4 6", "5 6"))
   }
 

@@ -18,6 +18,7 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
   test("rows that waited for the first watermark are sorted by all tasks, also if the batch runs again") {
     running(job(values(temporal()))) { job =>
       val facts = (0 until 60).map(minute => o("a", f"10:$minute%02d", minute))
+      // W(o) = 10:59, W(d) = 12:00: all rows but the last come out.
       job.feed(facts :+ d("a", "10:30", 1) :+ d("b", "12:00", 2): _*)
       assert(job.seen.last.rows.size == 59)
       assert(sorts(job) == Seq(2))
