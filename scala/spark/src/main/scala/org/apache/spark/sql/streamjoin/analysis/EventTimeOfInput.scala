@@ -39,10 +39,15 @@ private[streamjoin] object EventTimeOfInput {
       "Write the bound as a condition in ON, or leave the other columns out of the input by a subquery."
     def placed(advice: String) = s"$advice\n${clause.where}"
     val advice = Advice(placed(ofBatch), placed(ofNone), _ => placed(ofSeveral))
-    val input = if (side == Side.Left) join.left else join.right
-    if (!input.isStreaming) throw noStream(side, clause.name, advice)
-    of(input, side, clause.name, advice)
+    if (!input(join, side).isStreaming) throw noStream(side, clause.name, advice)
+    of(join, side, clause.name, advice)
   }
+
+  private def input(join: Join, side: Side): LogicalPlan =
+    if (side == Side.Left) join.left else join.right
+
+  def of(join: Join, side: Side, call: String, advice: Advice): Attribute =
+    of(input(join, side), side, call, advice)
 
   /** A batch has one, too, if it comes from `withWatermark`. */
   def of(input: LogicalPlan, side: Side, call: String, advice: Advice): Attribute =

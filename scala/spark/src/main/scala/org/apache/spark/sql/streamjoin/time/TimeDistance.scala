@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.time
 
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, TimestampAdd, TimestampAddInterval}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.DayTimeIntervalType
@@ -22,6 +22,17 @@ private[streamjoin] object TimeDistance {
         Literal(micros, DayTimeIntervalType()),
         Some(SQLConf.get.sessionLocalTimeZone)
       )
+
+  /**
+   * `least <= right - left <= greatest`, with days of the session's time zone.
+   *
+   * @param least
+   *   in microseconds, as `greatest`
+   */
+  def within(left: Expression, right: Expression, least: Long, greatest: Long): Expression = And(
+    GreaterThanOrEqual(right, later(left, least)),
+    GreaterThanOrEqual(left, later(right, -greatest))
+  )
 
   /** Exact to the microsecond, even if clocks change in between. */
   def exactlyLater(time: Expression, micros: Long): Expression =

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.catalyst.expressions.{And, Expression, GreaterThanOrEqual}
+import org.apache.spark.sql.catalyst.expressions.{And, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, RewrittenFrame, StreamInput}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -47,12 +47,9 @@ object IntervalJoins {
   }
 
   private def condition(join: Join, least: Long, greatest: Long): Expression = {
-    val left = EventTimeOfInput.of(join.left, Side.Left, Call, Advice)
-    val right = EventTimeOfInput.of(join.right, Side.Right, Call, Advice)
-    val bounds = And(
-      GreaterThanOrEqual(right, TimeDistance.later(left, least)),
-      GreaterThanOrEqual(left, TimeDistance.later(right, -greatest))
-    )
+    val left = EventTimeOfInput.of(join, Side.Left, Call, Advice)
+    val right = EventTimeOfInput.of(join, Side.Right, Call, Advice)
+    val bounds = TimeDistance.within(left, right, least, greatest)
     join.condition.fold[Expression](bounds)(And(_, bounds))
   }
 }

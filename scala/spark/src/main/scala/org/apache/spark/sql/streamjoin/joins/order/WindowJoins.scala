@@ -1,7 +1,6 @@
 package org.apache.spark.sql.streamjoin.joins.order
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, RewrittenFrame, StreamInput}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
@@ -36,12 +35,11 @@ object WindowJoins {
 
   private[streamjoin] def of(joined: DataFrame, windows: JoinWindows): DataFrame =
     RewrittenFrame.ofJoin(Call, joined) { (join, names) =>
-      val inputs = Map[Side, LogicalPlan](Side.Left -> join.left, Side.Right -> join.right)
       WindowJoin.of(
         join,
         names,
         windows,
-        Side.both.map(side => side -> EventTimeOfInput.of(inputs(side), side, Call, Advice)).toMap
+        Side.both.map(side => side -> EventTimeOfInput.of(join, side, Call, Advice)).toMap
       )
     }
 

@@ -110,9 +110,7 @@ object TemporalJoins {
       first => s"Name the one that you mean, such as $first, in $argument."
     )
     val join = joined.collectFirst { case join: Join => join }.get
-    quoteIfNeeded(
-      EventTimeOfInput.of(if (side == Side.Left) join.left else join.right, side, call, advice).name
-    )
+    quoteIfNeeded(EventTimeOfInput.of(join, side, call, advice).name)
   }
 
   /**

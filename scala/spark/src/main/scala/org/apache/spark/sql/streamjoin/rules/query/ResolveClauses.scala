@@ -45,11 +45,7 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
   ): LogicalPlan = {
     val times = Side.both.map(side => side -> EventTimeOfInput.of(join, side, (left ++ right).head)).toMap
     val within = right.collect { case Within(least, greatest, _) =>
-      val (leftTime, rightTime) = (times(Side.Left), times(Side.Right))
-      And(
-        GreaterThanOrEqual(rightTime, TimeDistance.later(leftTime, least)),
-        GreaterThanOrEqual(leftTime, TimeDistance.later(rightTime, -greatest))
-      )
+      TimeDistance.within(times(Side.Left), times(Side.Right), least, greatest)
     }
     val windows = Side.both
       .zip(Seq(left, right))
