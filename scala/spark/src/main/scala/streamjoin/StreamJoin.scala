@@ -1,7 +1,8 @@
 package streamjoin
 
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.BuildInfo
+import org.apache.spark.sql.streamjoin.StreamJoinExtensions
+import org.apache.spark.sql.streamjoin.base.BuiltJar
 import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 import org.apache.spark.sql.streamjoin.joins.temporal.VersionedInput
@@ -72,11 +73,11 @@ object StreamJoin {
     LateRowsOfQuery.of(query.sparkSession, query, streaming = true)
 
   /** Whether a session has the extension. */
-  def isEnabled(spark: SparkSession): Boolean = BuildInfo.isEnabled(spark)
+  def isEnabled(spark: SparkSession): Boolean = StreamJoinExtensions.isEnabled(spark)
 
   /** The version of streamjoin. */
-  def version: String = BuildInfo.version
+  def version: String = BuiltJar.version
 
   /** The version of Spark that streamjoin was built for. */
-  def sparkVersion: String = BuildInfo.sparkVersion
+  def sparkVersion: String = BuiltJar.sparkVersion
 }

@@ -1,30 +1,21 @@
 package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.SparkSession
-
-import streamjoin.{Arrangement, StreamInputs, StreamJoin}
+import org.apache.spark.sql.streamjoin.base.BuiltJar
 
 /**
- * Where the Python package enters: it loads this class by its name, asks for the versions, and then
- * calls the Scala API.
+ * What the Python package asks of the driver before there is a session, or when one lacks the
+ * extension: it loads this class by its name. Everything else it calls by functions in a query,
+ * [[calls.FrameFunction]].
  */
 object PythonApi {
 
   /** The version of streamjoin in this jar. */
-  def version: String = BuildInfo.version
+  def version: String = BuiltJar.version
 
   /** The version of Spark that this jar was built for. */
-  def sparkVersion: String = BuildInfo.sparkVersion
+  def sparkVersion: String = BuiltJar.sparkVersion
 
   /** Whether the extension is enabled in this session. */
-  def installed(session: SparkSession): Boolean = BuildInfo.isEnabled(session)
-
-  /** Joins. */
-  def joins: StreamJoin.type = StreamJoin
-
-  /** What a query declares about its streams. */
-  def inputs: StreamInputs.type = StreamInputs
-
-  /** Arrangements. */
-  def arrangements: Arrangement.type = Arrangement
+  def installed(session: SparkSession): Boolean = StreamJoinExtensions.isEnabled(session)
 }

@@ -1,10 +1,11 @@
 package org.apache.spark.sql.streamjoin
 
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.rules.batch.{PushFilters, RecognizeJoins, StreamJoinStrategy}
 import org.apache.spark.sql.streamjoin.rules.query._
 import org.apache.spark.sql.streamjoin.rules.start._
 import org.apache.spark.sql.streamjoin.sql.StreamJoinParser
-import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**
  * Enables streamjoin: `spark.sql.extensions=org.apache.spark.sql.streamjoin.StreamJoinExtensions`.
@@ -34,6 +35,11 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(ResolveLateRowsFunction(_))
     extensions.injectHintResolutionRule(ResolveArrangementsFunction(_))
     extensions.injectPostHocResolutionRule(AnswerBoundsFunction(_))
+    // Functions of the API on a DataFrame, before Spark looks them up; replaced when their input is
+    // resolved.
+    extensions.injectHintResolutionRule(ResolveFrameFunctions(_))
+    extensions.injectResolutionRule(ResolveFrameCalls(_))
+    extensions.injectHintResolutionRule(ResolveVersionFunction(_))
     // As-of joins of two streams, before Spark's optimizer rewrites them.
     extensions.injectPostHocResolutionRule(_ => ResolveAsOfJoins)
     // start(): rejects queries, and hides joins from Spark's checker. The injection point is named
@@ -50,6 +56,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(PlanFirstBatch(_))
     // start(): an arrangement is created or continued.
     extensions.injectPostHocResolutionRule(StartArrangement(_))
+    // start(): the late rows of a query can be read when it has stopped.
+    extensions.injectPostHocResolutionRule(_ => RememberQueries)
     // A stream that reads an arrangement reads its changes.
     extensions.injectResolutionRule(_ => ResolveChanges)
     // Each batch: filters pass what keeps a left semi or anti join in its place.
@@ -58,5 +66,15 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPreCBORule(RecognizeJoins(_))
     // Each batch: the physical operator, bound to its state and its watermarks.
     extensions.injectPlannerStrategy(StreamJoinStrategy(_))
+  }
+}
+
+object StreamJoinExtensions {
+
+  /** Whether a session has the extension. */
+  def isEnabled(session: SparkSession): Boolean = session match {
+    case classic: ClassicSession =>
+      classic.sessionState.optimizer.preCBORules.exists(_.isInstanceOf[RecognizeJoins])
+    case _ => false
   }
 }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.exec
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.runtime.{StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors, TableFunction}
@@ -11,7 +12,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 /** The rows that the joins of a query have dropped as late, as a table or as a stream. */
 object LateRowsOfQuery {
   private[streamjoin] val Function: TableFunction =
-    TableFunction("sj_late_rows", "SELECT * FROM sj_late_rows('the id or the name of a running query')")
+    TableFunction("sj_late_rows", "SELECT * FROM sj_late_rows('the id or the name of a query')")
 
   /** @throws org.apache.spark.sql.AnalysisException if the query does not keep them */
   def of(session: SparkSession, query: StreamingQuery, streaming: Boolean): DataFrame = {
@@ -19,17 +20,43 @@ object LateRowsOfQuery {
       case wrapper: StreamingQueryWrapper => wrapper.streamingQuery
       case other => other.asInstanceOf[StreamExecution]
     }
-    val folder = LateRows.folder(new Path(execution.resolvedCheckpointRoot))
-    val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+    val checkpoint = new Path(execution.resolvedCheckpointRoot)
     val kept = execution.sparkSessionForStream.sessionState.conf.getConf(StreamJoinConf.LateRows)
     // A new query creates the folder only in its first batch, which waits for the first rows.
-    if (query.isActive && kept == StreamJoinConf.Keep) LateRows.prepare(folder, hadoopConf)
-    if (!LateRows.areIn(folder, hadoopConf))
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_LATE_ROWS_NOT_KEPT",
-        "checkpoint" -> execution.resolvedCheckpointRoot
-      )
-    val rows = LateRows.read(folder, session, streaming)
-    if (streaming) rows else rows.where(s"batch <= ${execution.commitLog.getLatestBatchId().getOrElse(-1L)}")
+    if (query.isActive && kept == StreamJoinConf.Keep)
+      LateRows.prepare(LateRows.folder(checkpoint), hadoopConf(session))
+    in(session, checkpoint, streaming)
   }
+
+  /**
+   * The same, of a query that may have stopped: one of the session's that runs, or the one that was
+   * started last under the id or the name.
+   */
+  private[streamjoin] def named(
+      session: SparkSession,
+      idOrName: String,
+      streaming: Boolean
+  ): Option[DataFrame] =
+    session.streams.active
+      .find(query => query.id.toString == idOrName || query.name == idOrName)
+      .map(of(session, _, streaming))
+      .orElse(StartedQueries.checkpointOf(idOrName, hadoopConf(session)).map(in(session, _, streaming)))
+
+  private def in(session: SparkSession, checkpoint: Path, streaming: Boolean): DataFrame = {
+    val folder = LateRows.folder(checkpoint)
+    if (!LateRows.areIn(folder, hadoopConf(session)))
+      throw StreamJoinErrors.analysis("STREAMJOIN_LATE_ROWS_NOT_KEPT", "checkpoint" -> checkpoint.toString)
+    val rows = LateRows.read(folder, session, streaming)
+    if (streaming) rows else rows.where(s"batch <= ${lastCommitted(session, checkpoint)}")
+  }
+
+  private def lastCommitted(session: SparkSession, checkpoint: Path): Long = {
+    val commits = new Path(checkpoint, "commits")
+    val files = CheckpointFileManager.create(commits, hadoopConf(session))
+    if (!files.exists(commits)) -1L
+    else files.list(commits).flatMap(_.getPath.getName.toLongOption).maxOption.getOrElse(-1L)
+  }
+
+  private def hadoopConf(session: SparkSession) =
+    session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
 }

@@ -91,6 +91,17 @@ object DeltaJoins {
   }
 
   /**
+   * The changes of a join that is written as a query of the inputs' changes.
+   *
+   * @param query
+   *   the resolved query: columns, the condition, and the cross join of the inputs
+   * @param names
+   *   name of each input in the condition
+   */
+  private[streamjoin] def of(query: LogicalPlan, names: Seq[String], joinType: String): LogicalPlan =
+    of(query, names, outerInputs(JoinType(joinType)))
+
+  /**
    * The changes of a join of two tables.
    *
    * @param joined
@@ -100,16 +111,22 @@ object DeltaJoins {
    */
   def ofTables(joined: DataFrame): Option[DataFrame] = {
     val classic = joined.asInstanceOf[ClassicDataset[Row]]
-    val (select, join) = EliminateSubqueryAliases(classic.queryExecution.analyzed) match {
+    ofTables(classic.sparkSession, classic.queryExecution.analyzed)
+      .map(ClassicDataset.ofRows(classic.sparkSession, _))
+  }
+
+  /** The same, of resolved plans. */
+  private[streamjoin] def ofTables(session: SparkSession, joined: LogicalPlan): Option[LogicalPlan] = {
+    val (select, join) = EliminateSubqueryAliases(joined) match {
       case Project(list, join: Join) => (list, Some(join))
       case join: Join => (join.output, Some(join))
       case _ => (Nil, None)
     }
     for {
       found <- join
-      left <- TableSide.of(classic.sparkSession, found.left)
-      right <- TableSide.of(classic.sparkSession, found.right)
-    } yield ClassicDataset.ofRows(classic.sparkSession, ofTables(select, found, left, right))
+      left <- TableSide.of(session, found.left)
+      right <- TableSide.of(session, found.right)
+    } yield ofTables(select, found, left, right)
   }
 
   /** The numbers of the inputs whose unmatched rows are in the result too. */

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{And, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
-import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, RewrittenFrame, StreamInput}
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, PlainJoin, RewrittenFrame, StreamInput}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.time.TimeDistance
 
@@ -30,7 +30,11 @@ object IntervalJoins {
    * @param lower
    *   duration as text; without it, as far in the other direction as `upper`
    */
-  def within(joined: DataFrame, lower: Option[String], upper: String): DataFrame = {
+  def within(joined: DataFrame, lower: Option[String], upper: String): DataFrame =
+    RewrittenFrame.of(joined)(within(_, lower, upper))
+
+  /** The same, of resolved plans. */
+  private[streamjoin] def within(joined: LogicalPlan, lower: Option[String], upper: String): LogicalPlan = {
     val input = new StreamInput(Call)
     val greatest = input.length("upper", upper)
     val least = lower.fold(-greatest)(input.length("lower", _))
@@ -40,7 +44,7 @@ object IntervalJoins {
         "within" -> lower.fold(s"\"$upper\"")(from => s"(\"$from\", \"$upper\")"),
         "reason" -> "its lower limit is above its upper one, so no two times would match"
       )
-    RewrittenFrame.ofJoin(Call, joined) { (join, names) =>
+    PlainJoin.rewrite(Call, joined) { (join, names) =>
       val bounded = join.copy(condition = Some(condition(join, least, greatest)))
       names.fold[LogicalPlan](bounded)(_.withNewChildren(Seq(bounded)))
     }

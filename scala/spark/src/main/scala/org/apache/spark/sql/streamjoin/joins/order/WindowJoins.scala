@@ -1,7 +1,8 @@
 package org.apache.spark.sql.streamjoin.joins.order
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, RewrittenFrame, StreamInput}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, PlainJoin, RewrittenFrame, StreamInput}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -25,7 +26,11 @@ object WindowJoins {
    *   the input with the window, and the length of it as text. Over the right input it begins at a
    *   left row; over the left one it ends at a right row.
    */
-  def of(joined: DataFrame, windows: Map[Side, String]): DataFrame = windows.toSeq match {
+  def of(joined: DataFrame, windows: Map[Side, String]): DataFrame =
+    RewrittenFrame.of(joined)(of(_, windows))
+
+  /** The same, of resolved plans. */
+  private[streamjoin] def of(joined: LogicalPlan, windows: Map[Side, String]): LogicalPlan = windows.toSeq match {
     case Seq((side, length)) =>
       val micros = new StreamInput(Call).length(if (side == Side.Right) "following" else "preceding", length)
       if (micros <= 0) throw refused(s"a window of no length, '$length'")
@@ -33,8 +38,8 @@ object WindowJoins {
     case given => throw refused(if (given.isEmpty) "neither of the two" else "both")
   }
 
-  private[streamjoin] def of(joined: DataFrame, windows: JoinWindows): DataFrame =
-    RewrittenFrame.ofJoin(Call, joined) { (join, names) =>
+  private def of(joined: LogicalPlan, windows: JoinWindows): LogicalPlan =
+    PlainJoin.rewrite(Call, joined) { (join, names) =>
       WindowJoin.of(
         join,
         names,

@@ -68,10 +68,23 @@ object TemporalJoins {
       asOf: Option[String],
       history: Option[String],
       ordered: Boolean
-  ): DataFrame = made(joined) { join =>
-    val at = asOf.getOrElse(timeOf(join, Side.Left, "sj.temporal_join", "asOf"))
-    val columns = TemporalColumns(at, versions.key, versions.timeName, versions.opName, versions.order)
-    temporal(ordered).temporal(join, columns, history)
+  ): DataFrame = made(joined) {
+    temporal(_, versions.key, versions.timeName, versions.opName, versions.order, asOf, history, ordered)
+  }
+
+  /** The same, of resolved plans. */
+  private[streamjoin] def temporal(
+      joined: LogicalPlan,
+      key: Seq[String],
+      time: String,
+      op: Option[String],
+      order: Option[String],
+      asOf: Option[String],
+      history: Option[String],
+      ordered: Boolean
+  ): LogicalPlan = {
+    val at = asOf.getOrElse(timeOf(joined, Side.Left, "sj.temporal_join", "as_of"))
+    temporal(ordered).temporal(joined, TemporalColumns(at, key, time, op, order), history)
   }
 
   /**
@@ -86,14 +99,23 @@ object TemporalJoins {
       tolerance: Option[String],
       ordered: Boolean
   ): DataFrame = by match {
-    case Seq() => asof(joined, Seq(Closest.InDirection("backward", allowsExact = true)), tolerance, ordered)
     case Seq(Closest.ByColumn(condition)) => asof(joined, condition, tolerance, ordered)
     case Seq(Closest.BySql(condition)) => asof(joined, condition, tolerance, ordered)
+    case other => made(joined)(asof(_, other, tolerance, ordered))
+  }
+
+  /** The same, of resolved plans, by a resolved condition or a direction. */
+  private[streamjoin] def asof(
+      joined: LogicalPlan,
+      by: Seq[Closest],
+      tolerance: Option[String],
+      ordered: Boolean
+  ): LogicalPlan = by match {
+    case Seq() => asof(joined, Seq(Closest.InDirection("backward", allowsExact = true)), tolerance, ordered)
+    case Seq(Closest.ByCondition(condition)) => closest(ordered).asOf(joined, condition, tolerance)
     case Seq(Closest.InDirection(direction, allowsExact)) =>
-      made(joined) { join =>
-        def time(side: Side) = timeOf(join, side, "sj.asof_join", "match")
-        closest(ordered).asOf(join, time(Side.Left), time(Side.Right), direction, allowsExact, tolerance)
-      }
+      def time(side: Side) = timeOf(joined, side, "sj.asof_join", "match")
+      closest(ordered).asOf(joined, time(Side.Left), time(Side.Right), direction, allowsExact, tolerance)
     case _ =>
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_TEMPORAL",
@@ -212,6 +234,9 @@ object Closest {
 
   /** A comparison of the two event times. */
   final case class ByColumn(condition: Column) extends Closest
+
+  /** The same, resolved. */
+  final private[streamjoin] case class ByCondition(condition: Expression) extends Closest
 
   /** The same in SQL. */
   final case class BySql(condition: String) extends Closest

@@ -47,6 +47,9 @@ final case class VersionedInput(
     quoteIfNeeded(EventTimeOfInput.of(plan, Side.Right, Call, Advice).name)
   }
 
+  /** @throws org.apache.spark.sql.AnalysisException if it has no event time, or several */
+  def check(): Unit = timeName
+
   def opName: Option[String] = if (isEnvelope) op.orElse(Some(Op)) else op
 
   /** The rows of the table, each with its time, operation and order. */

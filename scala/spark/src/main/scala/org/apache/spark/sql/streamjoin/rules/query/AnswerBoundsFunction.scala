@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.Origin
+import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 
@@ -22,35 +23,19 @@ final private[streamjoin] case class AnswerBoundsFunction(session: SparkSession)
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!plan.exists(_.isInstanceOf[AskedBounds])) plan
     else {
-      val queries = plan.collect { case WithCTE(_, queries) => queries }.flatten
-      withoutUnused(plan.resolveOperatorsUp {
+      val tables = CommonTables.of(plan)
+      CommonTables.withoutUnused(plan.resolveOperatorsUp {
         case asked @ AskedBounds(output, query) if query.resolved =>
           if (!query.isStreaming) throw noStream(asked.origin)
-          val whole = if (queries.isEmpty) query else WithCTE(query, queries)
-          LocalRelation.fromExternalRows(output, BoundsOfQuery.rows(whole, session))
+          LocalRelation.fromExternalRows(output, BoundsOfQuery.rows(tables.inlined(query), session))
       })
     }
 
-  /** Drops CTEs that nothing reads any more: they are streams that are never started. */
-  private def withoutUnused(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-    case WithCTE(main, queries) =>
-      def read(by: Seq[LogicalPlan]): Seq[CTERelationDef] = {
-        val ids = by.flatMap(_.collectWithSubqueries { case reference: CTERelationRef => reference.cteId })
-        queries.filter(query => ids.contains(query.id))
-      }
-      val used = Iterator
-        .iterate(read(Seq(main)))(found => (found ++ read(found)).distinct)
-        .sliding(2)
-        .collectFirst { case Seq(before, after) if before.size == after.size => after }
-        .get
-      if (used.isEmpty) main else WithCTE(main, queries.filter(used.contains))
-  }
-
   private def noStream(at: Origin) = StreamJoinErrors.analysis(
     "STREAMJOIN_NOT_A_STREAM",
-    "call" -> "sj_bounds",
-    "wanted" -> "a streaming query",
+    "call" -> "sj.bounds",
+    "wanted" -> "a streaming DataFrame (spark.readStream)",
     "found" -> "this one is a batch, whose joins keep no state",
-    "advice" -> s"Read its inputs as streams: FROM STREAM t.\n${TableFunction.where(at)}"
+    "advice" -> s"Read its inputs as streams: spark.readStream, or FROM STREAM t.\n${TableFunction.where(at)}"
   )
 }

@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Replaces `sj_late_rows('query')` and `STREAM sj_late_rows('query')` with the late rows of a
- * running query. Spark calls the rule while a query is analyzed, before it looks up the function.
+ * query. Spark calls the rule while a query is analyzed, before it looks up the function.
  */
 final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSession)
     extends Rule[LogicalPlan] {
@@ -32,14 +32,11 @@ final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSessi
         throw Function.refused(s"takes the id or the name of a query, and not ${other.sql}", other.origin)
       case _ => throw Function.refused("takes the id or the name of a query", call.origin)
     }
-    val running = session.streams.active
-    val query = running
-      .find(query => query.id.toString == name || query.name == name)
-      .getOrElse {
-        val names = running.map(query => Option(query.name).getOrElse(query.id.toString))
-        val known = if (names.isEmpty) "none runs" else s"these run: ${names.mkString(", ")}"
-        throw Function.refused(s"finds no running query $name; $known", at)
-      }
-    LateRowsOfQuery.of(session, query, streaming).asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
+    val rows = LateRowsOfQuery.named(session, name, streaming).getOrElse {
+      val running = session.streams.active.map(query => Option(query.name).getOrElse(query.id.toString))
+      val known = if (running.isEmpty) "none runs" else s"these run: ${running.mkString(", ")}"
+      throw Function.refused(s"finds no query $name that runs, or was started from here; $known", at)
+    }
+    rows.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
   }
 }

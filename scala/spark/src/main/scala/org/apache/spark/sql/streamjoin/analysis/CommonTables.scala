@@ -1,0 +1,38 @@
+package org.apache.spark.sql.streamjoin.analysis
+
+import org.apache.spark.sql.catalyst.optimizer.InlineCTE
+import org.apache.spark.sql.catalyst.plans.logical._
+
+/**
+ * The tables of `WITH` in a query that is being analyzed. Spark defines them at the top of the
+ * query, so a part of it may refer to what is not in that part.
+ */
+final private[streamjoin] class CommonTables(definitions: Seq[CTERelationDef]) {
+  def isEmpty: Boolean = definitions.isEmpty
+
+  /** A resolved part of the query with the tables in place of what refers to them. */
+  def inlined(part: LogicalPlan): LogicalPlan =
+    if (!part.exists(_.isInstanceOf[CTERelationRef])) part
+    else InlineCTE(alwaysInline = true)(WithCTE(part, definitions))
+}
+
+private[streamjoin] object CommonTables {
+  def of(query: LogicalPlan): CommonTables = new CommonTables(
+    query.collect { case WithCTE(_, definitions) => definitions }.flatten
+  )
+
+  /** Drops tables that nothing reads any more: streams among them would never be started. */
+  def withoutUnused(query: LogicalPlan): LogicalPlan = query.resolveOperatorsUp {
+    case WithCTE(main, definitions) =>
+      def read(by: Seq[LogicalPlan]): Seq[CTERelationDef] = {
+        val ids = by.flatMap(_.collectWithSubqueries { case reference: CTERelationRef => reference.cteId })
+        definitions.filter(definition => ids.contains(definition.id))
+      }
+      val used = Iterator
+        .iterate(read(Seq(main)))(found => (found ++ read(found)).distinct)
+        .sliding(2)
+        .collectFirst { case Seq(before, after) if before.size == after.size => after }
+        .get
+      if (used.isEmpty) main else WithCTE(main, definitions.filter(used.contains))
+  }
+}

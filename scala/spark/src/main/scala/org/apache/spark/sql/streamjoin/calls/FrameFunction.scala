@@ -1,0 +1,156 @@
+package org.apache.spark.sql.streamjoin.calls
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.streamjoin.analysis.StreamInput
+import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
+import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
+import org.apache.spark.sql.streamjoin.joins.order.{RowtimeOrder, WindowJoins}
+import org.apache.spark.sql.streamjoin.joins.temporal.{Closest, TemporalJoins, VersionedInput}
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
+import streamjoin.core.Side
+
+/**
+ * A function of the API on one DataFrame, as a client sends it. Of two inputs the DataFrame is
+ * their plain join: `left.join(right, on, how)`.
+ *
+ * @param arguments
+ *   names of its arguments
+ * @param replace
+ *   the plan in place of the call, made of the resolved child, the arguments and the resolved
+ *   columns
+ */
+final private[streamjoin] class FrameFunction private (
+    val name: String,
+    val arguments: Set[String],
+    val columns: Range,
+    val replace: FrameFunction.Call => LogicalPlan
+) {
+  override def toString: String = name
+}
+
+/** All functions, by name. Python calls them in classic sessions and over Spark Connect alike. */
+private[streamjoin] object FrameFunction {
+
+  /** What a function is called with. */
+  final case class Call(
+      session: SparkSession,
+      child: LogicalPlan,
+      arguments: CallArguments,
+      columns: Seq[Expression]
+  ) {
+
+    /** The child as a DataFrame, for what is written in terms of DataFrames. */
+    def frame: DataFrame = ClassicDataset.ofRows(session.asInstanceOf[ClassicSession], child)
+  }
+
+  private def planOf(frame: DataFrame): LogicalPlan =
+    frame.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
+
+  private def function(name: String, arguments: String*)(replace: Call => LogicalPlan): FrameFunction =
+    new FrameFunction(name, arguments.toSet, 0 to 0, replace)
+
+  /** It is answered once the whole query is analyzed: rules.query.AnswerBoundsFunction. */
+  val Bounds: FrameFunction = function("sj_bounds")(_.child)
+
+  private val all: Map[String, FrameFunction] = Seq(
+    Bounds,
+    function("sj_within", "lower", "upper") { call =>
+      IntervalJoins.within(call.child, call.arguments.optionalText("lower"), call.arguments.text("upper"))
+    },
+    function("sj_window_join", "following", "preceding") { call =>
+      val windows = Seq(Side.Right -> "following", Side.Left -> "preceding")
+      WindowJoins.of(
+        call.child,
+        windows.flatMap { case (side, name) => call.arguments.optionalText(name).map(side -> _) }.toMap
+      )
+    },
+    function("sj_versions", "key", "time", "op", "order") { call =>
+      import call.arguments._
+      val versions =
+        VersionedInput(call.frame, texts("key"), optionalText("time"), optionalText("op"), optionalText("order"))
+      versions.check()
+      planOf(versions.rows)
+    },
+    function("sj_temporal_join", "key", "time", "op", "order", "as_of", "history", "ordered") { call =>
+      import call.arguments._
+      TemporalJoins.temporal(
+        call.child,
+        texts("key"),
+        text("time"),
+        optionalText("op"),
+        optionalText("order"),
+        optionalText("as_of"),
+        optionalText("history"),
+        flag("ordered", default = true)
+      )
+    },
+    new FrameFunction(
+      "sj_asof_join",
+      Set("match", "direction", "allow_exact_matches", "tolerance", "ordered"),
+      0 to 1,
+      call => {
+        import call.arguments._
+        val by =
+          call.columns.map(Closest.ByCondition) ++ optionalText("match").map(Closest.BySql) ++
+            optionalText("direction").map { direction =>
+              Closest.InDirection(direction, flag("allow_exact_matches", default = true))
+            }
+        val (tolerance, ordered) = (optionalText("tolerance"), flag("ordered", default = true))
+        by match {
+          case Seq(_: Closest.BySql) => planOf(TemporalJoins.asof(call.frame, by, tolerance, ordered))
+          case _ => TemporalJoins.asof(call.child, by, tolerance, ordered)
+        }
+      }
+    ),
+    function("sj_changes")(call => DeltaJoins.ofTables(call.session, call.child).getOrElse(call.child)),
+    function("sj_delta_join", "names", "how") { call =>
+      DeltaJoins.of(call.child, call.arguments.texts("names"), call.arguments.text("how"))
+    },
+    function("sj_impose_order", "time", "lag", "sort") { call =>
+      val time = call.arguments.text("time")
+      val marked = new StreamInput("sj.impose_order").imposeOrder(call.child, time, call.arguments.text("lag"))
+      if (call.arguments.flag("sort", default = false)) RowtimeOrder.of(marked, time) else marked
+    },
+    function("sj_with_bounds", "time", "is_bound", "lag", "per") { call =>
+      import call.arguments._
+      new StreamInput("sj.with_bounds")
+        .withBounds(call.child, text("time"), text("is_bound"), optionalText("lag"), optionalText("per"))
+    },
+    function("sj_idle_after", "after") { call =>
+      new StreamInput("sj.idle_after").idleAfter(call.child, call.arguments.text("after"))
+    },
+    function("sj_arrange", "path", "keys", "op", "diff", "time", "order") { call =>
+      import call.arguments._
+      planOf(
+        Arrangements.arrange(
+          call.frame,
+          text("path"),
+          textLists("keys"),
+          optionalText("op"),
+          optionalText("diff"),
+          optionalText("time"),
+          optionalText("order")
+        )
+      )
+    },
+    new FrameFunction("sj_column", Set("call", "argument"), 1 to 1, column)
+  ).map(function => function.name -> function).toMap
+
+  def named(name: String): Option[FrameFunction] = all.get(name.toLowerCase(java.util.Locale.ROOT))
+
+  /** The one column of the DataFrame that is given as an expression; its name is then that of it. */
+  private def column(call: Call): LogicalPlan = call.columns.head match {
+    case found: Attribute if call.child.outputSet.contains(found) => Project(Seq(found), call.child)
+    case other =>
+      val argument = call.arguments.text("argument")
+      throw new StreamInput(call.arguments.text("call")).wrong(
+        other.sql,
+        s"it is computed, and $argument is a column that is there",
+        s"""Compute it before: df = df.withColumn("$argument", ...), and write $argument="$argument"."""
+      )
+  }
+}

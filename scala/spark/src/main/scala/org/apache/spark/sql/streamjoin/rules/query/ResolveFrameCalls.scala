@@ -1,0 +1,35 @@
+package org.apache.spark.sql.streamjoin.rules.query
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.streamjoin.analysis.CommonTables
+import org.apache.spark.sql.streamjoin.calls.{FrameCall, FrameFunction}
+
+/**
+ * Replaces a [[FrameCall]] with what its function makes of the child. Spark calls the rule while a
+ * query is analyzed; it acts once the child and the columns are resolved.
+ */
+final private[streamjoin] case class ResolveFrameCalls(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!plan.exists(_.isInstanceOf[FrameCall])) plan
+    else {
+      val tables = CommonTables.of(plan)
+      val replaced = plan.resolveOperatorsUp {
+        case call: FrameCall if call.child.resolved && call.columns.forall(_.resolved) => replace(call, tables)
+      }
+      if (tables.isEmpty) replaced else CommonTables.withoutUnused(replaced)
+    }
+
+  private def replace(call: FrameCall, tables: CommonTables): LogicalPlan = {
+    val child = tables.inlined(call.child)
+    val made = call.function.replace(FrameFunction.Call(session, child, call.arguments, call.columns))
+    // A client refers to columns of the result by the number of its plan, which is a tag of the
+    // call. Copying all tags would do nothing: `copyTagsFrom` leaves a node alone that has some.
+    call.getTagValue(LogicalPlan.PLAN_ID_TAG).fold(made) { number =>
+      val result = if (made.getTagValue(LogicalPlan.PLAN_ID_TAG).isEmpty) made else Project(made.output, made)
+      result.setTagValue(LogicalPlan.PLAN_ID_TAG, number)
+      result
+    }
+  }
+}

@@ -1,0 +1,83 @@
+package org.apache.spark.sql.streamjoin.rules.query
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.analysis.{UnresolvedAlias, UnresolvedFunction, UnresolvedStar}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_FUNCTION
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.streamjoin.calls.{CallArguments, FrameCall, FrameFunction}
+import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Replaces `SELECT *, sj_...('{...}')`, as `df.select("*", F.call_function("sj_...", ...))` is, with
+ * a [[FrameCall]]. Spark calls the rule while a query is analyzed, before it looks up functions. The
+ * child is not looked into: its CTEs may be defined elsewhere in the plan.
+ */
+final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val called = plan.resolveOperatorsUpWithPruning(_.containsPattern(UNRESOLVED_FUNCTION)) {
+      case project @ Project(Seq(UnresolvedStar(None), UnresolvedAlias(Called(function, arguments), _)), child) =>
+        val call = callOf(function, arguments, child)
+        call.copyTagsFrom(project)
+        call
+    }
+    called.foreach(checkPlaces)
+    called
+  }
+
+  private object Called {
+    def unapply(call: UnresolvedFunction): Option[(FrameFunction, Seq[Expression])] =
+      functionOf(call).map(_ -> call.arguments)
+  }
+
+  private def functionOf(call: UnresolvedFunction): Option[FrameFunction] = call.nameParts match {
+    // A user's function of that name takes precedence.
+    case Seq(name) => FrameFunction.named(name).filterNot(_ => isUsers(name))
+    case _ => None
+  }
+
+  private def isUsers(name: String): Boolean =
+    session.asInstanceOf[ClassicSession].sessionState.catalog.functionExists(FunctionIdentifier(name))
+
+  private def callOf(
+      function: FrameFunction,
+      arguments: Seq[Expression],
+      child: LogicalPlan
+  ): LogicalPlan = {
+    val json = arguments.headOption.fold("{}") {
+      case Literal(text: UTF8String, _: StringType) => text.toString
+      case other =>
+        throw CallArguments.refused(function.name, s"its first argument is JSON as text, and not ${other.sql}")
+    }
+    val columns = arguments.drop(1)
+    if (!function.columns.contains(columns.size))
+      throw CallArguments.refused(
+        function.name,
+        s"it takes ${function.columns.last} columns at most after the JSON, and not ${columns.size}"
+      )
+    val values = CallArguments.parse(function.name, json, function.arguments)
+    if (function == FrameFunction.Bounds)
+      AskedBounds(DataTypeUtils.toAttributes(BoundsOfQuery.Schema), child)
+    else FrameCall(function, values, columns, child)
+  }
+
+  /** Anywhere else Spark would only say that it does not know the function. */
+  private def checkPlaces(node: LogicalPlan): Unit = if (node.containsPattern(UNRESOLVED_FUNCTION))
+    node.expressions.foreach(_.foreach {
+      case call: UnresolvedFunction =>
+        functionOf(call).foreach { function =>
+          val example = s"SELECT *, ${function.name}('{...}') FROM ..."
+          throw CallArguments.refused(
+            function.name,
+            s"it is about all rows of a query, and stands alone beside the star: $example"
+          )
+        }
+      case _ =>
+    })
+}

@@ -1,0 +1,21 @@
+package org.apache.spark.sql.streamjoin.rules.start
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
+import org.apache.spark.sql.streamjoin.exec.StartedQueries
+
+/**
+ * Remembers the checkpoint of each query, for its late rows. Spark calls the rule at `start()`,
+ * after its analyzer has resolved the checkpoint's location.
+ */
+private[streamjoin] object RememberQueries extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan match {
+      case write: WriteToStream if !write.deleteCheckpointOnStop =>
+        StartedQueries.remember(write.resolvedCheckpointLocation, Option(write.name))
+      case _ =>
+    }
+    plan
+  }
+}
