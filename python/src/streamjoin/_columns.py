@@ -5,10 +5,10 @@ from typing import TypeAlias, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from streamjoin._arguments import wrong_argument
-from streamjoin._sql import selected
+from streamjoin._calls import check_session, invoke
 from streamjoin.errors import StreamJoinError
 
 ColumnOrName: TypeAlias = str | Column
@@ -43,6 +43,11 @@ def has_one(df: DataFrame, name: str) -> bool:
     return sum(is_same(name, column) for column in df.columns) == 1
 
 
+def is_event_time(field: StructField) -> bool:
+    """Tell whether a column carries a watermark, by the mark of Spark (``EventTimeWatermark.delayKey``)."""
+    return "spark.watermarkDelayMs" in field.metadata and isinstance(field.dataType, TimestampType)
+
+
 def rows_of_envelope(df: DataFrame) -> DataFrame | None:
     """Return the rows of the table in Debezium's envelope, None of what is no envelope."""
     types = {field.name: field.dataType for field in df.schema.fields}
@@ -55,13 +60,14 @@ def column_name(column: object, df: DataFrame, call: str, argument: str) -> str:
 
     Args:
         column: A name or a Column.
-        df: Where a Column is looked up, in a classic session.
+        df: Where a Column is looked up.
         call: The function that takes it, for the error.
         argument: The argument that names it, for the error.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_COLUMN`` for a Column that is computed, or is none
-            of the DataFrame's.
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_COLUMN`` for a Column that is none of the
+            DataFrame's.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` for a Column that is computed.
 
     Example:
         >>> column_name("id", events, "sj.versions", "key"), column_name(events.id, events, "sj.versions", "key")
@@ -124,28 +130,20 @@ def _lists_of_columns(keys: object) -> list[list[ColumnOrName]] | None:
 
 
 def _name_of(column: Column, df: DataFrame, call: str, argument: str) -> str:
+    check_session(df.sparkSession)
     rows = rows_of_envelope(df)
     unknown: AnalysisException | None = None
     for frame in (df,) if rows is None else (df, rows):
         try:
-            found = selected(frame, column)
+            return invoke(frame, "sj_column", column, call=call, argument=argument).columns[0]
         except AnalysisException as error:
+            if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+                raise
             unknown = unknown or error
-            continue
-        name = found[0].name()
-        if len(found) == 1 and frame._jdf.queryExecution().analyzed().outputSet().contains(found[0]):
-            return str(name)
-        raise StreamJoinError(
-            "STREAMJOIN_COLUMN",
-            call=call,
-            column=str(column._jc),
-            reason=f"it is computed, and {argument} is a column that is there",
-            advice=f'Compute it before: df = df.withColumn("{argument}", ...), and write {argument}="{argument}".',
-        )
     raise StreamJoinError(
         "STREAMJOIN_COLUMN",
         call=call,
-        column=str(column._jc),
+        column=str(column),
         reason=f"the DataFrame does not have it ({unknown and unknown.getCondition()})",
         advice=f"Its columns are {', '.join(df.columns)}. Write {argument} as the name of one of them.",
     ) from unknown

@@ -1,4 +1,4 @@
-"""The one door to the JVM, and the checks in front of it.
+"""The driver of a classic session: whether it has the jar, and of which version.
 
 The jar may come by ``--jars`` or ``spark.jars``, which Spark adds to the class loader of the thread and not to
 the one that py4j's ``jvm`` looks into. So the entry class is loaded through the thread's context class loader:
@@ -12,17 +12,12 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
+from streamjoin._calls import EXTENSION
 from streamjoin._packaged_jar import Built, check_built
 from streamjoin._version import __version__
 from streamjoin.errors import StreamJoinError
 
-EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
 _ENTRY = "org.apache.spark.sql.streamjoin.PythonApi$"
-
-
-def is_connect(value: object) -> bool:
-    """Tell whether a session, builder or DataFrame belongs to Spark Connect, without importing its client."""
-    return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(value).__mro__)
 
 
 def entry(jvm: Any, spark_version: str) -> Any:
@@ -59,18 +54,10 @@ def _jar_missing() -> StreamJoinError:
     )
 
 
-def checked_entry(spark: SparkSession, call: str) -> Any:
-    """Return the entry object of a session that passed the checks; raises as :func:`streamjoin.check` does."""
-    if is_connect(spark):
-        raise StreamJoinError(
-            "STREAMJOIN_SPARK_CONNECT",
-            call=call,
-            advice="Call it in a classic session. df.join, SQL, sj.join, sj.bounds, sj.late_rows and sj.arrangement "
-            "work here, if the server was started with `--jars <the streamjoin jar> "
-            f"--conf spark.sql.extensions={EXTENSION}`.",
-        )
+def check_driver(spark: SparkSession) -> None:
+    """Return if a classic session has the extension, of this version; raises as :func:`streamjoin.check` does."""
     found = entry(spark._jvm, spark.version)
-    with answered():
+    with _answered():
         check_built(Built(found.version(), found.sparkVersion()), spark.version)
         installed = found.installed(spark._jsparkSession)
     if not installed:
@@ -78,16 +65,14 @@ def checked_entry(spark: SparkSession, call: str) -> Any:
             "STREAMJOIN_EXTENSION_MISSING",
             extension=EXTENSION,
         )
-    return found
 
 
 @contextmanager
-def answered() -> Iterator[None]:
+def _answered() -> Iterator[None]:
     """Call a method of the entry object within this; PySpark has made Spark's own errors into Python's.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_VERSION`` where the jar lacks what is called.
-        Py4JJavaError: what the JVM says, where it is none of Spark's errors: a folder that cannot be reached, say.
     """
     try:
         yield

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from pyspark.sql import Column, DataFrame
 
@@ -25,16 +25,6 @@ def join_on(left: DataFrame, right: DataFrame, on: On | None, how: str) -> DataF
     """
     names, condition = keys_of(left, right, on)
     return left.join(right, names or condition, join_type(how))
-
-
-def joined(builder: Any, left: DataFrame, right: DataFrame, on: On | None, how: str) -> Any:
-    """Return a builder of the Scala API with ``on`` and ``how``, after the checks of both.
-
-    Raises:
-        StreamJoinError: ``STREAMJOIN_JOIN_TYPE``, ``STREAMJOIN_JOIN_KEYS``.
-    """
-    names, condition = keys_of(left, right, on)
-    return builder.on(names if condition is None else condition._jc).joinType(join_type(how))
 
 
 def keys_of(left: DataFrame, right: DataFrame, on: On | None) -> tuple[list[str], Column | None]:

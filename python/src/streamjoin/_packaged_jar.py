@@ -65,6 +65,26 @@ def check_built(found: Built, spark_version: str) -> None:
             "`--packages`, spark.jars, the jars folder of Spark) with the one that `python -m streamjoin jar` prints. "
             "In a checkout, `make jar` builds both again.",
         )
+    _check_spark(found, spark_version)
+
+
+def check_line(found: Built, spark_version: str) -> None:
+    """Refuse a jar of another line than this package's (the first two numbers), or of another Spark's line.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JAR_VERSION`` or ``STREAMJOIN_SPARK_VERSION``.
+    """
+    if _line(found.version) != _line(__version__):
+        raise StreamJoinError(
+            "STREAMJOIN_JAR_VERSION",
+            jar=f"{found.version} on the Spark Connect server",
+            package=__version__,
+            advice=f"`pip install streamjoin=={found.version}` here, or start the server with the jar of {__version__}.",
+        )
+    _check_spark(found, spark_version)
+
+
+def _check_spark(found: Built, spark_version: str) -> None:
     if _line(found.spark) != _line(spark_version):
         raise StreamJoinError(
             "STREAMJOIN_SPARK_VERSION",

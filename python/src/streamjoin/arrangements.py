@@ -9,10 +9,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
 from streamjoin._arguments import batch_limits, expect_frames, wrong_argument
+from streamjoin._calls import ask, check_session, invoke
 from streamjoin._columns import ColumnOrName, Key, column_name, several_keys
 from streamjoin._durations import Duration, spark_interval
-from streamjoin._jvm import answered, checked_entry, is_connect
-from streamjoin._sql import ask
 
 
 class Versions(NamedTuple):
@@ -158,9 +157,8 @@ def arrange(
         A writer, which is started as any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_COLUMN`` (a Column that is computed); or any of
-            :func:`streamjoin.check`: over Spark Connect ``STREAMJOIN_SPARK_CONNECT``.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_ARRANGE`` (a column that is none, two ways to change, a key that
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a Column that is computed); ``STREAMJOIN_ARRANGE`` (a column that is none, two ways to change, a key that
             cannot be one); ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; and at ``start()``
             ``STREAMJOIN_ARRANGEMENT_CHANGED`` (begun with other columns or keys), ``STREAMJOIN_ARRANGEMENT_OWNED``
             (another query maintains it) or ``STREAMJOIN_ARRANGEMENT_OUTPUT_MODE`` (complete mode, or update mode
@@ -177,17 +175,14 @@ def arrange(
     """
     expect_frames("sj.arrange", "a streaming DataFrame", df)
     path = _path_of(name, "sj.arrange")
-    found = checked_entry(df.sparkSession, "sj.arrange")
-    indexes = several_keys(keys, df, "sj.arrange")
-    with answered():
-        builder = found.arrangements().maintain(df._jdf, path)
-        for argument, column in (("op", op), ("diff", diff), ("time", time), ("order", order)):
-            if column is not None:
-                getattr(builder, argument)(column_name(column, df, "sj.arrange", argument))
-        for key in indexes:
-            builder.key(key)
-        arranged = builder.toDF()
-    return DataFrame(arranged, df.sparkSession).writeStream.format("streamjoin").option("path", path)
+    check_session(df.sparkSession)
+    given = {"op": op, "diff": diff, "time": time, "order": order}
+    columns = {
+        argument: None if column is None else column_name(column, df, "sj.arrange", argument)
+        for argument, column in given.items()
+    }
+    arranged = invoke(df, "sj_arrange", path=path, keys=several_keys(keys, df, "sj.arrange"), **columns)
+    return arranged.writeStream.format("streamjoin").option("path", path)
 
 
 def arrangement(name: str | Arrangement, *, spark: SparkSession | None = None) -> Arrangement:
@@ -215,8 +210,7 @@ def arrangement(name: str | Arrangement, *, spark: SparkSession | None = None) -
     """
     path = _path_of(name, "sj.arrangement")
     session = _session_of(spark, name)
-    if not is_connect(session):
-        checked_entry(session, "sj.arrangement")
+    check_session(session)
     return Arrangement(path, spark=session)
 
 
@@ -280,8 +274,7 @@ def table(
     if at_least not in (None, "caught up") and (not isinstance(at_least, int) or at_least < 0):
         raise wrong_argument("sj.table", 'a version as at_least, a number from 0, or "caught up"', at_least)
     session = _session_of(spark, name)
-    if not is_connect(session):
-        checked_entry(session, "sj.table")
+    check_session(session)
     reader = session.read.format("streamjoin").option("streamjoin.table", True).option("asOf", version)
     if at_least is not None:
         reader = reader.option("atLeast", at_least)

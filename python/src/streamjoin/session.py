@@ -2,17 +2,11 @@
 
 from typing import Any, cast
 
-import pyspark
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjoin import _packaged_jar
 from streamjoin._arguments import expect, expect_frames
-from streamjoin._jvm import EXTENSION, answered, checked_entry, entry, is_connect
-from streamjoin._spark_settings import EXTENSIONS, JARS, given, jvm_runs, merged, start_jvm_with
-from streamjoin._sql import ask
+from streamjoin._calls import EXTENSION, ask, check_session, invoke, is_connect
 from streamjoin.errors import StreamJoinError
 
 
@@ -42,31 +36,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """
     expect(SparkSession.Builder, builder, "sj.configure", "SparkSession.builder, from which it makes the session")
     _refuse_remote(builder)
-    if SparkContext._active_spark_context is not None:
-        _check_running(SparkContext._active_spark_context)
-        return builder
-    outside = given()
-    before = merged(builder._options.get(JARS), outside.get(JARS))
-    jar = next((each for each in before.split(",") if _packaged_jar.version_in_name(each)), None)
-    if jar is None:
-        jar = str(_packaged_jar.jar_path())
-        found = _packaged_jar.built(_packaged_jar.jar_path())
-    else:
-        # It may be on another machine or in an object store, so only its name tells the version.
-        own_version = _packaged_jar.version_in_name(jar) or ""
-        found = _packaged_jar.Built(own_version, pyspark.__version__)
-    _packaged_jar.check_built(found, pyspark.__version__)
+    # What is imported here is not there in a pure Spark Connect client.
+    from streamjoin._configure import with_extension
 
-    jars = merged(before, jar)
-    if jvm_runs():
-        _add_to_driver(jar)
-        builder.config(JARS, jars)
-    else:
-        if jars != outside.get(JARS):
-            start_jvm_with(jars)
-        if JARS in builder._options:
-            builder.config(JARS, jars)
-    return builder.config(EXTENSIONS, merged(builder._options.get(EXTENSIONS), outside.get(EXTENSIONS), EXTENSION))
+    return with_extension(builder)
 
 
 def _refuse_remote(builder: SparkSession.Builder) -> None:
@@ -80,69 +53,23 @@ def _refuse_remote(builder: SparkSession.Builder) -> None:
         )
 
 
-def _check_running(context: SparkContext) -> None:
-    """Accept a running context only if its sessions have the extension.
-
-    Spark reads the setting from the SparkContext's configuration when it creates a session
-    (``SparkSession.applyAndLoadExtensions``). Given to a builder later, it shows up in ``spark.conf`` but has no
-    effect.
-    """
-    extensions = context.getConf().get(EXTENSIONS) or ""
-    if EXTENSION not in [each.strip() for each in extensions.split(",")]:
-        raise StreamJoinError(
-            "STREAMJOIN_SPARK_ALREADY_RUNNING",
-            application=repr(context.appName),
-            extension=EXTENSION,
-        )
-    session = SparkSession.getActiveSession()
-    if session is None:
-        jvm_entry = entry(context._jvm, context.version)
-        _packaged_jar.check_built(_packaged_jar.Built(jvm_entry.version(), jvm_entry.sparkVersion()), context.version)
-    else:
-        checked_entry(session, "sj.configure")
-
-
-def _add_to_driver(jar: str) -> None:
-    """Put the jar on the class path of a JVM that started before its session.
-
-    A session's ``spark.jars`` reaches the executors only. The driver's class path was made when the JVM started,
-    and Spark merely logs a warning about an extension class that it cannot find there.
-    """
-    jvm: Any = SparkContext._jvm
-    try:
-        entry(jvm, pyspark.__version__)
-        return
-    except StreamJoinError as error:
-        if error.getCondition() != "STREAMJOIN_JAR_MISSING":
-            raise
-        missing = error
-    try:
-        # Spark's launcher gives its threads a MutableURLClassLoader, which can be extended.
-        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        loader.addURL(jvm.org.apache.spark.util.Utils.resolveURI(jar).toURL())
-    except Py4JError as error:
-        raise missing from error
-    entry(jvm, pyspark.__version__)
-
-
 def check(spark: SparkSession) -> None:
     """Return if the session has the operator of this package; else say what is missing.
 
     Whether joins run on it is up to ``spark.streamjoin.enabled``, too.
 
     Args:
-        spark: A classic session. The session of a Spark Connect client cannot be looked into.
+        spark: A session. Over Spark Connect the server is asked, and its version may differ in the last number.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_JAR_MISSING``, ``STREAMJOIN_JAR_VERSION``,
-            ``STREAMJOIN_SPARK_VERSION``, ``STREAMJOIN_EXTENSION_MISSING`` or ``STREAMJOIN_SPARK_CONNECT``, each with
-            its fix.
+            ``STREAMJOIN_SPARK_VERSION`` or ``STREAMJOIN_EXTENSION_MISSING``, each with its fix.
 
     Example:
         >>> sj.check(spark)
     """
     expect(SparkSession, spark, "sj.check", "a SparkSession")
-    checked_entry(spark, "sj.check")
+    check_session(spark)
 
 
 def bounds(df: DataFrame) -> DataFrame:
@@ -161,8 +88,9 @@ def bounds(df: DataFrame) -> DataFrame:
         and as-of joins, delta joins, look-ups. ``show(truncate=False)`` shows all of the text.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: A ``STREAMJOIN_`` condition, for a join that ``start()`` would refuse.
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NOT_A_STREAM``; or the ``STREAMJOIN_`` condition of a join that
+            ``start()`` would refuse.
 
     Example:
         >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))
@@ -170,20 +98,8 @@ def bounds(df: DataFrame) -> DataFrame:
         [('left', 'order_time', 'left kept 1 hour'), ('right', 'delivery_time', 'right kept 0 seconds')]
     """
     expect_frames("sj.bounds", "the streaming DataFrame with the joins, before writeStream", df)
-    spark = df.sparkSession
-    found = None if is_connect(df) else checked_entry(spark, "sj.bounds")
-    if not df.isStreaming:
-        raise StreamJoinError(
-            "STREAMJOIN_NOT_A_STREAM",
-            call="sj.bounds",
-            wanted="a streaming DataFrame (spark.readStream)",
-            found="this one is a batch, whose joins keep no state",
-            advice="Pass the DataFrame of the streaming query, before writeStream.",
-        )
-    if found is None:
-        return ask(spark, "SELECT * FROM sj_bounds(TABLE({df}))", df=df)
-    with answered():
-        return DataFrame(found.joins().bounds(df._jdf), spark)
+    check_session(df.sparkSession)
+    return invoke(df, "sj_bounds")
 
 
 def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
@@ -197,7 +113,7 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
     ``spark.streamjoin.lateRows.maxAge``, and the oldest beyond ``spark.streamjoin.lateRows.maxBytes``, are removed.
 
     Args:
-        query: A streaming query of this session, running or stopped; over Spark Connect, a running one.
+        query: A streaming query, running or stopped.
         streaming: Return a stream, which goes on as rows are dropped, and not the table of those up to the last
             committed batch.
 
@@ -210,8 +126,7 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_LATE_ROWS_NOT_KEPT``; over Spark Connect
-            ``STREAMJOIN_TABLE_FUNCTION``, if the query does not run.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_LATE_ROWS_NOT_KEPT``.
 
     Example:
         >>> spark.conf.set("spark.streamjoin.lateRows", "keep")
@@ -221,10 +136,7 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
         0
         >>> query.stop()
     """
-    if is_connect(query):
-        stream = "STREAM " if streaming else ""
-        return ask(cast(Any, query)._session, f"SELECT * FROM {stream}sj_late_rows('{query.id}')")
-    if not isinstance(query, StreamingQuery):
+    if not isinstance(query, StreamingQuery) and not is_connect(query):
         raise StreamJoinError(
             "STREAMJOIN_NOT_A_STREAM",
             call="sj.late_rows",
@@ -232,10 +144,15 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
             found=f"this is a {type(query).__name__}",
             advice="Start the query, and pass what start() returned.",
         )
-    spark = SparkSession.active()
-    found = checked_entry(spark, "sj.late_rows")
-    with answered():
-        joins = found.joins()
-        rows = joins.lateRowsStream(query._jsq) if streaming else joins.lateRows(query._jsq)
-        own = rows.sparkSession()
-        return DataFrame(rows, spark if own == spark._jsparkSession else SparkSession(spark.sparkContext, own))
+    spark = _session_of(query)
+    check_session(spark)
+    return ask(spark, f"SELECT * FROM {'STREAM ' if streaming else ''}sj_late_rows('{query.id}')")
+
+
+def _session_of(query: StreamingQuery) -> SparkSession:
+    """Return the session that started a query."""
+    if is_connect(query):
+        return cast(SparkSession, cast(Any, query)._session)
+    active = SparkSession.active()
+    own = query._jsq.sparkSession()
+    return active if own == active._jsparkSession else SparkSession(active.sparkContext, own)

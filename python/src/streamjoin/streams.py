@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame
 
 from streamjoin._arguments import expect_frames
+from streamjoin._calls import check_session, invoke
 from streamjoin._columns import ColumnOrName, parsed_name
 from streamjoin._durations import Duration, spark_interval
-from streamjoin._jvm import answered, checked_entry
 
 
 def impose_order(df: DataFrame, time: ColumnOrName, lag: Duration, *, sort: bool = False) -> DataFrame:
@@ -40,11 +40,9 @@ def impose_order(df: DataFrame, time: ColumnOrName, lag: Duration, *, sort: bool
     """
     expect_frames("sj.impose_order", "a streaming DataFrame", df)
     length = spark_interval(lag, "lag", "sj.impose_order")
-    entry = checked_entry(df.sparkSession, "sj.impose_order")
+    check_session(df.sparkSession)
     name = parsed_name(time, df, "sj.impose_order", "time")
-    with answered():
-        marked = entry.inputs().imposeOrder(df._jdf, name, length)
-        return DataFrame(entry.inputs().sorted(marked, name) if sort else marked, df.sparkSession)
+    return invoke(df, "sj_impose_order", time=name, lag=length, sort=sort or None)
 
 
 def with_bounds(
@@ -94,17 +92,11 @@ def with_bounds(
     """
     expect_frames("sj.with_bounds", "a streaming DataFrame", df)
     length = None if lag is None else spark_interval(lag, "lag", "sj.with_bounds")
-    entry = checked_entry(df.sparkSession, "sj.with_bounds")
+    check_session(df.sparkSession)
     at = parsed_name(time, df, "sj.with_bounds", "time")
     bound = parsed_name(is_bound, df, "sj.with_bounds", "is_bound")
     partition = None if per is None else parsed_name(per, df, "sj.with_bounds", "per")
-    with answered():
-        builder = entry.inputs().withBounds(df._jdf, at, bound)
-        if length is not None:
-            builder.lag(length)
-        if partition is not None:
-            builder.per(partition)
-        return DataFrame(builder.toDF(), df.sparkSession)
+    return invoke(df, "sj_with_bounds", time=at, is_bound=bound, lag=length, per=partition)
 
 
 def idle_after(df: DataFrame, after: Duration) -> DataFrame:
@@ -151,6 +143,5 @@ def idle_after(df: DataFrame, after: Duration) -> DataFrame:
     """
     expect_frames("sj.idle_after", "a streaming DataFrame", df)
     length = spark_interval(after, "after", "sj.idle_after", least=1000)
-    entry = checked_entry(df.sparkSession, "sj.idle_after")
-    with answered():
-        return DataFrame(entry.inputs().idleAfter(df._jdf, length), df.sparkSession)
+    check_session(df.sparkSession)
+    return invoke(df, "sj_idle_after", after=length)

@@ -5,11 +5,10 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame
 
 from streamjoin._arguments import expect_frames, wrong_argument
+from streamjoin._calls import check_session, invoke
 from streamjoin._durations import Duration, spark_interval
-from streamjoin._event_times import event_times
 from streamjoin._how import StreamJoinType
-from streamjoin._jvm import answered, checked_entry
-from streamjoin._on import On, joined
+from streamjoin._on import On, join_on
 
 
 def asof_join(
@@ -53,9 +52,9 @@ def asof_join(
         their columns from left to right, nulls first.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_EVENT_TIME``,
-            ``STREAMJOIN_JOIN_KEYS``, or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_TEMPORAL`` (no tolerance where it looks ahead, another type of
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_JOIN_KEYS``, or any of
+            :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_EVENT_TIME``; ``STREAMJOIN_TEMPORAL`` (no tolerance where it looks ahead, another type of
             join, a condition between the inputs that is no equality), ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises
             ``STREAMJOIN_TEMPORAL_TIME`` for an input without a watermark, ``STREAMJOIN_OUTPUT_MODE`` in another mode
             than append, and ``STREAMJOIN_TEMPORAL_DISABLED``.
@@ -77,15 +76,10 @@ def asof_join(
     if match is not None and not isinstance(match, str | Column):
         raise wrong_argument("sj.asof_join", 'a condition as match, such as "l.t >= r.t"', match)
     apart = None if tolerance is None else spark_interval(tolerance, "tolerance", "sj.asof_join")
-    entry = checked_entry(left.sparkSession, "sj.asof_join")
-    with answered():
-        builder = joined(entry.joins().asOf(left._jdf, right._jdf), left, right, on, how).ordered(ordered)
-        if apart is not None:
-            builder.tolerance(apart)
-        if match is None:
-            among = 'Name the two that you mean: match="l.{0} >= r.time".'
-            event_times(left, right, "sj.asof_join", among)
-            builder.direction(direction or "backward", allow_exact_matches)
-        else:
-            builder.matching(match if isinstance(match, str) else match._jc)
-        return DataFrame(builder.toDF(), left.sparkSession)
+    check_session(left.sparkSession)
+    by: dict[str, object] = {"direction": direction or "backward", "allow_exact_matches": allow_exact_matches}
+    columns = [match] if isinstance(match, Column) else []
+    if match is not None:
+        by = {} if columns else {"match": match}
+    joined = join_on(left, right, on, how)
+    return invoke(joined, "sj_asof_join", *columns, **by, tolerance=apart, ordered=ordered)

@@ -1,21 +1,23 @@
 """``delta_join``: a join of arrangements that keeps nothing of its own."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from streamjoin._arguments import batch_limits, wrong_argument
-from streamjoin._columns import ColumnOrName, has_one, is_same, quoted, spelled
+from streamjoin._calls import check_session, functions_of, invoke
+from streamjoin._columns import ColumnOrName, is_same, quoted, spelled
 from streamjoin._how import JoinType, join_type
-from streamjoin._jvm import answered, checked_entry
 from streamjoin._on import On, texts_or_columns
-from streamjoin._sql import columns_in_sql, condition_in_sql
 from streamjoin.arrangements import Arrangement, _path_of, _session_of
 from streamjoin.errors import StreamJoinError
 
 _TYPES = ("inner", "left", "right", "full")
+_STAR = re.compile(r"\s*(?:(?P<alias>\w+)\s*\.\s*)?\*\s*")
 
 
 def delta_join(
@@ -31,8 +33,8 @@ def delta_join(
     """Join arrangements, inserts, updates and deletes included, as a stream of changes of the result.
 
     What changes in one input looks up the others by their indexes, one after the other. The query keeps no row: the
-    indexes are those of the arrangements, and all queries share them. EXPLAIN of a batch shows the ways. In SQL, over
-    Spark Connect too: ``SELECT ... FROM STREAM customers AS c JOIN STREAM orders AS o ON ...``.
+    indexes are those of the arrangements, and all queries share them. EXPLAIN of a batch shows the ways. In SQL:
+    ``SELECT ... FROM STREAM customers AS c JOIN STREAM orders AS o ON ...``.
 
     Args:
         inputs: What the condition calls each arrangement, and the arrangement, its name or its path:
@@ -87,44 +89,45 @@ def delta_join(
     )
     kind = join_type(how, _TYPES)
     session = _session_of(spark, *inputs.values())
-    found = checked_entry(session, "sj.delta_join")
-    tables = {alias: session.read.format("streamjoin").load(path).alias(alias) for alias, path in paths.items()}
+    check_session(session)
+    reader = session.readStream.format("streamjoin").options(**options)
+    tables = {alias: reader.load(path).alias(alias) for alias, path in paths.items()}
+    functions = functions_of(next(iter(tables.values())))
     names = _names(texts, tables)
     if names:
         texts = [_equalities(name, tables) for name in names]
-    parts = [*texts, *(condition_in_sql(_crossed(tables), condition) for condition in conditions)]
-    condition = parts[0] if len(parts) == 1 else " AND ".join(f"({part})" for part in parts)
-    if names and not columns:
-        chosen = _all_columns(names, tables, kind)
-    else:
-        chosen = [text for column in columns for text in _in_sql(column, tables)]
-    with answered():
-        builder = found.joins().delta(session._jsparkSession).on(condition).select(chosen).joinType(kind)
-        for alias, path in paths.items():
-            builder.input(alias, path)
-        for name, limit in options.items():
-            builder.option(name, limit)
-        return DataFrame(builder.toDF(), session)
+    condition = reduce(Column.__and__, [*map(functions.expr, texts), *conditions])
+    chosen = columns or (_all_columns(names, tables, kind) if names else ["*"])
+    joined = reduce(DataFrame.crossJoin, tables.values()).where(condition)
+    selected = joined.select(*(each for column in chosen for each in _selected(column, tables, functions)))
+    return invoke(selected, "sj_delta_join", names=list(tables), how=kind)
 
 
-def _crossed(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Return a DataFrame in which the columns of all inputs are found by the names of the inputs."""
-    return reduce(DataFrame.crossJoin, tables.values())
+def _columns(table: DataFrame) -> list[str]:
+    """Return the columns of an arrangement's rows, without those of its changes: the version and the copies."""
+    return table.columns[:-2]
 
 
-def _in_sql(column: ColumnOrName, tables: Mapping[str, DataFrame]) -> list[str]:
-    return [column] if isinstance(column, str) else columns_in_sql(_crossed(tables), column)
+def _selected(column: ColumnOrName, tables: Mapping[str, DataFrame], functions: Any) -> list[Column]:
+    """Return a column of the result, or those that ``*`` stands for: all of the inputs, or of one."""
+    star = _STAR.fullmatch(column) if isinstance(column, str) else None
+    if star is None:
+        return [functions.expr(column) if isinstance(column, str) else column]
+    of = tables if star["alias"] is None else {star["alias"]: tables[star["alias"]]}
+    return [
+        functions.expr(f"{quoted(alias)}.{quoted(name)}") for alias, table in of.items() for name in _columns(table)
+    ]
 
 
 def _names(texts: Sequence[str], tables: Mapping[str, DataFrame]) -> list[str]:
     """Return the texts if they are names of columns that all inputs have, and nothing if they are conditions."""
-    known = [text for text in texts if any(has_one(table, text) for table in tables.values())]
+    known = [text for text in texts if any(_has(table, text) for table in tables.values())]
     for name in known:
         for alias, table in tables.items():
-            if not has_one(table, name):
+            if not _has(table, name):
                 raise _no_keys(
                     name,
-                    f"the input {alias} has no column {name!r}; its columns are {', '.join(table.columns)}",
+                    f"the input {alias} has no column {name!r}; its columns are {', '.join(_columns(table))}",
                     'Name columns that all inputs have, or write a condition: on="c.id = o.customer_id".',
                 )
     if known and len(known) != len(texts):
@@ -135,6 +138,10 @@ def _names(texts: Sequence[str], tables: Mapping[str, DataFrame]) -> list[str]:
             f'Beside {others[0]!r} write the names as conditions, too: "a.{known[0]} = b.{known[0]}".',
         )
     return known
+
+
+def _has(table: DataFrame, name: str) -> bool:
+    return any(is_same(column, name) for column in _columns(table))
 
 
 def _no_keys(on: object, reason: str, advice: str) -> StreamJoinError:
@@ -163,7 +170,7 @@ def _all_columns(names: Sequence[str], tables: Mapping[str, DataFrame], how: str
     rest = [
         f"{quoted(alias)}.{quoted(column)}"
         for alias, table in inputs
-        for column in table.columns
+        for column in _columns(table)
         if not any(is_same(column, name) for name in names)
     ]
     return [*first, *rest]

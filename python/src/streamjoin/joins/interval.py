@@ -3,12 +3,10 @@
 from pyspark.sql import DataFrame
 
 from streamjoin._arguments import expect_frames
+from streamjoin._calls import check_session, invoke
 from streamjoin._durations import Within, limits
-from streamjoin._event_times import event_times
 from streamjoin._how import JoinType, join_type
-from streamjoin._jvm import answered, checked_entry, is_connect
-from streamjoin._on import On, declared_key, join_on, joined, keys_of
-from streamjoin._within import join_on_names, join_within
+from streamjoin._on import On, join_on
 from streamjoin.errors import StreamJoinError
 
 
@@ -44,10 +42,9 @@ def join(
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JOIN_TYPE``; ``STREAMJOIN_JOIN_KEYS`` (``on``); ``STREAMJOIN_WITHIN`` (no
-            fixed duration); ``STREAMJOIN_EVENT_TIME`` (a side has no event-time column, or several);
-            ``STREAMJOIN_NOT_A_STREAM`` (``within`` where a side is a batch); ``STREAMJOIN_WRONG_ARGUMENT``;
-            ``STREAMJOIN_SPARK_CONNECT`` (two tables there); and for two
-            streams of a classic session any of :func:`streamjoin.check`.
+            fixed duration); ``STREAMJOIN_WRONG_ARGUMENT``; and for two streams any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_EVENT_TIME`` (a side has no event-time column, or several);
+            ``STREAMJOIN_NOT_A_STREAM`` (``within`` where a side is a batch).
 
     Source:
         Hazelcast, "Stream to stream JOIN", for streams; Lenses, "Joins", for streams with tables.
@@ -60,30 +57,22 @@ def join(
     expect_frames("sj.join", "two DataFrames", left, right)
     kind = join_type(how)
     span = None if within is None else limits(within)
-    if not is_connect(left) and left.isStreaming and right.isStreaming:
-        checked_entry(left.sparkSession, "sj.join")
-    if span is None:
-        if is_connect(left) and declared_key(left) and declared_key(right):
-            raise StreamJoinError(
-                "STREAMJOIN_SPARK_CONNECT",
-                call="sj.join of two tables",
-                advice="Write it in SQL: SELECT ... FROM STREAM a JOIN STREAM b ON ..., with the arrangements' names.",
-            )
-        if is_connect(left) or left.isStreaming or right.isStreaming:
-            return join_on(left, right, on, kind)
-        return _join_of_batches(left, right, on, kind)
-    names, condition = keys_of(left, right, on)
-    if condition is None:
-        return join_on_names(left, right, names, kind, span)
-    return join_within(left, right, condition, event_times(left, right), kind, span)
+    if span is not None:
+        check_session(left.sparkSession)
+        lower, upper = (f"{limit} microseconds" for limit in span)
+        return invoke(join_on(left, right, on, kind), "sj_within", lower=lower, upper=upper)
+    if left.isStreaming or right.isStreaming:
+        if left.isStreaming and right.isStreaming:
+            check_session(left.sparkSession)
+        return join_on(left, right, on, kind)
+    return _join_of_batches(left, right, on, kind)
 
 
 def _join_of_batches(left: DataFrame, right: DataFrame, on: On | None, how: str) -> DataFrame:
     """Return the changes of a join of two tables, and any other join as it is."""
+    joined = join_on(left, right, on, how)
     try:
-        entry = checked_entry(left.sparkSession, "sj.join")
+        check_session(left.sparkSession)
     except StreamJoinError:  # without streamjoin there are no tables
-        return join_on(left, right, on, how)
-    with answered():
-        builder = joined(entry.joins().interval(left._jdf, right._jdf), left, right, on, how)
-        return DataFrame(builder.toDF(), left.sparkSession)
+        return joined
+    return invoke(joined, "sj_changes")

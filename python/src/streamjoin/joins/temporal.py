@@ -1,16 +1,15 @@
 """``temporal_join``: each row of a stream with the version of a table that was valid at its time."""
 
-from typing import Any, NamedTuple, cast, final
+from typing import NamedTuple, cast, final
 
 from pyspark.sql import DataFrame
 
 from streamjoin._arguments import expect, expect_frames, wrong_argument
-from streamjoin._columns import ColumnOrName, Key, one_key, parseable, parsed_name
+from streamjoin._calls import check_session, invoke
+from streamjoin._columns import ColumnOrName, Key, is_event_time, one_key, parseable, parsed_name
 from streamjoin._durations import Duration, spark_interval
-from streamjoin._event_times import event_time
 from streamjoin._how import StreamJoinType
-from streamjoin._jvm import answered, checked_entry
-from streamjoin._on import On, join_on, joined
+from streamjoin._on import On, join_on
 
 
 @final
@@ -75,10 +74,9 @@ def versions(
         What :func:`temporal_join` takes as its second argument.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_COLUMN`` (a Column that is computed),
-            ``STREAMJOIN_EVENT_TIME``, or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_NOT_A_STREAM``, where it looks for ``time`` in a batch;
-            ``STREAMJOIN_WRONG_ARGUMENT`` for an envelope beside whose rows ``time`` or ``order`` has the name of a
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a Column that is computed), ``STREAMJOIN_EVENT_TIME``;
+            ``STREAMJOIN_NOT_A_STREAM``, where it looks for ``time`` in a batch; ``STREAMJOIN_WRONG_ARGUMENT`` for an envelope beside whose rows ``time`` or ``order`` has the name of a
             column of the table.
 
     Source:
@@ -89,30 +87,18 @@ def versions(
         'delivery_time'
     """
     expect_frames("sj.versions", "a streaming DataFrame", changes)
-    entry = checked_entry(changes.sparkSession, "sj.versions")
-    keys = one_key(key, changes, "sj.versions")
+    check_session(changes.sparkSession)
     named = {
         argument: parsed_name(column, changes, "sj.versions", argument)
         for argument, column in (("time", time), ("op", op), ("order", order))
         if column is not None
     }
-    at = named.get("time") or parseable(
-        event_time(changes, "right", "sj.versions", 'Name the one that you mean: time="{0}".')
-    )
-    by = named.get("order")
-    table = VersionedStream(changes, keys, at, named.get("op"), by)
-    with answered():
-        rows = _builder(entry, table).changes()
-        if rows == changes._jdf:
-            return table
-    return table._replace(changes=DataFrame(rows, changes.sparkSession), op=table.op or "op")
-
-
-def _builder(entry: Any, table: VersionedStream) -> Any:
-    builder = entry.joins().versions(table.changes._jdf).key(table.key).time(table.time)
-    if table.op is not None:
-        builder = builder.op(table.op)
-    return builder if table.order is None else builder.order(table.order)
+    keys = one_key(key, changes, "sj.versions")
+    rows = invoke(changes, "sj_versions", key=keys, **named)
+    at = named.get("time") or parseable(next(field.name for field in changes.schema.fields if is_event_time(field)))
+    if rows.columns == changes.columns:
+        return VersionedStream(changes, keys, at, named.get("op"), named.get("order"))
+    return VersionedStream(rows, keys, at, named.get("op", "op"), named.get("order"))
 
 
 def temporal_join(
@@ -152,9 +138,9 @@ def temporal_join(
         is false. ``as_of`` carries a watermark.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_EVENT_TIME``,
-            ``STREAMJOIN_JOIN_KEYS``, or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_TEMPORAL`` (the key is outside the equality, the stream is a
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_JOIN_KEYS``, or any of
+            :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_EVENT_TIME``; ``STREAMJOIN_TEMPORAL`` (the key is outside the equality, the stream is a
             changelog, another type of join), ``STREAMJOIN_COLUMN``, ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises
             ``STREAMJOIN_TEMPORAL_TIME`` for an input without a watermark, ``STREAMJOIN_OUTPUT_MODE`` in another mode
             than append, and ``STREAMJOIN_TEMPORAL_DISABLED``. An operation that is none fails the query with
@@ -177,16 +163,13 @@ def temporal_join(
     table = cast(VersionedStream, versions)
     expect(VersionedStream, table, "sj.temporal_join", "sj.versions(changes, key=...) as its second argument")
     longer = None if history is None else spark_interval(history, "history", "sj.temporal_join")
-    entry = checked_entry(stream.sparkSession, "sj.temporal_join")
-    if as_of is None:
-        time = parseable(event_time(stream, "left", "sj.temporal_join", 'Name the one that you mean: as_of="{0}".'))
-    else:
-        time = parsed_name(as_of, stream, "sj.temporal_join", "as_of")
-    with answered():
-        rows = _builder(entry, table)
-        right = DataFrame(rows.changes(), stream.sparkSession)
-        builder = joined(entry.joins().temporal(stream._jdf, rows), stream, right, on, how)
-        builder.asOf(time).ordered(ordered)
-        if longer is not None:
-            builder.history(longer)
-        return DataFrame(builder.toDF(), stream.sparkSession)
+    check_session(stream.sparkSession)
+    columns = table._asdict() | {"changes": None}
+    return invoke(
+        join_on(stream, table.changes, on, how),
+        "sj_temporal_join",
+        **columns,
+        as_of=None if as_of is None else parsed_name(as_of, stream, "sj.temporal_join", "as_of"),
+        history=longer,
+        ordered=ordered,
+    )

@@ -3,11 +3,10 @@
 from pyspark.sql import DataFrame
 
 from streamjoin._arguments import expect_frames
+from streamjoin._calls import check_session, invoke
 from streamjoin._durations import Duration, length_of, spark_interval
-from streamjoin._event_times import event_times
 from streamjoin._how import JoinType
-from streamjoin._jvm import answered, checked_entry
-from streamjoin._on import On, joined
+from streamjoin._on import On, join_on
 from streamjoin.errors import StreamJoinError
 
 
@@ -29,7 +28,7 @@ def window_join(
     MINUTE FOLLOWING)``, ``l OVER (RANGE INTERVAL '10' MINUTE PRECEDING) JOIN r``.
 
     Args:
-        left: A streaming DataFrame with a watermark, in a classic session.
+        left: A streaming DataFrame with a watermark.
         right: Another, or the same.
         on: The name of a column that both have, a condition besides the window, or a list of either;
             ``F.expr("o.id = d.order_id")`` is a condition in SQL, ``F.lit(True)`` joins on time alone.
@@ -47,8 +46,8 @@ def window_join(
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WINDOW`` (not just one window, or none longer than zero);
-            ``STREAMJOIN_DURATION`` (no fixed duration, or a negative one); ``STREAMJOIN_NOT_A_STREAM``;
-            ``STREAMJOIN_EVENT_TIME``; and as for :func:`streamjoin.join`.
+            ``STREAMJOIN_DURATION`` (no fixed duration, or a negative one); and as for :func:`streamjoin.join`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_EVENT_TIME``.
 
     Source:
         "Streaming joins" in the documentation of SQLstream s-Server.
@@ -60,12 +59,8 @@ def window_join(
     """
     expect_frames("sj.window_join", "two DataFrames", left, right)
     window, length = _window(following, preceding)
-    entry = checked_entry(left.sparkSession, "sj.window_join")
-    event_times(left, right, "sj.window_join")
-    with answered():
-        builder = joined(entry.joins().window(left._jdf, right._jdf), left, right, on, how)
-        made = builder.following(length) if window == "following" else builder.preceding(length)
-        return DataFrame(made.toDF(), left.sparkSession)
+    check_session(left.sparkSession)
+    return invoke(join_on(left, right, on, how), "sj_window_join", **{window: length})
 
 
 def _window(following: Duration | None, preceding: Duration | None) -> tuple[str, str]:

@@ -1,0 +1,93 @@
+"""The one way to the extension: functions in a query, the same in a classic session and over Spark Connect.
+
+A function takes a DataFrame, text and numbers, and at most some Columns. It is sent as
+``df.select("*", F.call_function("sj_...", json, *columns))``, and the extension replaces that whole projection before
+Spark looks for such a function. What has no DataFrame is a table function in SQL.
+"""
+
+import json
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from streamjoin._packaged_jar import Built, check_line
+from streamjoin.errors import StreamJoinError
+
+EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
+
+_checked: "WeakKeyDictionary[Any, bool]" = WeakKeyDictionary()
+"""Sessions of Spark Connect whose servers have passed the checks: a server does not change while it has sessions."""
+
+
+def is_connect(value: object) -> bool:
+    """Tell whether a session, builder or DataFrame belongs to Spark Connect, without importing its client."""
+    return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(value).__mro__)
+
+
+def functions_of(df: DataFrame) -> Any:
+    """Return ``pyspark.sql.functions`` of the DataFrame's kind: the public one goes by the process, not by the frame."""
+    if is_connect(df):
+        from pyspark.sql.connect.functions import builtin
+
+        return builtin
+    from pyspark.sql import functions
+
+    return functions
+
+
+def invoke(df: DataFrame, name: str, *columns: Column, **arguments: Any) -> DataFrame:
+    """Return what a function of the extension makes of a DataFrame; its session has passed :func:`check_session`.
+
+    Args:
+        df: The DataFrame; of two inputs their plain join.
+        name: The function.
+        columns: Columns, which Spark resolves by the DataFrame.
+        arguments: Its other arguments; those that are None are left out.
+
+    Raises:
+        pyspark.errors.AnalysisException: What the function refuses, at the call in either kind of session.
+    """
+    functions = functions_of(df)
+    values = {key: value for key, value in arguments.items() if value is not None}
+    made = df.select("*", functions.call_function(name, functions.lit(json.dumps(values)), *columns))
+    if is_connect(made):
+        _ = made.schema  # the server is asked now, and the answer is kept
+    return made
+
+
+def ask(spark: SparkSession, text: str) -> DataFrame:
+    """Return the answer to a query that calls a table function of the extension.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JAR_MISSING`` if the session does not know the function.
+        pyspark.errors.AnalysisException: What the function refuses.
+    """
+    try:
+        found = spark.sql(text)
+        if is_connect(found):
+            _ = found.schema
+        return found
+    except AnalysisException as error:
+        if error.getCondition() != "UNRESOLVABLE_TABLE_VALUED_FUNCTION":
+            raise
+        raise StreamJoinError(
+            "STREAMJOIN_JAR_MISSING",
+            where="on the Spark Connect server, or it runs without the extension",
+            advice="Start the server with `--jars <the jar that python -m streamjoin jar prints> "
+            f"--conf spark.sql.extensions={EXTENSION}`.",
+        ) from error
+
+
+def check_session(spark: SparkSession) -> None:
+    """Return if the session has the extension, of this version; raises as :func:`streamjoin.check` does."""
+    if not is_connect(spark):
+        from streamjoin._jvm import check_driver
+
+        check_driver(spark)
+    elif spark not in _checked:
+        (row,) = ask(spark, "SELECT * FROM sj_version()").collect()
+        # A client and its server are upgraded apart.
+        check_line(Built(row.version, row.spark_version), spark.version)
+        _checked[spark] = True

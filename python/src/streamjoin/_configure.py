@@ -1,0 +1,88 @@
+"""The jar and the extension in the settings of a session that is about to be built."""
+
+from typing import Any
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from streamjoin import _packaged_jar
+from streamjoin._calls import EXTENSION
+from streamjoin._jvm import check_driver, entry
+from streamjoin._spark_settings import EXTENSIONS, JARS, given, jvm_runs, merged, start_jvm_with
+from streamjoin.errors import StreamJoinError
+
+
+def with_extension(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """Return the builder with the jar and the extension; raises as :func:`streamjoin.configure` does."""
+    if SparkContext._active_spark_context is not None:
+        _check_running(SparkContext._active_spark_context)
+        return builder
+    outside = given()
+    before = merged(builder._options.get(JARS), outside.get(JARS))
+    jar = next((each for each in before.split(",") if _packaged_jar.version_in_name(each)), None)
+    if jar is None:
+        jar = str(_packaged_jar.jar_path())
+        found = _packaged_jar.built(_packaged_jar.jar_path())
+    else:
+        # It may be on another machine or in an object store, so only its name tells the version.
+        own_version = _packaged_jar.version_in_name(jar) or ""
+        found = _packaged_jar.Built(own_version, pyspark.__version__)
+    _packaged_jar.check_built(found, pyspark.__version__)
+
+    jars = merged(before, jar)
+    if jvm_runs():
+        _add_to_driver(jar)
+        builder.config(JARS, jars)
+    else:
+        if jars != outside.get(JARS):
+            start_jvm_with(jars)
+        if JARS in builder._options:
+            builder.config(JARS, jars)
+    return builder.config(EXTENSIONS, merged(builder._options.get(EXTENSIONS), outside.get(EXTENSIONS), EXTENSION))
+
+
+def _check_running(context: SparkContext) -> None:
+    """Accept a running context only if its sessions have the extension.
+
+    Spark reads the setting from the SparkContext's configuration when it creates a session
+    (``SparkSession.applyAndLoadExtensions``). Given to a builder later, it shows up in ``spark.conf`` but has no
+    effect.
+    """
+    extensions = context.getConf().get(EXTENSIONS) or ""
+    if EXTENSION not in [each.strip() for each in extensions.split(",")]:
+        raise StreamJoinError(
+            "STREAMJOIN_SPARK_ALREADY_RUNNING",
+            application=repr(context.appName),
+            extension=EXTENSION,
+        )
+    session = SparkSession.getActiveSession()
+    if session is None:
+        jvm_entry = entry(context._jvm, context.version)
+        _packaged_jar.check_built(_packaged_jar.Built(jvm_entry.version(), jvm_entry.sparkVersion()), context.version)
+    else:
+        check_driver(session)
+
+
+def _add_to_driver(jar: str) -> None:
+    """Put the jar on the class path of a JVM that started before its session.
+
+    A session's ``spark.jars`` reaches the executors only. The driver's class path was made when the JVM started,
+    and Spark merely logs a warning about an extension class that it cannot find there.
+    """
+    jvm: Any = SparkContext._jvm
+    try:
+        entry(jvm, pyspark.__version__)
+        return
+    except StreamJoinError as error:
+        if error.getCondition() != "STREAMJOIN_JAR_MISSING":
+            raise
+        missing = error
+    try:
+        # Spark's launcher gives its threads a MutableURLClassLoader, which can be extended.
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        loader.addURL(jvm.org.apache.spark.util.Utils.resolveURI(jar).toURL())
+    except Py4JError as error:
+        raise missing from error
+    entry(jvm, pyspark.__version__)
