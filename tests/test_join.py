@@ -254,12 +254,12 @@ def test_what_join_refuses(spark: SparkSession, tmp_path: Path) -> None:
         ("STREAMJOIN_WITHIN", "above its upper one", lambda: sj.join(left, right, "id", within=("1s", "0s"))),
         (
             "STREAMJOIN_EVENT_TIME",
-            'left = left.withWatermark("ordered", "10 seconds")',
+            'left.withWatermark("ordered", "10 seconds")',
             lambda: sj.join(plain, right, "id", within="1s"),
         ),
         (
             "STREAMJOIN_EVENT_TIME",
-            'right = right.withWatermark("time", "10 seconds")',
+            'right.withWatermark("time", "10 seconds")',
             lambda: sj.join(left, plain.drop("ordered"), "id", within="1s"),
         ),
         ("STREAMJOIN_NOT_A_STREAM", "the right input is a batch", lambda: sj.join(left, batch, "id", within="1s")),

@@ -117,7 +117,7 @@ def test_a_table_is_no_stream(spark: SparkSession, tables: None) -> None:
     with pytest.raises(AnalysisException) as refused:
         spark.sql(PAIRS.replace("STREAM deliveries WATERMARK t DELAY OF INTERVAL 0 SECONDS", "deliveries"))
     assert refused.value.getCondition() == "STREAMJOIN_NOT_A_STREAM"
-    assert "WITHIN takes two streams, and the right input is none." in str(refused.value)
+    assert "WITHIN takes two streams, and the right input is a batch." in str(refused.value)
 
 
 def test_a_mistake_of_sparks_grammar_is_sparks_to_report(spark: SparkSession) -> None:

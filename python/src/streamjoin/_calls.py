@@ -27,7 +27,7 @@ def is_connect(value: object) -> bool:
 
 
 def functions_of(df: DataFrame) -> Any:
-    """Return ``pyspark.sql.functions`` of the DataFrame's kind: the public one goes by the process, not by the frame."""
+    """Return ``pyspark.sql.functions`` of the DataFrame's kind; the public one goes by the process."""
     if is_connect(df):
         from pyspark.sql.connect.functions import builtin
 

@@ -137,7 +137,7 @@ def _name_of(column: Column, df: DataFrame, call: str, argument: str) -> str:
         try:
             return invoke(frame, "sj_column", column, call=call, argument=argument).columns[0]
         except AnalysisException as error:
-            if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+            if not (error.getCondition() or "").startswith(("UNRESOLVED_COLUMN", "CANNOT_RESOLVE_DATAFRAME_COLUMN")):
                 raise
             unknown = unknown or error
     raise StreamJoinError(

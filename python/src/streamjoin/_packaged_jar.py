@@ -79,7 +79,7 @@ def check_line(found: Built, spark_version: str) -> None:
             "STREAMJOIN_JAR_VERSION",
             jar=f"{found.version} on the Spark Connect server",
             package=__version__,
-            advice=f"`pip install streamjoin=={found.version}` here, or start the server with the jar of {__version__}.",
+            advice=f"`pip install streamjoin=={found.version}` here, or give the server the jar of {__version__}.",
         )
     _check_spark(found, spark_version)
 

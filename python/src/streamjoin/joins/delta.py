@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -17,7 +18,7 @@ from streamjoin.arrangements import Arrangement, _path_of, _session_of
 from streamjoin.errors import StreamJoinError
 
 _TYPES = ("inner", "left", "right", "full")
-_STAR = re.compile(r"\s*(?:(?P<alias>\w+)\s*\.\s*)?\*\s*")
+_STAR = re.compile(r"\s*(\w+\s*\.\s*)?\*\s*")
 
 
 def delta_join(
@@ -90,8 +91,7 @@ def delta_join(
     kind = join_type(how, _TYPES)
     session = _session_of(spark, *inputs.values())
     check_session(session)
-    reader = session.readStream.format("streamjoin").options(**options)
-    tables = {alias: reader.load(path).alias(alias) for alias, path in paths.items()}
+    tables = {alias: _changes(session, path, options).alias(alias) for alias, path in paths.items()}
     functions = functions_of(next(iter(tables.values())))
     names = _names(texts, tables)
     if names:
@@ -99,8 +99,14 @@ def delta_join(
     condition = reduce(Column.__and__, [*map(functions.expr, texts), *conditions])
     chosen = columns or (_all_columns(names, tables, kind) if names else ["*"])
     joined = reduce(DataFrame.crossJoin, tables.values()).where(condition)
-    selected = joined.select(*(each for column in chosen for each in _selected(column, tables, functions)))
+    selected = joined.select(*(_selected(column, functions) for column in chosen))
     return invoke(selected, "sj_delta_join", names=list(tables), how=kind)
+
+
+def _changes(session: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
+    """Return the changes of an arrangement, told apart from its other streams in the query."""
+    reader = session.readStream.format("streamjoin").options(**options)
+    return reader.option("streamjoin.source", str(uuid4())).load(path)
 
 
 def _columns(table: DataFrame) -> list[str]:
@@ -108,15 +114,12 @@ def _columns(table: DataFrame) -> list[str]:
     return table.columns[:-2]
 
 
-def _selected(column: ColumnOrName, tables: Mapping[str, DataFrame], functions: Any) -> list[Column]:
-    """Return a column of the result, or those that ``*`` stands for: all of the inputs, or of one."""
-    star = _STAR.fullmatch(column) if isinstance(column, str) else None
-    if star is None:
-        return [functions.expr(column) if isinstance(column, str) else column]
-    of = tables if star["alias"] is None else {star["alias"]: tables[star["alias"]]}
-    return [
-        functions.expr(f"{quoted(alias)}.{quoted(name)}") for alias, table in of.items() for name in _columns(table)
-    ]
+def _selected(column: ColumnOrName, functions: Any) -> Column:
+    """Return a column of the result, or the ``*`` of all inputs or of one."""
+    if isinstance(column, Column):
+        return column
+    made: Column = functions.col("".join(column.split())) if _STAR.fullmatch(column) else functions.expr(column)
+    return made
 
 
 def _names(texts: Sequence[str], tables: Mapping[str, DataFrame]) -> list[str]:

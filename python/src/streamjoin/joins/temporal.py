@@ -140,11 +140,11 @@ def temporal_join(
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_JOIN_KEYS``, or any of
             :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_EVENT_TIME``; ``STREAMJOIN_TEMPORAL`` (the key is outside the equality, the stream is a
-            changelog, another type of join), ``STREAMJOIN_COLUMN``, ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises
-            ``STREAMJOIN_TEMPORAL_TIME`` for an input without a watermark, ``STREAMJOIN_OUTPUT_MODE`` in another mode
-            than append, and ``STREAMJOIN_TEMPORAL_DISABLED``. An operation that is none fails the query with
-            ``STREAMJOIN_OPERATION``.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_EVENT_TIME``; ``STREAMJOIN_TEMPORAL`` (the key is outside the
+            equality, the stream is a changelog, another type of join), ``STREAMJOIN_COLUMN``,
+            ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises ``STREAMJOIN_TEMPORAL_TIME`` for an input without a
+            watermark, ``STREAMJOIN_OUTPUT_MODE`` in another mode than append, and ``STREAMJOIN_TEMPORAL_DISABLED``. An
+            operation that is none fails the query with ``STREAMJOIN_OPERATION``.
 
     Source:
         RisingWave, "Temporal join", event time.

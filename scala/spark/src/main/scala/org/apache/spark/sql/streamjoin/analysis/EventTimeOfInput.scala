@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause}
 import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.types.TimestampType
 
 import streamjoin.core.Side
 
@@ -21,11 +22,11 @@ private[streamjoin] object EventTimeOfInput {
    * @param ofBatch
    *   if the input is no stream
    * @param ofNone
-   *   if it has no event-time column
+   *   if it has no event-time column; takes the call that would mark one
    * @param ofSeveral
    *   if it has several, the first of which has this name
    */
-  final case class Advice(ofBatch: String, ofNone: String, ofSeveral: String => String)
+  final case class Advice(ofBatch: String, ofNone: String => String, ofSeveral: String => String)
 
   def of(join: Join, side: Side, clause: Clause): Attribute = {
     val ofBatch = clause match {
@@ -38,7 +39,7 @@ private[streamjoin] object EventTimeOfInput {
     val ofSeveral =
       "Write the bound as a condition in ON, or leave the other columns out of the input by a subquery."
     def placed(advice: String) = s"$advice\n${clause.where}"
-    val advice = Advice(placed(ofBatch), placed(ofNone), _ => placed(ofSeveral))
+    val advice = Advice(placed(ofBatch), _ => placed(ofNone), _ => placed(ofSeveral))
     if (!input(join, side).isStreaming) throw noStream(side, clause.name, advice)
     of(join, side, clause.name, advice)
   }
@@ -54,7 +55,10 @@ private[streamjoin] object EventTimeOfInput {
     EventTime.of(input.output).distinctBy(_.exprId) match {
       case Seq(one) => one
       case Seq() if !input.isStreaming => throw noStream(side, call, advice)
-      case columns => throw notOne(side, call, advice, columns)
+      case Seq() => throw none(input, side, call, advice)
+      case columns =>
+        val names = columns.map(_.qualifiedName).mkString(", ")
+        throw notOne(side, call, s"${columns.size}: $names", advice.ofSeveral(columns.head.name))
     }
 
   private def noStream(side: Side, call: String, advice: Advice): AnalysisException =
@@ -62,19 +66,25 @@ private[streamjoin] object EventTimeOfInput {
       "STREAMJOIN_NOT_A_STREAM",
       "call" -> call,
       "wanted" -> "two streams",
-      "found" -> s"the ${side.name} input is none",
+      "found" -> s"the ${side.name} input is a batch",
       "advice" -> advice.ofBatch
     )
 
-  private def notOne(side: Side, call: String, advice: Advice, columns: Seq[Attribute]): AnalysisException = {
+  private def none(input: LogicalPlan, side: Side, call: String, advice: Advice): AnalysisException = {
+    val times = input.output.filter(_.dataType == TimestampType).map(_.name)
+    val (timestamps, all) = (times.mkString(", "), input.output.map(_.name).mkString(", "))
+    val example = s"""${side.name}.withWatermark("${times.headOption.getOrElse("time")}", "10 seconds")"""
     val found =
-      if (columns.isEmpty) "none" else s"${columns.size}: ${columns.map(_.qualifiedName).mkString(", ")}"
+      s"none (its timestamp columns: ${if (times.isEmpty) "none" else timestamps}; all columns: $all)"
+    notOne(side, call, found, advice.ofNone(example))
+  }
+
+  private def notOne(side: Side, call: String, found: String, advice: String): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_EVENT_TIME",
       "call" -> call,
       "side" -> side.name,
       "found" -> found,
-      "advice" -> columns.headOption.fold(advice.ofNone)(first => advice.ofSeveral(first.name))
+      "advice" -> advice
     )
-  }
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
 import org.apache.spark.sql.streamjoin.joins.order.{RowtimeOrder, WindowJoins}
 import org.apache.spark.sql.streamjoin.joins.temporal.{Closest, TemporalJoins, VersionedInput}
-import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.{AnalysisException, DataFrame, SparkSession}
 
 import streamjoin.core.Side
 
@@ -145,12 +145,22 @@ private[streamjoin] object FrameFunction {
   /** The one column of the DataFrame that is given as an expression; its name is then that of it. */
   private def column(call: Call): LogicalPlan = call.columns.head match {
     case found: Attribute if call.child.outputSet.contains(found) => Project(Seq(found), call.child)
-    case other =>
-      val argument = call.arguments.text("argument")
+    case other: Attribute =>
       throw new StreamInput(call.arguments.text("call")).wrong(
         other.sql,
-        s"it is computed, and $argument is a column that is there",
-        s"""Compute it before: df = df.withColumn("$argument", ...), and write $argument="$argument"."""
+        "the DataFrame does not have it",
+        s"Its columns are ${call.child.output.map(_.name).mkString(", ")}."
       )
+    case other => throw computed(call.arguments, other)
+  }
+
+  /** The error for an expression in place of a column. */
+  def computed(arguments: CallArguments, expression: Expression): AnalysisException = {
+    val argument = arguments.text("argument")
+    new StreamInput(arguments.text("call")).wrong(
+      expression.sql,
+      s"it is computed, and $argument is a column that is there",
+      s"""Compute it before: df = df.withColumn("$argument", ...), and write $argument="$argument"."""
+    )
   }
 }

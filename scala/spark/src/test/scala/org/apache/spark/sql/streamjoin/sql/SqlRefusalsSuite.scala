@@ -70,9 +70,9 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "SELECT 1 FROM batch b JOIN batch c WITHIN 5s ON b.id = c.id",
       stream,
       "WITHIN 5s",
-      "left input is none"
+      "left input is a batch"
     ),
-    Case("SELECT 1 FROM o JOIN batch c WITHIN 5s ON o.id = c.id", stream, "WITHIN 5s", "right input is none"),
+    Case("SELECT 1 FROM o JOIN batch c WITHIN 5s ON o.id = c.id", stream, "WITHIN 5s", "right input is a batch"),
     Case(
       "SELECT 1 FROM o JOIN batch OVER (RANGE 5s FOLLOWING) c ON o.id = c.id",
       stream,
@@ -83,7 +83,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "SELECT 1 FROM batch OVER (RANGE 5s PRECEDING) JOIN d ON batch.id = d.id",
       stream,
       "OVER (RANGE 5s PRECEDING)",
-      "left input is none"
+      "left input is a batch"
     ),
     Case(
       "SELECT 1 FROM raw OVER (RANGE 5s PRECEDING) JOIN d ON raw.id = d.id",

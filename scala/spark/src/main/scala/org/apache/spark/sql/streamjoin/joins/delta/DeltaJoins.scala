@@ -64,11 +64,7 @@ object DeltaJoins {
       outer: Set[Int],
       options: Map[String, String]
   ): DataFrame = {
-    if (inputs.size < 2)
-      throw DeltaJoinOf.refused(
-        "there are not two inputs",
-        "Give the arrangements by the names that the condition uses."
-      )
+    checkNumber(inputs.size)
     val streams = inputs.map { case (alias, nameOrPath) =>
       ChangesTable.stream(session, nameOrPath, options).alias(alias)
     }
@@ -98,8 +94,16 @@ object DeltaJoins {
    * @param names
    *   name of each input in the condition
    */
-  private[streamjoin] def of(query: LogicalPlan, names: Seq[String], joinType: String): LogicalPlan =
+  private[streamjoin] def of(query: LogicalPlan, names: Seq[String], joinType: String): LogicalPlan = {
+    checkNumber(names.size)
     of(query, names, outerInputs(JoinType(joinType)))
+  }
+
+  private def checkNumber(inputs: Int): Unit = if (inputs < 2)
+    throw DeltaJoinOf.refused(
+      "there are not two inputs",
+      "Give the arrangements by the names that the condition uses."
+    )
 
   /**
    * The changes of a join of two tables.
@@ -165,11 +169,34 @@ object DeltaJoins {
     )
   }
 
+  /** A star stands for the columns of the rows, and not for the version and the copies after them. */
+  private def withoutHidden(
+      list: Seq[NamedExpression],
+      relation: StreamingRelationV2
+  ): Seq[NamedExpression] = {
+    val ids = relation.output.map(_.exprId)
+    list.map(_.exprId).indexOfSlice(ids) match {
+      case -1 => list
+      case from => list.patch(from + ids.size - Hidden, Nil, Hidden)
+    }
+  }
+
+  private val Hidden = 2
+
+  /** As [[ChangesTable.stream]] reads them. */
+  private def isChanges(relation: StreamingRelationV2): Boolean = relation.table match {
+    case table: ChangesTable => table.options.source.isDefined
+    case _ => false
+  }
+
   private def of(analyzed: LogicalPlan, names: Seq[String], outer: Set[Int]): DeltaJoin =
     analyzed match {
       case Project(list, Filter(condition, join: Join)) =>
         val relations = join.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
-        DeltaJoinOf(list, PredicateParts.conjuncts(condition), names.zip(relations), outer)
+        if (relations.size != names.size || !relations.forall(isChanges))
+          throw DeltaJoinOf.refused("an input is not the changes of an arrangement", "Call sj.delta_join for it.")
+        val columns = relations.foldLeft(list)(withoutHidden)
+        DeltaJoinOf(columns, PredicateParts.conjuncts(condition), names.zip(relations), outer)
       case other =>
         throw DeltaJoinOf.refused(
           s"it is not a plain condition and columns: ${other.nodeName}",

@@ -15,7 +15,7 @@ object IntervalJoins {
 
   private val Advice = EventTimeOfInput.Advice(
     "Leave `within` out, and write the distance into the condition.",
-    """Mark one before the join: df.withWatermark("time", "10 seconds").""",
+    call => s"Mark one before the join: $call.",
     first =>
       s"Drop the others before. Or leave `within` out, and write a bound on the one you mean, such as $first, into " +
         "the condition."

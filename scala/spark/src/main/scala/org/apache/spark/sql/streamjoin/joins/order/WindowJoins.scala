@@ -13,7 +13,7 @@ object WindowJoins {
 
   private val Advice = EventTimeOfInput.Advice(
     "Join a stream with a table by a plain join.",
-    """Mark one before the join: df.withWatermark("time", "10 seconds").""",
+    call => s"Mark one before the join: $call.",
     first => s"Drop the others before, and keep the one that you mean, such as $first."
   )
 

@@ -83,7 +83,7 @@ object TemporalJoins {
       history: Option[String],
       ordered: Boolean
   ): LogicalPlan = {
-    val at = asOf.getOrElse(timeOf(joined, Side.Left, "sj.temporal_join", "as_of"))
+    val at = asOf.getOrElse(timeOf(joined, Side.Left, "sj.temporal_join")(first => s"as_of=\"$first\""))
     temporal(ordered).temporal(joined, TemporalColumns(at, key, time, op, order), history)
   }
 
@@ -114,7 +114,9 @@ object TemporalJoins {
     case Seq() => asof(joined, Seq(Closest.InDirection("backward", allowsExact = true)), tolerance, ordered)
     case Seq(Closest.ByCondition(condition)) => closest(ordered).asOf(joined, condition, tolerance)
     case Seq(Closest.InDirection(direction, allowsExact)) =>
-      def time(side: Side) = timeOf(joined, side, "sj.asof_join", "match")
+      def time(side: Side) = timeOf(joined, side, "sj.asof_join") { first =>
+        if (side == Side.Left) s"match=\"l.$first >= r.time\"" else s"match=\"l.time >= r.$first\""
+      }
       closest(ordered).asOf(joined, time(Side.Left), time(Side.Right), direction, allowsExact, tolerance)
     case _ =>
       throw StreamJoinErrors.analysis(
@@ -125,11 +127,11 @@ object TemporalJoins {
       )
   }
 
-  private def timeOf(joined: LogicalPlan, side: Side, call: String, argument: String): String = {
+  private def timeOf(joined: LogicalPlan, side: Side, call: String)(named: String => String): String = {
     val advice = EventTimeOfInput.Advice(
       "Read it by spark.readStream, with a watermark on its time.",
-      """Mark one before the join: df.withWatermark("time", "10 seconds").""",
-      first => s"Name the one that you mean, such as $first, in $argument."
+      call => s"Mark one before the join: $call.",
+      first => s"Name the one that you mean: ${named(first)}."
     )
     val join = joined.collectFirst { case join: Join => join }.get
     quoteIfNeeded(EventTimeOfInput.of(join, side, call, advice).name)

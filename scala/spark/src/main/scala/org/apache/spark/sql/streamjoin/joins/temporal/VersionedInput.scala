@@ -87,7 +87,7 @@ object VersionedInput {
 
   private val Advice = EventTimeOfInput.Advice(
     "Read the changes of the table by spark.readStream.",
-    """Mark one before: df.withWatermark("time", "10 seconds").""",
+    call => s"Mark one before: $call.",
     first => s"Name the one that you mean: time=\"$first\"."
   )
 }

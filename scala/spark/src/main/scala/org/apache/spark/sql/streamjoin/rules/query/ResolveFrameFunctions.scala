@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.rules.query
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.FunctionIdentifier
-import org.apache.spark.sql.catalyst.analysis.{UnresolvedAlias, UnresolvedFunction, UnresolvedStar}
+import org.apache.spark.sql.catalyst.analysis.{Star, UnresolvedAlias, UnresolvedFunction, UnresolvedStar}
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -62,6 +62,7 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
         s"it takes ${function.columns.last} columns at most after the JSON, and not ${columns.size}"
       )
     val values = CallArguments.parse(function.name, json, function.arguments)
+    columns.collectFirst { case star: Star => throw FrameFunction.computed(values, star) }
     if (function == FrameFunction.Bounds)
       AskedBounds(DataTypeUtils.toAttributes(BoundsOfQuery.Schema), child)
     else FrameCall(function, values, columns, child)
