@@ -68,7 +68,7 @@ test test-scala test-failures test-python: export JDK_JAVA_OPTIONS := -XX:Tiered
 	-XX:ReservedCodeCacheSize=240m
 test-scala test-failures test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
-test: $(JAR) .venv/.installed $(CLASSES) ## the tests of CI, in about 20 minutes on two cores: three lanes
+test: $(JAR) .venv/.installed .venv-client/.installed $(CLASSES) ## the tests of CI, in about 20 minutes on two cores: three lanes
 	@echo "Three lanes run side by side. The output of each follows when it ends."
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) \
 		test-scala test-failures test-python
@@ -157,6 +157,12 @@ $(CLASSES): .venv/.installed | $(JAR)
 .venv/.installed: python/pyproject.toml VERSION
 	$(PYTHON) -m venv .venv
 	$(VENV)/python -m pip install --quiet --editable 'python[spark,dev]'
+	touch $@
+
+# Spark Connect's pure client, without py4j and a JVM, for its tests.
+.venv-client/.installed: python/pyproject.toml VERSION
+	$(PYTHON) -m venv .venv-client
+	.venv-client/bin/python -m pip install --quiet --editable 'python[connect]'
 	touch $@
 
 .venv/.docs-installed: .venv/.installed

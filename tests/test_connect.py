@@ -1,154 +1,132 @@
-"""Spark Connect: what a client can do, with a server in its own process."""
+"""Spark Connect: each function does the same in a classic session, over Connect, and from its pure client."""
 
 import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from conftest import Run
-from pyspark.sql import SparkSession
+import pyspark
+import pytest
+from conftest import ROOT, Run, run
 
+from streamjoin._packaged_jar import jar_path
+
+JOBS = ROOT / "tests" / "jobs"
+
+# An environment with pyspark-client, which has neither py4j nor a JVM; `make` makes it.
+CLIENT = ROOT / ".venv-client" / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a Spark Connect server with the extension; yield its address."""
+    assert CLIENT.exists(), "run `make .venv-client/.installed` first"
+    folder = tmp_path_factory.mktemp("server")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.sql.extensions": "org.apache.spark.sql.streamjoin.StreamJoinExtensions",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--jars", str(jar_path())]
+    for name, value in settings.items():
+        command += ["--conf", f"{name}={value}"]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    log = folder / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, "spark-internal"],
+            env=environment | {"PYSPARK_PYTHON": sys.executable},
+            cwd=folder,
+            stdout=out,
+            stderr=out,
+        )
+        try:
+            end = time.monotonic() + 120
+            while "Spark Connect server started" not in log.read_text():
+                assert process.poll() is None and time.monotonic() < end, log.read_text()[-5000:]
+                time.sleep(0.2)
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def test_every_function_in_each_kind_of_session(server: str, tmp_path: Path) -> None:
+    """What came out of a classic session is in the file; it was read and found right."""
+    kinds = {"classic": sys.executable, "local": sys.executable, server: str(CLIENT)}
+
+    def called(kind: str) -> str:
+        folder = tmp_path / str(list(kinds).index(kind))
+        return run([kinds[kind], str(JOBS / "every_function.py"), kind, str(folder)])
+
+    expected = (JOBS / "every_function.txt").read_text().splitlines()
+    with ThreadPoolExecutor(2) as two:
+        for kind, found in zip(kinds, two.map(called, kinds), strict=True):
+            assert found.splitlines() == expected, kind
+    functions = set(re.findall(r"\bsj\.([a-z_]+)\(", (JOBS / "every_function.py").read_text()))
+    stub = (ROOT / "python" / "src" / "streamjoin" / "__init__.pyi").read_text()
+    assert functions == set(re.findall(r" as ([a-z_]+)$", stub, re.MULTILINE))
+
+
+def test_a_checkpoint_goes_on_in_another_kind_of_session(server: str, tmp_path: Path) -> None:
+    rounds = [
+        ("classic", 10, []),
+        (server, 12, [(10, True)]),
+        ("classic", 14, [(10, True), (12, True)]),
+        (server, 18, [(10, True), (12, True), (14, True)]),
+    ]
+    for kind, hour, expected in rounds:
+        for name, column, minute in (("o", "t", 0), ("d", "u", 30)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            row = f'{{"id": {hour}, "{column}": "2026-01-01T{hour}:{minute:02}:00Z"}}\n'
+            (tmp_path / name / f"{hour}.json").write_text(row)
+        python = sys.executable if kind == "classic" else str(CLIENT)
+        out = run([python, str(JOBS / "handed_over.py"), kind, str(tmp_path)])
+        assert out.splitlines()[-1] == str(expected), kind
+
+
+def test_the_pure_client_has_no_py4j() -> None:
+    modules = "('py4j', 'pyspark.core', 'streamjoin')"
+    found = f"import importlib.util as u; print([u.find_spec(name) is not None for name in {modules}])"
+    assert run([str(CLIENT), "-c", found]).strip() == "[False, False, True]"
+
+
+SERVER_WITHOUT_THE_EXTENSION = """
 import streamjoin as sj
-
-PROGRAM = """
-import time
-import warnings
-
-warnings.simplefilter("ignore")  # of settings that only a server can take
-import streamjoin as sj
-from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException
 
-builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
-spark = sj.configure(builder).getOrCreate()
-spark.conf.set("spark.sql.session.timeZone", "UTC")
-spark.conf.set("spark.streamjoin.lateRows", "keep")
-
-FOLDER = "<folder>"
-
-
-def stream(name):
-    schema = "id INT, t TIMESTAMP"
-    found = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(f"{FOLDER}/{name}")
-    return found.withWatermark("t", "0 seconds")
-
-
-def refused(call):
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+rate = spark.readStream.format("rate").load()
+marked = rate.withWatermark("timestamp", "1 second")
+for call in (
+    lambda: sj.check(spark),
+    lambda: sj.bounds(marked.join(marked, "value")),
+    lambda: sj.join(marked, marked, "value", within="1 second"),
+    lambda: sj.idle_after(marked, "1 minute"),
+    lambda: sj.arrange(rate, "/tmp/x", keys="value"),
+    lambda: sj.delta_join({"a": "a", "b": "b"}, "a.id = b.id", spark=spark),
+    lambda: sj.arrangement("a", spark=spark),
+):
     try:
         call()
-    except (AnalysisException, SparkRuntimeException, sj.StreamJoinError) as error:
-        print(error.getCondition())
-
-
-stream("o").createOrReplaceTempView("o")
-stream("d").createOrReplaceTempView("d")
+    except sj.StreamJoinError as error:
+        print(error.getCondition(), "spark.sql.extensions" in str(error))
+print(sj.join(spark.range(3), spark.range(2), "id").count())
 """
 
 
-def program(folder: Path, text: str) -> str:
-    times = {"o": ["10:00", "15:00", "09:00"], "d": ["10:30", "15:30", "16:00"]}
-    for name, rows in times.items():
-        (folder / name).mkdir(parents=True)
-        for number, time in enumerate(rows):
-            file = folder / name / f"{number}.json"
-            file.write_text(f'{{"id": {number}, "t": "2026-01-01T{time}:00Z"}}\n')
-            os.utime(file, (number, number))  # Spark reads the oldest first
-    return PROGRAM.replace("<folder>", str(folder)) + text
-
-
-BOUNDS_AND_LATE_ROWS = """
-df = spark.sql("SELECT o.id FROM o JOIN d WITHIN BETWEEN 0s AND 1h ON o.id = d.id")
-for row in sj.bounds(df).collect():
-    print(row.side, row.keeps)
-frames = spark.sql("SELECT {o}.id FROM {o} JOIN {d} WITHIN 1h ON {o}.id = {d}.id", o=stream("o"), d=stream("d"))
-print(frames.columns)
-
-query = df.writeStream.format("memory").queryName("out").option("checkpointLocation", FOLDER + "/checkpoint").start()
-query.processAllAvailable()
-print(sorted(row.id for row in spark.table("out").collect()))
-print([row.row for row in sj.late_rows(query).collect()])
-print(sj.late_rows(query, streaming=True).isStreaming)
-query.stop()
-
-refused(lambda: sj.late_rows(query).collect())
-refused(lambda: sj.bounds(spark.range(1)))
-refused(lambda: sj.bounds(spark.sql("SELECT o.id FROM o JOIN d ON o.id = d.id")))
-refused(lambda: spark.sql("SELECT o.id FROM o JOIN d WITHIN 1 month ON o.id = d.id"))
-refused(lambda: sj.check(spark))
-print("---")
-"""
-
-# What a classic session maintains, read over Connect.
-ARRANGEMENTS = """
-refused(lambda: sj.arrange(stream("o"), "orders", keys=[["id"]]))
-refused(lambda: sj.delta_join({"o": "orders", "d": "deliveries"}, "o.id = d.id", spark=spark))
-refused(lambda: sj.arrangement(FOLDER + "/arrangements/returns", spark=spark))
-
-orders = sj.arrangement(FOLDER + "/arrangements/orders", spark=spark)
-print(orders.schema.simpleString(), orders.keys, orders.versions, orders.rows, orders.bytes > 0)
-print(sorted(row.id for row in orders.toDF(1).collect()), sorted(row.id for row in orders.toDF().collect()))
-writer = orders.changes().drop("t").writeStream.format("memory").queryName("changes").trigger(availableNow=True)
-writer.option("checkpointLocation", FOLDER + "/reader").start().awaitTermination()
-print(sorted(tuple(row) for row in spark.table("changes").collect()))
-((reader,),) = [row.readers for row in spark.sql(f"SELECT * FROM sj_arrangements('{orders.path}')").collect()]
-print(reader.version, reader.versions_behind, [each.version for each in orders.readers])
-
-spark.conf.set("spark.streamjoin.arrangements", FOLDER + "/arrangements")
-pairs = spark.sql("SELECT a.id, b.t FROM STREAM orders AS a JOIN STREAM orders AS b ON a.id = b.id WHERE a.id > 0")
-writer = pairs.writeStream.format("memory").queryName("pairs").trigger(availableNow=True)
-writer.option("checkpointLocation", FOLDER + "/pairs").start().awaitTermination()
-print(sorted((row.id, row._diff) for row in spark.table("pairs").collect()))
-
-table = sj.table("orders", spark=spark).withColumnRenamed("t", "ordered")
-found = sj.join(stream("d"), table, how="left").select("id", "ordered")
-writer = found.writeStream.format("memory").queryName("found").trigger(availableNow=True)
-writer.option("checkpointLocation", FOLDER + "/found").start().awaitTermination()
-print(sorted((row.id, row.ordered.hour) for row in spark.table("found").collect()))
-refused(lambda: sj.join(table, sj.table("orders", spark=spark)))
-a, b = (spark.readStream.table("orders").alias(name) for name in "ab")
-refused(lambda: a.join(b, "id").columns)
-with open(FOLDER + "/arrangements/orders/versions/2", "w") as manifest:
-    manifest.write("{}")
-refused(lambda: spark.read.format("streamjoin").load(FOLDER + "/arrangements/orders").collect())
-"""
-
-
-def test_sql_bounds_late_rows_and_arrangements(python: Run, spark: SparkSession, tmp_path: Path) -> None:
-    client = program(tmp_path / "streams", BOUNDS_AND_LATE_ROWS + ARRANGEMENTS)
-    folder = tmp_path / "streams"
-    stream = spark.readStream.schema("id INT, t TIMESTAMP").option("maxFilesPerTrigger", 1).json(f"{folder}/o")
-    writer = sj.arrange(stream, f"{folder}/arrangements/orders", keys=[["id"]]).trigger(availableNow=True)
-    writer.start(checkpointLocation=f"{folder}/maintainer").awaitTermination()
-    out = python(client).splitlines()
-    middle = out.index("---")
-    assert out[:middle] == [
-        "left o kept 1 hour",
-        "right d kept 0 seconds",
-        "['id']",
-        "[0, 1]",
-        """['{"id":2,"t":"2026-01-01T09:00:00.000000Z"}']""",
-        "True",
-        "STREAMJOIN_TABLE_FUNCTION",
-        "STREAMJOIN_NOT_A_STREAM",
-        "STREAMJOIN_UNBOUNDED",
-        "STREAMJOIN_CLAUSE_DURATION",
-        "STREAMJOIN_SPARK_CONNECT",
-    ]
-    assert out[middle + 1 :] == [
-        "STREAMJOIN_SPARK_CONNECT",
-        "STREAMJOIN_SPARK_CONNECT",
-        "STREAMJOIN_NO_ARRANGEMENT",
-        "struct<id:int,t:timestamp> [['id']] Versions(oldest=0, newest=2) 3 True",
-        "[0, 1] [0, 1, 2]",
-        "[(0, 2, 1), (1, 2, 1), (2, 2, 1)]",
-        "2 0 [2]",
-        "[(1, 1), (2, 1)]",
-        "[(0, 10), (1, 15), (2, 9)]",
-        "STREAMJOIN_SPARK_CONNECT",
-        "STREAMJOIN_DELTA",
-        "STREAMJOIN_ARRANGEMENT_UNREADABLE",
-    ]
-
-
-def test_a_server_without_the_extension(python: Run, tmp_path: Path) -> None:
-    text = 'refused(lambda: sj.bounds(stream("o").join(stream("d"), "id")))\n'
-    plain = program(tmp_path / "streams", text).replace("sj.configure(builder)", "builder")
-    assert python(plain).splitlines() == ["STREAMJOIN_JAR_MISSING"]
+def test_a_server_without_the_extension(python: Run) -> None:
+    out = python(SERVER_WITHOUT_THE_EXTENSION).splitlines()
+    assert out == ["STREAMJOIN_JAR_MISSING True"] * 7 + ["2"]

@@ -7,7 +7,7 @@ from shutil import copytree
 import pyarrow.parquet as pq
 from conftest import ROOT, run
 
-from streamjoin._jvm import EXTENSION
+from streamjoin._calls import EXTENSION
 from streamjoin._packaged_jar import jar_path
 
 BIN = Path(sys.executable).parent

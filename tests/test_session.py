@@ -16,8 +16,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 import streamjoin as sj
-from streamjoin import _jvm, _packaged_jar, session
-from streamjoin._packaged_jar import Built, check_built, jar_path, version_in_name
+from streamjoin import _jvm, _packaged_jar
+from streamjoin._packaged_jar import Built, check_built, check_line, jar_path, version_in_name
 from streamjoin._spark_settings import merged
 
 EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
@@ -255,12 +255,8 @@ def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.
         def version(self) -> str:
             raise Py4JError("Method version([]) does not exist")
 
-        def joins(self) -> object:
-            raise Py4JError("Method joins([]) does not exist")
-
     monkeypatch.setattr(_jvm, "entry", lambda *_: Old())
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.check(spark))
-    monkeypatch.setattr(session, "checked_entry", lambda *_: Old())
     rate = spark.readStream.format("rate").load()
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.bounds(rate))
 
@@ -276,13 +272,12 @@ def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     refused("STREAMJOIN_JAR_MISSING", "make jar", jar_path)
 
 
-def test_a_session_of_spark_connect() -> None:
-    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    refused(
-        "STREAMJOIN_SPARK_CONNECT",
-        "sj.late_rows and sj.arrangement work here",
-        lambda: sj.check(session),
-    )
+def test_a_server_of_another_version() -> None:
+    spark, mine = "4.2.0", sj.__version__
+    line = mine.rpartition(".")[0]
+    check_line(Built(f"{line}.99", spark), spark)
+    refused("STREAMJOIN_JAR_VERSION", "on the Spark Connect server", lambda: check_line(Built("9.0.0", spark), spark))
+    refused("STREAMJOIN_SPARK_VERSION", "Spark 9.0", lambda: check_line(Built(mine, "9.0.1"), spark))
 
 
 def test_without_pyspark_the_import_says_what_to_install(python: Run) -> None:

@@ -68,13 +68,14 @@ class PackagesSuite extends AnyFunSuite {
     // A join uses the engine and no other join.
     case join if Joins(join) => Engine.contains(other)
     case "joins" => Engine.contains(other) || Joins(other)
+    case "calls" => Engine.contains(other) || Joins(other)
     case "sql" => Sql(other)
     case rules if Rules(rules) => other != Root
     case _ => false
   })
 
   test("the known packages are exactly those in the sources") {
-    val known = Engine.keySet ++ Joins ++ Rules ++ Set("joins", "sql", Root)
+    val known = Engine.keySet ++ Joins ++ Rules ++ Set("joins", "calls", "sql", Root)
     val there = used.keys.flatMap { case (user, other) => Seq(user, other) }.toSet
     assert(there == known)
   }
@@ -113,5 +114,7 @@ class PackagesSuite extends AnyFunSuite {
     assert(mayUse("joins.interval", "state"))
     assert(mayUse("joins.delta", "arrangement.lookup"))
     assert(mayUse("rules.start", "joins.table"))
+    assert(mayUse("calls", "joins.delta"))
+    assert(!mayUse("joins.delta", "calls"))
   }
 }

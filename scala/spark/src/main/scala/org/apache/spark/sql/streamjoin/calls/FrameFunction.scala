@@ -142,7 +142,7 @@ private[streamjoin] object FrameFunction {
 
   def named(name: String): Option[FrameFunction] = all.get(name.toLowerCase(java.util.Locale.ROOT))
 
-  /** The one column of the DataFrame that is given as an expression; its name is then that of it. */
+  /** The column of the DataFrame that an expression is; the client reads its name. */
   private def column(call: Call): LogicalPlan = call.columns.head match {
     case found: Attribute if call.child.outputSet.contains(found) => Project(Seq(found), call.child)
     case other: Attribute =>

@@ -169,7 +169,7 @@ object DeltaJoins {
     )
   }
 
-  /** A star stands for the columns of the rows, and not for the version and the copies after them. */
+  /** A star stands for the columns of the rows, not for the version and the copies after them. */
   private def withoutHidden(
       list: Seq[NamedExpression],
       relation: StreamingRelationV2

@@ -38,6 +38,9 @@ object WindowJoins {
     case given => throw refused(if (given.isEmpty) "neither of the two" else "both")
   }
 
+  private[streamjoin] def of(joined: DataFrame, windows: JoinWindows): DataFrame =
+    RewrittenFrame.of(joined)(of(_, windows))
+
   private def of(joined: LogicalPlan, windows: JoinWindows): LogicalPlan =
     PlainJoin.rewrite(Call, joined) { (join, names) =>
       WindowJoin.of(

@@ -15,9 +15,9 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Replaces `SELECT *, sj_...('{...}')`, as `df.select("*", F.call_function("sj_...", ...))` is, with
- * a [[FrameCall]]. Spark calls the rule while a query is analyzed, before it looks up functions. The
- * child is not looked into: its CTEs may be defined elsewhere in the plan.
+ * Replaces `SELECT *, sj_...('{...}')`, which `df.select("*", F.call_function("sj_...", ...))` is,
+ * with a [[FrameCall]]. Spark calls the rule while a query is analyzed, before it looks up
+ * functions. The child is not looked into: its CTEs may be defined elsewhere in the plan.
  */
 final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
