@@ -76,7 +76,7 @@ def test_every_function_in_each_kind_of_session(server: str, tmp_path: Path) -> 
             assert found.splitlines() == expected, kind
     functions = set(re.findall(r"\bsj\.([a-z_]+)\(", (JOBS / "every_function.py").read_text()))
     stub = (ROOT / "python" / "src" / "streamjoin" / "__init__.pyi").read_text()
-    assert functions == set(re.findall(r" as ([a-z_]+)$", stub, re.MULTILINE))
+    assert functions == set(re.findall(r" as ([a-z][a-z_]*)$", stub, re.MULTILINE))
 
 
 def test_a_checkpoint_goes_on_in_another_kind_of_session(server: str, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """One run of a query that goes on from its checkpoint, in a session of any kind, and prints what is in its sink.
 
-``python handed_over.py <kind> <folder>``: as for every_function.py. The query has a join on names with ``within``, whose
-result is ordered, and reads what has been put into the folder.
+``python handed_over.py <kind> <folder>``: as for every_function.py. The query has a window join on a name, and
+reads what has been put into the folder.
 """
 
 import sys

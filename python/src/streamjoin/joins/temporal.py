@@ -76,8 +76,8 @@ def versions(
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a Column that is computed), ``STREAMJOIN_EVENT_TIME``;
-            ``STREAMJOIN_NOT_A_STREAM``, where it looks for ``time`` in a batch; ``STREAMJOIN_WRONG_ARGUMENT`` for an envelope beside whose rows ``time`` or ``order`` has the name of a
-            column of the table.
+            ``STREAMJOIN_NOT_A_STREAM``, where it looks for ``time`` in a batch; ``STREAMJOIN_WRONG_ARGUMENT`` for an
+            envelope beside whose rows ``time`` or ``order`` has the name of a column of the table.
 
     Source:
         Flink, "Versioned tables"; Debezium's change events.
