@@ -49,6 +49,21 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
     ) assert(refused(query)._1.getCondition == condition, query)
   }
 
+  test("sj_late_rows gives the late rows of a query that has stopped, by its id and by its name") {
+    withConf("spark.streamjoin.lateRows" -> "keep") {
+      val stopped = job(sql(within))
+      val id = running(stopped) { run =>
+        run.feed(o("a", "10:00"), d("a", "10:00"))
+        run.feed(o("b", "12:00"), d("b", "12:00"))
+        run.feed(o("late", "09:00", 7))
+        run.streaming.id
+      }
+      assert(!spark.streams.active.exists(_.id == id))
+      val rows = spark.sql(s"SELECT row FROM sj_late_rows('$id')").collect()
+      assert(rows.map(_.getString(0).contains("late")).toSeq == Seq(true))
+    }
+  }
+
   test("sj_late_rows gives the late rows of a query, as a table and as a stream") {
     withConf("spark.streamjoin.lateRows" -> "keep") {
       running(job(sql(within))) { run =>
