@@ -64,7 +64,9 @@ def add_contents(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = source[0].replace(benchmark_pages.MARKER, benchmark_pages.overview())
         source[0] += toctree("Results", [f"../{file.removesuffix('.md')}" for file in results])
     elif name == "docs/scala" and app.tags.has("scaladoc"):
-        source[0] += '\n## All classes\n\n<a href="../scaladoc/index.html">The Scala API</a>, from the comments in the code.\n'
+        source[0] += (
+            '\n## All classes\n\n<a href="../scaladoc/index.html">The Scala API</a>, from the comments in the code.\n'
+        )
 
 
 def setup(app: Sphinx) -> None:

@@ -106,9 +106,7 @@ def test_the_list_of_results_counts_goals(tmp_path: Path) -> None:
 
 def test_every_public_name_of_python_is_in_the_api() -> None:
     stub = ast.parse((ROOT / "python" / "src" / "streamjoin" / "__init__.pyi").read_text(encoding="utf-8"))
-    public = {
-        name.asname or name.name for node in stub.body if isinstance(node, ast.ImportFrom) for name in node.names
-    }
+    public = {name.asname or name.name for node in stub.body if isinstance(node, ast.ImportFrom) for name in node.names}
     text = (DOCS / "api.rst").read_text(encoding="utf-8")
     documented = re.findall(r"^\.\. (?:auto\w+|py:data):: (\w+)$", text, re.MULTILINE)
     assert len(documented) == len(set(documented))
@@ -125,7 +123,11 @@ def test_links_between_the_files_of_the_repository_lead_somewhere() -> None:
     files = [
         *ROOT.glob("*.md"),
         *ROOT.glob(".github/**/*.md"),
-        *(file for folder in ("docs", "examples", "benchmarks", "tests/cases") for file in (ROOT / folder).rglob("*.md")),
+        *(
+            file
+            for folder in ("docs", "examples", "benchmarks", "tests/cases")
+            for file in (ROOT / folder).rglob("*.md")
+        ),
     ]
     wrong = []
     for file in files:
