@@ -111,8 +111,9 @@ format: .tools/sbt-launch.jar .venv/.installed ## apply the formats and the lint
 	$(RUFF) check --fix $(RUFF_CONFIG)
 	$(RUFF) format $(RUFF_CONFIG)
 
-# The pages link to CONTRIBUTING.md and CHANGELOG.md, so the site is built from the root.
-SPHINX := $(VENV)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs
+# The pages link to CONTRIBUTING.md and CHANGELOG.md, so the site is built from the root. Always all of it: Sphinx
+# does not see that a page changes with the results of the benchmarks, or with the Scala API.
+SPHINX := $(VENV)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet -c docs
 docs: build/scaladoc/index.html .venv/.installed ## the documentation as a site, build/docs/index.html; warnings are errors
 	$(SPHINX) -t scaladoc . build/docs
 	rm -rf build/docs/scaladoc

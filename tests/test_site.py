@@ -39,12 +39,24 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site once, as `make docs` does, without the Scala API."""
+    """Build the site once, as `make docs` does, with an empty page in place of the Scala API."""
     folder = tmp_path_factory.mktemp("site")
-    options = ["--fail-on-warning", "--keep-going", "--quiet", "-d", str(folder / "doctrees"), "-c", str(DOCS)]
+    options = [
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "-t",
+        "scaladoc",
+        "-d",
+        str(folder / "doctrees"),
+        "-c",
+        str(DOCS),
+    ]
     command = [sys.executable, "-m", "sphinx", *options, str(ROOT), str(folder / "html")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"the site has warnings:\n{done.stdout}\n{done.stderr}"
+    (folder / "html" / "scaladoc").mkdir()
+    (folder / "html" / "scaladoc" / "index.html").touch()
     return folder / "html"
 
 
@@ -67,6 +79,10 @@ def test_every_link_inside_of_the_site_leads_somewhere(site: Path) -> None:
     assert len(list(site.rglob("*.html"))) > 30
     # Furo marks the page itself with "#", and Sphinx the headings with their own ids.
     assert [each for each in broken(site) if not each.endswith(": #")] == []
+
+
+def test_the_scala_page_links_to_the_scala_api(site: Path) -> None:
+    assert "../scaladoc/index.html" in Page(site / "docs" / "scala.html").links
 
 
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
