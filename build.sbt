@@ -99,7 +99,13 @@ lazy val spark = (project in file("scala/spark"))
       Seq(file, errors)
     }.taskValue,
     // `make scaladoc`. Links to Spark's classes and to private ones lead nowhere; that is no error.
-    Compile / doc / scalacOptions ++= Seq("-no-link-warnings", "-doc-title", "streamjoin", "-doc-version", version.value),
+    Compile / doc / scalacOptions ++= Seq(
+      "-no-link-warnings",
+      "-doc-title",
+      "streamjoin",
+      "-doc-version",
+      version.value
+    ),
     // One jar with our own classes only: what Spark has, Spark provides.
     assembly / assemblyJarName := s"${moduleName.value}_${scalaBinaryVersion.value}-${version.value}.jar",
     assemblyPackageScala / assembleArtifact := false,
