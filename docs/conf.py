@@ -29,10 +29,6 @@ html_title = f"streamjoin {release}"
 html_extra_path = ["site"]
 html_copy_source = False
 
-# The addresses of GitHub answer too many questions at once with "too many requests".
-linkcheck_retries = 2
-linkcheck_timeout = 20
-
 SECTIONS = {
     "Getting started": ["getting-started", "how-it-works"],
     "Which join": ["which-join"],

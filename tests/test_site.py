@@ -102,6 +102,18 @@ def test_every_page_is_in_the_contents_and_on_the_landing_page() -> None:
     assert headings == list(sections)
 
 
+def test_the_joins_of_the_picture_are_those_of_its_page() -> None:
+    picture = (DOCS / "pictures" / "which-join.svg").read_text(encoding="utf-8")
+    page = (DOCS / "which-join.md").read_text(encoding="utf-8")
+    names = re.findall(r'class="b"[^>]*y="362"[^>]*>([^<]+)<', picture)
+    assert names == ["as-of join", "interval join", "window join", "temporal join", "look-up", "delta join"]
+    headings = re.findall(r"^### .*: (.*)$", page, re.MULTILINE)
+    assert sorted(headings) == sorted(names)
+    for call in re.findall(r'class="code"[^>]*>([^<]+)<', picture):
+        for name in (each for each in call.split(", ") if each.startswith("sj.")):
+            assert f"{name}(" in page
+
+
 def test_the_results_of_the_benchmarks_are_pages(site: Path) -> None:
     made: dict[str, Any] = runpy.run_path(str(DOCS / "benchmark_pages.py"))
     text = (site / "docs" / "benchmarks.html").read_text(encoding="utf-8")
