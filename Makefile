@@ -33,7 +33,7 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs test-scala test-failures test-python wheel jar bench bench-delta bench-temporal bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc test-scala test-failures test-python wheel jar bench bench-delta bench-temporal bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -111,9 +111,24 @@ format: .tools/sbt-launch.jar .venv/.installed ## apply the formats and the lint
 	$(RUFF) check --fix $(RUFF_CONFIG)
 	$(RUFF) format $(RUFF_CONFIG)
 
-# The pages link to CONTRIBUTING.md and CHANGELOG.md, so the site is built from the root.
-docs: .venv/.docs-installed ## the documentation as a site, build/docs/index.html; warnings are errors
-	$(VENV)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/docs
+# The pages link to CONTRIBUTING.md and CHANGELOG.md, so the site is built from the root. Always all of it: Sphinx
+# does not see that a page changes with the results of the benchmarks, or with the Scala API.
+SPHINX := $(VENV)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet -c docs
+docs: build/scaladoc/index.html .venv/.installed ## the documentation as a site, build/docs/index.html; warnings are errors
+	$(SPHINX) -t scaladoc . build/docs
+	rm -rf build/docs/scaladoc
+	cp -r build/scaladoc build/docs/scaladoc
+
+scaladoc: build/scaladoc/index.html ## the Scala API from the comments in the code, build/scaladoc/index.html
+
+build/scaladoc/index.html: $(JAR_SOURCES) | .tools/sbt-launch.jar
+	$(SBT) spark/doc
+	rm -rf build/scaladoc
+	mkdir -p build
+	cp -r scala/spark/target/scala-2.13/api build/scaladoc
+
+docs-links: .venv/.installed ## ask every address outside of the site whether it answers; needs the network
+	$(SPHINX) -b linkcheck . build/docs-links
 
 wheel: $(JAR) .venv/.installed ## the Python wheel with the jar inside, in dist/
 	$(VENV)/python -m build --wheel --no-isolation --outdir dist python
@@ -163,8 +178,4 @@ $(CLASSES): .venv/.installed | $(JAR)
 .venv-client/.installed: python/pyproject.toml VERSION
 	$(PYTHON) -m venv .venv-client
 	.venv-client/bin/python -m pip install --quiet --editable 'python[connect]'
-	touch $@
-
-.venv/.docs-installed: .venv/.installed
-	$(VENV)/python -m pip install --quiet --editable 'python[docs]'
 	touch $@

@@ -98,6 +98,14 @@ lazy val spark = (project in file("scala/spark"))
       IO.copyFile((ThisBuild / baseDirectory).value / "python/src/streamjoin/error-conditions.json", errors)
       Seq(file, errors)
     }.taskValue,
+    // `make scaladoc`. Links to Spark's classes and to private ones lead nowhere; that is no error.
+    Compile / doc / scalacOptions ++= Seq(
+      "-no-link-warnings",
+      "-doc-title",
+      "streamjoin",
+      "-doc-version",
+      version.value
+    ),
     // One jar with our own classes only: what Spark has, Spark provides.
     assembly / assemblyJarName := s"${moduleName.value}_${scalaBinaryVersion.value}-${version.value}.jar",
     assemblyPackageScala / assembleArtifact := false,

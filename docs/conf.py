@@ -6,7 +6,9 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "python" / "src"))
+sys.path[:0] = [str(ROOT / "python" / "src"), str(ROOT / "docs")]
+
+import benchmark_pages  # noqa: E402
 
 project = "streamjoin"
 author = "the authors of streamjoin"
@@ -15,8 +17,10 @@ version = release
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "docs/*.rst", "CONTRIBUTING.md", "CHANGELOG.md"]
-exclude_patterns = [".*", "benchmarks", "build", "dist", "examples", "project", "python", "scala", "target", "tests"]
+results = [str(file.relative_to(ROOT)) for file in benchmark_pages.pages()]
+texts = ["CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "benchmarks/README.md"]
+include_patterns = ["docs/*.md", "docs/*.rst", "docs/recipes/*.md", *texts, *results]
+exclude_patterns = [".*", "build", "dist", "examples", "project", "python", "scala", "target", "tests"]
 myst_heading_anchors = 3
 autodoc_typehints = "description"
 
@@ -25,31 +29,40 @@ html_title = f"streamjoin {release}"
 html_extra_path = ["site"]
 html_copy_source = False
 
-PAGES = [
-    "getting-started",
-    "how-it-works",
-    "window-joins",
-    "arrangements",
-    "delta-joins",
-    "tables",
-    "temporal-joins",
-    "sql",
-    "tuning",
-    "migration",
-    "reference",
-    "api",
-    "scala",
-    "reliability",
-    "../CONTRIBUTING",
-    "architecture",
-    "../CHANGELOG",
-]
+SECTIONS = {
+    "Getting started": ["getting-started", "how-it-works"],
+    "Which join": ["which-join"],
+    "The joins": ["window-joins", "temporal-joins", "tables", "delta-joins", "arrangements", "sql"],
+    "Recipes": [
+        "recipes/clicks-and-impressions",
+        "recipes/orders-and-late-payments",
+        "recipes/trades-and-quotes",
+        "recipes/sensors-and-calibration",
+        "recipes/tables-kept-joined",
+    ],
+    "Running it": ["tuning", "migration", "reliability", "benchmarks", "../benchmarks/README", "../SECURITY"],
+    "Reference": ["reference", "api", "scala", "../CHANGELOG"],
+    "Changing it": ["../CONTRIBUTING", "first-contribution", "architecture", "../CODE_OF_CONDUCT"],
+}
+
+
+def toctree(caption: str, pages: list[str]) -> str:
+    """Return a table of contents that only the sidebar shows."""
+    return f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
 
 
 def add_contents(app: Sphinx, name: str, source: list[str]) -> None:
-    """Give the landing page a table of contents that readers of the file itself do not see."""
+    """Add what readers of the files themselves do not see: contents, results, the link to the Scala API."""
     if name == root_doc:
-        source[0] += "\n```{toctree}\n:hidden:\n\n" + "\n".join(PAGES) + "\n```\n"
+        source[0] += "".join(toctree(caption, pages) for caption, pages in SECTIONS.items())
+    elif name == "docs/benchmarks":
+        assert benchmark_pages.MARKER in source[0]
+        source[0] = source[0].replace(benchmark_pages.MARKER, benchmark_pages.overview())
+        source[0] += toctree("Results", [f"../{file.removesuffix('.md')}" for file in results])
+    elif name == "docs/scala" and app.tags.has("scaladoc"):
+        source[0] += (
+            '\n## All classes\n\n<a href="../scaladoc/index.html">The Scala API</a>, from the comments in the code.\n'
+        )
 
 
 def setup(app: Sphinx) -> None:

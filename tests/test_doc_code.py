@@ -22,14 +22,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *RECIPES]
 FENCE = re.compile(r"^```([a-z][^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^[ \t>]+```(?:python|sql|text output)", re.MULTILINE)
 ENDLESS = re.compile(r"\b(\w+)\.awaitTermination\(\)")
 NO_RUN = "python no-run"
 
 # These pages start from the first line; the others use the names of the README.
-FROM_NOTHING = {"README.md", "getting-started.md", "migration.md"}
+FROM_NOTHING = {"README.md", "getting-started.md", "migration.md", *(page.name for page in RECIPES)}
 NAMES = """
 import streamjoin as sj
 from pyspark.sql import SparkSession, functions as F
@@ -46,8 +47,8 @@ joined = orders.join(
 )
 """
 
-# This page writes its own input.
-WITHOUT_INPUT = {"getting-started.md"}
+# These pages write their own input.
+WITHOUT_INPUT = {"getting-started.md", *(page.name for page in RECIPES)}
 
 
 class Block(NamedTuple):

@@ -111,9 +111,9 @@ private[streamjoin] object FrameFunction {
       DeltaJoins.of(call.child, call.arguments.texts("names"), call.arguments.text("how"))
     },
     function("sj_impose_order", "time", "lag", "sort") { call =>
-      val time = call.arguments.text("time")
+      val (time, sort) = (call.arguments.text("time"), call.arguments.flag("sort", default = false))
       val marked = new StreamInput("sj.impose_order").imposeOrder(call.child, time, call.arguments.text("lag"))
-      if (call.arguments.flag("sort", default = false)) RowtimeOrder.of(marked, time) else marked
+      if (sort) RowtimeOrder.of(marked, time) else marked
     },
     function("sj_with_bounds", "time", "is_bound", "lag", "per") { call =>
       import call.arguments._

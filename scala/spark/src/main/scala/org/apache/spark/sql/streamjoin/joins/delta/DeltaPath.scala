@@ -52,7 +52,7 @@ private[streamjoin] object DeltaPath {
     var known = AttributeSet(inputs(from).output)
     var waiting = join.ofPairs
 
-    /** Takes the conditions that can be evaluated now. */
+    // Takes the conditions that can be evaluated now.
     def decided(): Seq[Expression] = {
       val (now, later) = waiting.partition(_.references.subsetOf(known))
       waiting = later

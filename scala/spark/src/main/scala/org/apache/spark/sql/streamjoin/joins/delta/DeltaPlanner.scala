@@ -81,7 +81,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
     val from = inputs(path.input)
     val keys = path.lookUps.map(lookUp => KeyColumns.of(lookUp.key))
 
-    /** Only what later steps need, because it may be shuffled. */
+    // Only what later steps need, because it may be shuffled.
     def handedOn(step: Int, columns: Seq[Attribute], copies: Expression): Seq[NamedExpression] =
       if (step == path.lookUps.size) result(join.select ++ join.time :+ copies)
       else {
