@@ -50,6 +50,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(PlanFirstBatch(_))
     // start(): an arrangement is created or continued.
     extensions.injectPostHocResolutionRule(StartArrangement(_))
+    // start(): the columns of changes that keep a target current.
+    extensions.injectPostHocResolutionRule(StartUpsert(_))
     // A stream that reads an arrangement reads its changes.
     extensions.injectResolutionRule(_ => ResolveChanges)
     // Each batch: filters pass what keeps a left semi or anti join in its place.
