@@ -1,13 +1,14 @@
 package org.apache.spark.sql.streamjoin.upsert
 
 import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.connector.catalog.InMemoryRowLevelOperationTableCatalog
+import org.apache.spark.sql.connector.catalog.{Identifier, InMemoryRowLevelOperationTableCatalog, Table}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.{col, lit, map}
 import org.apache.spark.sql.jdbc.JdbcDialects
@@ -24,7 +25,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
 
   override protected def beforeAll(): Unit = {
     super.beforeAll()
-    spark.conf.set("spark.sql.catalog.memory", classOf[InMemoryRowLevelOperationTableCatalog].getName)
+    spark.conf.set("spark.sql.catalog.memory", classOf[SharedTables].getName)
   }
 
   private def options(keys: Seq[String], diff: String = "_diff") =
@@ -314,4 +315,13 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
       }
     }
   }
+}
+
+/** The session of a running query has its own catalogs: tables in memory are those of all of them. */
+class SharedTables extends InMemoryRowLevelOperationTableCatalog {
+  tables = SharedTables.all
+}
+
+object SharedTables {
+  private val all = new ConcurrentHashMap[Identifier, Table]()
 }
