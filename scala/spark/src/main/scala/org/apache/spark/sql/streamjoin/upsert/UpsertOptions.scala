@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.upsert
 
+import java.util.Locale
+
 import com.fasterxml.jackson.core.JacksonException
 import com.fasterxml.jackson.databind.ObjectMapper
 
@@ -115,8 +117,9 @@ private[streamjoin] object UpsertOptions {
 
   def apply(parameters: Map[String, String]): UpsertOptions = {
     val options = CaseInsensitiveMap(parameters)
-    val own = (Seq(Keys, Diff, Table) ++ OfQuery).map(_.toLowerCase)
-    val others = parameters.filterNot { case (name, _) => own.contains(name.toLowerCase) }
+    val own = (Seq(Keys, Diff, Table) ++ OfQuery).map(_.toLowerCase(Locale.ROOT))
+    val others = parameters.filterNot { case (name, _) => own.contains(name.toLowerCase(Locale.ROOT)) }
+    def has(name: String) = options.get(name).exists(_.trim.nonEmpty)
     val target = (options.get(Table), options.contains(Url), options.contains(Servers)) match {
       case (Some(table), false, false) if table.trim.nonEmpty =>
         others.headOption.foreach { case (name, _) =>
@@ -126,8 +129,8 @@ private[streamjoin] object UpsertOptions {
           )
         }
         TargetKind.Table(table)
-      case (None, true, false) if options.contains("dbtable") => TargetKind.Jdbc(others)
-      case (None, false, true) if options.contains(Topic) => TargetKind.Kafka(others)
+      case (None, true, false) if has("dbtable") => TargetKind.Jdbc(others)
+      case (None, false, true) if has(Topic) => TargetKind.Kafka(others)
       case _ =>
         throw refused(
           s"its options name ${if (others.isEmpty) "no target" else others.keys.toSeq.sorted.mkString(", ")}",
