@@ -105,6 +105,13 @@ print(sorted((row.id, row.ordered.hour) for row in spark.table("found").collect(
 refused(lambda: sj.join(table, sj.table("orders", spark=spark)))
 a, b = (spark.readStream.table("orders").alias(name) for name in "ab")
 refused(lambda: a.join(b, "id").columns)
+target = {"url": f"jdbc:derby:{FOLDER}/derby;create=true", "dbtable": "kept"}
+spark.createDataFrame([], "id INT").write.format("jdbc").options(**target).save()
+ids = spark.sql("SELECT id, _diff FROM STREAM orders")
+writer = sj.upsert(ids, target, "id").trigger(availableNow=True)
+writer.start(checkpointLocation=FOLDER + "/upsert").awaitTermination()
+print(sorted(row.id for row in spark.read.format("jdbc").options(**target).load().collect()))
+refused(lambda: sj.upsert(ids, target, "none").start(checkpointLocation=FOLDER + "/refused"))
 with open(FOLDER + "/arrangements/orders/versions/2", "w") as manifest:
     manifest.write("{}")
 refused(lambda: spark.read.format("streamjoin").load(FOLDER + "/arrangements/orders").collect())
@@ -144,6 +151,8 @@ def test_sql_bounds_late_rows_and_arrangements(python: Run, spark: SparkSession,
         "[(0, 10), (1, 15), (2, 9)]",
         "STREAMJOIN_SPARK_CONNECT",
         "STREAMJOIN_DELTA",
+        "[0, 1, 2]",
+        "STREAMJOIN_UPSERT",
         "STREAMJOIN_ARRANGEMENT_UNREADABLE",
     ]
 

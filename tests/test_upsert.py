@@ -5,7 +5,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import streamjoin as sj
 
 sys.path.insert(0, str(ROOT / "examples" / "demo"))
 
-from spark_submit import environment, spark_submit  # noqa: E402
+from spark_submit import environment, spark_submit
 
 TOOLS = ROOT / ".tools"
 COLUMNS = "a INT, b STRING, v INT, _diff INT"
@@ -64,7 +65,7 @@ def forget_commit(checkpoint: str) -> int:
     return last
 
 
-def change(a: int | None, b: str | None, v: int | None, diff: int | None) -> Values:
+def change(a: int | None, b: str | int | None, v: int | None, diff: int | None) -> Values:
     return {"a": a, "b": b, "v": v, "_diff": diff}
 
 
@@ -84,7 +85,7 @@ def tables(postgres: Postgres) -> set[str]:
 def test_a_delta_join_keeps_a_table_current(shop: Shop, database: Postgres) -> None:
     # Another order of columns, one that the join does not have, and names in capitals.
     database.query(
-        'CREATE TABLE "Lines" (cents INT, "ID" INT, line INT, customer INT NOT NULL, note TEXT, PRIMARY KEY ("ID", line))'
+        'CREATE TABLE "Lines" (cents INT, "ID" INT, line INT, customer INT NOT NULL, PRIMARY KEY ("ID", line))'
     )
     target = database.options('"Lines"')
     for number, changes in enumerate(ROUNDS):
@@ -93,17 +94,13 @@ def test_a_delta_join_keeps_a_table_current(shop: Shop, database: Postgres) -> N
         found = database.query('SELECT customer, "ID", line, cents FROM "Lines"')
         assert sorted(tuple(map(int, row)) for row in found) == answer(), f"round {number}"
         if number == 0:
-            database.query("""UPDATE "Lines" SET note = 'mine' WHERE "ID" = 10""")
             sink = query.recentProgress[0]["sink"]
-            assert sink["metrics"] == {"upserts": "2", "deletes": "0", "replayed": "0"}
+            assert sink["metrics"] == {"upserts": "1", "deletes": "0", "replayed": "0"}
             assert database.password not in str(sink)
-        if number == 1:
-            # ON CONFLICT updates the row; columns of the target's own stay.
-            assert database.query("""SELECT note FROM "Lines" WHERE "ID" = 10 AND line = 2""") == [["mine"]]
     assert tables(database) == {"Lines", "streamjoin_batches"}, "no staging table is left"
 
 
-@pytest.mark.parametrize("how", ["left", "full"])
+@pytest.mark.parametrize("how", ["left", "full"] if LONG else ["full"])
 def test_an_outer_join_has_nulls_in_its_key(shop: Shop, database: Postgres, how: str) -> None:
     database.query("CREATE SCHEMA own; CREATE TABLE own.pairs (customer INT, id INT, UNIQUE (customer, id))")
     on = "c.customer = o.customer AND o.day < 20"
@@ -130,7 +127,7 @@ def test_an_outer_join_has_nulls_in_its_key(shop: Shop, database: Postgres, how:
 
 def test_a_batch_that_runs_again_changes_nothing(shop: Shop, database: Postgres) -> None:
     database.query(
-        "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT);"
+        "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT, note TEXT);"
         "CREATE TABLE statements (what TEXT);"
         "CREATE FUNCTION log() RETURNS TRIGGER LANGUAGE plpgsql AS"
         " $$ BEGIN INSERT INTO statements VALUES (TG_OP); RETURN NULL; END $$;"
@@ -145,6 +142,7 @@ def test_a_batch_that_runs_again_changes_nothing(shop: Shop, database: Postgres)
     again()
     # The staging table of the next batch is left behind, as if the driver had died there.
     database.query(
+        "UPDATE t SET note = 'mine' WHERE a = 1;"
         "CREATE FUNCTION stop() RETURNS EVENT_TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE 'stop'; END $$;"
         "CREATE EVENT TRIGGER stop ON sql_drop WHEN TAG IN ('DROP TABLE') EXECUTE FUNCTION stop()"
     )
@@ -153,7 +151,8 @@ def test_a_batch_that_runs_again_changes_nothing(shop: Shop, database: Postgres)
     database.query("DROP EVENT TRIGGER stop")
     own = {"t", "statements", "streamjoin_batches"}
     assert len(tables(database) - own) == 1
-    assert database.query("SELECT * FROM t") == [["1", "x", "2"]]
+    # ON CONFLICT updates the row: columns of the target's own stay.
+    assert database.query("SELECT * FROM t") == [["1", "x", "2", "mine"]]
     said = database.query("SELECT * FROM statements")
     assert said == [["DELETE"], ["INSERT"]] * 2
     assert forget_commit(shop.checkpoint("t")) == 1
@@ -249,7 +248,7 @@ def test_what_is_refused_when_the_query_starts(shop: Shop, database: Postgres) -
     refused("STREAMJOIN_UPSERT", lambda: start(counts, mode="complete"), "complete mode")
     refused("STREAMJOIN_NOT_A_STREAM", lambda: start(shop.spark.range(1)))
     for wrong in ("", {"url": "jdbc:x"}, {"kafka.bootstrap.servers": "x"}, {**target, "topic": ""}.keys(), None):
-        refused("STREAMJOIN_WRONG_ARGUMENT", lambda wrong=wrong: start(to=wrong))
+        refused("STREAMJOIN_WRONG_ARGUMENT", partial(start, to=wrong))
     refused("STREAMJOIN_WRONG_ARGUMENT", lambda: start(keys=[["a"], ["v"]]))
     refused("STREAMJOIN_WRONG_ARGUMENT", lambda: start(keys=[]))
 
@@ -296,14 +295,15 @@ def test_many_tasks_and_a_limit_of_connections(shop: Shop, database: Postgres) -
 class Random:
     """Changes of a table with a key of two columns, null or not, cut into batches, and what the table has."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, seconds: Sequence[str | int | None]) -> None:
         self.chance = random.Random(seed)
-        self.rows: dict[tuple[int | None, str | None], int | None] = {}
+        self.seconds = seconds
+        self.rows: dict[tuple[int | None, str | int | None], int | None] = {}
 
     def batch(self) -> list[Values]:
         changes = []
         for _ in range(self.chance.randrange(12)):
-            key = (self.chance.choice([None, 1, 2, 3]), self.chance.choice([None, "x", "y", "'\"`"]))
+            key = (self.chance.choice([None, 1, 2, 3]), self.chance.choice(self.seconds))
             if key in self.rows:
                 changes.append(change(*key, self.rows.pop(key), -1))
             if self.chance.random() < 0.6:
@@ -331,7 +331,8 @@ def of_postgres(database: Postgres) -> Table:
 @pytest.mark.parametrize("create", ["a INT, b TEXT, v INT, UNIQUE (b, a)", "a INT, b TEXT, v INT"])
 def test_random_changes(shop: Shop, database: Postgres, create: str) -> None:
     database.query(f"CREATE TABLE t ({create})")
-    _check_random(shop, database.options("t"), lambda: of_postgres(database))
+    seconds = [None, "x", "y", "'\"`"]
+    _check_random(shop, database.options("t"), lambda: of_postgres(database), seconds, COLUMNS)
 
 
 def test_random_changes_in_standard_sql(shop: Shop, spark: SparkSession) -> None:
@@ -340,21 +341,24 @@ def test_random_changes_in_standard_sql(shop: Shop, spark: SparkSession) -> None
     target = {"url": url + ";create=true", "dbtable": "t", "driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
     jvm: Any = spark._jvm
     connection = jvm.java.sql.DriverManager.getConnection(target["url"])
-    connection.createStatement().execute('CREATE TABLE t ("a" INT, "b" VARCHAR(20), "v" INT)')
+    connection.createStatement().execute('CREATE TABLE t ("a" INT, "b" INT, "v" INT)')
     connection.close()
 
     def read() -> Table:
         return in_order([tuple(row) for row in spark.read.format("jdbc").options(**target).load().collect()])
 
-    _check_random(shop, target, read)
+    # Spark writes a null text into a CLOB of Derby, and a CLOB cannot be compared.
+    _check_random(shop, target, read, [None, 7, 8], COLUMNS.replace("STRING", "INT"))
     spark.read.format("jdbc").options(**target | {"dbtable": "streamjoin_batches"}).load().collect()
 
 
-def _check_random(shop: Shop, target: dict[str, str], read: Read) -> None:
+def _check_random(
+    shop: Shop, target: dict[str, str], read: Read, seconds: Sequence[str | int | None], columns: str
+) -> None:
     seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
     print(f"STREAMJOIN_SEED={seed}")
-    made = Random(seed)
-    changes = shop.stream("changes", COLUMNS)
+    made = Random(seed, seconds)
+    changes = shop.stream("changes", columns)
     for _ in range(12 if LONG else 3):
         for _ in range(made.chance.randrange(1, 5)):
             shop.feed("changes", *made.batch())
@@ -378,7 +382,7 @@ def test_killed_between_the_target_and_sparks_commit(postgres: Postgres, tmp_pat
         "CREATE FUNCTION wait() RETURNS EVENT_TRIGGER LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3); END $$;"
         "CREATE EVENT TRIGGER wait ON sql_drop WHEN TAG IN ('DROP TABLE') EXECUTE FUNCTION wait()"
     )
-    batches = 4
+    batches = 4 if LONG else 3
     options = [f"--{name}={value}" for name, value in postgres.options("t").items()]
     job = ROOT / "tests" / "jobs" / "upsert_job.py"
     command = spark_submit(job, f"--work={tmp_path}", f"--batches={batches}", *options, jars=[driver_jar(TOOLS)])
@@ -394,7 +398,7 @@ def test_killed_between_the_target_and_sparks_commit(postgres: Postgres, tmp_pat
         numbers = [int(file.name) for file in tmp_path.glob("checkpoint/commits/[0-9]*")]
         return max(numbers, default=-1)
 
-    for _ in range(2):
+    for _ in range(2 if LONG else 1):
         before = recorded()
         with (tmp_path / "log").open("ab") as log:
             process = subprocess.Popen(command, env=environment(), stdout=log, stderr=log, start_new_session=True)
@@ -426,8 +430,9 @@ def test_the_query_fails_with_what_the_database_says(shop: Shop, database: Postg
     changes = shop.stream("changes", COLUMNS)
     shop.feed("changes", change(1, "x", 1, 1))
     shop.feed("changes", change(1, "x", 1, -1), change(1, "x", 9, 1), change(2, "x", 2, 1))
-    with pytest.raises(StreamingQueryException, match="t_v_check"):
+    with pytest.raises(StreamingQueryException, match="t_v_check") as caught:
         run(changes, database.options("t"), "a", shop.checkpoint("t"))
+    assert database.password not in str(caught.value)
     assert database.query("SELECT * FROM t") == [["1", "x", "1"]]
     assert database.query("SELECT batch FROM streamjoin_batches") == [["0"]]
     assert tables(database) == {"t", "streamjoin_batches"}
