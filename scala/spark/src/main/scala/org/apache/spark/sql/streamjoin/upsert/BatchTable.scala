@@ -46,7 +46,7 @@ final private[upsert] class BatchTable(dialect: JdbcDialect, target: String) {
     }
 
   /**
-   * Writes the batch within a transaction. The row stays locked until its end, so that of two drivers
+   * Writes the batch within a transaction. The row stays locked until its end: of two drivers
    * that run the query, one waits and then finds that the batch is there.
    */
   def record(connection: Connection, before: Option[UpsertBatch], now: UpsertBatch): Unit = {

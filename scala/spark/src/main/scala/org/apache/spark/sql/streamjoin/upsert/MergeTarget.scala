@@ -11,7 +11,7 @@ import org.apache.spark.sql.internal.SQLConf
  * A table of a format that has `MERGE`.
  *
  * The table has no record of the batches, and needs none. A `MERGE` is one commit of the table's
- * format. It sets each key to what it has after the batch, whatever the table has for the key, and a
+ * format. It sets each key to what it has after the batch, whatever the table has for it, and a
  * batch that runs again is the last one that ran. So the second run sets what is set already.
  *
  * Key columns are compared by `<=>`: outer joins have nulls in them.

@@ -94,7 +94,10 @@ private[streamjoin] object NetChanges {
     options
   }
 
-  /** @param changes a batch, or an empty DataFrame of its columns to see whether they can be used */
+  /**
+   * @param changes
+   *   a batch, or an empty DataFrame of its columns, to see whether they can be used
+   */
   def of(changes: DataFrame, options: UpsertOptions): NetChanges = {
     val schema = changes.schema
     val places = options.columnsOf(schema)
@@ -103,7 +106,7 @@ private[streamjoin] object NetChanges {
     })
     val internal = columns.indices.map(columnName)
     val keys = places.keys.map(internal)
-    // Names may have dots, or occur twice in what is left out, so columns are taken by their places.
+    // Names may have dots, or occur twice in what is left out: columns are taken by their places.
     val source = changes.toDF(schema.indices.map(at => s"s$at"): _*)
     val rows = source.select(
       places.rows.zip(columns).zip(internal).map { case ((at, column), name) =>

@@ -18,7 +18,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Row, SQLContext, SparkSession}
 import org.apache.spark.storage.StorageLevel
 
-/** `writeStream.format("streamjoin-upsert")`: changes keep a table, a database or a topic current. */
+/** `writeStream.format("streamjoin-upsert")`: changes keep a target current. */
 final class UpsertProvider extends StreamSinkProvider with DataSourceRegister {
   override def shortName(): String = "streamjoin-upsert"
 

@@ -19,7 +19,7 @@ import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
 import streamjoin.Upsert
 
-/** What a batch of changes adds up to, options, the SQL of a database, and tables that take MERGE. */
+/** What a batch adds up to, options, the SQL of a database, and tables that take MERGE. */
 class UpsertSuite extends AnyFunSuite with ArrangementTest {
   private val schema = StructType.fromDDL("k INT, `other.key` STRING, v DOUBLE, _diff INT")
 
@@ -317,7 +317,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
   }
 }
 
-/** The session of a running query has its own catalogs: tables in memory are those of all of them. */
+/** The session of a running query has its own catalogs, which here share their tables. */
 class SharedTables extends InMemoryRowLevelOperationTableCatalog {
   tables = SharedTables.all
 }
