@@ -439,3 +439,57 @@ def test_the_query_fails_with_what_the_database_says(shop: Shop, database: Postg
     database.query("ALTER TABLE t DROP CONSTRAINT t_v_check")
     run(changes, database.options("t"), "a", shop.checkpoint("t"))
     assert database.query("SELECT * FROM t ORDER BY a") == [["1", "x", "9"], ["2", "x", "2"]]
+
+
+def hook(tag: str, body: str) -> str:
+    """Return SQL that runs a body with each statement of a kind; ``made.object_identity`` is its table."""
+    return (
+        "CREATE FUNCTION hook() RETURNS EVENT_TRIGGER LANGUAGE plpgsql AS $$ DECLARE made RECORD; BEGIN"
+        f" FOR made IN SELECT * FROM pg_event_trigger_ddl_commands() LOOP {body} END LOOP; END $$;"
+        f"CREATE EVENT TRIGGER hook ON ddl_command_end WHEN TAG IN ('{tag}') EXECUTE FUNCTION hook()"
+    )
+
+
+def test_rows_of_an_attempt_that_does_not_count(shop: Shop, database: Postgres) -> None:
+    """A task that failed after it wrote, or ran twice, leaves rows in the staging table."""
+    database.query("CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT); CREATE TABLE left_over (a INT)")
+    stray = (
+        "IF EXISTS (SELECT FROM information_schema.columns WHERE column_name = 'streamjoin_attempt') THEN"
+        " EXECUTE format('INSERT INTO %s VALUES (1, ''stray'', 0, 0, 5), (9, ''stray'', 0, 1, 6)',"
+        " made.object_identity);"
+        " INSERT INTO left_over VALUES (1); END IF;"
+    )
+    database.query(hook("ALTER TABLE", stray))
+    changes = shop.stream("changes", COLUMNS)
+    shop.feed("changes", change(1, "x", 1, 1))
+    shop.feed("changes", change(2, "y", 1, 1))
+    run(changes, database.options("t"), "a", shop.checkpoint("t"))
+    assert database.query("SELECT count(*) FROM left_over") == [["2"]], "there were such rows in each batch"
+    assert database.query("SELECT * FROM t ORDER BY a") == [["1", "x", "1"], ["2", "y", "1"]]
+
+
+def test_another_driver_at_the_same_batch(shop: Shop, database: Postgres) -> None:
+    database.query(
+        "CREATE TABLE t (a INT, b TEXT, v INT);"
+        "CREATE FUNCTION nothing() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$"
+    )
+    changes = shop.stream("changes", COLUMNS)
+    shop.feed("changes", change(1, "x", 1, 1))
+    run(changes, database.options("t"), "a", shop.checkpoint("t"))
+    shop.feed("changes", change(2, "y", 1, 1))
+
+    def again() -> None:
+        run(changes, database.options("t"), "a", shop.checkpoint("t"))
+
+    # It has recorded the batch since this one looked: the update finds no row.
+    database.query("CREATE TRIGGER nothing BEFORE UPDATE ON streamjoin_batches FOR EACH ROW EXECUTE FUNCTION nothing()")
+    refused("STREAMJOIN_UPSERT_BATCH", again, "another run of the query")
+    database.query("DROP TRIGGER nothing ON streamjoin_batches")
+    # It has made its own staging table of the same name.
+    lost = "CREATE TRIGGER nothing BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION nothing()"
+    database.query(hook("CREATE TABLE AS", f"EXECUTE format('{lost}', made.object_identity);"))
+    refused("STREAMJOIN_UPSERT_BATCH", again, "has 0 of the 1 rows")
+    assert database.query("SELECT a FROM t") == [["1"]]
+    database.query("DROP EVENT TRIGGER hook")
+    again()
+    assert database.query("SELECT a FROM t ORDER BY a") == [["1"], ["2"]]
