@@ -493,3 +493,15 @@ def test_another_driver_at_the_same_batch(shop: Shop, database: Postgres) -> Non
     database.query("DROP EVENT TRIGGER hook")
     again()
     assert database.query("SELECT a FROM t ORDER BY a") == [["1"], ["2"]]
+
+
+def test_types_that_spark_writes_as_text(shop: Shop, database: Postgres) -> None:
+    database.query("CREATE TABLE t (a INT PRIMARY KEY, b UUID, v INT)")
+    target = database.options("t")
+    target["url"] += "?stringtype=unspecified"
+    changes = shop.stream("changes", COLUMNS)
+    first = "00000000-0000-0000-0000-000000000001"
+    shop.feed("changes", change(1, first, 1, 1), change(2, None, 1, 1))
+    shop.feed("changes", change(1, first, 1, -1), change(1, None, 1, 1), change(2, None, 1, -1), change(2, first, 1, 1))
+    run(changes, target, "a", shop.checkpoint("t"))
+    assert database.query("SELECT * FROM t ORDER BY a") == [["1", "", "1"], ["2", first, "1"]]
