@@ -49,8 +49,9 @@ def upsert(
             anything.
 
     Example:
-        >>> writer = upsert(joined, {"url": "jdbc:postgresql:shop", "dbtable": "open_orders"}, keys=["order_id"])
-        >>> query = writer.start(checkpointLocation="checkpoints/open_orders")  # doctest: +SKIP
+        >>> changes = sj.arrangement("orders").changes()
+        >>> postgres = {"url": "jdbc:postgresql://db/shop", "dbtable": "orders", "user": "shop"}
+        >>> writer = upsert(changes, postgres, keys=["order_id"])  # then .start(checkpointLocation=...)
     """
     expect_frames("sj.upsert", "a streaming DataFrame", changes)
     if not is_connect(changes):
