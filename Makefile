@@ -75,7 +75,7 @@ test: $(JAR) .venv/.installed .venv-client/.installed $(CLASSES) ## the tests of
 
 # About half of the Python tests by their time: those that kill, restart and wait, and random cases.
 FAILURES := $(addprefix tests/,test_arrangement_failures.py test_cluster.py test_kafka.py test_restart.py \
-	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py)
+	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py)
 
 test-scala:
 	@$(SBT) test

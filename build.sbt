@@ -70,6 +70,8 @@ lazy val spark = (project in file("scala/spark"))
     moduleName := name.value,
     libraryDependencies ++= Seq(
       "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
+      // A catalog in memory whose tables take MERGE.
+      ("org.apache.spark" %% "spark-catalyst" % sparkVersion % Test).classifier("tests").intransitive(),
       ("org.apache.spark" %% "spark-sql" % sparkVersion % SparkTexts).classifier("tests").intransitive()
     ) ++ tests,
     ivyConfigurations += SparkTexts,

@@ -32,7 +32,7 @@ html_copy_source = False
 SECTIONS = {
     "Getting started": ["getting-started", "how-it-works"],
     "Which join": ["which-join"],
-    "The joins": ["window-joins", "temporal-joins", "tables", "delta-joins", "arrangements", "sql"],
+    "The joins": ["window-joins", "temporal-joins", "tables", "delta-joins", "upsert", "arrangements", "sql"],
     "Recipes": [
         "recipes/clicks-and-impressions",
         "recipes/orders-and-late-payments",

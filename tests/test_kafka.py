@@ -58,12 +58,14 @@ def test_bounds_of_each_partition(broker: KafkaBroker, tmp_path: Path) -> None:
 def test_upserts_of_a_delta_join(broker: KafkaBroker, tmp_path: Path) -> None:
     broker.create_topic("joined")
     steps = _steps(broker, "kafka_upserts_job.py", "--topic=joined", f"--work={tmp_path}")
-    # By key: its cents, or nothing if it is gone; and how many records it took.
+    first, second, other = ('{"order_id":1,"line":1}', '{"order_id":1,"line":2}', '{"order_id":2,"line":1}')
+    # By key: its cents, or nothing if it is gone; and how many records it took. The batch of step 2
+    # runs twice.
     assert steps == [
-        [0, {"1-1": [100, 1], "1-2": [50, 1]}],
-        [1, {"1-1": [90, 2], "1-2": [50, 1]}],
-        [2, {"1-1": [90, 2], "1-2": [None, 2], "2-1": [7, 1]}],
-        [3, {"1-1": [None, 3], "1-2": [None, 2], "2-1": [7, 1]}],
+        [0, {first: [100, 1], second: [50, 1]}],
+        [1, {first: [90, 2], second: [50, 1]}],
+        [2, {first: [90, 2], second: [None, 3], other: [7, 2]}],
+        [3, {first: [None, 3], second: [None, 3], other: [7, 2]}],
     ]
 
 

@@ -209,6 +209,15 @@ by_columns = sj.delta_join(
 show("delta join by Columns", by_columns)
 show("join of two tables", sj.join(sj.table("orders", spark=spark), sj.table("deliveries", spark=spark), "id", "left"))
 
+# upsert
+target = {"url": f"jdbc:derby:{FOLDER}/derby;create=true", "dbtable": "kept"}
+spark.createDataFrame([], "id INT").write.format("jdbc").options(**target).save()
+ids = sj.delta_join(inputs, "id", "o.id", spark=spark)
+sj.upsert(ids, target, F.col("id")).trigger(availableNow=True).start(
+    checkpointLocation=str(FOLDER / "upsert")
+).awaitTermination()
+print("upsert:", sorted(row.id for row in spark.read.format("jdbc").options(**target).load().collect()))
+
 # Errors
 plain = stream("orders")
 refused("no watermark", lambda: sj.join(plain, deliveries, "id", within="1 hour"))
@@ -223,6 +232,7 @@ refused("a bound that is none", lambda: sj.with_bounds(plain, "t", is_bound="ite
 refused("a key that is none", lambda: sj.arrange(plain, "x", keys="nothing"))
 refused("no such arrangement", lambda: sj.arrangement("nothing", spark=spark))
 refused("no such input", lambda: sj.delta_join({"o": "orders", "n": "nothing"}, "o.id = n.id", spark=spark))
+refused("an upsert by no column", lambda: sj.upsert(ids, target, "none").start(checkpointLocation=str(FOLDER / "no")))
 refused("not tied", lambda: sj.delta_join(inputs, "o.id < d.id", spark=spark))
 refused("bounds of a batch", lambda: sj.bounds(found.toDF()))
 refused("bounds of an unbounded join", lambda: sj.bounds(orders.join(deliveries, "id")))

@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import streamjoin as sj
 
-COLUMNS = ["order_id", "line", "cents"]
+AGAIN = 2
 CHANGES: list[dict[str, list[tuple[Any, ...]]]] = [
     {"orders": [(1, "open", "i"), (2, "closed", "i")], "lines": [(1, 1, 100, "i"), (1, 2, 50, "i"), (2, 1, 7, "i")]},
     {"lines": [(1, 1, 90, "u")]},
@@ -19,14 +19,6 @@ CHANGES: list[dict[str, list[tuple[Any, ...]]]] = [
 ]
 SCHEMAS = {"orders": "order_id INT, status STRING, op STRING", "lines": "order_id INT, line INT, cents INT, op STRING"}
 KEYS = {"orders": [["order_id"]], "lines": [["order_id", "line"], ["order_id"]]}
-
-
-def upserts(batch: DataFrame) -> DataFrame:
-    """Return the new value of each key that has changed, or a null where the key is gone."""
-    key = F.concat_ws("-", "order_id", "line").alias("key")
-    # Of the old row and the new one of a key, the new one has the greater _diff.
-    newest = batch.groupBy(key).agg(F.max_by(F.struct(*COLUMNS), "_diff").alias("row"), F.max("_diff").alias("_diff"))
-    return newest.select("key", F.when(F.col("_diff") > 0, F.to_json("row")).alias("value"))
 
 
 def main() -> None:
@@ -45,9 +37,6 @@ def main() -> None:
         writer = sj.arrange(stream, name, KEYS[name], op="op").trigger(availableNow=True)
         writer.start(checkpointLocation=str(args.work / "checkpoints" / name)).awaitTermination()
 
-    def write(batch: DataFrame, _: int) -> None:
-        upserts(batch).write.format("kafka").options(**kafka, topic=args.topic).save()
-
     for step, changes in enumerate(CHANGES):
         for name, rows in changes.items():
             spark.createDataFrame(rows, SCHEMAS[name]).write.mode("append").parquet(str(args.work / name))
@@ -57,8 +46,15 @@ def main() -> None:
             on="o.order_id = l.order_id AND o.status = 'open'",
             select=["o.order_id", "l.line", "l.cents"],
         )
-        query = joined.writeStream.foreachBatch(write).trigger(availableNow=True)
-        query.start(checkpointLocation=str(args.work / "checkpoints" / "joined")).awaitTermination()
+        writer = sj.upsert(joined, {**kafka, "topic": args.topic}, ["order_id", "line"]).trigger(availableNow=True)
+        checkpoint = args.work / "checkpoints" / "joined"
+        writer.start(checkpointLocation=str(checkpoint)).awaitTermination()
+        if step == AGAIN:
+            # As if the driver had died after it wrote the batch: it runs again.
+            commit = checkpoint / "commits" / str(step)
+            commit.unlink()
+            commit.with_name(f".{step}.crc").unlink(missing_ok=True)
+            writer.start(checkpointLocation=str(checkpoint)).awaitTermination()
         records = spark.read.format("kafka").options(**kafka, subscribe=args.topic).load()
         newest = records.groupBy(F.col("key").cast("string")).agg(
             F.max_by(F.col("value").cast("string"), "offset").alias("value"), F.count("*").alias("records")

@@ -7,6 +7,7 @@ order of time, ``bounds`` shows what they keep in state,
 ``arrange`` keeps a collection with its indexes for many queries, ``arrangement`` reads one, ``delta_join`` joins
 them, and ``table`` is one that streams look up. ``temporal_join`` finds for each row of a stream what was valid at its
 time, in ``versions`` of a table, and ``asof_join`` the row of another stream that is closest.
+``upsert`` keeps the rows of changes in a table, a database or a topic.
 ``impose_order``, ``with_bounds`` and ``idle_after`` say of a stream how far it is.
 """
 

@@ -27,3 +27,4 @@ from streamjoin.session import late_rows as late_rows
 from streamjoin.streams import idle_after as idle_after
 from streamjoin.streams import impose_order as impose_order
 from streamjoin.streams import with_bounds as with_bounds
+from streamjoin.upserts import upsert as upsert

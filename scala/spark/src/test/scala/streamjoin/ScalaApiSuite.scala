@@ -250,6 +250,12 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
         .select("a.order_id", "b.delivery_time")
         .toDF()
       assert(output(pairs) == Seq("1 20 2", "1 70 2", "2 0 1", "3 301 1", "9 500 1"))
+      // UpsertSuite and the tests of Python write to targets.
+      val upserts = Upsert
+        .into(changes, Map("url" -> "jdbc:postgresql://db/shop", "dbtable" -> "deliveries"))
+        .key("order_id", "delivery_time")
+        .writeStream
+      assert(condition { upserts.option("dbtable", "").start(); changes } == "STREAMJOIN_UPSERT")
       val tables =
         StreamJoin.interval(arrangement.asTable.toDF(), arrangement.asTable.toDF().toDF("order_id", "other"))
       assert(output(tables.toDF()).size == 7)

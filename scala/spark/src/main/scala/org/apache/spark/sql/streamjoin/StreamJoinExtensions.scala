@@ -58,6 +58,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(StartArrangement(_))
     // start(): the late rows of a query can be read when it has stopped.
     extensions.injectPostHocResolutionRule(_ => RememberQueries)
+    // start(): the columns of changes that keep a target current.
+    extensions.injectPostHocResolutionRule(StartUpsert(_))
     // A stream that reads an arrangement reads its changes.
     extensions.injectResolutionRule(_ => ResolveChanges)
     // Each batch: filters pass what keeps a left semi or anti join in its place.

@@ -1,0 +1,19 @@
+package org.apache.spark.sql.streamjoin.rules.start
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
+import org.apache.spark.sql.streamjoin.upsert.UpsertSink
+
+/** `start()` of a query that keeps a target current: its columns are checked. */
+final private[streamjoin] case class StartUpsert(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan match {
+      // A sink of Spark's first API gets no columns when it is created.
+      case WriteToStream(_, _, _, sink: UpsertSink, _, _, query, _, _) => sink.check(session, query.schema)
+      case _ =>
+    }
+    plan
+  }
+}

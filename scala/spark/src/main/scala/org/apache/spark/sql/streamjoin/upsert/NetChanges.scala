@@ -1,0 +1,145 @@
+package org.apache.spark.sql.streamjoin.upsert
+
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame}
+
+/**
+ * What a batch changes in the target: for each key the row that it has after the batch, or that it
+ * has none.
+ *
+ * The changes of a batch have no order, and need none: a row that came and went adds up to nothing,
+ * and of one key at most one row may be left that came. So the order of the batches alone says what
+ * the target has, and not how the changes were cut into batches. This needs a key that identifies a
+ * row: if two rows with one key are left, [[Figures.double]] has the key, and nothing may be
+ * written.
+ *
+ * @param rows
+ *   columns `c0`, `c1`, ... of the row, and [[NetChanges.Gone]]. Of a key that has gone, the row
+ *   that went: the columns of a target need not accept nulls.
+ */
+final private[streamjoin] case class NetChanges(rows: DataFrame, columns: StructType, keys: Seq[Int]) {
+  import NetChanges._
+
+  def keyNames: Seq[String] = keys.map(columns(_).name)
+
+  /** The columns of the row, with their own names. */
+  def named: Seq[Column] = columns.indices.map(at => row(at).as(columns(at).name))
+
+  def row(at: Int): Column = col(columnName(at))
+
+  /** The key as JSON, the same text in every session: nulls are written, and times are in UTC. */
+  def keyJson: Column = json(keys)
+
+  def rowJson: Column = json(columns.indices)
+
+  private def json(of: Seq[Int]): Column = to_json(
+    struct(of.map(at => row(at).as(columns(at).name)): _*),
+    Json
+  )
+
+  /** Counts the changes and looks for keys that are none, in one job. */
+  def figures: Figures = {
+    val nulls = array(keys.map(row(_).isNull): _*)
+    val found = rows
+      .agg(
+        coalesce(count_if(!col(Gone)), lit(0L)),
+        coalesce(count_if(col(Gone)), lit(0L)),
+        coalesce(bool_or(col(WithoutDiff)), lit(false)),
+        min(when(col(Came) > 1, keyJson)),
+        collect_set(nulls)
+      )
+      .head()
+    Figures(
+      found.getLong(0),
+      found.getLong(1),
+      found.getBoolean(2),
+      Option(found.getString(3)),
+      found.getSeq[scala.collection.Seq[Boolean]](4).map(_.toSeq).toSeq
+    )
+  }
+}
+
+/**
+ * @param hasNullDiff
+ *   whether a change does not say how many copies came or went
+ * @param double
+ *   a key of which more than one row is left, as JSON
+ * @param nullKeys
+ *   for each combination that occurs, which of the key's columns are null
+ */
+final private[streamjoin] case class Figures(
+    upserts: Long,
+    deletes: Long,
+    hasNullDiff: Boolean,
+    double: Option[String],
+    nullKeys: Seq[Seq[Boolean]]
+)
+
+private[streamjoin] object NetChanges {
+
+  /** Whether the key has no row any more. */
+  val Gone = "gone"
+  private val Came = "came"
+  private val WithoutDiff = "withoutDiff"
+  private val Copies = "copies"
+
+  private def columnName(at: Int) = s"c$at"
+
+  private val Json = {
+    val options = new java.util.HashMap[String, String]()
+    options.put("ignoreNullFields", "false")
+    options.put("timeZone", "UTC")
+    options
+  }
+
+  /**
+   * @param changes
+   *   a batch, or an empty DataFrame of its columns, to see whether they can be used
+   */
+  def of(changes: DataFrame, options: UpsertOptions): NetChanges = {
+    val schema = changes.schema
+    val places = options.columnsOf(schema)
+    val columns = StructType(places.rows.map { at =>
+      schema(at).copy(dataType = asBytes(schema(at).dataType), metadata = Metadata.empty)
+    })
+    val internal = columns.indices.map(columnName)
+    val keys = places.keys.map(internal)
+    // Names may have dots, or occur twice in what is left out: columns are taken by their places.
+    val source = changes.toDF(schema.indices.map(at => s"s$at"): _*)
+    val rows = source.select(
+      places.rows.zip(columns).zip(internal).map { case ((at, column), name) =>
+        col(s"s$at").cast(column.dataType).as(name)
+      } :+ col(s"s${places.diff}").cast(LongType).as(Copies): _*
+    )
+    // One shuffle serves both aggregations: what has one row has one key.
+    val net = rows
+      .repartition(keys.map(col): _*)
+      .groupBy(internal.map(col): _*)
+      .agg(sum(Copies).as(Copies), bool_or(col(Copies).isNull).as(WithoutDiff))
+      .where(col(Copies) =!= 0 || col(WithoutDiff))
+    val others = internal.diff(keys)
+    // The row with the most copies is one that came, if there is any.
+    val last = max_by(struct((others :+ Copies).map(col): _*), coalesce(col(Copies), lit(0L)))
+    val byKey = net
+      .groupBy(keys.map(col): _*)
+      .agg(
+        last.as("last"),
+        coalesce(sum(when(col(Copies) > 0, col(Copies))), lit(0L)).as(Came),
+        bool_or(col(WithoutDiff)).as(WithoutDiff)
+      )
+    val row = internal.map(name => if (keys.contains(name)) col(name) else col(s"last.$name").as(name))
+    NetChanges(
+      byKey.select(row ++ Seq((col(Came) === 0).as(Gone), col(Came), col(WithoutDiff)): _*),
+      columns,
+      places.keys
+    )
+  }
+
+  /** Strings that are equal under their collation are two values: one may go while one stays. */
+  private def asBytes(dataType: DataType): DataType =
+    dataType.transformRecursively { case _: StringType => StringType }
+
+  private[upsert] def quoted(name: String): String = quoteIdentifier(name)
+}

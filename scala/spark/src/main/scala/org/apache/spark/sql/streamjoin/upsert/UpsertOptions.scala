@@ -1,0 +1,175 @@
+package org.apache.spark.sql.streamjoin.upsert
+
+import java.util.Locale
+
+import com.fasterxml.jackson.core.JacksonException
+import com.fasterxml.jackson.databind.ObjectMapper
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.types._
+
+/** Where the rows are kept. */
+sealed private[streamjoin] trait TargetKind
+
+private[streamjoin] object TargetKind {
+
+  /** A table of a catalog, of a format that has `MERGE`. */
+  final case class Table(name: String) extends TargetKind
+
+  /** A table of a database, with the options of `format("jdbc")`. */
+  final case class Jdbc(options: Map[String, String]) extends TargetKind
+
+  /** A topic, with the options of `format("kafka")`. */
+  final case class Kafka(options: Map[String, String]) extends TargetKind
+}
+
+/**
+ * The options of `writeStream.format("streamjoin-upsert")`.
+ *
+ * @param keys
+ *   the columns that identify a row in the target
+ * @param diff
+ *   the column that says how many copies of a row came, or went if it is negative
+ */
+final private[streamjoin] case class UpsertOptions(keys: Seq[String], diff: String, target: TargetKind) {
+
+  /**
+   * The columns of the changes, by what they are for.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if a column is missing or cannot be what it is named for
+   */
+  def columnsOf(schema: StructType): UpsertColumns = {
+    val resolver = SQLConf.get.resolver
+    val diffs = schema.filter(field => resolver(field.name, diff))
+    diffs match {
+      case Seq(column) if column.dataType.isInstanceOf[IntegralType] =>
+      case Seq(column) =>
+        throw UpsertOptions.refused(
+          s"the column ${column.name} is ${column.dataType.sql}",
+          "It says how many copies of a row came or went, so it has to be a whole number. Name it by diff=."
+        )
+      case none =>
+        throw UpsertOptions.refused(
+          s"the DataFrame has ${if (none.isEmpty) "no column" else "two columns"} $diff",
+          s"It says whether a row came (1) or went (-1). Its columns are ${schema.names.mkString(", ")}."
+        )
+    }
+    // When a change happened is no part of a row: one that goes has another time than when it came.
+    val besides = Seq(diff, ChangeColumns.Time, ChangeColumns.Version)
+    val rows = schema.filterNot(field => besides.exists(resolver(_, field.name)))
+    rows
+      .groupBy(field => rows.indexWhere(other => resolver(other.name, field.name)))
+      .values
+      .find(_.size > 1)
+      .foreach { same =>
+        throw UpsertOptions.refused(
+          s"two columns have the name ${same.head.name}",
+          "Give one of them another, or leave it out."
+        )
+      }
+    val found = keys.map { key =>
+      val at = rows.indexWhere(field => resolver(field.name, key))
+      if (at < 0)
+        throw UpsertOptions.refused(
+          s"the key $key is no column of the rows",
+          s"They have the columns ${rows.map(_.name).mkString(", ")}."
+        )
+      if (!UpsertOptions.isKey(rows(at).dataType))
+        throw UpsertOptions.refused(
+          s"the key $key is ${rows(at).dataType.sql}",
+          "Maps, variants, intervals and strings with a collation cannot be keys."
+        )
+      at
+    }
+    if (found.distinct.size < found.size)
+      throw UpsertOptions.refused("a key has a column twice", "Leave one out.")
+    UpsertColumns(schema.fieldIndex(diffs.head.name), rows.map(field => schema.fieldIndex(field.name)), found)
+  }
+}
+
+/**
+ * @param diff
+ *   place of the column with the numbers of copies
+ * @param rows
+ *   places of the columns of the target
+ * @param keys
+ *   places, among those of the target, of the columns that identify a row
+ */
+final private[streamjoin] case class UpsertColumns(diff: Int, rows: Seq[Int], keys: Seq[Int])
+
+private[streamjoin] object UpsertOptions {
+  val Keys = "keys"
+  val Diff = "diff"
+  val Table = "table"
+  private val Url = "url"
+  private val Topic = "topic"
+  private val Servers = "kafka.bootstrap.servers"
+
+  /** What DataStreamWriter adds to the options of a sink, which no target has to know. */
+  private val OfQuery = Seq("checkpointLocation", "queryName", "path")
+
+  private val mapper = new ObjectMapper()
+
+  def apply(parameters: Map[String, String]): UpsertOptions = {
+    val options = CaseInsensitiveMap(parameters)
+    val own = (Seq(Keys, Diff, Table) ++ OfQuery).map(_.toLowerCase(Locale.ROOT))
+    val others = parameters.filterNot { case (name, _) => own.contains(name.toLowerCase(Locale.ROOT)) }
+    def has(name: String) = options.get(name).exists(_.trim.nonEmpty)
+    val target = (options.get(Table), options.contains(Url), options.contains(Servers)) match {
+      case (Some(table), false, false) if table.trim.nonEmpty =>
+        others.headOption.foreach { case (name, _) =>
+          throw refused(
+            s"the option $name is none of a table",
+            s"A table takes $Keys and $Diff. For a database give $Url and dbtable, for Kafka $Servers and $Topic."
+          )
+        }
+        TargetKind.Table(table)
+      case (None, true, false) if has("dbtable") => TargetKind.Jdbc(others)
+      case (None, false, true) if has(Topic) => TargetKind.Kafka(others)
+      case _ =>
+        throw refused(
+          s"its options name ${if (others.isEmpty) "no target" else others.keys.toSeq.sorted.mkString(", ")}",
+          s"Give one target: a table by its name, a table of a database by $Url and dbtable, or a topic by $Servers and $Topic."
+        )
+    }
+    val keys = options.get(Keys).map(keysOf).getOrElse(Nil)
+    if (keys.isEmpty)
+      throw refused(
+        "it has no key",
+        """Write keys=["order_id"]: the columns that identify a row. As an option, a JSON list."""
+      )
+    UpsertOptions(keys, options.getOrElse(Diff, ChangeColumns.Diff), target)
+  }
+
+  private def keysOf(json: String): Seq[String] = {
+    val wrong = StreamJoinErrors.analysis(
+      "STREAMJOIN_OPTION",
+      "option" -> Keys,
+      "value" -> json,
+      "wanted" -> """a JSON list of columns, such as ["order_id", "line"]"""
+    )
+    val list =
+      try mapper.readTree(json)
+      catch { case _: JacksonException => throw wrong }
+    if (!list.isArray) throw wrong
+    (0 until list.size).map { at =>
+      if (!list.get(at).isTextual) throw wrong
+      list.get(at).asText
+    }
+  }
+
+  /** A map has no order, and equal strings of a collation are different keys of a topic. */
+  private def isKey(dataType: DataType): Boolean = !dataType.existsRecursively {
+    case _: MapType | _: VariantType | _: CalendarIntervalType => true
+    case text: StringType => text != StringType
+    case _ => false
+  }
+
+  private[upsert] def refused(problem: String, advice: String): AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_UPSERT", "problem" -> problem, "advice" -> advice)
+}

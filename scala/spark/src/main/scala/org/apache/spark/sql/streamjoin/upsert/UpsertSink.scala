@@ -1,0 +1,131 @@
+package org.apache.spark.sql.streamjoin.upsert
+
+import java.util.{Locale, Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics
+import org.apache.spark.sql.execution.LogicalRDD
+import org.apache.spark.sql.execution.streaming.Sink
+import org.apache.spark.sql.sources.{DataSourceRegister, StreamSinkProvider}
+import org.apache.spark.sql.streaming.OutputMode
+import org.apache.spark.sql.streamjoin.arrangement.storage.BatchOffsets
+import org.apache.spark.sql.streamjoin.base.RunningQuery
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Row, SQLContext, SparkSession}
+import org.apache.spark.storage.StorageLevel
+
+/** `writeStream.format("streamjoin-upsert")`: changes keep a target current. */
+final class UpsertProvider extends StreamSinkProvider with DataSourceRegister {
+  override def shortName(): String = "streamjoin-upsert"
+
+  override def createSink(
+      context: SQLContext,
+      parameters: Map[String, String],
+      partitionColumns: Seq[String],
+      mode: OutputMode
+  ): Sink = {
+    if (partitionColumns.nonEmpty)
+      throw UpsertOptions.refused(
+        s"partitionBy(${partitionColumns.mkString(", ")}) is its",
+        "Leave it out: the target is partitioned as it was created."
+      )
+    if (mode == InternalOutputModes.Complete)
+      throw UpsertOptions.refused(
+        "a batch of the complete mode has all rows, and not what has changed",
+        "Write .outputMode(\"append\"), or of an aggregation \"update\" with 1 as its _diff."
+      )
+    val options = UpsertOptions(parameters)
+    val session = context.sparkSession
+    new UpsertSink(options, UpsertSink.target(session, options))
+  }
+}
+
+/**
+ * Applies each batch to the target once.
+ *
+ * The rows of the batch are computed once and kept on the executors until they are written, as
+ * several jobs read them: the changes may come from operators with state, and keys are checked
+ * before the first row is written.
+ */
+final private[streamjoin] class UpsertSink(options: UpsertOptions, target: UpsertTarget)
+    extends Sink
+    with ReportsSinkMetrics {
+  @volatile private var last: Map[String, Long] = Map.empty
+
+  /** Checks at `start()` whether there can be such a query. */
+  def check(session: SparkSession, schema: StructType): Unit =
+    target.check(NetChanges.of(session.createDataFrame(java.util.List.of[Row](), schema), options))
+
+  override def addBatch(number: Long, data: DataFrame): Unit = {
+    val session = data.sparkSession.asInstanceOf[ClassicSession]
+    val batch = batchOf(session, number)
+    val rows = data.asInstanceOf[ClassicDataset[Row]].queryExecution.toRdd
+    if (target.has(batch)) {
+      // The operators below must still see the batch: Spark commits their state and watermarks.
+      rows.foreachPartition((each: Iterator[InternalRow]) => each.foreach(_ => ()))
+      last = Map("replayed" -> 1L)
+    } else {
+      // As for foreachBatch: the plan of a streaming query cannot be planned a second time.
+      val plan = LogicalRDD.fromDataset(rows, data.asInstanceOf[ClassicDataset[Row]], isStreaming = false)
+      val net = NetChanges.of(ClassicDataset.ofRows(session, plan), options)
+      val kept = net.copy(rows = net.rows.persist(StorageLevel.MEMORY_AND_DISK))
+      try write(kept, batch)
+      finally kept.rows.unpersist()
+    }
+  }
+
+  private def write(changes: NetChanges, batch: UpsertBatch): Unit = {
+    val figures = changes.figures
+    val names = changes.keyNames.mkString(", ")
+    if (figures.hasNullDiff)
+      throw UpsertOptions.refused(
+        s"a change of batch ${batch.number} has a null in ${options.diff}",
+        "It says how many copies of a row came or went. Leave such rows out. Nothing of the batch was written."
+      )
+    figures.double.foreach { key =>
+      throw UpsertOptions.refused(
+        s"batch ${batch.number} leaves more than one row with the key $key of $names",
+        "Add the columns to keys that tell these rows apart. Nothing of the batch was written."
+      )
+    }
+    target.write(changes, figures, batch)
+    last = Map("upserts" -> figures.upserts, "deletes" -> figures.deletes, "replayed" -> 0L)
+  }
+
+  private def batchOf(session: SparkSession, number: Long): UpsertBatch = {
+    val query = RunningQuery.current(session).map(_.id)
+    assert(query.isDefined, "addBatch is called in the thread of a query")
+    val planned = query.flatMap(BatchOffsets.of(session, _, number)).map(_.timeMs)
+    assert(planned.isDefined, s"the offset log has batch $number before it runs")
+    UpsertBatch(query.get, number, planned.get)
+  }
+
+  override def metrics(): JMap[String, String] =
+    last.map { case (name, value) => name -> value.toString }.asJava
+
+  override def toString: String = s"streamjoin-upsert ${UpsertSink.words(options)}"
+}
+
+private[streamjoin] object UpsertSink {
+  def target(session: SparkSession, options: UpsertOptions): UpsertTarget = options.target match {
+    case TargetKind.Table(name) => new MergeTarget(session, name)
+    case TargetKind.Jdbc(its) => new JdbcTarget(its)
+    case TargetKind.Kafka(its) => new KafkaTarget(its)
+  }
+
+  /** Where the rows go, without what may be secret in the options. */
+  private def words(options: UpsertOptions): String = {
+    def of(its: Map[String, String], name: String) =
+      its.collectFirst { case (key, value) if key.toLowerCase(Locale.ROOT) == name => value }.getOrElse("")
+    val where = options.target match {
+      case TargetKind.Table(name) => name
+      case TargetKind.Jdbc(its) => s"jdbc ${of(its, "dbtable")}"
+      case TargetKind.Kafka(its) => s"kafka ${of(its, "topic")}"
+    }
+    s"$where by ${options.keys.mkString("(", ", ", ")")}"
+  }
+}
