@@ -19,8 +19,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
 KAFKA = "4.1.1"
-# Spark's connector, of the line of the installed PySpark. Maven's registry has none of 4.3 yet; that
-# of 4.2 stands in.
+# Spark's connector, of the line of the installed PySpark. Maven's registry has none of 4.3 yet, so
+# that of 4.2 stands in.
 CONNECTOR = {"4.1": "4.1.3"}.get(".".join(pyspark.__version__.split(".")[:2]), "4.2.0")
 
 # Group, artifact, version, and what of its dependencies to leave out.
