@@ -43,7 +43,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs test-scala test-failures test-python wheel jar jars bench bench-delta bench-temporal bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs test-scala test-failures test-python test-line test-lines wheel jar jars bench bench-delta bench-temporal bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,7 +74,7 @@ demo-kafka: $(JAR) $(ENVIRONMENT)/.installed ## the same from Kafka to Kafka, th
 # Half the time of short runs goes to loading Spark's classes and to the optimizing compiler, and most of these are
 # short: they share an archive of the classes and do without the compiler.
 # Its smaller code cache would be full before sbt has compiled everything.
-test test-scala test-failures test-python: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 \
+test test-scala test-failures test-python test-line test-lines: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 \
 	-XX:ReservedCodeCacheSize=240m
 test-scala test-failures test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
@@ -95,6 +95,15 @@ test-failures:
 
 test-python:
 	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(FAILURES)) $(PYTEST_FLAGS)
+
+# What CI runs on a line beside the default one: the parts where the lines differ. Every tenth query of the parity
+# suite runs.
+test-line: $(JAR) $(ENVIRONMENT)/.installed ## a part of the tests, on SPARK=4.3, say: traces, a tenth of parity, SQL, old checkpoints, a demo
+	$(SBT) "spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
+	$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_demo.py::test_orders_deliveries $(PYTEST_FLAGS)
+
+test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## one checkpoint over all lines of Spark, from the oldest to the newest
+	.venv/bin/python -m pytest tests/test_lines.py tests/test_wheel.py $(PYTEST_FLAGS)
 
 # What grows shows on a quiet machine only: the soak comes last, alone.
 test-long: ## the same with hundreds of random cases, 20 kills, all queries of the parity suite and the soak: an hour
