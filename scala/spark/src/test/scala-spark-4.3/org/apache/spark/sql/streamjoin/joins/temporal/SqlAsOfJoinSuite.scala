@@ -118,18 +118,15 @@ class SqlAsOfJoinSuite extends AnyFunSuite with TemporalTest with SqlTest {
       }
     }
 
-  test("batches with USING beside a clause of ours, and WITHIN at batches") {
+  // With MATCH_CONDITION last, which Spark's parser rejects.
+  test("batches in our order of the clauses: USING, and WITHIN, which Spark's join has not") {
     batches()
-    views
     withConf(Enabled -> "true") {
-      val using = ofBatches.replace("ON bo.id = bd.id", "USING (id)").format("bo.t > bd.t")
-      val stream = "SELECT o.v FROM o JOIN d WITHIN 5m ON o.id = d.id"
-      val frame = spark.sql(s"WITH s AS ($stream) $using")
+      val using = "SELECT id, bo.v AS a, bd.v AS b FROM bo ASOF JOIN bd USING (id) MATCH_CONDITION (bo.t > bd.t)"
+      val frame = spark.sql(using)
       assert(isSparks(frame))
-      assert(frame.collect().map(text).toSeq == Seq("1 3"))
-      val error = intercept[AnalysisException] {
-        spark.sql(ofBatches.format("bo.t > bd.t").replace(" ON ", " WITHIN 5m ON "))
-      }
+      assert(frame.collect().map(text).toSeq == Seq("a 1 3"))
+      val error = intercept[AnalysisException](spark.sql(s"$using WITHIN 5m"))
       assert(error.getCondition == "STREAMJOIN_CLAUSE", error.getMessage)
     }
   }
