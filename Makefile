@@ -1,5 +1,6 @@
 # One command a job. Everything that is fetched or built lies in this folder: .tools/ (sbt, its libraries), .venv/
-# (Python; .venv-4.3/ for another line of Spark) and target/ folders; `make clean` removes what was built, and removing .tools/ and .venv*/ the rest.
+# (Python; .venv-4.3/ for another line of Spark) and target/ folders; `make clean` removes what was built, and
+# removing .tools/, .venv/ and .venv-*/ the rest.
 
 VERSION := $(shell cat VERSION)
 PYTHON ?= $(shell python3.11 --version >/dev/null 2>&1 && echo python3.11 || echo python3)
