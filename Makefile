@@ -1,74 +1,86 @@
 # One command a job. Everything that is fetched or built lies in this folder: .tools/ (sbt, its libraries), .venv/
-# (Python) and target/ folders; `make clean` removes what was built, and removing .tools/ and .venv/ the rest.
+# (Python; .venv-4.3/ for another line of Spark) and target/ folders; `make clean` removes what was built, and
+# removing .tools/, .venv/ and .venv-*/ the rest.
 
 VERSION := $(shell cat VERSION)
 PYTHON ?= $(shell python3.11 --version >/dev/null 2>&1 && echo python3.11 || echo python3)
 PYTEST_FLAGS ?=
 BENCH_FLAGS ?=
 
-VENV := .venv/bin
 TOOLS := $(CURDIR)/.tools
-ASSEMBLY := scala/spark/target/scala-2.13/streamjoin-spark4.2_2.13-$(VERSION).jar
+
+# The lines of Spark are in project/spark-lines. SPARK= chooses one: `make test SPARK=4.3`. The default has the
+# environment .venv; the others have .venv-4.3 and so on, with their PySpark and all else from .venv.
+DEFAULT_SPARK := 4.2
+SPARK ?= $(DEFAULT_SPARK)
+LINES := $(shell awk '!/^\#/ { print $$1 }' project/spark-lines)
+version_of = $(shell awk '$$1 == "$(1)" { print $$2 }' project/spark-lines)
+environment_of = .venv$(if $(filter-out $(DEFAULT_SPARK),$(1)),-$(1))
+ENVIRONMENT := $(call environment_of,$(SPARK))
+VENV := $(ENVIRONMENT)/bin
+CLIENT := .venv-client-$(SPARK)
 JARS := python/src/streamjoin/jars
-JAR := $(JARS)/streamjoin-spark4.2_2.13-$(VERSION).jar
+jar_of = $(JARS)/streamjoin-spark$(1)_2.13-$(VERSION).jar
+JAR := $(call jar_of,$(SPARK))
 JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -type f -print) build.sbt VERSION \
 	python/src/streamjoin/error-conditions.json
 
 # Spark's classes as the JVM keeps them once they are loaded: a start of Spark then takes half its processor time.
-CLASSES := $(TOOLS)/spark-classes.jsa
+CLASSES := $(TOOLS)/spark-classes-$(SPARK).jsa
 
-SBT := java -Xmx2g -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \
+sbt_of = java -Xmx2g -Dspark=$(1) -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \
 	-Dsbt.global.base=.tools/sbt -Dsbt.boot.directory=.tools/sbt/boot -Dsbt.ivy.home=.tools/ivy \
 	-Dsbt.coursier.home=.tools/coursier -Dcoursier.cache=$(TOOLS)/coursier/cache \
 	-Dsbt.color=false -Dsbt.supershell=false -jar .tools/sbt-launch.jar
+SBT := $(call sbt_of,$(SPARK))
 PYTHON_FILES := python tests docs $(wildcard examples) $(wildcard benchmarks)
 RUFF := $(VENV)/ruff
 RUFF_CONFIG := --config python/pyproject.toml $(PYTHON_FILES)
 MYPY := $(VENV)/mypy --config-file python/pyproject.toml --strict
 MVN := mvn -q -Dmaven.repo.local=$(TOOLS)/m2
 
-# The Spark of .venv is the one that runs, whatever the machine has besides.
+# The Spark of the environment is the one that runs, whatever the machine has besides.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_SUBMIT_ARGS PYSPARK_DRIVER_PYTHON PYTHONPATH
-export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
+export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc test-scala test-failures test-python wheel jar bench bench-delta bench-temporal bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc test-scala test-failures test-python test-line test-lines wheel jar jars bench bench-delta bench-temporal bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(JAR) .venv/.installed ## join two growing streams of files, and compare with DuckDB's answer
+demo: $(JAR) $(ENVIRONMENT)/.installed ## join two growing streams of files, and compare with DuckDB's answer
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries.py
 
-demo-chain: $(JAR) .venv/.installed ## three streams, one of which stalls: every watermark and the state of each join
+demo-chain: $(JAR) $(ENVIRONMENT)/.installed ## three streams, one of which stalls: every watermark and the state of each join
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries_returns.py
 
-demo-sql: $(JAR) .venv/.installed ## the same, with the join as one file of SQL
+demo-sql: $(JAR) $(ENVIRONMENT)/.installed ## the same, with the join as one file of SQL
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries.py --source sql
 
-demo-delta: $(JAR) .venv/.installed ## three changing tables of TPC-H, and the join of its query 3 kept up to date
+demo-delta: $(JAR) $(ENVIRONMENT)/.installed ## three changing tables of TPC-H, and the join of its query 3 kept up to date
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/delta_join.py
 
-demo-temporal: $(JAR) .venv/.installed ## orders with the prices and currency rates of their time, while all three come
+demo-temporal: $(JAR) $(ENVIRONMENT)/.installed ## orders with the prices and currency rates of their time, while all three come
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/temporal_join.py
 
-demo-kafka: $(JAR) .venv/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
+demo-kafka: $(JAR) $(ENVIRONMENT)/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
 	$(VENV)/python examples/demo/run_kafka_demo.py
 
 # Half the time of short runs goes to loading Spark's classes and to the optimizing compiler, and most of these are
 # short: they share an archive of the classes and do without the compiler.
 # Its smaller code cache would be full before sbt has compiled everything.
-test test-scala test-failures test-python: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 \
+test test-scala test-failures test-python test-line test-lines: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 \
 	-XX:ReservedCodeCacheSize=240m
 test-scala test-failures test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
-test: $(JAR) .venv/.installed .venv-client/.installed $(CLASSES) ## the tests of CI, in about 20 minutes on two cores: three lanes
+test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## the tests of CI, in about 20 minutes on two cores: three lanes
 	@echo "Three lanes run side by side. The output of each follows when it ends."
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) \
 		test-scala test-failures test-python
@@ -86,17 +98,26 @@ test-failures:
 test-python:
 	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(FAILURES)) $(PYTEST_FLAGS)
 
+# What CI runs on a line beside the default one: the parts where the lines differ. Every tenth query of the parity
+# suite runs.
+test-line: $(JAR) $(ENVIRONMENT)/.installed ## a part of the tests, on SPARK=4.3, say: traces, a tenth of parity, SQL, old checkpoints, a demo
+	$(SBT) "spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
+	$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_demo.py::test_orders_deliveries $(PYTEST_FLAGS)
+
+test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## one checkpoint over all lines of Spark, from the oldest to the newest
+	.venv/bin/python -m pytest tests/test_lines.py tests/test_wheel.py $(PYTEST_FLAGS)
+
 # What grows shows on a quiet machine only: the soak comes last, alone.
 test-long: ## the same with hundreds of random cases, 20 kills, all queries of the parity suite and the soak: an hour
 	STREAMJOIN_SEEDS=$${STREAMJOIN_SEEDS:-60} STREAMJOIN_KILLS=20 STREAMJOIN_PARITY=all $(MAKE) test
 	STREAMJOIN_SOAK_SECONDS=300 $(MAKE) soak
 
-soak: $(JAR) .venv/.installed ## a quarter of an hour at a fixed rate, with restarts: nothing grows
+soak: $(JAR) $(ENVIRONMENT)/.installed ## a quarter of an hour at a fixed rate, with restarts: nothing grows
 	STREAMJOIN_SOAK_SECONDS=$${STREAMJOIN_SOAK_SECONDS:-900} $(VENV)/python -m pytest -s tests/test_soak.py
 
 ci: lint test ## all that CI runs
 
-lint: .tools/sbt-launch.jar .venv/.installed ## formats, lint rules, types
+lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## formats, lint rules, types
 	$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"
 	$(RUFF) check $(RUFF_CONFIG)
 	$(RUFF) format --check $(RUFF_CONFIG)
@@ -106,14 +127,14 @@ lint: .tools/sbt-launch.jar .venv/.installed ## formats, lint rules, types
 	$(MYPY) $(wildcard tests/jobs/*.py)
 	MYPYPATH=benchmarks $(MYPY) $(wildcard benchmarks/*.py)
 
-format: .tools/sbt-launch.jar .venv/.installed ## apply the formats and the lint rules' fixes
+format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the lint rules' fixes
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt
 	$(RUFF) check --fix $(RUFF_CONFIG)
 	$(RUFF) format $(RUFF_CONFIG)
 
 # The pages link to CONTRIBUTING.md and CHANGELOG.md, so the site is built from the root. Always all of it: Sphinx
 # does not see that a page changes with the results of the benchmarks, or with the Scala API.
-SPHINX := $(VENV)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet -c docs
+SPHINX := .venv/bin/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet -c docs
 docs: build/scaladoc/index.html .venv/.installed ## the documentation as a site, build/docs/index.html; warnings are errors
 	$(SPHINX) -t scaladoc . build/docs
 	rm -rf build/docs/scaladoc
@@ -122,29 +143,31 @@ docs: build/scaladoc/index.html .venv/.installed ## the documentation as a site,
 scaladoc: build/scaladoc/index.html ## the Scala API from the comments in the code, build/scaladoc/index.html
 
 build/scaladoc/index.html: $(JAR_SOURCES) | .tools/sbt-launch.jar
-	$(SBT) spark/doc
+	$(call sbt_of,$(DEFAULT_SPARK)) spark/doc
 	rm -rf build/scaladoc
 	mkdir -p build
-	cp -r scala/spark/target/scala-2.13/api build/scaladoc
+	cp -r scala/spark/target/spark-$(DEFAULT_SPARK)/scala-2.13/api build/scaladoc
 
 docs-links: .venv/.installed ## ask every address outside of the site whether it answers; needs the network
 	$(SPHINX) -b linkcheck . build/docs-links
 
-wheel: $(JAR) .venv/.installed ## the Python wheel with the jar inside, in dist/
-	$(VENV)/python -m build --wheel --no-isolation --outdir dist python
+wheel: jars .venv/.installed ## the Python wheel with the jars of all lines of Spark inside, in dist/
+	.venv/bin/python -m build --wheel --no-isolation --outdir dist python
 
-jar: $(JAR) ## the jar for Spark, inside the Python package
+jar: $(JAR) ## the jar for one line of Spark, inside the Python package (SPARK=4.3; otherwise 4.2)
 
-bench: $(JAR) .venv/.installed ## beside Spark's own join, small: about ten minutes, tables in benchmarks/results
+jars: $(foreach line,$(LINES),$(call jar_of,$(line))) ## the jars for all lines of Spark, inside the Python package
+
+bench: $(JAR) $(ENVIRONMENT)/.installed ## beside Spark's own join, small: about ten minutes, tables in benchmarks/results
 	$(VENV)/python benchmarks/run.py $(BENCH_FLAGS)
 
-bench-delta: $(JAR) .venv/.installed ## delta joins beside recomputing them, arrangements beside a Parquet sink: about ten minutes
+bench-delta: $(JAR) $(ENVIRONMENT)/.installed ## delta joins beside recomputing them, arrangements beside a Parquet sink: about ten minutes
 	$(VENV)/python benchmarks/delta.py $(BENCH_FLAGS)
 
-bench-temporal: $(JAR) .venv/.installed ## temporal joins beside a user's own and the shuffle alone, streams with tables, batches beside windows: hours
+bench-temporal: $(JAR) $(ENVIRONMENT)/.installed ## temporal joins beside a user's own and the shuffle alone, streams with tables, batches beside windows: hours
 	$(VENV)/python benchmarks/temporal.py $(BENCH_FLAGS)
 
-bench-full: $(JAR) .venv/.installed ## the same with everything and at full size: hours (BENCH_FLAGS=--resume goes on)
+bench-full: $(JAR) $(ENVIRONMENT)/.installed ## the same with everything and at full size: hours (BENCH_FLAGS=--resume goes on)
 	$(VENV)/python benchmarks/run.py --full $(BENCH_FLAGS)
 
 jmh: .tools/sbt-launch.jar ## the state engine alone: insert, probe, evict, rebuild, in microseconds
@@ -158,24 +181,35 @@ clean: ## remove what was built; keep what was fetched
 	$(MVN) org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
 		-Dartifact=org.scala-sbt:sbt-launch:1.11.7 -DoutputDirectory=$(TOOLS) -Dmdep.stripVersion=true
 
-$(JAR): $(JAR_SOURCES) | .tools/sbt-launch.jar
-	$(SBT) spark/assembly
-	rm -rf $(JARS)
-	mkdir -p $(JARS)
-	cp $(ASSEMBLY) $@
+# A line whose jars Maven does not have is compiled with those of its PySpark.
+define jar_rule
+$(call jar_of,$(1)): $$(JAR_SOURCES) | .tools/sbt-launch.jar $(if $(shell grep '^$(1) .* pyspark' project/spark-lines),$(call environment_of,$(1))/.installed)
+	$$(call sbt_of,$(1)) spark/assembly
+	mkdir -p $$(JARS)
+	rm -f $$(JARS)/streamjoin-spark$(1)_*.jar
+	cp scala/spark/target/spark-$(1)/scala-2.13/$$(@F) $$@
+endef
+$(foreach line,$(LINES),$(eval $(call jar_rule,$(line))))
 
-$(CLASSES): .venv/.installed | $(JAR)
+$(CLASSES): $(ENVIRONMENT)/.installed | $(JAR)
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --jars "$$($(VENV)/python -m streamjoin jar)" \
 		--driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:cds=off -Xlog:cds+dynamic=off" \
 		examples/07_sql_file.py
 
-.venv/.installed: python/pyproject.toml VERSION
+.venv/.installed: python/pyproject.toml VERSION project/spark-lines
 	$(PYTHON) -m venv .venv
-	$(VENV)/python -m pip install --quiet --editable 'python[spark,dev]'
+	.venv/bin/python -m pip install --quiet --editable 'python[spark,dev]' pyspark==$(call version_of,$(DEFAULT_SPARK))
 	touch $@
 
-# Spark Connect's pure client, without py4j and a JVM, for its tests.
-.venv-client/.installed: python/pyproject.toml VERSION
-	$(PYTHON) -m venv .venv-client
-	.venv-client/bin/python -m pip install --quiet --editable 'python[connect]'
+.venv-%/.installed: project/spark-lines | .venv/.installed
+	$(PYTHON) -m venv --clear .venv-$*
+	.venv-$*/bin/python -m pip install --quiet pyspark==$(call version_of,$*)
+	.venv/bin/python -c "import site; print('import site; site.addsitedir(' + repr(site.getsitepackages()[0]) + ')')" \
+		> "$$(.venv-$*/bin/python -c 'import site; print(site.getsitepackages()[0])')/streamjoin-venv.pth"
+	touch $@
+
+# Spark Connect's pure client of the line, without py4j and a JVM, for its tests.
+.venv-client-%/.installed: python/pyproject.toml VERSION project/spark-lines
+	$(PYTHON) -m venv .venv-client-$*
+	.venv-client-$*/bin/python -m pip install --quiet --editable 'python[connect]' pyspark-client==$(call version_of,$*)
 	touch $@

@@ -1,7 +1,8 @@
 import scala.io.Source
 
-val sparkVersion = "4.2.0"
-val sparkLine = sparkVersion.split('.').take(2).mkString(".")
+// `sbt -Dspark=4.3` builds for that line of Spark.
+val sparkLine = SparkLine.of(sys.props.getOrElse("spark", SparkLine.Default))
+
 val streamjoinVersion = {
   val source = Source.fromFile("VERSION")
   try source.mkString.trim
@@ -66,14 +67,19 @@ lazy val spark = (project in file("scala/spark"))
   .dependsOn(core % "compile->compile;test->test")
   .settings(
     // As Maven has it: one artifact for each line of Spark.
-    name := s"streamjoin-spark$sparkLine",
+    name := s"streamjoin-spark${sparkLine.name}",
     moduleName := name.value,
     libraryDependencies ++= Seq(
-      "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
       // A catalog in memory whose tables take MERGE.
-      ("org.apache.spark" %% "spark-catalyst" % sparkVersion % Test).classifier("tests").intransitive(),
-      ("org.apache.spark" %% "spark-sql" % sparkVersion % SparkTexts).classifier("tests").intransitive()
-    ) ++ tests,
+      ("org.apache.spark" %% "spark-catalyst" % sparkLine.textsVersion % Test).classifier("tests").intransitive(),
+      ("org.apache.spark" %% "spark-sql" % sparkLine.textsVersion % SparkTexts)
+        .classifier("tests")
+        .intransitive()
+    ) ++ sparkLine.modules(Provided) ++ tests,
+    target := sparkLine.folder(baseDirectory.value / "target"),
+    Compile / unmanagedJars ++= sparkLine.jars.classpath,
+    Compile / unmanagedSourceDirectories ++= sparkLine.sources((Compile / sourceDirectory).value),
+    Test / unmanagedSourceDirectories ++= sparkLine.sources((Test / sourceDirectory).value),
     ivyConfigurations += SparkTexts,
     Test / fork := true,
     Test / javaOptions ++= sparkJvmOptions,
@@ -94,7 +100,7 @@ lazy val spark = (project in file("scala/spark"))
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "streamjoin" / "version.properties"
-      IO.write(file, s"version=${version.value}\nspark=$sparkVersion\n")
+      IO.write(file, s"version=${version.value}\nspark=${sparkLine.version}\n")
       // Scala and Python have one file of messages.
       val errors = (Compile / resourceManaged).value / "streamjoin" / "error-conditions.json"
       IO.copyFile((ThisBuild / baseDirectory).value / "python/src/streamjoin/error-conditions.json", errors)
@@ -111,6 +117,7 @@ lazy val spark = (project in file("scala/spark"))
     // One jar with our own classes only: what Spark has, Spark provides.
     assembly / assemblyJarName := s"${moduleName.value}_${scalaBinaryVersion.value}-${version.value}.jar",
     assemblyPackageScala / assembleArtifact := false,
+    assembly / assemblyExcludedJars := sparkLine.jars.classpath,
     assembly / test := {}
   )
 
@@ -121,7 +128,8 @@ lazy val stateBenchmarks = (project in file("benchmarks/state"))
   .settings(
     name := "streamjoin-benchmarks",
     publish / skip := true,
-    libraryDependencies += "org.apache.spark" %% "spark-sql" % sparkVersion,
+    target := sparkLine.folder(baseDirectory.value / "target"),
+    libraryDependencies ++= sparkLine.modules(Compile),
     Jmh / javaOptions ++= sparkJvmOptions
   )
 

@@ -20,6 +20,12 @@ import streamjoin as sj
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# The line of Spark that the tests run on, and the versions of all lines.
+LINE = ".".join(pyspark.__version__.split(".")[:2])
+LINES = dict(
+    line.split()[:2] for line in (ROOT / "project" / "spark-lines").read_text().splitlines() if not line.startswith("#")
+)
+
 Run = Callable[..., str]
 
 # `make test-long`: nothing is left out.

@@ -19,13 +19,13 @@ from streamjoin._packaged_jar import jar_path
 JOBS = ROOT / "tests" / "jobs"
 
 # An environment with pyspark-client, which has neither py4j nor a JVM; `make` makes it.
-CLIENT = ROOT / ".venv-client" / "bin" / "python"
+CLIENT = ROOT / f".venv-client-{'.'.join(pyspark.__version__.split('.')[:2])}" / "bin" / "python"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a Spark Connect server with the extension; yield its address."""
-    assert CLIENT.exists(), "run `make .venv-client/.installed` first"
+    assert CLIENT.exists(), f"run `make {CLIENT.parent.parent.name}/.installed` first"
     folder = tmp_path_factory.mktemp("server")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -11,13 +11,13 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from conftest import Run, refused, run
+from conftest import LINE, LINES, Run, refused, run
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 import streamjoin as sj
 from streamjoin import _jvm, _packaged_jar
-from streamjoin._packaged_jar import Built, check_built, check_line, jar_path, version_in_name
+from streamjoin._packaged_jar import Built, check_built, check_line, jar_path, line_in_name, version_in_name
 from streamjoin._spark_settings import merged
 
 EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
@@ -92,7 +92,7 @@ def test_configure_reads_the_properties_file_instead_of_the_defaults(python: Run
 
 
 def test_configure_uses_a_streamjoin_jar_that_is_given(python: Run) -> None:
-    given = f"hdfs://cluster/jars/streamjoin-spark4.2_2.13-{sj.__version__}.jar"
+    given = f"hdfs://cluster/jars/streamjoin-spark{LINE}_2.13-{sj.__version__}.jar"
     options, jars = configured(python, {"spark.jars": given})
     assert jars == options["spark.jars"] == given
 
@@ -190,7 +190,7 @@ def test_a_session_with_the_jar_and_without_the_extension(python: Run) -> None:
 
 
 def test_a_jar_that_this_spark_cannot_link(python: Run, tmp_path: Path) -> None:
-    jar = tmp_path / f"streamjoin-spark4.2_2.13-{sj.__version__}.jar"
+    jar = tmp_path / f"streamjoin-spark{LINE}_2.13-{sj.__version__}.jar"
     with ZipFile(jar, "w") as archive:
         archive.writestr("org/apache/spark/sql/streamjoin/PythonApi$.class", b"not a class")
     out = python(
@@ -223,11 +223,13 @@ def test_the_session_of_the_tests_passes(spark: SparkSession) -> None:
 
 
 def test_what_the_jar_says_of_itself() -> None:
-    assert _packaged_jar.built(jar_path()) == Built(sj.__version__, "4.2.0")
+    assert _packaged_jar.built(jar_path()) == Built(sj.__version__, LINES[LINE])
     assert version_in_name(str(jar_path())) == sj.__version__
     assert version_in_name("file:///x/streamjoin-spark4.2_2.13-0.2.0-SNAPSHOT.jar") == "0.2.0-SNAPSHOT"
     assert version_in_name("/x/io.github.streamjoin_streamjoin-spark4.2_2.13-0.2.0.jar") == "0.2.0"
     assert version_in_name("/streamjoin-spark4.2_2.13-0.2.0.jar/other.jar") is None
+    assert line_in_name(str(jar_path())) == LINE
+    assert line_in_name("/streamjoin-spark4.2_2.13-0.2.0.jar/other.jar") is None
 
 
 def test_another_version_of_the_jar() -> None:
@@ -263,8 +265,31 @@ def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.
 
 def test_another_spark_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     check_built(Built(sj.__version__, "4.2.0"), "4.2.7")
-    monkeypatch.setattr(SparkSession, "version", property(lambda _: "4.1.3"))
-    refused("STREAMJOIN_SPARK_VERSION", "built for Spark 4.2.\nRun Spark 4.2", lambda: sj.check(spark))
+    monkeypatch.setattr(SparkSession, "version", property(lambda _: "4.0.3"))
+    refused("STREAMJOIN_SPARK_VERSION", f"built for Spark {LINE}.\nRun Spark {LINE}", lambda: sj.check(spark))
+
+
+def test_a_given_jar_for_another_spark_line(python: Run) -> None:
+    other = f"/x/streamjoin-spark4.0_2.13-{sj.__version__}.jar"
+    out = python(PROGRAM + f"refusal(lambda: sj.configure(new().config('spark.jars', '{other}')))\n")
+    assert out.split() == ["STREAMJOIN_SPARK_VERSION"]
+
+
+def test_each_line_has_its_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(_packaged_jar, "_FOLDER", tmp_path)
+    jars = {line: tmp_path / f"streamjoin-spark{line}_2.13-1.0.jar" for line in ["4.9", "4.10", LINE]}
+    for jar in jars.values():
+        jar.touch()
+    assert {line: jar_path(line) for line in jars} == jars
+    assert jar_path() == jars[LINE]
+    some = f"{LINE}, 4.9 or 4.10"
+    refused(
+        "STREAMJOIN_SPARK_VERSION",
+        f"This is Spark 4.0, and the streamjoin jar was built for Spark {some}.",
+        lambda: jar_path("4.0"),
+    )
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    refused("STREAMJOIN_JAR_MISSING", f"Name the line, {some}: `python -m streamjoin jar --spark 4.10`", jar_path)
 
 
 def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -292,6 +317,8 @@ def test_without_pyspark_the_import_says_what_to_install(python: Run) -> None:
 def test_the_command_line(tmp_path: Path) -> None:
     module = [sys.executable, "-m", "streamjoin"]
     assert run([*module, "jar"]) == f"{jar_path()}\n"
+    assert run([*module, "jar", "--spark", LINE]) == f"{jar_path(LINE)}\n"
+    assert "STREAMJOIN_SPARK_VERSION" in run([*module, "jar", "--spark", "4.0"], expect=1)
     assert run([*module, "version"]) == f"{sj.__version__}\n"
     no_jar = "from streamjoin import _packaged_jar, __main__ as m; import pathlib, sys; "
     no_jar += f"_packaged_jar._FOLDER = pathlib.Path({str(tmp_path)!r}); sys.argv[1:] = ['jar']; sys.exit(m.main())"

@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 import pyspark
 import pytest
-from conftest import LONG, ROOT, run
+from conftest import LINE, LONG, ROOT, run
 
 import streamjoin as sj
 
@@ -64,7 +64,10 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = archive.read(f"streamjoin-{sj.__version__}.dist-info/METADATA").decode().splitlines()
-    assert f"streamjoin/jars/streamjoin-spark4.2_2.13-{sj.__version__}.jar" in names
+    jars = {f"streamjoin/jars/{jar.name}" for jar in (ROOT / "python/src/streamjoin/jars").iterdir()}
+    assert {name for name in names if name.endswith(".jar")} == jars
+    assert f"streamjoin/jars/streamjoin-spark{LINE}_2.13-{sj.__version__}.jar" in jars
+    assert "Requires-Dist: pyspark<4.4,>=4.1.0; extra == 'spark'" in metadata
     assert {"streamjoin/py.typed", "streamjoin/__init__.pyi", "streamjoin/joins/__init__.py"} <= names
     assert f"Version: {(ROOT / 'VERSION').read_text().strip()}" in metadata
     needs = [line for line in metadata if line.startswith("Requires-Dist: ")]

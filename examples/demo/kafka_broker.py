@@ -14,11 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import pyspark
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
 KAFKA = "4.1.1"
-SPARK = "4.2.0"
+# Spark's connector, of the line of the installed PySpark. Maven's registry has none of 4.3 yet, so
+# that of 4.2 stands in.
+CONNECTOR = {"4.1": "4.1.3"}.get(".".join(pyspark.__version__.split(".")[:2]), "4.2.0")
 
 # Group, artifact, version, and what of its dependencies to leave out.
 _Dependency = tuple[str, str, str, tuple[str, ...]]
@@ -29,7 +32,7 @@ _BROKER: list[_Dependency] = [
 # Written out, without what they depend on: Spark has the rest, and Spark's pom adds a repository of
 # its own for dependencies of dependencies, which not every network reaches.
 _CONNECTOR: list[_Dependency] = [
-    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK, ("*",)),
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", CONNECTOR, ("*",)),
     # Not every registry has it for Spark 4. Without delegation tokens the connector needs little of
     # it, and that part has not changed.
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "3.5.1", ("*",)),
@@ -59,7 +62,7 @@ transaction.state.log.min.isr=1
 
 def connector_jars(tools: Path) -> list[Path]:
     """Return Spark's Kafka connector and what it needs beyond Spark's own jars, fetched the first time."""
-    return sorted(_fetched("spark-kafka", _CONNECTOR, tools).glob("*.jar"))
+    return sorted(_fetched(f"spark-kafka-{CONNECTOR}", _CONNECTOR, tools).glob("*.jar"))
 
 
 def _fetched(name: str, dependencies: list[_Dependency], tools: Path) -> Path:

@@ -12,11 +12,14 @@ def main() -> int:
     """Run one command and return the exit code: 0, or 1 after a message on standard error."""
     parser = argparse.ArgumentParser(prog="python -m streamjoin", description="Joins of streams, for Spark.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("jar", help="print the path of the jar, for spark-submit --jars")
+    jar = commands.add_parser("jar", help="print the path of the jar, for spark-submit --jars")
+    jar.add_argument(
+        "--spark", metavar="LINE", help="line of Spark, such as 4.2; that of the installed PySpark, if left out"
+    )
     commands.add_parser("version", help="print the version of package and jar")
-    command = parser.parse_args().command
+    arguments = parser.parse_args()
     try:
-        print(jar_path() if command == "jar" else __version__)
+        print(jar_path(arguments.spark) if arguments.command == "jar" else __version__)
     except StreamJoinError as error:
         print(error, file=sys.stderr)
         return 1

@@ -26,9 +26,9 @@ def with_extension(builder: SparkSession.Builder) -> SparkSession.Builder:
         jar = str(_packaged_jar.jar_path())
         found = _packaged_jar.built(_packaged_jar.jar_path())
     else:
-        # It may be on another machine or in an object store, so only its name tells the version.
+        # It may be on another machine or in an object store, so only its name tells what it is.
         own_version = _packaged_jar.version_in_name(jar) or ""
-        found = _packaged_jar.Built(own_version, pyspark.__version__)
+        found = _packaged_jar.Built(own_version, _packaged_jar.line_in_name(jar) or "")
     _packaged_jar.check_built(found, pyspark.__version__)
 
     jars = merged(before, jar)

@@ -37,8 +37,8 @@ def entry(jvm: Any, spark_version: str) -> Any:
             "STREAMJOIN_SPARK_VERSION",
             spark=spark_version,
             built="another one, so it does not load",
-            advice="Install the streamjoin that was built for this Spark, or run the Spark that "
-            "`pip install 'streamjoin[spark]'` installs.",
+            advice="Give Spark the jar for its line: `python -m streamjoin jar --spark "
+            f"{'.'.join(spark_version.split('.')[:2])}` prints it, if this package supports the line.",
         ) from error
     except Py4JError as error:
         raise _jar_missing() from error

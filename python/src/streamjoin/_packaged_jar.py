@@ -1,6 +1,7 @@
 """The jar that the wheel carries, and what it was built for."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZipFile
@@ -9,7 +10,7 @@ from streamjoin._version import __version__
 from streamjoin.errors import StreamJoinError
 
 _FOLDER = Path(__file__).parent / "jars"
-_NAME = re.compile(r"(?:^|[/\\_])streamjoin-spark\d+\.\d+_2\.\d+-(?P<version>[^/\\]+)\.jar$")
+_NAME = re.compile(r"(?:^|[/\\_])streamjoin-spark(?P<line>\d+\.\d+)_2\.\d+-(?P<version>[^/\\]+)\.jar$")
 
 
 class Built(NamedTuple):
@@ -19,21 +20,65 @@ class Built(NamedTuple):
     spark: str
 
 
-def jar_path() -> Path:
-    """Return the absolute path of the jar in this package.
+def jar_path(line: str | None = None) -> Path:
+    """Return the absolute path of the jar in this package for a line of Spark.
+
+    Args:
+        line: The first two numbers of Spark's version, ``4.2``; without it, the line of the installed PySpark.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_JAR_MISSING`` if the package carries none.
+        StreamJoinError: ``STREAMJOIN_JAR_MISSING`` if the package carries none, or if no PySpark is installed that
+            tells the line; ``STREAMJOIN_SPARK_VERSION`` if it carries none for that line.
     """
-    jar = next(iter(sorted(_FOLDER.glob("streamjoin-spark*.jar"))), None) if _FOLDER.is_dir() else None
-    if jar is None:
+    jars = _jars()
+    if not jars:
         raise StreamJoinError(
             "STREAMJOIN_JAR_MISSING",
             where=f"in the package ({_FOLDER})",
             advice="In a checkout, run `make jar`. Elsewhere install the wheel with pip (a package read out of a zip "
             f"file cannot hand its jar to Spark), or give Spark the jar of version {__version__} with `--jars`.",
         )
-    return jar
+    wanted = line or _installed_line()
+    if wanted is None:
+        raise StreamJoinError(
+            "STREAMJOIN_JAR_MISSING",
+            where="for the installed PySpark, as there is none that tells the line of Spark",
+            advice=f"Name the line, {_either(jars)}: `python -m streamjoin jar --spark {max(jars, key=_numbers)}`.",
+        )
+    if wanted not in jars:
+        raise StreamJoinError(
+            "STREAMJOIN_SPARK_VERSION",
+            spark=wanted,
+            built=f"Spark {_either(jars)}",
+            advice=f"Run Spark {_either(jars)} (`pip install 'streamjoin[spark]'` installs a supported one), or "
+            f"install a streamjoin that was built for Spark {wanted}. In a checkout, `make jar SPARK={wanted}` "
+            "builds the jar of a supported line.",
+        )
+    return jars[wanted]
+
+
+def _jars() -> dict[str, Path]:
+    """Return the jars of the package by Spark's line, the oldest line first."""
+    found = {named["line"]: jar for jar in _FOLDER.glob("*.jar") if (named := _NAME.search(str(jar)))}
+    return {line: found[line] for line in sorted(found, key=_numbers)}
+
+
+def _installed_line() -> str | None:
+    # Of a cluster's PySpark, which is on the path without being installed, only the module tells.
+    try:
+        from pyspark import __version__ as version
+    except ImportError:
+        return None
+    return _line(version)
+
+
+def _numbers(line: str) -> list[int]:
+    return [int(part) for part in line.split(".")]
+
+
+def _either(lines: Iterable[str]) -> str:
+    *others, last = lines
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def built(jar: Path) -> Built:
@@ -48,6 +93,12 @@ def version_in_name(jar: str) -> str | None:
     """Return the version in the file name of a streamjoin jar (a path or a URL), None for any other file."""
     found = _NAME.search(jar)
     return found["version"] if found else None
+
+
+def line_in_name(jar: str) -> str | None:
+    """Return the line of Spark in the file name of a streamjoin jar (a path or a URL), None for any other file."""
+    found = _NAME.search(jar)
+    return found["line"] if found else None
 
 
 def check_built(found: Built, spark_version: str) -> None:
@@ -90,8 +141,9 @@ def _check_spark(found: Built, spark_version: str) -> None:
             "STREAMJOIN_SPARK_VERSION",
             spark=spark_version,
             built=f"Spark {_line(found.spark)}",
-            advice=f"Run Spark {_line(found.spark)} (`pip install 'streamjoin[spark]'` installs it), or install a "
-            f"streamjoin that was built for Spark {_line(spark_version)}.",
+            advice=f"Run Spark {_line(found.spark)} (`pip install 'pyspark=={_line(found.spark)}.*'`), or give Spark "
+            f"the jar for its line: `python -m streamjoin jar --spark {_line(spark_version)}` prints it, if this "
+            "package supports the line.",
         )
 
 

@@ -1,8 +1,7 @@
 package org.apache.spark.sql.streamjoin.watermark
 
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
-import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
-import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation
+import org.apache.spark.sql.streamjoin.base.SourceNames
 
 /**
  * Identifies an event-time column across runs of a query: by the name that the user gave its source
@@ -55,8 +54,7 @@ private[streamjoin] object WatermarkKeys {
     }
 
   private def sourceOf(mark: EventTimeWatermark): Option[String] = mark.collectLeaves() match {
-    case Seq(source: StreamingExecutionRelation) => source.sourceIdentifyingName.nameOpt
-    case Seq(source: StreamingDataSourceV2ScanRelation) => source.relation.sourceIdentifyingName.nameOpt
+    case Seq(source) => SourceNames.of(source)
     case _ => None
   }
 }

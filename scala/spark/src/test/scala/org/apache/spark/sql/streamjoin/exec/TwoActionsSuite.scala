@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.execution.streaming.state.{HDFSBackedStateStoreProvider, StateStore}
+import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.streamjoin.JoinTest
 
 /**
@@ -31,9 +31,9 @@ class TwoActionsSuite extends AnyFunSuite with JoinTest {
     join.sink = sink
     running(join) { join =>
       join.feed(o("a", "10:00", 1), o("b", "10:00", 2))
-      val (reads, batches) = (ReadCountingProvider.reads.get, join.seen.size)
+      val (reads, batches) = (ReadCounting.reads.get, join.seen.size)
       val rows = join.feed(d("a", "10:10", 3)) ++ join.feed(d("b", "10:20", 4), o("c", "10:30", 5))
-      (rows, ReadCountingProvider.reads.get - reads, join.seen.size - batches)
+      (rows, ReadCounting.reads.get - reads, join.seen.size - batches)
     }
   }
 
@@ -80,16 +80,12 @@ class TwoActionsSuite extends AnyFunSuite with JoinTest {
 }
 
 /** Counts full reads of a store, which happen when an index is built from it. */
-class ReadCountingProvider extends HDFSBackedStateStoreProvider {
-  override def getStore(
-      version: Long,
-      uniqueId: Option[String],
-      forceSnapshotOnCommit: Boolean,
-      loadEmpty: Boolean
-  ): StateStore = {
-    val store = super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty)
+object ReadCounting {
+  val reads = new AtomicInteger
+
+  def counted(store: StateStore): StateStore = {
     def call(method: Method, arguments: Array[AnyRef]): AnyRef = {
-      if (method.getName == "iterator") ReadCountingProvider.reads.incrementAndGet(): Unit
+      if (method.getName == "iterator") reads.incrementAndGet(): Unit
       try method.invoke(store, Option(arguments).toSeq.flatten: _*)
       catch { case failed: InvocationTargetException => throw failed.getCause }
     }
@@ -101,8 +97,4 @@ class ReadCountingProvider extends HDFSBackedStateStoreProvider {
       )
       .asInstanceOf[StateStore]
   }
-}
-
-object ReadCountingProvider {
-  val reads = new AtomicInteger
 }

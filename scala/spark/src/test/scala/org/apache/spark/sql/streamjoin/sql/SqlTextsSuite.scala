@@ -177,7 +177,7 @@ class LoudParser extends (SparkSessionExtensions => Unit) {
 object LoudParser {
   private val Word = "LOUD "
 
-  final private class Parser(other: ParserInterface) extends ParserInterface {
+  final private class Parser(protected val other: ParserInterface) extends ParserOfLine {
     private def quiet(text: String) = text.stripPrefix(Word)
     override def parsePlan(sqlText: String): LogicalPlan = other.parsePlan(quiet(sqlText))
     override def parseExpression(sqlText: String): Expression = other.parseExpression(sqlText)

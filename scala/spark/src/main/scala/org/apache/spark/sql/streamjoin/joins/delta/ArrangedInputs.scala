@@ -1,11 +1,10 @@
 package org.apache.spark.sql.streamjoin.joins.delta
-import org.apache.spark.sql.catalyst.analysis.NamedStreamingRelation
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
-import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, SourceNames}
 
 /**
  * The inputs of a tree of joins, in the order in which they are written.
@@ -37,7 +36,7 @@ private[streamjoin] object ArrangedInputs {
     case Input(_) => true
     case SubqueryAlias(_, child) => areIn(child)
     // Wraps a stream until Spark has named it.
-    case named: NamedStreamingRelation => areIn(named.child)
+    case SourceNames.Unnamed(child) => areIn(child)
     case join: Join => join.children.forall(areIn)
     case _ => false
   }

@@ -191,7 +191,9 @@ private[streamjoin] object TableJoin {
    * number of copies shows that the user has thought of that.
    */
   private def checkOnlyComes(stream: LogicalPlan, table: TableOptions): Unit = {
-    val changes = stream.collect { case StreamingRelationV2(_, _, of: ChangesTable, _, _, _, _, _, _) => of }
+    val changes = stream.collect { case relation: StreamingRelationV2 => relation.table }.collect {
+      case of: ChangesTable => of
+    }
     val canGo = changes.size > 1 || changes.exists(_.options.open().meta.input != InputKind.Appended)
     val filters = stream.collect { case filter: Filter => filter.condition }
     if (canGo && !filters.exists(_.references.exists(_.name == ChangeColumns.Diff)))

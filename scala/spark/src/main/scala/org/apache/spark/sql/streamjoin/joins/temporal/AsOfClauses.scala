@@ -62,7 +62,17 @@ private[streamjoin] object AsOfClauses {
         throw refused("it is how far apart the times may be: write one duration, such as WITHIN 10m", limits)
       s"${limits.greatest} microseconds"
     }
-    new AsOfJoins(clause.name, "as-of", Some(clause.where)).asOf(names.getOrElse(join), condition, tolerance)
+    val sparks =
+      if (join.left.isStreaming && join.right.isStreaming) None else SparksAsOfJoin.of(join, condition)
+    sparks.foreach { _ =>
+      within.foreach(limits =>
+        throw refused("an input is a batch, and Spark's as-of join has no limit", limits)
+      )
+    }
+    sparks.fold {
+      new AsOfJoins(clause.name, "as-of", Some(clause.where))
+        .asOf(names.getOrElse(join), condition, tolerance)
+    }(own => names.fold(own)(_.withNewChildren(Seq(own))))
   }
 
   private def column(name: Seq[String], of: LogicalPlan, clause: Clause): Attribute =

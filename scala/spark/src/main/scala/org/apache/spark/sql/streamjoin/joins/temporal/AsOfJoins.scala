@@ -139,21 +139,27 @@ final private[streamjoin] class AsOfJoins(
   def asOf(node: AsOfJoin): LogicalPlan =
     checked(
       Join(node.left, node.right, node.joinType, node.condition, JoinHint.NONE),
-      join => {
-        val conjuncts = PredicateParts.conjuncts(node.asOfCondition)
-        val (left, right, direction, exact) = node.orderExpression match {
-          case If(isLater, _, _) =>
-            val (left, right, _, _) = compared(isLater, join)
-            (left, right, AsOf.Nearest, !conjuncts.exists(_.isInstanceOf[Not]))
-          case _ => compared(conjuncts.head, join)
+      join =>
+        SparksAsOfJoin.condition(node).fold(ofConditions(node, join)) { condition =>
+          val (left, right, direction, exact) = compared(condition, join)
+          closest(join, left, right, direction, exact, None)
         }
-        val tolerance = node.toleranceAssertion.collect { case GreaterThanOrEqual(length, _) =>
-          micros(length)
-        }
-        val within = if (exact) tolerance else tolerance.map(by => math.max(by - 1, 0))
-        closest(join, left, right, direction, exact, within)
-      }
     )
+
+  private def ofConditions(node: AsOfJoin, join: Join): LogicalPlan = {
+    val conjuncts = PredicateParts.conjuncts(node.asOfCondition)
+    val (left, right, direction, exact) = node.orderExpression match {
+      case If(isLater, _, _) =>
+        val (left, right, _, _) = compared(isLater, join)
+        (left, right, AsOf.Nearest, !conjuncts.exists(_.isInstanceOf[Not]))
+      case _ => compared(conjuncts.head, join)
+    }
+    val tolerance = node.toleranceAssertion.collect { case GreaterThanOrEqual(length, _) =>
+      micros(length)
+    }
+    val within = if (exact) tolerance else tolerance.map(by => math.max(by - 1, 0))
+    closest(join, left, right, direction, exact, within)
+  }
 
   private def micros(tolerance: Expression): Long = tolerance.dataType match {
     case _: DayTimeIntervalType => tolerance.eval().asInstanceOf[Long]

@@ -1,10 +1,11 @@
 package org.apache.spark.sql.streamjoin.rules.query
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.{NamedStreamingRelation, UnresolvedTableValuedFunction}
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.streamjoin.base.SourceNames
 import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
@@ -18,11 +19,10 @@ final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSessi
   import LateRowsOfQuery.Function
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
-    case NamedStreamingRelation(call: UnresolvedTableValuedFunction, _)
-        if Function.isCalledBy(call, session) =>
+    case SourceNames.Unnamed(call: UnresolvedTableValuedFunction) if Function.isCalledBy(call, session) =>
       rows(call, streaming = true)
     case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
-      rows(call, streaming = false)
+      rows(call, streaming = call.isStreaming)
   }
 
   private def rows(call: UnresolvedTableValuedFunction, streaming: Boolean): LogicalPlan = {

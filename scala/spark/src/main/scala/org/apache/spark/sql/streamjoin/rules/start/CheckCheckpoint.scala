@@ -92,7 +92,7 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
       (version, file) <- Seq(1 -> "_metadata/metadata", 2 -> "_metadata/v2")
       if files.exists(new Path(operator, file))
       metadata <- OperatorStateMetadataReader
-        .createReader(operator, hadoopConf, version, batch, createMetadataDir = false)
+        .createReader(operator, hadoopConf, version, batch)
         .read()
       name <- metadata match {
         case OperatorStateMetadataV1(info, _) => Some(info.operatorName)

@@ -5,11 +5,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.execution.streaming.OneTimeTrigger
-import org.apache.spark.sql.execution.streaming.checkpointing._
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
-import org.apache.spark.sql.streamjoin.base.RunningQuery
+import org.apache.spark.sql.streamjoin.base.{NextOffsets, RunningQuery}
 import org.apache.spark.sql.streamjoin.joins.table.TableRematch
 
 /**
@@ -57,24 +56,8 @@ final private class FirstBatch(session: SparkSession) extends StreamingQueryList
     for {
       (batch, last) <- query.offsetLog.getLatest()
       (committed, commit) <- query.commitLog.getLatest() if committed == batch
-      next <- following(last, commit.nextBatchWatermarkMs, query.triggerClock.getTimeMillis())
+      next <- NextOffsets.after(last, commit.nextBatchWatermarkMs, query.triggerClock.getTimeMillis())
     } query.offsetLog.add(batch + 1, next): Unit
-
-  /** The same offsets, with the time and the watermark that Spark would give the next batch. */
-  private def following(last: OffsetSeqBase, watermarkMs: Long, timeMs: Long): Option[OffsetSeqBase] =
-    last.metadataOpt.flatMap { before =>
-      val watermark = math.max(before.batchWatermarkMs, watermarkMs)
-      val time = math.max(before.batchTimestampMs, timeMs)
-      (last, before) match {
-        case (offsets: OffsetSeq, of: OffsetSeqMetadata) =>
-          Some(
-            offsets.copy(metadataOpt = Some(of.copy(batchWatermarkMs = watermark, batchTimestampMs = time)))
-          )
-        case (offsets: OffsetMap, of: OffsetSeqMetadataV2) =>
-          Some(offsets.copy(metadata = of.copy(batchWatermarkMs = watermark, batchTimestampMs = time)))
-        case _ => None
-      }
-    }
 }
 
 private object FirstBatch {

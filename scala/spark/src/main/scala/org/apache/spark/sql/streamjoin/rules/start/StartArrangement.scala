@@ -22,22 +22,29 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  */
 final private[streamjoin] case class StartArrangement(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case write @ WriteToStream(_, _, checkpoint, sink, mode, _, arrange: Arrange, _, _) =>
-      checkMode(arrange, mode)
-      val meta = begun(arrange, checkpoint)
-      sink match {
-        case table: ArrangementTable =>
-          if (table.options.root.toString != arrange.root)
-            throw StreamJoinErrors.analysis(
-              "STREAMJOIN_ARRANGE",
-              "problem" -> s"it was called for ${arrange.root}, and the query would write to ${table.options.root}",
-              "advice" -> "Give the name or the path to sj.arrange, none to start(), and leave spark.streamjoin.arrangements as it is in between."
-            )
-          table.run.begin(table.options.open())
-        case _ =>
+    case write: WriteToStream =>
+      write.inputQuery match {
+        case arrange: Arrange => start(write, arrange)
+        case _ => write
       }
-      if (meta == arrange.meta) write else write.copy(inputQuery = arrange.copy(meta = meta))
     case other => other
+  }
+
+  private def start(write: WriteToStream, arrange: Arrange): WriteToStream = {
+    checkMode(arrange, write.outputMode)
+    val meta = begun(arrange, write.resolvedCheckpointLocation)
+    write.sink match {
+      case table: ArrangementTable =>
+        if (table.options.root.toString != arrange.root)
+          throw StreamJoinErrors.analysis(
+            "STREAMJOIN_ARRANGE",
+            "problem" -> s"it was called for ${arrange.root}, and the query would write to ${table.options.root}",
+            "advice" -> "Give the name or the path to sj.arrange, none to start(), and leave spark.streamjoin.arrangements as it is in between."
+          )
+        table.run.begin(table.options.open())
+      case _ =>
+    }
+    if (meta == arrange.meta) write else write.copy(inputQuery = arrange.copy(meta = meta))
   }
 
   private def checkMode(arrange: Arrange, mode: OutputMode): Unit = {

@@ -1,0 +1,70 @@
+import sbt._
+import sbt.librarymanagement.{Configuration, ModuleID}
+
+/**
+ * One of the lines of Spark in `project/spark-lines`, for which this tree is built.
+ *
+ * @param name
+ *   the first two numbers of its versions
+ * @param version
+ *   the version that is compiled with
+ * @param fromMaven
+ *   whether its jars come from Maven; otherwise they are those of its Python package, in the line's
+ *   environment of Python
+ */
+final case class SparkLine(name: String, version: String, fromMaven: Boolean) {
+  import SparkLine._
+
+  /** Spark, if it comes from Maven. */
+  def modules(scope: Configuration): Seq[ModuleID] =
+    if (fromMaven) Seq("org.apache.spark" % "spark-sql_2.13" % version % scope) else Nil
+
+  /** Spark, if it does not come from Maven. Scala's own library comes from sbt. */
+  lazy val jars: Seq[File] =
+    if (fromMaven) Nil
+    else {
+      val found = (file(s".venv-$name/lib") * "python*" / "site-packages" / "pyspark" / "jars" * "*.jar").get
+      if (found.isEmpty) sys.error(s"PySpark $version is missing, run: make .venv-$name/.installed")
+      found.filterNot(_.name.startsWith("scala-library"))
+    }
+
+  /** Version of the texts of Spark's SQL tests. Python packages have none; the newest of Maven's stands in. */
+  def textsVersion: String = if (fromMaven) version else all.filter(_.fromMaven).last.version
+
+  /** What is built for one line does not replace what is built for another. */
+  def folder(target: File): File = target / s"spark-$name"
+
+  /** Folders of sources for this line: `scala-spark-4.1`, or a range of lines, `scala-spark-4.1-4.2`. */
+  def sources(directory: File): Seq[File] = IO.listFiles(directory).toSeq.filter { folder =>
+    folder.getName match {
+      case Sources(first, last) =>
+        val lines = Seq(first, Option(last).getOrElse(first)).map(numbers)
+        Ordering[(Int, Int)].lteq(lines.head, numbers(name)) && Ordering[(Int, Int)]
+          .lteq(numbers(name), lines.last)
+      case _ => false
+    }
+  }
+}
+
+object SparkLine {
+  val Default = "4.2"
+  private val Sources = """scala-spark-(\d+\.\d+)(?:-(\d+\.\d+))?""".r
+
+  /** From the oldest to the newest. */
+  lazy val all: Seq[SparkLine] = IO
+    .readLines(file("project/spark-lines"))
+    .filterNot(_.startsWith("#"))
+    .map(_.split(" "))
+    .map { case Array(name, version, from) => SparkLine(name, version, from == "maven") }
+    .sortBy(line => numbers(line.name))
+
+  def of(name: String): SparkLine =
+    all
+      .find(_.name == name)
+      .getOrElse(sys.error(s"-Dspark=$name; the lines are ${all.map(_.name).mkString(", ")}"))
+
+  private def numbers(line: String): (Int, Int) = {
+    val Array(major, minor) = line.split('.').map(_.toInt)
+    (major, minor)
+  }
+}
