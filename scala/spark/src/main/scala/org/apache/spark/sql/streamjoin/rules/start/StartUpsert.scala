@@ -11,7 +11,11 @@ final private[streamjoin] case class StartUpsert(session: SparkSession) extends 
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
       // A sink of Spark's first API gets no columns when it is created.
-      case WriteToStream(_, _, _, sink: UpsertSink, _, _, query, _, _) => sink.check(session, query.schema)
+      case write: WriteToStream =>
+        write.sink match {
+          case sink: UpsertSink => sink.check(session, write.inputQuery.schema)
+          case _ =>
+        }
       case _ =>
     }
     plan
