@@ -98,10 +98,10 @@ test-failures:
 test-python:
 	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(FAILURES)) $(PYTEST_FLAGS)
 
-# What CI runs on a line beside the default one: the parts where the lines differ. Every tenth query of the parity
-# suite runs.
+# What CI runs on a line beside the default one: lint of the line's own files, and the tests where lines differ. Every
+# tenth query of the parity suite runs.
 test-line: $(JAR) $(ENVIRONMENT)/.installed ## a part of the tests, on SPARK=4.3, say: traces, a tenth of parity, SQL, old checkpoints, a demo
-	$(SBT) "spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
+	$(SBT) scalafmtCheckAll "scalafixAll --check" "spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
 	$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_demo.py::test_orders_deliveries $(PYTEST_FLAGS)
 
 test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## one checkpoint over all lines of Spark, from the oldest to the newest

@@ -122,7 +122,8 @@ class SqlAsOfJoinSuite extends AnyFunSuite with TemporalTest with SqlTest {
   test("batches in our order of the clauses: USING, and WITHIN, which Spark's join has not") {
     batches()
     withConf(Enabled -> "true") {
-      val using = "SELECT id, bo.v AS a, bd.v AS b FROM bo ASOF JOIN bd USING (id) MATCH_CONDITION (bo.t > bd.t)"
+      val using =
+        "SELECT id, bo.v AS a, bd.v AS b FROM bo ASOF JOIN bd USING (id) MATCH_CONDITION (bo.t > bd.t)"
       val frame = spark.sql(using)
       assert(isSparks(frame))
       assert(frame.collect().map(text).toSeq == Seq("a 1 3"))
