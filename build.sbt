@@ -71,7 +71,9 @@ lazy val spark = (project in file("scala/spark"))
     moduleName := name.value,
     libraryDependencies ++= Seq(
       // A catalog in memory whose tables take MERGE.
-      ("org.apache.spark" %% "spark-catalyst" % sparkLine.textsVersion % Test).classifier("tests").intransitive(),
+      ("org.apache.spark" %% "spark-catalyst" % sparkLine.textsVersion % Test)
+        .classifier("tests")
+        .intransitive(),
       ("org.apache.spark" %% "spark-sql" % sparkLine.textsVersion % SparkTexts)
         .classifier("tests")
         .intransitive()

@@ -71,7 +71,13 @@ private[streamjoin] object FrameFunction {
     function("sj_versions", "key", "time", "op", "order") { call =>
       import call.arguments._
       val versions =
-        VersionedInput(call.frame, texts("key"), optionalText("time"), optionalText("op"), optionalText("order"))
+        VersionedInput(
+          call.frame,
+          texts("key"),
+          optionalText("time"),
+          optionalText("op"),
+          optionalText("order")
+        )
       versions.check()
       planOf(versions.rows)
     },
@@ -112,7 +118,8 @@ private[streamjoin] object FrameFunction {
     },
     function("sj_impose_order", "time", "lag", "sort") { call =>
       val (time, sort) = (call.arguments.text("time"), call.arguments.flag("sort", default = false))
-      val marked = new StreamInput("sj.impose_order").imposeOrder(call.child, time, call.arguments.text("lag"))
+      val marked =
+        new StreamInput("sj.impose_order").imposeOrder(call.child, time, call.arguments.text("lag"))
       if (sort) RowtimeOrder.of(marked, time) else marked
     },
     function("sj_with_bounds", "time", "is_bound", "lag", "per") { call =>

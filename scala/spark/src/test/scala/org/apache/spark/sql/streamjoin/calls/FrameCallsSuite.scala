@@ -48,8 +48,10 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
     )
     assert(!plan.exists(_.isInstanceOf[WithCTE]))
     assert(plan.collect { case mark: EventTimeWatermark => mark }.size == 2)
-    val bounds = spark.sql("WITH x AS (SELECT * FROM o) SELECT *, sj_bounds() FROM " +
-      "(SELECT x.id FROM x JOIN d ON x.id = d.id AND d.t BETWEEN x.t AND x.t + INTERVAL 1 HOUR)")
+    val bounds = spark.sql(
+      "WITH x AS (SELECT * FROM o) SELECT *, sj_bounds() FROM " +
+        "(SELECT x.id FROM x JOIN d ON x.id = d.id AND d.t BETWEEN x.t AND x.t + INTERVAL 1 HOUR)"
+    )
     assert(bounds.collect().map(_.getAs[String]("side")).toSeq == Seq("left", "right"))
   }
 
@@ -92,7 +94,11 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
       assert(Set("STREAMJOIN_CALL", "STREAMJOIN_DELTA")(error.getCondition), query)
       assert(error.getMessage.contains(words), s"$query: ${error.getMessage}")
     }
-    assert(intercept[AnalysisException](analyzed("SELECT *, sj_nothing('{}') FROM o")).getCondition == "UNRESOLVED_ROUTINE")
+    assert(
+      intercept[AnalysisException](
+        analyzed("SELECT *, sj_nothing('{}') FROM o")
+      ).getCondition == "UNRESOLVED_ROUTINE"
+    )
   }
 
   test("a user's function of the name takes precedence") {

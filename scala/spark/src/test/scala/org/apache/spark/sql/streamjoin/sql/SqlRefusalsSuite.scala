@@ -72,7 +72,12 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "WITHIN 5s",
       "left input is a batch"
     ),
-    Case("SELECT 1 FROM o JOIN batch c WITHIN 5s ON o.id = c.id", stream, "WITHIN 5s", "right input is a batch"),
+    Case(
+      "SELECT 1 FROM o JOIN batch c WITHIN 5s ON o.id = c.id",
+      stream,
+      "WITHIN 5s",
+      "right input is a batch"
+    ),
     Case(
       "SELECT 1 FROM o JOIN batch OVER (RANGE 5s FOLLOWING) c ON o.id = c.id",
       stream,

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.streamjoin.upsert
 
 import java.util.UUID
-import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 import scala.util.Random
@@ -315,13 +314,4 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
       }
     }
   }
-}
-
-/** The session of a running query has its own catalogs, which here share their tables. */
-class SharedTables extends InMemoryRowLevelOperationTableCatalog {
-  tables = SharedTables.all
-}
-
-object SharedTables {
-  private val all = new ConcurrentHashMap[Identifier, Table]()
 }

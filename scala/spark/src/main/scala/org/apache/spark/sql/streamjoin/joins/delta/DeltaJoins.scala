@@ -194,7 +194,10 @@ object DeltaJoins {
       case Project(list, Filter(condition, join: Join)) =>
         val relations = join.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
         if (relations.size != names.size || !relations.forall(isChanges))
-          throw DeltaJoinOf.refused("an input is not the changes of an arrangement", "Call sj.delta_join for it.")
+          throw DeltaJoinOf.refused(
+            "an input is not the changes of an arrangement",
+            "Call sj.delta_join for it."
+          )
         val columns = relations.foldLeft(list)(withoutHidden)
         DeltaJoinOf(columns, PredicateParts.conjuncts(condition), names.zip(relations), outer)
       case other =>

@@ -30,13 +30,15 @@ object WindowJoins {
     RewrittenFrame.of(joined)(of(_, windows))
 
   /** The same, of resolved plans. */
-  private[streamjoin] def of(joined: LogicalPlan, windows: Map[Side, String]): LogicalPlan = windows.toSeq match {
-    case Seq((side, length)) =>
-      val micros = new StreamInput(Call).length(if (side == Side.Right) "following" else "preceding", length)
-      if (micros <= 0) throw refused(s"a window of no length, '$length'")
-      of(joined, JoinWindows(Map(side -> JoinWindow(micros, isFollowing = side == Side.Right))))
-    case given => throw refused(if (given.isEmpty) "neither of the two" else "both")
-  }
+  private[streamjoin] def of(joined: LogicalPlan, windows: Map[Side, String]): LogicalPlan =
+    windows.toSeq match {
+      case Seq((side, length)) =>
+        val micros =
+          new StreamInput(Call).length(if (side == Side.Right) "following" else "preceding", length)
+        if (micros <= 0) throw refused(s"a window of no length, '$length'")
+        of(joined, JoinWindows(Map(side -> JoinWindow(micros, isFollowing = side == Side.Right))))
+      case given => throw refused(if (given.isEmpty) "neither of the two" else "both")
+    }
 
   private[streamjoin] def of(joined: DataFrame, windows: JoinWindows): DataFrame =
     RewrittenFrame.of(joined)(of(_, windows))

@@ -16,7 +16,8 @@ final private[streamjoin] case class ResolveFrameCalls(session: SparkSession) ex
     else {
       val tables = CommonTables.of(plan)
       val replaced = plan.resolveOperatorsUp {
-        case call: FrameCall if call.child.resolved && call.columns.forall(_.resolved) => replace(call, tables)
+        case call: FrameCall if call.child.resolved && call.columns.forall(_.resolved) =>
+          replace(call, tables)
       }
       if (tables.isEmpty) replaced else CommonTables.withoutUnused(replaced)
     }

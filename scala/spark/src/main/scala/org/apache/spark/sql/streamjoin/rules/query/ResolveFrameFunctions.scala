@@ -22,7 +22,10 @@ import org.apache.spark.unsafe.types.UTF8String
 final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val called = plan.resolveOperatorsUpWithPruning(_.containsPattern(UNRESOLVED_FUNCTION)) {
-      case project @ Project(Seq(UnresolvedStar(None), UnresolvedAlias(Called(function, arguments), _)), child) =>
+      case project @ Project(
+            Seq(UnresolvedStar(None), UnresolvedAlias(Called(function, arguments), _)),
+            child
+          ) =>
         val call = callOf(function, arguments, child)
         call.copyTagsFrom(project)
         call
@@ -53,7 +56,10 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
     val json = arguments.headOption.fold("{}") {
       case Literal(text: UTF8String, _: StringType) => text.toString
       case other =>
-        throw CallArguments.refused(function.name, s"its first argument is JSON as text, and not ${other.sql}")
+        throw CallArguments.refused(
+          function.name,
+          s"its first argument is JSON as text, and not ${other.sql}"
+        )
     }
     val columns = arguments.drop(1)
     if (!function.columns.contains(columns.size))

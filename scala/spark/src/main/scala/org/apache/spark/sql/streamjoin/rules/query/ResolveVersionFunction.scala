@@ -13,8 +13,7 @@ import org.apache.spark.sql.Row
  * Replaces `sj_version()` with the versions of the jar. Spark calls the rule while a query is
  * analyzed, before it looks up the function.
  */
-final private[streamjoin] case class ResolveVersionFunction(session: SparkSession)
-    extends Rule[LogicalPlan] {
+final private[streamjoin] case class ResolveVersionFunction(session: SparkSession) extends Rule[LogicalPlan] {
   import ResolveVersionFunction._
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {

@@ -1,0 +1,15 @@
+package org.apache.spark.sql.streamjoin.upsert
+
+import java.util.{Map => JMap}
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.sql.connector.catalog.{Identifier, InMemoryRowLevelOperationTableCatalog, Table}
+
+/** The session of a running query has its own catalogs, which here share their tables. */
+class SharedTables extends InMemoryRowLevelOperationTableCatalog {
+  override protected val tables: JMap[Identifier, Table] = SharedTables.all
+}
+
+object SharedTables {
+  private val all = new ConcurrentHashMap[Identifier, Table]()
+}
