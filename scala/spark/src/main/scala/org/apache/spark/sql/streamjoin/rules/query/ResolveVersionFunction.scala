@@ -1,13 +1,12 @@
 package org.apache.spark.sql.streamjoin.rules.query
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.streamjoin.base.{BuiltJar, TableFunction}
 import org.apache.spark.sql.types.{StringType, StructType}
-import org.apache.spark.sql.Row
+import org.apache.spark.sql.{Row, SparkSession}
 
 /**
  * Replaces `sj_version()` with the versions of the jar. Spark calls the rule while a query is
