@@ -32,9 +32,9 @@ final private[state] class MapStore extends StateStore {
   private def unused = throw new UnsupportedOperationException("the engine does not use it")
   override def valuesIterator(key: UnsafeRow, family: String): Iterator[UnsafeRow] = unused
   override def prefixScan(prefix: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] = unused
-  override def allColumnFamilyNames: Set[String] = unused
-  override def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] = unused
-  override def prefixScanWithMultiValues(
+  def allColumnFamilyNames: Set[String] = unused
+  def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] = unused
+  def prefixScanWithMultiValues(
       prefix: UnsafeRow,
       family: String
   ): StateStoreIterator[UnsafeRowPair] = unused
