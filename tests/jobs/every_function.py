@@ -1,7 +1,7 @@
 """Calls every function of the package, in one kind of session, and prints what came out.
 
 ``python every_function.py <kind> <folder>``: the kind is ``classic``, ``local`` (a Spark Connect server in this
-process) or the address of a server, ``sc://...``. The output says nothing of the kind, so that three outputs can be compared.
+process) or the address of a server, ``sc://...``. The output says nothing of the kind, so that all can be compared.
 """
 
 import os

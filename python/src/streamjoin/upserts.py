@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from streamjoin._arguments import expect_frames, wrong_argument
-from streamjoin._columns import ColumnOrName, Key, column_name, several_keys
 from streamjoin._calls import check_session
+from streamjoin._columns import ColumnOrName, Key, column_name, several_keys
 from streamjoin.errors import StreamJoinError
 
 
