@@ -29,6 +29,10 @@ SQL_TYPES = {
     "left_semi": "SEMI JOIN",
     "left_anti": "ANTI JOIN",
 }
+FULL = {
+    "within": "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS",
+    "window": "lk = rk AND rt BETWEEN lt AND lt + INTERVAL 20 SECONDS AND lv + rv < 15",
+}
 # How a left row finds its only right row: the candidates, their order, and the condition that the
 # first of them has to meet.
 CLOSEST = {
@@ -85,6 +89,8 @@ def batch_answer(folder: Path, how: str) -> Ids:
         candidates, order, matches = CLOSEST[how]
         met = f"SELECT IF({matches}, rid, NULL) FROM {right} WHERE lk = rk AND {candidates} ORDER BY {order} LIMIT 1"
         query = f"SELECT lid, ({met}) FROM {left}"
+    elif how in FULL:
+        query = f"SELECT lid, rid FROM {left} FULL JOIN {right} ON {FULL[how]}"
     elif how == "rematch":
         # Left rows from before whose match comes after came out without it, too.
         first, later = (

@@ -7,6 +7,7 @@ is in it of temporal, as-of and rematch joins became fields.
 
 An archive holds the joins that came with it: ``format-3-closest.tar.gz`` has temporal and as-of joins, and
 ``format-3-rematch.tar.gz`` a join with a table that keeps rows; both came after those of ``format-3.tar.gz``.
+``format-4-names.tar.gz`` has a join on the name of a column with ``within=``, and a window join.
 ``make.py`` writes the archive that its argument names. From format 4 on the left side runs ahead in the middle, over
 so much time that its rows lie in wide buckets.
 
@@ -30,6 +31,7 @@ TYPES = {
     f"format-{FORMAT}": ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"],
     f"format-{FORMAT}-closest": ["temporal", "asof"],
     f"format-{FORMAT}-rematch": ["rematch"],
+    f"format-{FORMAT}-names": ["within", "window"],
 }
 PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 STORES = {"default": f"{PACKAGE}.HDFSBackedStateStoreProvider", "rocksdb": f"{PACKAGE}.RocksDBStateStoreProvider"}

@@ -1,7 +1,7 @@
 """Joins two folders of JSON files in several join types at once, one file of each side a batch, and ends.
 
 The type ``chain`` is a left outer join of both, and of that with a third folder; ``window`` is a full outer join of
-both with a window, in the order of its rowtime. ``temporal`` takes the right side for the history of a table, with
+both with a window, in the order of its rowtime, ``within`` one on the name of a column. ``temporal`` takes the right side for the history of a table, with
 deletes, and ``asof`` finds the nearest row of it; both come in the order of the left time. ``rematch`` looks up left
 rows in the right side as a table, which is brought up to date before, and keeps those without a match.
 
@@ -56,6 +56,9 @@ def main() -> None:
                 left, right, F.expr("lk = rk AND lv + rv < 15"), "full_outer", following="20 seconds"
             )
             return window.withColumn("rowtime", F.unix_micros("rowtime"))
+        if how == "within":
+            one, other = left.withColumnRenamed("lk", "k"), right.withColumnRenamed("rk", "k")
+            return sj.join(one, other, "k", "full_outer", within=("-5 seconds", "20 seconds"))
         if how == "temporal":
             versions = sj.versions(right.withColumn("op", F.expr(OPERATION)), key="rk", op="op")
             met = sj.temporal_join(left, versions, F.expr("lk = rk AND lv + rv < 15"), "left")
