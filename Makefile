@@ -45,7 +45,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc test-scala test-failures test-python test-line test-lines wheel jar jars bench bench-delta bench-temporal bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc signatures test-scala test-failures test-python test-line test-lines wheel jar jars bench bench-delta bench-temporal bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -207,6 +207,10 @@ $(CLASSES): $(ENVIRONMENT)/.installed | $(JAR)
 	.venv/bin/python -c "import site; print('import site; site.addsitedir(' + repr(site.getsitepackages()[0]) + ')')" \
 		> "$$(.venv-$*/bin/python -c 'import site; print(site.getsitepackages()[0])')/streamjoin-venv.pth"
 	touch $@
+
+signatures: $(JAR) .venv/.installed ## write what the API promises, after a change that is meant: python/ and scala/signatures.txt
+	.venv/bin/python tests/signatures.py
+	STREAMJOIN_SIGNATURES=write $(SBT) "spark/testOnly *SignaturesSuite"
 
 # Spark Connect's pure client of the line, without py4j and a JVM, for its tests.
 .venv-client-%/.installed: python/pyproject.toml VERSION project/spark-lines

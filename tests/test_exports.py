@@ -4,6 +4,7 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+import signatures
 from conftest import ROOT, Run
 
 import streamjoin as sj
@@ -54,3 +55,8 @@ def test_pyspark_is_loaded_when_it_is_needed(python: Run, tmp_path: Path) -> Non
         "True True",
         "module 'streamjoin' has no attribute 'jion'",
     ]
+
+
+def test_the_signatures_are_those_that_were_promised() -> None:
+    """Where the change is meant: ``make signatures``, and a line in CHANGELOG.md."""
+    assert signatures.lines() == signatures.FILE.read_text().splitlines()
