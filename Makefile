@@ -45,7 +45,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc signatures test-scala test-failures test-python test-line test-lines wheel jar jars bench bench-delta bench-temporal bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc signatures test-scala test-failures test-python test-line test-lines wheel release jar jars bench bench-delta bench-temporal bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -153,6 +153,16 @@ docs-links: .venv/.installed ## ask every address outside of the site whether it
 
 wheel: jars .venv/.installed ## the Python wheel with the jars of all lines of Spark inside, in dist/
 	.venv/bin/python -m build --wheel --no-isolation --outdir dist python
+
+# What is published, twice the same bytes: the times of files are those of the last commit.
+release: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+release: jars .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## all that is published, in dist/: a Maven repository, wheel, sdist, SBOM, checksums
+	rm -rf dist
+	$(foreach line,$(LINES),$(call sbt_of,$(line)) published/publish &&) true
+	.venv/bin/python -m build --no-isolation --outdir dist python
+	.venv/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
+	.venv/bin/python project/sbom.py dist/streamjoin-$(VERSION).cdx.json
+	cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
 
 jar: $(JAR) ## the jar for one line of Spark, inside the Python package (SPARK=4.3; otherwise 4.2)
 

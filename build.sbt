@@ -12,6 +12,16 @@ val streamjoinVersion = {
 ThisBuild / version := streamjoinVersion
 ThisBuild / organization := "io.github.streamjoin"
 ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0"))
+ThisBuild / homepage := Some(url("https://github.com/streamjoin/streamjoin"))
+ThisBuild / scmInfo := Some(
+  ScmInfo(
+    url("https://github.com/streamjoin/streamjoin"),
+    "scm:git:https://github.com/streamjoin/streamjoin.git"
+  )
+)
+ThisBuild / developers := List(
+  Developer("streamjoin", "the authors of streamjoin", "", url("https://github.com/streamjoin"))
+)
 ThisBuild / scalaVersion := "2.13.18"
 ThisBuild / semanticdbEnabled := true
 ThisBuild / semanticdbVersion := "4.14.2"
@@ -122,6 +132,25 @@ lazy val spark = (project in file("scala/spark"))
     assembly / assemblyExcludedJars := sparkLine.jars.classpath,
     assembly / test := {}
   )
+
+// What a line's users get, with sources and Scaladoc, as a Maven repository: `make release`. The
+// jar has all of our classes, so its POM names Spark alone.
+lazy val published = (project in file("scala/published")).settings(
+  name := (spark / name).value,
+  moduleName := (spark / moduleName).value,
+  description := s"Joins of streams with bounded state, for Apache Spark ${sparkLine.name}",
+  target := sparkLine.folder(baseDirectory.value / "target"),
+  libraryDependencies ++= sparkLine.modules(Provided),
+  // Spark has it.
+  autoScalaLibrary := false,
+  Compile / packageBin := (spark / assembly).value,
+  Compile / packageSrc / mappings :=
+    (core / Compile / packageSrc / mappings).value ++ (spark / Compile / packageSrc / mappings).value,
+  Compile / packageDoc / mappings := (spark / Compile / packageDoc / mappings).value,
+  publishTo := Some(Resolver.file("dist", (ThisBuild / baseDirectory).value / "dist" / "maven")),
+  // One that is there is not written over: `make release` begins with an empty folder.
+  publishConfiguration := publishConfiguration.value.withOverwrite(false)
+)
 
 // The state engine alone, measured: `make jmh`.
 lazy val stateBenchmarks = (project in file("benchmarks/state"))

@@ -114,3 +114,9 @@ def test_a_job_under_spark_submit(wheel: Path, tmp_path: Path) -> None:
     out = [json.loads(line) for file in (tmp_path / "out").glob("*.json") for line in file.read_text().splitlines()]
     # Order 3 is still in state: its hour has not passed.
     assert sorted(out, key=lambda row: row["id"]) == [{"id": 1, "order_id": 1}, {"id": 2}]
+
+
+def test_the_wheel_has_the_licence(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/licenses/LICENSE"))
+        assert archive.read(name) == (ROOT / "LICENSE").read_bytes()
