@@ -33,7 +33,7 @@ sbt_of = java -Xmx2g -Dspark=$(1) -Dsbt.override.build.repos=true -Dsbt.reposito
 	-Dsbt.coursier.home=.tools/coursier -Dcoursier.cache=$(TOOLS)/coursier/cache \
 	-Dsbt.color=false -Dsbt.supershell=false -jar .tools/sbt-launch.jar
 SBT := $(call sbt_of,$(SPARK))
-PYTHON_FILES := python tests docs $(wildcard examples) $(wildcard benchmarks)
+PYTHON_FILES := python tests docs project $(wildcard examples) $(wildcard benchmarks)
 RUFF := $(VENV)/ruff
 RUFF_CONFIG := --config python/pyproject.toml $(PYTHON_FILES)
 MYPY := $(VENV)/mypy --config-file python/pyproject.toml --strict
