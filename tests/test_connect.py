@@ -22,6 +22,10 @@ JOBS = ROOT / "tests" / "jobs"
 CLIENT = ROOT / f".venv-client-{'.'.join(pyspark.__version__.split('.')[:2])}" / "bin" / "python"
 
 
+# Python functions run in workers, which have the same version and the same packages.
+WORKERS = {"PYSPARK_PYTHON": sys.executable}
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a Spark Connect server with the extension; yield its address."""
@@ -46,7 +50,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*command, "spark-internal"],
-            env=environment | {"PYSPARK_PYTHON": sys.executable},
+            env=environment | WORKERS,
             cwd=folder,
             stdout=out,
             stderr=out,
@@ -68,7 +72,7 @@ def test_every_function_in_each_kind_of_session(server: str, tmp_path: Path) -> 
 
     def called(kind: str) -> str:
         folder = tmp_path / str(list(kinds).index(kind))
-        return run([kinds[kind], str(JOBS / "every_function.py"), kind, str(folder)])
+        return run([kinds[kind], str(JOBS / "every_function.py"), kind, str(folder)], WORKERS)
 
     expected = (JOBS / "every_function.txt").read_text().splitlines()
     with ThreadPoolExecutor(2) as two:

@@ -26,10 +26,10 @@ class SignaturesSuite extends AnyFunSuite {
       finally files.close()
     val mirror = runtimeMirror(getClass.getClassLoader)
     found
-      .map(_.subgroups)
+      .map(declared => (declared.group(1), declared.group(2)))
       .map {
-        case Seq("object", name) => mirror.staticModule(s"streamjoin.$name").moduleClass.asClass
-        case Seq(_, name) => mirror.staticClass(s"streamjoin.$name")
+        case ("object", name) => mirror.staticModule(s"streamjoin.$name").moduleClass.asClass
+        case (_, name) => mirror.staticClass(s"streamjoin.$name")
       }
       .sortBy(symbol => (symbol.fullName, symbol.isModuleClass))
   }
