@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.upsert
 
-import java.util.{Map => JMap}
 import java.util.concurrent.ConcurrentHashMap
+import java.util.{Map => JMap}
 
 import org.apache.spark.sql.connector.catalog.{Identifier, InMemoryRowLevelOperationTableCatalog, Table}
 
