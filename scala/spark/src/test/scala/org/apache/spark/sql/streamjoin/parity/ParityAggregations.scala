@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.parity
 
+import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.expressions.Aggregator
 import org.apache.spark.sql.functions.{col, count, expr, max, session_window, sum, udaf, window}
 import org.apache.spark.sql.{Encoder, Encoders}
@@ -161,5 +162,9 @@ private[streamjoin] object ParityAggregations {
     override def outputEncoder: Encoder[String] = Encoders.STRING
   }
 
-  val cases: Seq[ParityCase] = aggregations ++ duplicates ++ updates
+  /** Spark 4.1 runs no join of two streams in update mode. */
+  private val areUpdatesSparks = !SPARK_VERSION.startsWith("4.1.")
+
+  val cases: Seq[ParityCase] =
+    aggregations ++ duplicates ++ (if (areUpdatesSparks) updates else Nil)
 }
