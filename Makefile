@@ -45,7 +45,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc signatures test-scala test-failures test-python test-line test-lines wheel release jar jars bench bench-delta bench-temporal bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc signatures test-scala test-failures test-python other-lines test-line test-lines wheel release jar jars bench bench-delta bench-temporal bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -87,7 +87,8 @@ test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## the te
 
 # About half of the Python tests by their time: those that kill, restart and wait, and random cases.
 FAILURES := $(addprefix tests/,test_arrangement_failures.py test_cluster.py test_kafka.py test_restart.py \
-	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py)
+	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py \
+	test_upsert_failures.py)
 
 test-scala:
 	@$(SBT) test
@@ -97,6 +98,9 @@ test-failures:
 
 test-python:
 	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(FAILURES)) $(PYTEST_FLAGS)
+
+other-lines:
+	@echo $(filter-out $(DEFAULT_SPARK),$(LINES))
 
 # What CI runs on a line beside the default one: lint of the line's own files, and the tests where lines differ. Every
 # tenth query of the parity suite runs.

@@ -40,7 +40,15 @@ SECTIONS = {
         "recipes/sensors-and-calibration",
         "recipes/tables-kept-joined",
     ],
-    "Running it": ["tuning", "migration", "compatibility", "reliability", "benchmarks", "../benchmarks/README", "../SECURITY"],
+    "Running it": [
+        "tuning",
+        "migration",
+        "compatibility",
+        "reliability",
+        "benchmarks",
+        "../benchmarks/README",
+        "../SECURITY",
+    ],
     "Reference": ["reference", "api", "scala", "../CHANGELOG"],
     "Changing it": ["../CONTRIBUTING", "first-contribution", "architecture", "../CODE_OF_CONDUCT"],
 }

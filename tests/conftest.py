@@ -12,6 +12,7 @@ from typing import Any
 
 import pyspark
 import pytest
+from postgres import Postgres, binaries, driver_jar
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from shop import Shop
@@ -19,6 +20,7 @@ from shop import Shop
 import streamjoin as sj
 
 ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ROOT / ".tools"
 
 # The line of Spark that the tests run on, and the versions of all lines.
 LINE = ".".join(pyspark.__version__.split(".")[:2])
@@ -127,6 +129,21 @@ def refused(condition: str, fix: str, call: Callable[[], Any]) -> None:
     assert str(caught.value).startswith(f"[{condition}] ")
     assert fix in str(caught.value)
     assert "JavaPackage" not in str(caught.value)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    if binaries() is None:
+        pytest.skip("PostgreSQL is not installed (Debian's package `postgresql`)")
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture
+def database(postgres: Postgres, spark: SparkSession) -> Postgres:
+    spark.sql(f"ADD JAR '{driver_jar(TOOLS)}'")
+    postgres.query("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    return postgres
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 DRIVER = "42.7.8"
@@ -77,7 +76,7 @@ class Postgres:
         try:
             self._wait()
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
@@ -92,12 +91,7 @@ class Postgres:
                     raise
                 time.sleep(0.1)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait(timeout=60)
         shutil.rmtree(self._folder, ignore_errors=True)

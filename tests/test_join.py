@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import streamjoin as sj
-from streamjoin._durations import interval_sql, microseconds
+from streamjoin._durations import microseconds
 
 # within -------------------------------------------------------------------------------------------
 
@@ -67,16 +67,6 @@ def test_durations(text: str | timedelta, expected: timedelta) -> None:
 def test_what_is_no_duration(text: Any, reason: str) -> None:
     refused("STREAMJOIN_WITHIN", reason, lambda: microseconds(text))
     refused("STREAMJOIN_WITHIN", "Write for example", lambda: microseconds(text))
-
-
-@pytest.mark.parametrize("length", [0, 1, 5_000_000, 86_399_999_999, 90_061_000_001, 2**63 - 1])
-def test_intervals_are_spark_literals(spark: SparkSession, length: int) -> None:
-    row = spark.sql(
-        f"SELECT extract(DAY FROM i) * 86400D + extract(HOUR FROM i) * 3600 + extract(MINUTE FROM i) * 60 s,"
-        f" extract(SECOND FROM i) f FROM (SELECT {interval_sql(length)} i)"
-    ).first()
-    assert row is not None
-    assert int(row.s) * 1_000_000 + int(row.f * 1_000_000) == length
 
 
 # join ---------------------------------------------------------------------------------------------

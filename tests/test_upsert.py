@@ -2,71 +2,23 @@
 
 import os
 import random
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from conftest import LONG, ROOT, kill_group
-from postgres import Postgres, binaries, driver_jar
-from pyspark.errors import StreamingQueryException
+from conftest import LONG
+from postgres import Postgres
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming.query import StreamingQuery
 from shop import CONDITION, CUSTOMERS, JOINED, ORDERS, ROUNDS, Shop, Values, joined, play, refused
+from upserts import COLUMNS, change, forget_commit, run, tables
 
 import streamjoin as sj
 
-sys.path.insert(0, str(ROOT / "examples" / "demo"))
-
-from spark_submit import environment, spark_submit
-
-TOOLS = ROOT / ".tools"
-COLUMNS = "a INT, b STRING, v INT, _diff INT"
-
 Table = list[tuple[Any, ...]]
 Read = Callable[[], Table]
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    if binaries() is None:
-        pytest.skip("PostgreSQL is not installed (Debian's package `postgresql`)")
-    with Postgres() as running:
-        yield running
-
-
-@pytest.fixture
-def database(postgres: Postgres, spark: SparkSession) -> Postgres:
-    spark.sql(f"ADD JAR '{driver_jar(TOOLS)}'")
-    postgres.query("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    return postgres
-
-
-def run(df: DataFrame, target: Any, keys: Any, checkpoint: str, **options: Any) -> StreamingQuery:
-    """Run a query to the end of its input."""
-    writer = sj.upsert(df, target, keys, **options).trigger(availableNow=True)
-    query = writer.start(checkpointLocation=checkpoint)
-    query.awaitTermination()
-    return query
-
-
-def forget_commit(checkpoint: str) -> int:
-    """Remove the last commit: a driver died after the target had the batch, and before Spark knew."""
-    commits = Path(checkpoint, "commits")
-    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-    (commits / str(last)).unlink()
-    (commits / f".{last}.crc").unlink(missing_ok=True)
-    return last
-
-
-def change(a: int | None, b: str | int | None, v: int | None, diff: int | None) -> Values:
-    return {"a": a, "b": b, "v": v, "_diff": diff}
 
 
 def answer() -> Table:
@@ -76,10 +28,6 @@ def answer() -> Table:
             db.register(f"all_{alias}", sj.arrangement(name).toDF().toPandas())
             db.execute(f"CREATE TABLE {alias} AS SELECT * FROM all_{alias}")
         return sorted(db.execute(f"SELECT {', '.join(JOINED)} FROM c, o, l WHERE {CONDITION}").fetchall())
-
-
-def tables(postgres: Postgres) -> set[str]:
-    return {name for (name,) in postgres.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")}
 
 
 def test_a_delta_join_keeps_a_table_current(shop: Shop, database: Postgres) -> None:
@@ -123,74 +71,6 @@ def test_an_outer_join_has_nulls_in_its_key(shop: Shop, database: Postgres, how:
     assert padded > 0
     assert database.query("SELECT count(*) FROM own.streamjoin_batches") == [["1"]], "it is beside the target"
     database.query("DROP SCHEMA own CASCADE")
-
-
-def test_a_batch_that_runs_again_changes_nothing(shop: Shop, database: Postgres) -> None:
-    database.query(
-        "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT, note TEXT);"
-        "CREATE TABLE statements (what TEXT);"
-        "CREATE FUNCTION log() RETURNS TRIGGER LANGUAGE plpgsql AS"
-        " $$ BEGIN INSERT INTO statements VALUES (TG_OP); RETURN NULL; END $$;"
-        "CREATE TRIGGER log AFTER INSERT OR DELETE ON t FOR EACH STATEMENT EXECUTE FUNCTION log()"
-    )
-    changes = shop.stream("changes", COLUMNS)
-    shop.feed("changes", change(1, "x", 1, 1), change(2, "y", 1, 1))
-
-    def again() -> StreamingQuery:
-        return run(changes, database.options("t"), "a", shop.checkpoint("t"))
-
-    again()
-    # The staging table of the next batch is left behind, as if the driver had died there.
-    database.query(
-        "UPDATE t SET note = 'mine' WHERE a = 1;"
-        "CREATE FUNCTION stop() RETURNS EVENT_TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE 'stop'; END $$;"
-        "CREATE EVENT TRIGGER stop ON sql_drop WHEN TAG IN ('DROP TABLE') EXECUTE FUNCTION stop()"
-    )
-    shop.feed("changes", change(1, "x", 1, -1), change(1, "x", 2, 1), change(2, "y", 1, -1))
-    again()
-    database.query("DROP EVENT TRIGGER stop")
-    own = {"t", "statements", "streamjoin_batches"}
-    assert len(tables(database) - own) == 1
-    # ON CONFLICT updates the row: columns of the target's own stay.
-    assert database.query("SELECT * FROM t") == [["1", "x", "2", "mine"]]
-    said = database.query("SELECT * FROM statements")
-    assert said == [["DELETE"], ["INSERT"]] * 2
-    assert forget_commit(shop.checkpoint("t")) == 1
-    assert again().recentProgress[0]["sink"]["metrics"] == {"replayed": "1"}
-    assert database.query("SELECT * FROM statements") == said
-    assert tables(database) == own
-    shop.feed("changes", change(3, "z", 3, 1))
-    again()
-    assert database.query("SELECT a FROM t ORDER BY a") == [["1"], ["3"]]
-    ((query, batch),) = database.query("SELECT query, batch FROM streamjoin_batches")
-    assert (batch, len(query)) == ("2", 36)
-
-
-def test_the_target_and_the_checkpoint_have_to_belong_together(shop: Shop, database: Postgres) -> None:
-    database.query("CREATE TABLE t (a INT, b TEXT, v INT)")
-    changes = shop.stream("changes", COLUMNS)
-
-    def again(checkpoint: str = shop.checkpoint("t")) -> None:
-        run(changes, database.options("t"), "a", checkpoint)
-
-    for number in range(3):
-        shop.feed("changes", change(number, "x", 1, 1))
-    again()
-    everything = database.query("SELECT * FROM t ORDER BY a")
-    # The database was put back: it lacks a batch.
-    database.query("UPDATE streamjoin_batches SET batch = 1")
-    shop.feed("changes", change(3, "x", 1, 1))
-    refused("STREAMJOIN_UPSERT_BATCH", again, "it lacks changes")
-    # The checkpoint was put back: another batch has the number.
-    database.query("UPDATE streamjoin_batches SET batch = 3, planned_ms = 1")
-    refused("STREAMJOIN_UPSERT_BATCH", again, "was put back to an earlier state")
-    database.query("UPDATE streamjoin_batches SET batch = 9")
-    refused("STREAMJOIN_UPSERT_BATCH", again, "the target has batch 9")
-    assert database.query("SELECT * FROM t ORDER BY a") == everything
-    # A new checkpoint is another query, and begins with all of its input.
-    again(shop.checkpoint("new"))
-    assert database.query("SELECT count(*) FROM t") == [["4"]]
-    assert database.query("SELECT count(*) FROM streamjoin_batches") == [["2"]]
 
 
 TWO_ROWS = [change(1, "x", 1, 1), change(1, "y", 1, 1), change(2, "x", 1, 1)]
@@ -262,25 +142,6 @@ def test_what_is_refused_when_the_query_starts(shop: Shop, database: Postgres) -
     refused("STREAMJOIN_UPSERT", plain(**target), "it has no key")
     refused("STREAMJOIN_OPTION", plain(**target, keys="a"), "a JSON list")
     refused("STREAMJOIN_UPSERT", lambda: without.writeStream.partitionBy("a").format("streamjoin-upsert").start())
-
-
-def test_an_aggregation_in_update_mode(shop: Shop, database: Postgres) -> None:
-    """State goes on behind a batch that is in the target already."""
-    database.query("CREATE TABLE t (a INT PRIMARY KEY, total BIGINT)")
-    rows = shop.stream("rows", "a INT, v INT")
-    totals = rows.groupBy("a").agg(F.sum("v").alias("total")).withColumn("_diff", F.lit(1))
-
-    def again() -> None:
-        writer = sj.upsert(totals, database.options("t"), "a").outputMode("update").trigger(availableNow=True)
-        writer.start(checkpointLocation=shop.checkpoint("t")).awaitTermination()
-
-    for number in range(3):
-        shop.feed("rows", {"a": 1, "v": 10**number}, {"a": number, "v": 1000})
-        again()
-        if number == 1:
-            forget_commit(shop.checkpoint("t"))
-            again()
-    assert database.query("SELECT * FROM t ORDER BY a") == [["0", "1000"], ["1", "1111"], ["2", "1000"]]
 
 
 def test_many_tasks_and_a_limit_of_connections(shop: Shop, database: Postgres) -> None:
@@ -368,131 +229,6 @@ def _check_random(
             forget_commit(shop.checkpoint("t"))
             run(changes, target, ["a", "b"], shop.checkpoint("t"))
             assert read() == made.expected()
-
-
-def test_killed_between_the_target_and_sparks_commit(postgres: Postgres, tmp_path: Path) -> None:
-    """The database makes the driver wait after the transaction of each batch, and the test kills it there."""
-    postgres.query(
-        "DROP SCHEMA public CASCADE; CREATE SCHEMA public;"
-        "CREATE TABLE t (a INT PRIMARY KEY, v INT);"
-        "CREATE TABLE applied (batch BIGINT);"
-        "CREATE FUNCTION note() RETURNS TRIGGER LANGUAGE plpgsql AS"
-        " $$ BEGIN INSERT INTO applied SELECT max(batch) FROM streamjoin_batches; RETURN NULL; END $$;"
-        "CREATE TRIGGER note AFTER INSERT ON t FOR EACH STATEMENT EXECUTE FUNCTION note();"
-        "CREATE FUNCTION wait() RETURNS EVENT_TRIGGER LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3); END $$;"
-        "CREATE EVENT TRIGGER wait ON sql_drop WHEN TAG IN ('DROP TABLE') EXECUTE FUNCTION wait()"
-    )
-    batches = 4 if LONG else 3
-    options = [f"--{name}={value}" for name, value in postgres.options("t").items()]
-    job = ROOT / "tests" / "jobs" / "upsert_job.py"
-    command = spark_submit(job, f"--work={tmp_path}", f"--batches={batches}", *options, jars=[driver_jar(TOOLS)])
-
-    def recorded() -> int:
-        try:
-            found = postgres.query("SELECT batch FROM streamjoin_batches")
-        except subprocess.CalledProcessError:  # until the first batch
-            return -1
-        return int(found[0][0]) if found else -1
-
-    def committed() -> int:
-        numbers = [int(file.name) for file in tmp_path.glob("checkpoint/commits/[0-9]*")]
-        return max(numbers, default=-1)
-
-    for _ in range(2 if LONG else 1):
-        before = recorded()
-        with (tmp_path / "log").open("ab") as log:
-            process = subprocess.Popen(command, env=environment(), stdout=log, stderr=log, start_new_session=True)
-        try:
-            deadline = time.monotonic() + 240
-            while recorded() <= before:
-                assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()[-5000:]
-                time.sleep(0.02)
-        finally:
-            kill_group(process)
-        assert committed() == recorded() - 1, "the target is one batch ahead"
-    postgres.query("DROP EVENT TRIGGER wait")
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert recorded() == committed() == batches - 1
-    assert postgres.query("SELECT batch, count(*) FROM applied GROUP BY batch ORDER BY batch") == [
-        [str(number), "1"] for number in range(batches)
-    ]
-    # Batch n has n in the rows 0 to n, and removes row n - 1.
-    assert postgres.query("SELECT a, v FROM t ORDER BY a") == [
-        [str(number), str(batches - 1)] for number in range(batches) if number != batches - 2
-    ]
-    left = {name for (name,) in postgres.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")}
-    assert left == {"t", "applied", "streamjoin_batches"}
-
-
-def test_the_query_fails_with_what_the_database_says(shop: Shop, database: Postgres) -> None:
-    database.query("CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT CHECK (v < 5))")
-    changes = shop.stream("changes", COLUMNS)
-    shop.feed("changes", change(1, "x", 1, 1))
-    shop.feed("changes", change(1, "x", 1, -1), change(1, "x", 9, 1), change(2, "x", 2, 1))
-    with pytest.raises(StreamingQueryException, match="t_v_check") as caught:
-        run(changes, database.options("t"), "a", shop.checkpoint("t"))
-    assert database.password not in str(caught.value)
-    assert database.query("SELECT * FROM t") == [["1", "x", "1"]]
-    assert database.query("SELECT batch FROM streamjoin_batches") == [["0"]]
-    assert tables(database) == {"t", "streamjoin_batches"}
-    database.query("ALTER TABLE t DROP CONSTRAINT t_v_check")
-    run(changes, database.options("t"), "a", shop.checkpoint("t"))
-    assert database.query("SELECT * FROM t ORDER BY a") == [["1", "x", "9"], ["2", "x", "2"]]
-
-
-def hook(tag: str, body: str) -> str:
-    """Return SQL that runs a body with each statement of a kind; ``made.object_identity`` is its table."""
-    return (
-        "CREATE FUNCTION hook() RETURNS EVENT_TRIGGER LANGUAGE plpgsql AS $$ DECLARE made RECORD; BEGIN"
-        f" FOR made IN SELECT * FROM pg_event_trigger_ddl_commands() LOOP {body} END LOOP; END $$;"
-        f"CREATE EVENT TRIGGER hook ON ddl_command_end WHEN TAG IN ('{tag}') EXECUTE FUNCTION hook()"
-    )
-
-
-def test_rows_of_an_attempt_that_does_not_count(shop: Shop, database: Postgres) -> None:
-    """A task that failed after it wrote, or ran twice, leaves rows in the staging table."""
-    database.query("CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT); CREATE TABLE left_over (a INT)")
-    stray = (
-        "IF EXISTS (SELECT FROM information_schema.columns WHERE column_name = 'streamjoin_attempt') THEN"
-        " EXECUTE format('INSERT INTO %s VALUES (1, ''stray'', 0, 0, 5), (9, ''stray'', 0, 1, 6)',"
-        " made.object_identity);"
-        " INSERT INTO left_over VALUES (1); END IF;"
-    )
-    database.query(hook("ALTER TABLE", stray))
-    changes = shop.stream("changes", COLUMNS)
-    shop.feed("changes", change(1, "x", 1, 1))
-    shop.feed("changes", change(2, "y", 1, 1))
-    run(changes, database.options("t"), "a", shop.checkpoint("t"))
-    assert database.query("SELECT count(*) FROM left_over") == [["2"]], "there were such rows in each batch"
-    assert database.query("SELECT * FROM t ORDER BY a") == [["1", "x", "1"], ["2", "y", "1"]]
-
-
-def test_another_driver_at_the_same_batch(shop: Shop, database: Postgres) -> None:
-    database.query(
-        "CREATE TABLE t (a INT, b TEXT, v INT);"
-        "CREATE FUNCTION nothing() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$"
-    )
-    changes = shop.stream("changes", COLUMNS)
-    shop.feed("changes", change(1, "x", 1, 1))
-    run(changes, database.options("t"), "a", shop.checkpoint("t"))
-    shop.feed("changes", change(2, "y", 1, 1))
-
-    def again() -> None:
-        run(changes, database.options("t"), "a", shop.checkpoint("t"))
-
-    # It has recorded the batch since this one looked: the update finds no row.
-    database.query("CREATE TRIGGER nothing BEFORE UPDATE ON streamjoin_batches FOR EACH ROW EXECUTE FUNCTION nothing()")
-    refused("STREAMJOIN_UPSERT_BATCH", again, "another run of the query")
-    database.query("DROP TRIGGER nothing ON streamjoin_batches")
-    # It has made its own staging table of the same name.
-    lost = "CREATE TRIGGER nothing BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION nothing()"
-    database.query(hook("CREATE TABLE AS", f"EXECUTE format('{lost}', made.object_identity);"))
-    refused("STREAMJOIN_UPSERT_BATCH", again, "has 0 of the 1 rows")
-    assert database.query("SELECT a FROM t") == [["1"]]
-    database.query("DROP EVENT TRIGGER hook")
-    again()
-    assert database.query("SELECT a FROM t ORDER BY a") == [["1"], ["2"]]
 
 
 def test_types_that_spark_writes_as_text(shop: Shop, database: Postgres) -> None:

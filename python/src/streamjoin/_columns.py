@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from streamjoin._arguments import wrong_argument
-from streamjoin._calls import check_session, invoke
+from streamjoin._calls import invoke
 from streamjoin.errors import StreamJoinError
 
 ColumnOrName: TypeAlias = str | Column
@@ -130,7 +130,6 @@ def _lists_of_columns(keys: object) -> list[list[ColumnOrName]] | None:
 
 
 def _name_of(column: Column, df: DataFrame, call: str, argument: str) -> str:
-    check_session(df.sparkSession)
     rows = rows_of_envelope(df)
     unknown: AnalysisException | None = None
     for frame in (df,) if rows is None else (df, rows):

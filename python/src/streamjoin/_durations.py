@@ -134,20 +134,6 @@ def _unusable(duration: object, argument: str, call: str, reason: str) -> Stream
     return StreamJoinError("STREAMJOIN_DURATION", call=call, argument=argument, duration=repr(duration), reason=reason)
 
 
-def interval_sql(length: int) -> str:
-    """Return microseconds as a day-time interval literal of Spark SQL.
-
-    Example:
-        >>> interval_sql(5_000_000)
-        "INTERVAL '0 00:00:05.000000' DAY TO SECOND"
-    """
-    seconds, micros = divmod(length, 1_000_000)
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    return f"INTERVAL '{days} {hours:02}:{minutes:02}:{seconds:02}.{micros:06}' DAY TO SECOND"
-
-
 def _parse(text: str) -> Fraction:
     rest = re.sub(r"^\s*interval\b", "", text.lower()).strip()
     if not rest:

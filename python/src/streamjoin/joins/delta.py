@@ -1,10 +1,8 @@
 """``delta_join``: a join of arrangements that keeps nothing of its own."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,7 +16,6 @@ from streamjoin.arrangements import Arrangement, _path_of, _session_of
 from streamjoin.errors import StreamJoinError
 
 _TYPES = ("inner", "left", "right", "full")
-_STAR = re.compile(r"\s*(\w+\s*\.\s*)?\*\s*")
 
 
 def delta_join(
@@ -99,7 +96,7 @@ def delta_join(
     condition = reduce(Column.__and__, [*map(functions.expr, texts), *conditions])
     chosen = columns or (_all_columns(names, tables, kind) if names else ["*"])
     joined = reduce(DataFrame.crossJoin, tables.values()).where(condition)
-    selected = joined.select(*(_selected(column, functions) for column in chosen))
+    selected = joined.select(*(functions.expr(each) if isinstance(each, str) else each for each in chosen))
     return invoke(selected, "sj_delta_join", names=list(tables), how=kind)
 
 
@@ -112,14 +109,6 @@ def _changes(session: SparkSession, path: str, options: Mapping[str, str]) -> Da
 def _columns(table: DataFrame) -> list[str]:
     """Return the columns of an arrangement's rows, without those of its changes: the version and the copies."""
     return table.columns[:-2]
-
-
-def _selected(column: ColumnOrName, functions: Any) -> Column:
-    """Return a column of the result, or the ``*`` of all inputs or of one."""
-    if isinstance(column, Column):
-        return column
-    made: Column = functions.col("".join(column.split())) if _STAR.fullmatch(column) else functions.expr(column)
-    return made
 
 
 def _names(texts: Sequence[str], tables: Mapping[str, DataFrame]) -> list[str]:

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.streamjoin.upsert
 
+import org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
 import org.apache.spark.sql.jdbc.JdbcDialect
+import org.apache.spark.sql.types.{IntegerType, LongType}
 
 /**
  * The SQL of a batch: the rows of a staging table are applied to the target.
@@ -93,9 +95,6 @@ private[upsert] object JdbcStatements {
   val Attempt = "streamjoin_attempt"
   val Gone = 0
   val Came = 1
-
-  import org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
-  import org.apache.spark.sql.types.{IntegerType, LongType}
 
   def integerType(dialect: JdbcDialect): String =
     JdbcUtils.getJdbcType(IntegerType, dialect).databaseTypeDefinition

@@ -144,10 +144,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     }
     changes.columns.names.toSeq.map { name =>
       there.find(_ == name).orElse(there.find(SQLConf.get.resolver(_, name))).getOrElse {
-        throw UpsertOptions.refused(
-          s"the table $table has no column $name",
-          s"It has ${there.mkString(", ")}. Add the column to the table, or drop it from the changes."
-        )
+        throw UpsertOptions.noColumn(table, name, there)
       }
     }
   }

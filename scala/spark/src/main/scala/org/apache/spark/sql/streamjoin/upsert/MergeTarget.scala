@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.upsert
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.util.quoteIfNeeded
+import org.apache.spark.sql.catalyst.util.{quoteIdentifier, quoteIfNeeded}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog}
 import org.apache.spark.sql.functions.{col, not}
@@ -35,11 +35,7 @@ final private[upsert] class MergeTarget(session: SparkSession, name: String)
   override def check(changes: NetChanges): Unit = {
     val there = classic.table(table).schema
     changes.columns.names.find(column => !there.names.exists(SQLConf.get.resolver(_, column))).foreach {
-      column =>
-        throw UpsertOptions.refused(
-          s"the table $table has no column $column",
-          s"It has ${there.names.mkString(", ")}. Add the column to the table, or drop it from the changes."
-        )
+      column => throw UpsertOptions.noColumn(table, column, there.names.toSeq)
     }
   }
 
@@ -53,10 +49,10 @@ final private[upsert] class MergeTarget(session: SparkSession, name: String)
     val isGone = col(prefix + NetChanges.Gone)
     def value(at: Int) = col(s"${prefix}c$at")
     def set(places: Seq[Int]) =
-      places.map(at => NetChanges.quoted(changes.columns(at).name) -> value(at)).toMap
+      places.map(at => quoteIdentifier(changes.columns(at).name) -> value(at)).toMap
     val all = changes.columns.indices
     val matched = changes.keys
-      .map(at => col(NetChanges.quoted(changes.columns(at).name)) <=> value(at))
+      .map(at => col(quoteIdentifier(changes.columns(at).name)) <=> value(at))
       .reduce(_ && _)
     val merge = source.mergeInto(table, matched).whenMatched(isGone).delete()
     val others = all.diff(changes.keys)

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.upsert
 
-import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
@@ -140,6 +139,4 @@ private[streamjoin] object NetChanges {
   /** Strings that are equal under their collation are two values: one may go while one stays. */
   private def asBytes(dataType: DataType): DataType =
     dataType.transformRecursively { case _: StringType => StringType }
-
-  private[upsert] def quoted(name: String): String = quoteIdentifier(name)
 }

@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, RowKey}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types._
 
@@ -79,7 +79,8 @@ final private[streamjoin] case class UpsertOptions(keys: Seq[String], diff: Stri
           s"the key $key is no column of the rows",
           s"They have the columns ${rows.map(_.name).mkString(", ")}."
         )
-      if (!UpsertOptions.isKey(rows(at).dataType))
+      // Equal strings of a collation are different keys of a topic.
+      if (!RowKey.canHave(rows(at).dataType))
         throw UpsertOptions.refused(
           s"the key $key is ${rows(at).dataType.sql}",
           "Maps, variants, intervals and strings with a collation cannot be keys."
@@ -163,12 +164,12 @@ private[streamjoin] object UpsertOptions {
     }
   }
 
-  /** A map has no order, and equal strings of a collation are different keys of a topic. */
-  private def isKey(dataType: DataType): Boolean = !dataType.existsRecursively {
-    case _: MapType | _: VariantType | _: CalendarIntervalType => true
-    case text: StringType => text != StringType
-    case _ => false
-  }
+  /** The error for a column that the table does not have. */
+  private[upsert] def noColumn(table: String, column: String, there: Seq[String]): AnalysisException =
+    refused(
+      s"the table $table has no column $column",
+      s"It has ${there.mkString(", ")}. Add the column to the table, or drop it from the changes."
+    )
 
   private[upsert] def refused(problem: String, advice: String): AnalysisException =
     StreamJoinErrors.analysis("STREAMJOIN_UPSERT", "problem" -> problem, "advice" -> advice)

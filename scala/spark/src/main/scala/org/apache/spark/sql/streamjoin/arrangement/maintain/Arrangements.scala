@@ -11,7 +11,8 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
   ChangeColumns,
-  InputKind
+  InputKind,
+  RowKey
 }
 import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
 import org.apache.spark.sql.types._
@@ -217,7 +218,7 @@ object Arrangements {
       )
     val named = keys.map(_.map { name =>
       val column = columnOf(schema, name, "keys=")
-      if (!isHashable(column.dataType))
+      if (!RowKey.canHave(column.dataType))
         throw refused(
           s"the key ${column.name} is ${column.dataType.sql}",
           "Maps, variants and strings with a collation cannot be keys."
@@ -228,12 +229,6 @@ object Arrangements {
       throw refused(s"keys= has ${twice.mkString("[", ", ", "]")} twice", "Leave one out.")
     }
     named
-  }
-
-  private def isHashable(dataType: DataType): Boolean = !dataType.existsRecursively {
-    case _: MapType | _: VariantType | _: CalendarIntervalType => true
-    case text: StringType => text != StringType
-    case _ => false
   }
 
   private def refused(problem: String, advice: String) =

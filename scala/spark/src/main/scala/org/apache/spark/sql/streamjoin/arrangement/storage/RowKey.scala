@@ -46,6 +46,13 @@ private[streamjoin] object RowKey {
   /** The seed of Spark's shuffle. */
   private val Seed = 42
 
+  /** Whether a column of this type can be in a key: equal values have to have one hash. */
+  def canHave(dataType: DataType): Boolean = !dataType.existsRecursively {
+    case _: MapType | _: VariantType | _: CalendarIntervalType => true
+    case text: StringType => text != StringType
+    case _ => false
+  }
+
   def of(meta: ArrangementMeta, index: Int): RowKey = {
     val ordinals = meta.keyOrdinals(index).toArray
     new RowKey(ordinals.map(meta.schema(_).dataType), ordinals)

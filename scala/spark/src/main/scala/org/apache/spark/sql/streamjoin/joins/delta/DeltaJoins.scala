@@ -6,18 +6,15 @@ import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
-import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.functions.{col, expr}
+import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.arrangement.source.{ChangesTable, LookedUpTable}
+import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** Joins of arrangements that keep no state. */
 object DeltaJoins {
-
-  /** All columns, or those of one input. */
-  private val Star = """\s*(?:(\w+)\s*\.\s*)?\*\s*""".r
 
   /**
    * The changes of a join.
@@ -69,18 +66,7 @@ object DeltaJoins {
       ChangesTable.stream(session, nameOrPath, options).alias(alias)
     }
     val rows = streams.reduce(_ crossJoin _).where(on)
-    val columns = inputs.zip(streams).map { case ((alias, _), stream) =>
-      // Without the last two: the version and the number of copies are not columns of the rows.
-      alias -> stream.columns
-        .dropRight(2)
-        .toSeq
-        .map(name => col(s"${quoteIdentifier(alias)}.${quoteIdentifier(name)}"))
-    }
-    val selected = rows.select((if (select.isEmpty) Seq("*") else select).flatMap {
-      case Star(null) => columns.flatMap(_._2)
-      case Star(alias) if columns.exists(_._1 == alias) => columns.filter(_._1 == alias).flatMap(_._2)
-      case other => Seq(expr(other))
-    }: _*)
+    val selected = rows.select((if (select.isEmpty) Seq("*") else select).map(expr): _*)
     val classic = selected.asInstanceOf[ClassicDataset[Row]]
     val join = of(classic.queryExecution.analyzed, inputs.map(_._1), outer)
     ClassicDataset.ofRows(classic.sparkSession, join)
@@ -177,11 +163,9 @@ object DeltaJoins {
     val ids = relation.output.map(_.exprId)
     list.map(_.exprId).indexOfSlice(ids) match {
       case -1 => list
-      case from => list.patch(from + ids.size - Hidden, Nil, Hidden)
+      case from => list.patch(from + ids.size - ChangeColumns.OfSource.size, Nil, ChangeColumns.OfSource.size)
     }
   }
-
-  private val Hidden = 2
 
   /** As [[ChangesTable.stream]] reads them. */
   private def isChanges(relation: StreamingRelationV2): Boolean = relation.table match {

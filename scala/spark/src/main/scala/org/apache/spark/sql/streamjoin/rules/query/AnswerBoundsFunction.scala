@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.Origin
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
@@ -12,6 +13,11 @@ import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 final private[streamjoin] case class AskedBounds(output: Seq[Attribute], child: LogicalPlan)
     extends UnaryNode {
   override protected def withNewChildInternal(newChild: LogicalPlan): AskedBounds = copy(child = newChild)
+}
+
+private[streamjoin] object AskedBounds {
+  def apply(query: LogicalPlan): AskedBounds =
+    AskedBounds(DataTypeUtils.toAttributes(BoundsOfQuery.Schema), query)
 }
 
 /**

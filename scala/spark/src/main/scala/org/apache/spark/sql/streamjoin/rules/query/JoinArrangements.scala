@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.rules.query
 import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
 import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoinOf}
 
 /**
@@ -12,7 +13,9 @@ import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoinOf}
 private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case project @ Project(list, ArrangedInputs(inputs)) if project.resolved =>
-      val hidden = AttributeSet(inputs.named.flatMap { case (_, relation) => relation.output.takeRight(2) })
+      val hidden = AttributeSet(inputs.named.flatMap { case (_, relation) =>
+        relation.output.takeRight(ChangeColumns.OfSource.size)
+      })
       // `*` includes them. The result has its own number of copies, and no version.
       val columns = list.filterNot(column => hidden.contains(column.toAttribute))
       val join = DeltaJoinOf(columns, inputs.conditions, inputs.named, inputs.outer)

@@ -4,7 +4,6 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 
 /**
@@ -18,7 +17,7 @@ final private[streamjoin] case class ResolveBoundsFunction(session: SparkSession
     case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
       call.functionArgs match {
         case Seq(query) =>
-          AskedBounds(DataTypeUtils.toAttributes(BoundsOfQuery.Schema), Function.table(query))
+          AskedBounds(Function.table(query))
         case arguments =>
           throw Function.refused(s"takes one query, and not ${arguments.size} arguments", call.origin)
       }

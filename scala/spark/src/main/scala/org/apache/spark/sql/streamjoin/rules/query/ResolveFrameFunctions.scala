@@ -7,10 +7,8 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_FUNCTION
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.calls.{CallArguments, FrameCall, FrameFunction}
-import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -69,8 +67,7 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
       )
     val values = CallArguments.parse(function.name, json, function.arguments)
     columns.collectFirst { case star: Star => throw FrameFunction.computed(values, star) }
-    if (function == FrameFunction.Bounds)
-      AskedBounds(DataTypeUtils.toAttributes(BoundsOfQuery.Schema), child)
+    if (function == FrameFunction.Bounds) AskedBounds(child)
     else FrameCall(function, values, columns, child)
   }
 

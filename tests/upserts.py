@@ -1,0 +1,38 @@
+"""What the tests of upserts share: a stream of changes, and how it is run into a target."""
+
+from pathlib import Path
+from typing import Any
+
+from postgres import Postgres
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from shop import Values
+
+import streamjoin as sj
+
+COLUMNS = "a INT, b STRING, v INT, _diff INT"
+
+
+def run(df: DataFrame, target: Any, keys: Any, checkpoint: str, **options: Any) -> StreamingQuery:
+    """Run a query to the end of its input."""
+    writer = sj.upsert(df, target, keys, **options).trigger(availableNow=True)
+    query = writer.start(checkpointLocation=checkpoint)
+    query.awaitTermination()
+    return query
+
+
+def forget_commit(checkpoint: str) -> int:
+    """Remove the last commit: a driver died after the target had the batch, and before Spark knew."""
+    commits = Path(checkpoint, "commits")
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+    return last
+
+
+def change(a: int | None, b: str | int | None, v: int | None, diff: int | None) -> Values:
+    return {"a": a, "b": b, "v": v, "_diff": diff}
+
+
+def tables(postgres: Postgres) -> set[str]:
+    return {name for (name,) in postgres.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")}
