@@ -75,9 +75,10 @@ demo-kafka: $(JAR) $(ENVIRONMENT)/.installed ## the same from Kafka to Kafka, th
 
 # Half the time of short runs goes to loading Spark's classes and to the optimizing compiler, and most of these are
 # short: they share an archive of the classes and do without the compiler.
-# Its smaller code cache would be full before sbt has compiled everything.
-test test-scala test-failures test-python test-line test-lines: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 \
-	-XX:ReservedCodeCacheSize=240m
+# Its smaller code cache would be full before sbt has compiled everything. With more JVMs than cores, a collector with
+# threads of its own takes processor time from the tests.
+test test-scala test-failures test-python test-line test-lines: export JDK_JAVA_OPTIONS := -XX:+UseSerialGC \
+	-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 test-scala test-failures test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
 test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## the tests of CI, in about 20 minutes on two cores: three lanes

@@ -3,8 +3,10 @@ package org.apache.spark.sql.streamjoin
 import java.nio.file.{Files, Path}
 import java.util.concurrent.Executors
 
+import scala.jdk.CollectionConverters.IteratorHasAsScala
 import scala.util.Try
 
+import org.apache.hadoop.conf.Configuration
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.{Assertion, BeforeAndAfterAll}
 
@@ -17,7 +19,13 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
 
   protected def extensions: String = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
 
-  protected lazy val spark: SparkSession = SparkSession
+  protected lazy val spark: SparkSession = {
+    val session = builder.getOrCreate()
+    SparkTest.shrink(session.sparkContext.hadoopConfiguration)
+    session
+  }
+
+  private def builder = SparkSession
     .builder()
     .master("local[2]")
     .appName(getClass.getSimpleName)
@@ -33,7 +41,6 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
     .config("spark.sql.artifact.isolation.enabled", false)
     // Maintenance of the state stores would only compete with the tiny batches.
     .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
-    .getOrCreate()
 
   private lazy val root: Path = Files.createTempDirectory("streamjoin-test-")
 
@@ -80,6 +87,18 @@ object SparkTest {
    * property, but never fewer than the default.
    */
   def seeds(default: Int): Int = asked.fold(default)(number => math.max(default, number.toInt))
+
+  /**
+   * Each batch sends Hadoop's settings to its tasks: most of them are defaults of file systems and
+   * servers that no test has.
+   */
+  private def shrink(settings: Configuration): Unit = {
+    val unused = settings.iterator.asScala.map(_.getKey).filterNot(Used.findFirstIn(_).isDefined).toSeq
+    unused.foreach(settings.unset)
+  }
+
+  private val Used =
+    "^(fs\\.(file|local|default|Abstract.*\\.file|creation|permissions)|io\\.|file\\.|hadoop\\.tmp)".r
 
   /** Whether nothing is left out, as in `make test-long`. */
   def isLong: Boolean = asked.isDefined
