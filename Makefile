@@ -1,6 +1,6 @@
 # One command a job. Everything that is fetched or built lies in this folder: .tools/ (sbt, its libraries), .venv/
 # (Python; .venv-4.3/ for another line of Spark) and target/ folders; `make clean` removes what was built, and
-# removing .tools/, .venv/ and .venv-*/ the rest.
+# removing .tools/, .venv/ and .venv-*/ the rest. Both are as project/locks has them, version and hash: `make locks`.
 
 VERSION := $(shell cat VERSION)
 PYTHON ?= $(shell python3.11 --version >/dev/null 2>&1 && echo python3.11 || echo python3)
@@ -11,10 +11,11 @@ TOOLS := $(CURDIR)/.tools
 
 # The lines of Spark are in project/spark-lines. SPARK= chooses one: `make test SPARK=4.3`. The default has the
 # environment .venv; the others have .venv-4.3 and so on, with their PySpark and all else from .venv.
-DEFAULT_SPARK := 4.2
+DEFAULT_SPARK := $(shell awk '$$5 == "default" { print $$1 }' project/spark-lines)
 SPARK ?= $(DEFAULT_SPARK)
 LINES := $(shell awk '!/^\#/ { print $$1 }' project/spark-lines)
 version_of = $(shell awk '$$1 == "$(1)" { print $$2 }' project/spark-lines)
+client_of = $(shell awk '$$1 == "$(1)" { print $$4 }' project/spark-lines)
 environment_of = .venv$(if $(filter-out $(DEFAULT_SPARK),$(1)),-$(1))
 ENVIRONMENT := $(call environment_of,$(SPARK))
 VENV := $(ENVIRONMENT)/bin
@@ -45,7 +46,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc signatures test-scala test-failures test-python other-lines test-line test-lines wheel release jar jars bench bench-delta bench-temporal bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-lines wheel release jar jars bench bench-delta bench-temporal bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -122,15 +123,16 @@ soak: $(JAR) $(ENVIRONMENT)/.installed ## a quarter of an hour at a fixed rate, 
 
 ci: lint test ## all that CI runs
 
-lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## formats, lint rules, types
+lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## formats, lint rules, types, locked jars
 	$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"
 	$(RUFF) check $(RUFF_CONFIG)
 	$(RUFF) format --check $(RUFF_CONFIG)
 	$(MYPY) python/src $(wildcard examples/*.py)
 	MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
-	MYPYPATH=tests:examples/demo $(MYPY) $(wildcard tests/*.py)
+	MYPYPATH=tests:examples/demo:project $(MYPY) $(wildcard tests/*.py)
 	$(MYPY) $(wildcard tests/jobs/*.py)
 	MYPYPATH=benchmarks $(MYPY) $(wildcard benchmarks/*.py)
+	$(VENV)/python project/jars.py check
 
 format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the lint rules' fixes
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt
@@ -167,6 +169,7 @@ release: jars .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(l
 	.venv/bin/python -m build --no-isolation --outdir dist python
 	.venv/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
 	.venv/bin/python project/sbom.py dist/streamjoin-$(VERSION).cdx.json
+	.venv/bin/python project/jars.py check
 	cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
 
 jar: $(JAR) ## the jar for one line of Spark, inside the Python package (SPARK=4.3; otherwise 4.2)
@@ -211,24 +214,48 @@ $(CLASSES): $(ENVIRONMENT)/.installed | $(JAR)
 		--driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:cds=off -Xlog:cds+dynamic=off" \
 		examples/07_sql_file.py
 
-.venv/.installed: python/pyproject.toml VERSION project/spark-lines
+# What a lock lists, each file with its hash. PySpark is built from its source, by the tools of build.txt.
+LOCKS := project/locks
+pip_locked = $(1)/bin/python -m pip install --quiet --require-hashes --requirement $(LOCKS)/build.txt && \
+	$(1)/bin/python -m pip install --quiet --require-hashes --no-build-isolation --requirement $(2)
+pip_editable = $(1)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable python
+
+.venv/.installed: $(LOCKS)/build.txt $(LOCKS)/dev.txt VERSION
 	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install --quiet --editable 'python[spark,dev]' pyspark==$(call version_of,$(DEFAULT_SPARK))
+	$(call pip_locked,.venv,$(LOCKS)/dev.txt)
+	$(call pip_editable,.venv)
 	touch $@
 
-.venv-%/.installed: project/spark-lines | .venv/.installed
+.venv-%/.installed: $(LOCKS)/build.txt $(LOCKS)/spark-%.txt | .venv/.installed
 	$(PYTHON) -m venv --clear .venv-$*
-	.venv-$*/bin/python -m pip install --quiet pyspark==$(call version_of,$*)
+	$(call pip_locked,.venv-$*,$(LOCKS)/spark-$*.txt)
 	.venv/bin/python -c "import site; print('import site; site.addsitedir(' + repr(site.getsitepackages()[0]) + ')')" \
 		> "$$(.venv-$*/bin/python -c 'import site; print(site.getsitepackages()[0])')/streamjoin-venv.pth"
 	touch $@
 
+# Spark Connect's pure client of the line, without py4j and a JVM, for its tests.
+.venv-client-%/.installed: $(LOCKS)/build.txt $(LOCKS)/client-%.txt VERSION
+	$(PYTHON) -m venv .venv-client-$*
+	$(call pip_locked,.venv-client-$*,$(LOCKS)/client-$*.txt)
+	$(call pip_editable,.venv-client-$*)
+	touch $@
+
+# Jars have their versions in the build, so those that are fetched are taken down. A release of Spark is chosen in
+# project/spark-lines.
+COMPILE := .tools/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
+	--no-annotate --no-header --no-emit-index-url
+locks: .venv/.installed ## renew project/locks: the newest versions of Python packages, with hashes, and the jars' hashes
+	$(PYTHON) -m venv .tools/uv
+	.tools/uv/bin/python -m pip install --quiet --upgrade uv
+	printf '%s\n' hatchling setuptools | $(COMPILE) - --output-file $(LOCKS)/build.txt
+	echo pyspark==$(call version_of,$(DEFAULT_SPARK)) | \
+		$(COMPILE) - python/pyproject.toml --extra spark --extra dev --output-file $(LOCKS)/dev.txt
+	$(foreach line,$(filter-out $(DEFAULT_SPARK),$(LINES)),echo pyspark==$(call version_of,$(line)) | \
+		$(COMPILE) - --output-file $(LOCKS)/spark-$(line).txt &&) true
+	$(foreach line,$(LINES),echo pyspark-client==$(call client_of,$(line)) | \
+		$(COMPILE) - python/pyproject.toml --extra connect --output-file $(LOCKS)/client-$(line).txt &&) true
+	.venv/bin/python project/jars.py write
+
 signatures: $(JAR) .venv/.installed ## write what the API promises, after a change that is meant: python/ and scala/signatures.txt
 	.venv/bin/python tests/signatures.py
 	STREAMJOIN_SIGNATURES=write $(SBT) "spark/testOnly *SignaturesSuite"
-
-# Spark Connect's pure client of the line, without py4j and a JVM, for its tests.
-.venv-client-%/.installed: python/pyproject.toml VERSION project/spark-lines
-	$(PYTHON) -m venv .venv-client-$*
-	.venv-client-$*/bin/python -m pip install --quiet --editable 'python[connect]' pyspark-client==$(call version_of,$*)
-	touch $@

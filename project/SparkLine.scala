@@ -47,15 +47,15 @@ final case class SparkLine(name: String, version: String, fromMaven: Boolean) {
 }
 
 object SparkLine {
-  val Default = "4.2"
+  lazy val Default: String = rows.find(_.lift(4).contains("default")).map(_.head).get
   private val Sources = """scala-spark-(\d+\.\d+)(?:-(\d+\.\d+))?""".r
 
+  private lazy val rows: Seq[Seq[String]] =
+    IO.readLines(file("project/spark-lines")).filterNot(_.startsWith("#")).map(_.split(" ").toSeq)
+
   /** From the oldest to the newest. */
-  lazy val all: Seq[SparkLine] = IO
-    .readLines(file("project/spark-lines"))
-    .filterNot(_.startsWith("#"))
-    .map(_.split(" "))
-    .map { case Array(name, version, from) => SparkLine(name, version, from == "maven") }
+  lazy val all: Seq[SparkLine] = rows
+    .map { case Seq(name, version, from, _*) => SparkLine(name, version, from == "maven") }
     .sortBy(line => numbers(line.name))
 
   def of(name: String): SparkLine =

@@ -35,7 +35,7 @@ def main(target: Path) -> None:
     bom.metadata.timestamp = datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC)
     parts = [ours(file) for file in [*jars, *packages]]
     lines = [line.split() for line in (ROOT / "project" / "spark-lines").read_text().splitlines() if line[0] != "#"]
-    provided = [spark(version) for _, version, _ in lines]
+    provided = [spark(version) for _, version, *_ in lines]
     for part in [*parts, *provided]:
         bom.components.add(part)
     bom.register_dependency(product, parts)
