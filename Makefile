@@ -46,7 +46,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-lines wheel release jar jars bench bench-delta bench-temporal bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -171,6 +171,9 @@ release: jars .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(l
 	.venv/bin/python project/sbom.py dist/streamjoin-$(VERSION).cdx.json
 	.venv/bin/python project/jars.py check
 	cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
+
+try-release: ## try what lies in dist/ on each line of Spark, as a stranger would: pip, and spark-submit --packages
+	$(PYTHON) project/try_release.py
 
 jar: $(JAR) ## the jar for one line of Spark, inside the Python package (SPARK=4.3; otherwise 4.2)
 

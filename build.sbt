@@ -10,6 +10,7 @@ val streamjoinVersion = {
 }
 
 ThisBuild / version := streamjoinVersion
+ThisBuild / versionScheme := Some("early-semver")
 ThisBuild / organization := "io.github.streamjoin"
 ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0"))
 ThisBuild / homepage := Some(url("https://github.com/streamjoin/streamjoin"))
