@@ -250,7 +250,7 @@ COMPILE := .tools/uv/bin/uv pip compile --quiet --universal --python-version 3.1
 locks: .venv/.installed ## renew project/locks: the newest versions of Python packages, with hashes, and the jars' hashes
 	$(PYTHON) -m venv .tools/uv
 	.tools/uv/bin/python -m pip install --quiet --upgrade uv
-	printf '%s\n' hatchling setuptools | $(COMPILE) - --output-file $(LOCKS)/build.txt
+	printf '%s\n' editables hatchling setuptools | $(COMPILE) - --output-file $(LOCKS)/build.txt
 	echo pyspark==$(call version_of,$(DEFAULT_SPARK)) | \
 		$(COMPILE) - python/pyproject.toml --extra spark --extra dev --output-file $(LOCKS)/dev.txt
 	$(foreach line,$(filter-out $(DEFAULT_SPARK),$(LINES)),echo pyspark==$(call version_of,$(line)) | \
