@@ -134,8 +134,8 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
 
   private val joins = new Failing(() => chain, story)
 
-  // A file takes four calls, so a step of eleven reaches every kind.
-  private val step = if (SparkTest.isLong) 1 else 11
+  // A file takes four calls, so an odd step reaches every kind.
+  private val step = if (SparkTest.isLong) 1 else 23
 
   for (
     (name, failing, groups) <- Seq(

@@ -174,7 +174,7 @@ class AttemptsSuite extends StateTest {
   }
 
   for (store <- Seq(defaultStore, rocksDb)) test(s"$store: attempts at small batches store the same") {
-    seeds(default = if (store == rocksDb) 2 else 8) { seed =>
+    seeds(default = if (store == rocksDb) 1 else 6) { seed =>
       withProvider(store, partition = seed)(new Batches(seed, _, None).run(8))
     }
   }

@@ -114,7 +114,7 @@ class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
   test("of two runs that interleave in any order, one is fenced off") {
     onStore {
       val outcomes = mutable.Set.empty[(Int, Int)]
-      (0 until (if (SparkTest.isLong) 2000 else 60)).foreach { seed =>
+      (0 until (if (SparkTest.isLong) 2000 else 24)).foreach { seed =>
         val chance = new Random(seed)
         val root = begun()
         val drivers = Seq(new Driver(root, "a"), new Driver(root, "b"))

@@ -5,7 +5,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest, StreamInputs}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -52,7 +52,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
 
   private def rowtimes(rows: Seq[String]): Seq[String] = rows.map(_.takeWhile(_ != ' '))
 
-  for (how <- Seq("inner", "full_outer"))
+  for (how <- SparkTest.part(Seq("full_outer", "inner"), 2))
     test(s"$how: stopped and started after every batch, and the last batch run again") {
       val whole = running(job(delayed(how))) { job =>
         story(1).foreach(rows => job.feed(rows: _*))
