@@ -23,7 +23,7 @@ CLIENT := .venv-client-$(SPARK)
 JARS := python/src/streamjoin/jars
 jar_of = $(JARS)/streamjoin-spark$(1)_2.13-$(VERSION).jar
 JAR := $(call jar_of,$(SPARK))
-JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -type f -print) build.sbt VERSION \
+JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -type f -print) build.sbt VERSION LICENSE \
 	python/src/streamjoin/error-conditions.json
 
 # Spark's classes as the JVM keeps them once they are loaded: a start of Spark then takes half its processor time.

@@ -115,9 +115,14 @@ lazy val spark = (project in file("scala/spark"))
       val file = (Compile / resourceManaged).value / "streamjoin" / "version.properties"
       IO.write(file, s"version=${version.value}\nspark=${sparkLine.version}\n")
       // Scala and Python have one file of messages.
-      val errors = (Compile / resourceManaged).value / "streamjoin" / "error-conditions.json"
-      IO.copyFile((ThisBuild / baseDirectory).value / "python/src/streamjoin/error-conditions.json", errors)
-      Seq(file, errors)
+      val copies = Seq(
+        "python/src/streamjoin/error-conditions.json" -> "streamjoin/error-conditions.json",
+        "LICENSE" -> "META-INF/LICENSE"
+      ).map { case (from, to) =>
+        IO.copyFile((ThisBuild / baseDirectory).value / from, (Compile / resourceManaged).value / to)
+        (Compile / resourceManaged).value / to
+      }
+      file +: copies
     }.taskValue,
     // `make scaladoc`. Links to Spark's classes and to private ones lead nowhere; that is no error.
     Compile / doc / scalacOptions ++= Seq(
@@ -130,6 +135,11 @@ lazy val spark = (project in file("scala/spark"))
     // One jar with our own classes only: what Spark has, Spark provides.
     assembly / assemblyJarName := s"${moduleName.value}_${scalaBinaryVersion.value}-${version.value}.jar",
     assemblyPackageScala / assembleArtifact := false,
+    // The license keeps its name.
+    assembly / assemblyMergeStrategy := {
+      case PathList("META-INF", "LICENSE") => MergeStrategy.singleOrError
+      case path => (assembly / assemblyMergeStrategy).value(path)
+    },
     assembly / assemblyExcludedJars := sparkLine.jars.classpath,
     assembly / test := {}
   )
