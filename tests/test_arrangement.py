@@ -317,6 +317,30 @@ def test_what_cannot_be_arranged(shop: Shop) -> None:
     refused("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", arrange())
 
 
+def test_release_and_drop(shop: Shop) -> None:
+    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
+    shop.arrange("orders", ORDERS, [["id"]], op="op")
+    orders = sj.arrangement("orders")
+    stream = orders.changes().writeStream.format("noop").trigger(availableNow=True)
+    for name in ("one", "two"):
+        stream.start(checkpointLocation=shop.checkpoint(name)).awaitTermination()
+    one, two = sorted(orders.readers)
+    refused("STREAMJOIN_ARRANGEMENT_USED", orders.drop, "one")
+    refused("STREAMJOIN_NO_READER", lambda: orders.release("nobody's"), "nobody's")
+    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: orders.release(7))  # type: ignore[arg-type]
+    orders.release(one)
+    assert [reader.name for reader in orders.readers] == [two.name]
+    orders.release(two.name)
+    orders.drop()
+    refused("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("orders"))
+    # Its name is free.
+    writer = sj.arrange(shop.stream("orders", ORDERS), "orders", [["id"]], op="op").trigger(availableNow=True)
+    writer.start(checkpointLocation=shop.checkpoint("again")).awaitTermination()
+    stream.start(checkpointLocation=shop.checkpoint("three")).awaitTermination()
+    sj.arrangement("orders").drop(force=True)
+    refused("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("orders"))
+
+
 def test_an_operation_that_is_none(shop: Shop) -> None:
     shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "upsert"})
     refused("STREAMJOIN_OPERATION", lambda: shop.arrange("orders", ORDERS, [["id"]], op="op"), '"upsert"')

@@ -68,7 +68,6 @@ ROCKSDB = (
     "spark.sql.streaming.stateStore.providerClass="
     "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 )
-# The other test uses the default store.
 DISTURBED: dict[str, tuple[str, ...]] = {"retry and executor, RocksDB": ("--disturb=retry,executor", *ROCKSDB)}
 if LONG:
     DISTURBED |= {
@@ -92,6 +91,7 @@ def test_tasks_retried_or_an_executor_lost(
         assert seen["again"] == seen["disturbed"] or "executor" in disturbed
 
 
+@pytest.mark.skipif(not LONG, reason="`make test-long` runs it")
 def test_tasks_speculated(files: Path, undisturbed: Batches, cluster: str, tmp_path: Path) -> None:
     batches, seen = _run(files, tmp_path, cluster, "--disturb=speculate")
     assert batches == undisturbed

@@ -21,7 +21,7 @@ from kafka_broker import KafkaBroker, connector_jars  # noqa: E402
 from spark_submit import environment, spark_submit  # noqa: E402
 
 TOOLS = ROOT / ".tools"
-KILLS = min(5, int(os.environ.get("STREAMJOIN_KILLS", "2")))
+KILLS = min(5, int(os.environ.get("STREAMJOIN_KILLS", "1")))
 ORDERS = 5000 if LONG else 2500
 
 

@@ -108,6 +108,36 @@ class Arrangement:
             reader = reader.option(name, limit)
         return reader.load(self.path)
 
+    def release(self, reader: str | Reader) -> None:
+        """End the lease of a reader that will not come back, so that the versions it has not read need not be kept.
+
+        If it does come back, it may be refused with ``STREAMJOIN_ARRANGEMENT_RETENTION``.
+
+        Args:
+            reader: One of ``readers``, or its name.
+
+        Raises:
+            pyspark.errors.AnalysisException: ``STREAMJOIN_NO_READER``.
+        """
+        name = reader.name if isinstance(reader, Reader) else reader
+        if not isinstance(name, str):
+            raise wrong_argument("release", "a reader of the arrangement, or its name", reader)
+        ask(self._spark, f"SELECT * FROM sj_release_reader({_literal(self.path)}, {_literal(name)})").collect()
+
+    def drop(self, *, force: bool = False) -> None:
+        """Remove the arrangement with all of its files.
+
+        Args:
+            force: Also if it has readers, which then fail with ``STREAMJOIN_NO_ARRANGEMENT``.
+
+        Raises:
+            pyspark.errors.AnalysisException: ``STREAMJOIN_ARRANGEMENT_USED`` (it has readers; the query that maintains
+                it runs in this application, which no ``force`` overrules).
+        """
+        ask(
+            self._spark, f"SELECT * FROM sj_drop_arrangement({_literal(self.path)}, {str(bool(force)).lower()})"
+        ).collect()
+
     def _now(self) -> Row:
         return _ask(self._spark, self.path)
 
@@ -300,6 +330,11 @@ def _session_of(spark: SparkSession | None, *found: str | Arrangement) -> SparkS
 
 
 def _ask(spark: SparkSession, name_or_path: str) -> Row:
-    text = name_or_path.replace("\\", "\\\\").replace("'", "\\'")
-    (row,) = ask(spark, f"SELECT * FROM sj_arrangements('{text}')").collect()
+    (row,) = ask(spark, f"SELECT * FROM sj_arrangements({_literal(name_or_path)})").collect()
     return row
+
+
+def _literal(text: str) -> str:
+    """Return a literal of SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -75,6 +75,22 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
    */
   def readers: Seq[Row] = now().getAs[scala.collection.Seq[Row]]("readers").toSeq
 
+  /**
+   * Ends the lease of a reader that will not come back, by its name in [[readers]]. If it does come
+   * back, it may be refused with `STREAMJOIN_ARRANGEMENT_RETENTION`.
+   */
+  def release(reader: String): Unit =
+    spark
+      .sql(s"SELECT * FROM sj_release_reader(${Literal(path).sql}, ${Literal(reader).sql})")
+      .collect(): Unit
+
+  /** Removes the arrangement with all of its files; refused while it has readers. */
+  def drop(): Unit = drop(force = false)
+
+  /** The same; if forced, its readers fail from then on. Refused while its query runs. */
+  def drop(force: Boolean): Unit =
+    spark.sql(s"SELECT * FROM sj_drop_arrangement(${Literal(path).sql}, $force)").collect(): Unit
+
   /** The rows of the newest version at the time when they are read, as a batch. */
   def toDF(): DataFrame = spark.read.format("streamjoin").load(path)
 

@@ -30,10 +30,11 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // Tables that a stream looks up: rematch, and no reads from Spark's cache.
     extensions.injectResolutionRule(_ => RematchTables)
     extensions.injectPostHocResolutionRule(_ => ResolveTablesUncached)
-    // SQL: sj_bounds, sj_late_rows and sj_arrangements. The query of sj_bounds is analyzed first.
+    // SQL: sj_bounds, sj_late_rows, sj_arrangements and its commands. The query of sj_bounds is analyzed first.
     extensions.injectHintResolutionRule(ResolveBoundsFunction(_))
     extensions.injectHintResolutionRule(ResolveLateRowsFunction(_))
     extensions.injectHintResolutionRule(ResolveArrangementsFunction(_))
+    extensions.injectHintResolutionRule(ResolveArrangementCommands(_))
     extensions.injectPostHocResolutionRule(AnswerBoundsFunction(_))
     // Functions of the API on a DataFrame, before Spark looks them up; replaced when their input is
     // resolved.
@@ -56,6 +57,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(PlanFirstBatch(_))
     // start(): an arrangement is created or continued.
     extensions.injectPostHocResolutionRule(StartArrangement(_))
+    // start(): a query with a temporary checkpoint leaves no lease behind.
+    extensions.injectPostHocResolutionRule(ReleaseTemporaryReaders(_))
     // start(): the late rows of a query can be read when it has stopped.
     extensions.injectPostHocResolutionRule(_ => RememberQueries)
     // start(): the columns of changes that keep a target current.

@@ -4,10 +4,14 @@ import java.nio.file.{Files, Path}
 
 import scala.util.Random
 
+import org.scalatest.concurrent.Eventually.{eventually, timeout}
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
 
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streaming.StreamingQueryException
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
@@ -96,8 +100,72 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
           assert(said.contains("since"))
           reader.stop()
         }
+        // The refused reader has written its lease again, which keeps nothing.
+        assert(ArrangementState.of(names.folder).readers.map(_.version).min < 6)
+        for (i <- 10 to 11) names.feed(Row(i, "x"))
+        assert(names.folder.manifest(11).since == 10)
       }
     }
+  }
+
+  test("the leases of a temporary checkpoint go with the query, unless it fails") {
+    val it = orders()
+    during(it) {
+      it.feed(Row(1, 1, "i"))
+      val input = MemoryStream[Int](Encoders.scalaInt, spark)
+      def changes = spark.readStream.format("streamjoin").load(it.root)
+      def found = input
+        .toDF()
+        .join(
+          spark.read.format("streamjoin").option("streamjoin.table", true).load(it.root),
+          expr("value = id")
+        )
+      def readers = ArrangementState.of(it.folder).readers.size
+      def released() = eventually(timeout(Span(20, Seconds)))(assert(readers == 0))
+      for (query <- Seq(changes, found)) {
+        val started = query.writeStream.format("noop").start()
+        input.addData(1)
+        started.processAllAvailable()
+        assert(readers == 1)
+        started.stop()
+        released()
+      }
+      // Spark keeps this one's checkpoint.
+      val failing = changes.selectExpr("raise_error('no')").writeStream.format("noop").start()
+      intercept[StreamingQueryException](failing.processAllAvailable())
+      Thread.sleep(500)
+      assert(readers == 1)
+    }
+  }
+
+  test("an arrangement is dropped, and a reader's lease is ended") {
+    val it = orders()
+    val reader = deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.k", Seq("a.id", "b.id AS other"))
+    def drop(force: Boolean) = spark.sql(s"SELECT * FROM sj_drop_arrangement('${it.root}', $force)").collect()
+    def release(name: String) =
+      spark.sql(s"SELECT * FROM sj_release_reader('${it.root}', '$name')").collect().toSeq
+    during(it) {
+      it.feed(Row(1, 1, "i"))
+      during(reader)(reader.settle())
+      assert(refused("STREAMJOIN_ARRANGEMENT_USED")(drop(force = true)).contains("maintains it"))
+    }
+    val names = ArrangementState.of(it.folder).readers.map(_.name)
+    assert(names.size == 2)
+    names.foreach(name => assert(refused("STREAMJOIN_ARRANGEMENT_USED")(drop(force = false)).contains(name)))
+    assert(release(names.head) == Seq(Row(names.head, 0L)))
+    assert(refused("STREAMJOIN_NO_READER")(release(names.head)).contains(names(1)))
+    assert(ArrangementState.of(it.folder).readers.map(_.name) == names.tail)
+    // A command as any other: EXPLAIN does not run it, and it is no part of a query.
+    val command = s"SELECT * FROM sj_drop_arrangement('${it.root}', true)"
+    spark.sql(s"EXPLAIN $command").collect()
+    refused("STREAMJOIN_TABLE_FUNCTION")(spark.sql(s"SELECT count(*) FROM ($command)"))
+    assert(it.folder.exists)
+    assert(drop(force = true).toSeq == Seq(Row(s"file:${it.root}")))
+    assert(!Files.exists(Path.of(it.root)))
+    refused("STREAMJOIN_NO_ARRANGEMENT")(drop(force = true))
+    refused("STREAMJOIN_NO_ARRANGEMENT")(release(names(1)))
+    refused("STREAMJOIN_TABLE_FUNCTION")(spark.sql("SELECT * FROM sj_drop_arrangement()"))
+    refused("STREAMJOIN_TABLE_FUNCTION")(spark.sql("SELECT * FROM sj_release_reader('a')"))
   }
 
   test("a reader is refused if its arrangement was deleted or replaced") {

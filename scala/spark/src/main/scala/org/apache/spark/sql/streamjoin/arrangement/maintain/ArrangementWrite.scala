@@ -123,8 +123,10 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val leases = new Leases(folder)
     leases.expire(now - conf.getConf(StreamJoinConf.ArrangementLeaseAge))
     val retained = version - conf.getConf(StreamJoinConf.ArrangementVersions)
-    val needed = (leases.all.map(_.version) :+ retained :+ (version - 1)).min
-    val since = math.max(before.fold(0L)(_.since), needed)
+    val oldest = before.fold(0L)(_.since)
+    // A lease below the oldest version is that of a reader that came back too late and is refused.
+    val leased = leases.all.map(_.version).filter(_ >= oldest)
+    val since = math.max(oldest, (leased :+ retained :+ (version - 1)).min)
 
     val wroteBase = outputs.exists(_.wroteBase)
     val baseFiles = outputs.flatMap(_.base)

@@ -72,6 +72,12 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     }
   }
 
+  /** Removes all files. The description goes first: from then on there is no arrangement. */
+  def drop(): Unit = {
+    fs.delete(metaFile, false)
+    fs.delete(root, true): Unit
+  }
+
   def hasVersion(version: Long): Boolean = fs.exists(new Path(versions, version.toString))
 
   /** The versions that have a manifest, ascending. */

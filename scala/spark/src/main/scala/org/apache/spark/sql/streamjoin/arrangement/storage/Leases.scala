@@ -20,6 +20,7 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) {
   /** From now on, a reader needs only what comes after a version. */
   def renew(reader: String, version: Long): Unit = {
     val own = new Path(readers, reader)
+    TemporaryReaders.add(folder, reader)
     folder.fs.mkdirs(own)
     val file = new Path(own, version.toString)
     if (!folder.fs.exists(file)) folder.fs.create(file, false).close()

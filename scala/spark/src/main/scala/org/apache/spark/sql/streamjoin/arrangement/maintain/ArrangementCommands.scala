@@ -1,0 +1,81 @@
+package org.apache.spark.sql.streamjoin.arrangement.maintain
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Leases}
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors, TableFunction}
+import org.apache.spark.sql.types.{LongType, StringType, StructType}
+import org.apache.spark.sql.{Row, SparkSession}
+
+/**
+ * Removes an arrangement with all of its files: `sj_drop_arrangement`.
+ *
+ * @param force
+ *   also with readers, which then fail
+ */
+final private[streamjoin] case class DropArrangement(
+    root: Path,
+    force: Boolean,
+    override val output: Seq[Attribute] = DataTypeUtils.toAttributes(DropArrangement.Schema)
+) extends LeafRunnableCommand {
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val folder = ArrangementFolder.open(root)
+    val state = ArrangementState.of(folder)
+    def refused(user: String) =
+      StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_USED", "arrangement" -> root.toString, "user" -> user)
+    state.queryId.filter(RunningQuery.of(session, _).isDefined).foreach { id =>
+      throw refused(s"the query $id maintains it")
+    }
+    if (!force && state.readers.nonEmpty)
+      throw refused(s"it is read by ${state.readers.map(_.name).mkString(", ")}")
+    folder.drop()
+    Seq(Row(root.toString))
+  }
+}
+
+private[streamjoin] object DropArrangement {
+  val Function: TableFunction = TableFunction(
+    "sj_drop_arrangement",
+    "SELECT * FROM sj_drop_arrangement('name or path'), or sj_drop_arrangement('name or path', true) to drop it with its readers"
+  )
+  private val Schema = new StructType().add("path", StringType, nullable = false)
+}
+
+/** Removes the lease of a reader that will not come back: `sj_release_reader`. */
+final private[streamjoin] case class ReleaseReader(
+    root: Path,
+    reader: String,
+    override val output: Seq[Attribute] = DataTypeUtils.toAttributes(ReleaseReader.Schema)
+) extends LeafRunnableCommand {
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val folder = ArrangementFolder.open(root)
+    folder.meta
+    val leases = new Leases(folder)
+    val all = leases.all
+    val lease = all.find(lease => Leases.name(lease.reader) == reader).getOrElse {
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_NO_READER",
+        "arrangement" -> root.toString,
+        "reader" -> reader,
+        "readers" -> all.map(lease => Leases.name(lease.reader)).sorted.mkString("[", ", ", "]")
+      )
+    }
+    leases.release(lease.reader)
+    Seq(Row(reader, lease.version))
+  }
+}
+
+private[streamjoin] object ReleaseReader {
+  val Function: TableFunction = TableFunction(
+    "sj_release_reader",
+    "SELECT * FROM sj_release_reader('name or path of the arrangement', 'name of the reader')"
+  )
+  private val Schema =
+    new StructType().add("reader", StringType, nullable = false).add("version", LongType, nullable = false)
+}

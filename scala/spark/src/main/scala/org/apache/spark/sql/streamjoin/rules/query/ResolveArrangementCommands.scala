@@ -1,0 +1,55 @@
+package org.apache.spark.sql.streamjoin.rules.query
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.{UnresolvedStar, UnresolvedTableValuedFunction}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.streamjoin.arrangement.maintain.{DropArrangement, ReleaseReader}
+import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
+import org.apache.spark.sql.streamjoin.base.TableFunction
+import org.apache.spark.sql.types.{BooleanType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Replaces `SELECT * FROM sj_drop_arrangement(...)` and `sj_release_reader(...)` with commands,
+ * before Spark looks up the functions. Spark runs a command once, in `spark.sql(...)`; as a part of
+ * a query it would run again with each use of the query, so these stand alone.
+ */
+final private[streamjoin] case class ResolveArrangementCommands(session: SparkSession)
+    extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case Project(Seq(_: UnresolvedStar), call: UnresolvedTableValuedFunction) if isOurs(call) => command(call)
+    case other =>
+      other.resolveOperatorsDown {
+        case call: UnresolvedTableValuedFunction if isOurs(call) =>
+          throw function(call).get.refused("is a command, and stands alone", call.origin)
+      }
+  }
+
+  private def function(call: UnresolvedTableValuedFunction): Option[TableFunction] =
+    Seq(DropArrangement.Function, ReleaseReader.Function).find(_.isCalledBy(call, session))
+
+  private def isOurs(call: UnresolvedTableValuedFunction): Boolean = function(call).isDefined
+
+  private def command(call: UnresolvedTableValuedFunction): LogicalPlan = {
+    val called = function(call).get
+    (called, call.functionArgs) match {
+      case (DropArrangement.Function, Seq(Text(arrangement))) =>
+        DropArrangement(ArrangementFolder.root(arrangement), force = false)
+      case (DropArrangement.Function, Seq(Text(arrangement), Literal(force: Boolean, BooleanType))) =>
+        DropArrangement(ArrangementFolder.root(arrangement), force)
+      case (ReleaseReader.Function, Seq(Text(arrangement), Text(reader))) =>
+        ReleaseReader(ArrangementFolder.root(arrangement), reader)
+      case _ => throw called.refused("does not take these arguments", call.origin)
+    }
+  }
+
+  private object Text {
+    def unapply(argument: Expression): Option[String] = argument match {
+      case Literal(text: UTF8String, _: StringType) => Some(text.toString)
+      case _ => None
+    }
+  }
+}

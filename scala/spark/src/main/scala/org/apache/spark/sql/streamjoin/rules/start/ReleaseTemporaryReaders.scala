@@ -1,0 +1,24 @@
+package org.apache.spark.sql.streamjoin.rules.start
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
+import org.apache.spark.sql.streamjoin.arrangement.storage.TemporaryReaders
+
+/** A query with a temporary checkpoint takes its leases along when it ends: [[TemporaryReaders]]. */
+final private[streamjoin] case class ReleaseTemporaryReaders(session: SparkSession)
+    extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan match {
+      case write: WriteToStream if write.deleteCheckpointOnStop =>
+        val streams = session.streams
+        if (!streams.listListeners().exists(_.isInstanceOf[TemporaryReaders]))
+          streams.addListener(new TemporaryReaders(session))
+        TemporaryReaders.expect(write.resolvedCheckpointLocation)
+      case _ =>
+    }
+    plan
+  }
+}
