@@ -79,7 +79,7 @@ def test_a_jar_that_is_not_locked_is_refused(tmp_path: Path, monkeypatch: pytest
     jar.write_bytes(b"second")
     with pytest.raises(SystemExit, match=r"are not those of(?s:.)*org/example/a/1\.0/a-1\.0\.jar"):
         jars.check()
-    # An artifact that was not fetched this time stays in the lock; an old version of one that was does not.
+    # An artifact that was not fetched stays in the lock; an old version of one that was does not.
     lock.write_text(f"00  {name}\n11  org/example/b/1.0/b-1.0.jar\n22  org/example/a/0.9/a-0.9.jar\n")
     jars.write()
     assert set(jars.locked()) == {name, "org/example/b/1.0/b-1.0.jar"}

@@ -30,7 +30,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // Tables that a stream looks up: rematch, and no reads from Spark's cache.
     extensions.injectResolutionRule(_ => RematchTables)
     extensions.injectPostHocResolutionRule(_ => ResolveTablesUncached)
-    // SQL: sj_bounds, sj_late_rows, sj_arrangements and its commands. The query of sj_bounds is analyzed first.
+    // SQL: sj_bounds, sj_late_rows, sj_arrangements and its commands. The query of sj_bounds is
+    // analyzed first.
     extensions.injectHintResolutionRule(ResolveBoundsFunction(_))
     extensions.injectHintResolutionRule(ResolveLateRowsFunction(_))
     extensions.injectHintResolutionRule(ResolveArrangementsFunction(_))
