@@ -48,7 +48,7 @@ final private[streamjoin] class LoadStats {
  *            files and their blocks ----------->         |
  *                                                        v
  *   level 1  bases/5/<file>                       KeyIndex of (key, partition), versions 4 to 7
- *            all rows of version 4                  hash -> entry -> entry ..., 28 bytes each:
+ *            all rows of version 4                  hash -> entry -> entry ..., 36 bytes each:
  *   level 2  changes/5/<file>                       version added, version removed,
  *            changes/6/<file>                       copies, block, position
  *            changes/7/<file>                            |

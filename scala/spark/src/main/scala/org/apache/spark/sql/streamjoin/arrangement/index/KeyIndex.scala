@@ -7,6 +7,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streamjoin.arrangement.storage.{Block, RowKey}
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /** A block that an index refers to; its bytes may be dropped and reread. */
 private[streamjoin] trait LoadedBlock {
@@ -19,14 +20,23 @@ private[streamjoin] trait LoadedBlock {
  * advances it. [[IndexRegistry]] has a picture.
  *
  * An entry has the version that added a row and the version that removed it. The bytes of the row
- * are in a block; an entry only points to them, with 28 bytes.
+ * are in a block; an entry only points to them, with 36 bytes.
+ *
+ * Chains lead from a key to its entries, and a removal looks among them for its row. That is a long
+ * way where many rows have one key, or none. So once removals have gone `patience` steps for each
+ * entry, other chains lead from the hash of a whole row to its entries, with 16 bytes more for each.
  *
  * @param fields
  *   number of columns of a row
  * @param oldest
  *   oldest version that can be read
  */
-final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: Long) {
+final private[streamjoin] class KeyIndex(
+    fields: Int,
+    key: RowKey,
+    val oldest: Long,
+    patience: Int = KeyIndex.Patience
+) {
   import KeyIndex._
 
   private val lock = new ReentrantReadWriteLock
@@ -37,15 +47,16 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
   // By entry number.
   private var block = new Array[Int](InitialEntries)
   private var position = new Array[Int](InitialEntries)
-  private var hashes = new Array[Int](InitialEntries)
   private var copies = new Array[Int](InitialEntries)
   private var from = new Array[Int](InitialEntries)
   private var to = new Array[Int](InitialEntries)
-  private var next = new Array[Int](InitialEntries)
   private var entries = 0
 
-  /** By [[headOf]] of the hash: number of the newest entry, plus one. */
-  private var heads = new Array[Int](InitialEntries * 2)
+  private val byKey = new HashChains(InitialEntries)
+  private var byRow = Option.empty[HashChains]
+
+  /** Steps of removals along chains, without the first ones of each. */
+  private var steps = 0L
 
   private var dead = 0L
   private var negative = 0
@@ -57,7 +68,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
   def covers(low: Long, high: Long): Boolean = oldest <= low && high <= newest
 
   /** Bytes in memory, without the blocks. */
-  def bytes: Long = block.length * EntryBytes + heads.length * 4L
+  def bytes: Long = block.length * EntryBytes + byKey.bytes + byRow.fold(0L)(_.bytes)
 
   /** Share of the entries that are in no version from `since` on. */
   def goneShare(since: Long): Double = shared {
@@ -72,12 +83,6 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
       }
       gone.toDouble / math.max(entries, 1)
     }
-  }
-
-  /** Mixes the hash, because all hashes of a partition agree in the bits that decide it. */
-  private def headOf(hash: Int): Int = {
-    val mixed = hash * 0x9e3779b9
-    (mixed ^ (mixed >>> 15)) & (heads.length - 1)
   }
 
   def entryCount: Int = shared(entries)
@@ -113,20 +118,43 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     var rest = count
     // Added copies can cancel others only if more were removed than there were.
     if (count < 0 || negative > 0) {
+      val (chains, wanted) = byRow.fold((byKey, hash))(rows => (rows, rowHash(row)))
       val other = new UnsafeRow(fields)
-      var entry = heads(headOf(hash)) - 1
+      var entry = chains.first(wanted)
+      var walked = 0
       while (entry >= 0 && rest != 0) {
         // All missing copies of a row share one entry, so `negative` counts rows.
-        if (hashes(entry) == hash && to(entry) == Live && (copies(entry) < 0 || rest < 0)) {
+        if (chains.hash(entry) == wanted && to(entry) == Live && (copies(entry) < 0 || rest < 0)) {
           point(other, entry)
           // Copies that would overflow an entry stay in another one.
           if (other.equals(row) && (copies(entry).toLong + rest).isValidInt) rest = cancel(entry, rest, at)
         }
-        entry = next(entry) - 1
+        entry = chains.next(entry)
+        walked += 1
       }
+      steps += math.max(0, walked - ShortWalk)
+      if (byRow.isEmpty && steps > patience.toLong * math.max(entries, InitialEntries)) chainRows()
     }
     if (rest != 0) append(number, offset, hash, rest, at)
   }
+
+  private def chainRows(): Unit = {
+    val chains = new HashChains(block.length)
+    val row = new UnsafeRow(fields)
+    var entry = 0
+    while (entry < entries) {
+      point(row, entry)
+      chains.add(rowHash(row))
+      entry += 1
+    }
+    byRow = Some(chains)
+  }
+
+  private def rowHash(row: UnsafeRow): Int =
+    Murmur3_x86_32.hashUnsafeWords(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 0)
+
+  /** How far removals have gone along chains, beyond what is usual. */
+  private[index] def longWays: Long = shared(steps)
 
   /** Cancels copies against an entry, or merges them with it; returns the copies that are left. */
   private def cancel(entry: Int, rest: Int, at: Int): Int = {
@@ -136,7 +164,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     if (copies(entry) < 0) negative -= 1
     if (sum == 0 || (sum < 0) == (rest < 0)) sum
     else {
-      append(block(entry), position(entry), hashes(entry), sum, at)
+      append(block(entry), position(entry), byKey.hash(entry), sum, at)
       0
     }
   }
@@ -146,13 +174,15 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     val entry = entries
     block(entry) = number
     position(entry) = offset
-    hashes(entry) = hash
     copies(entry) = count
     from(entry) = at
     to(entry) = Live
-    val head = headOf(hash)
-    next(entry) = heads(head)
-    heads(head) = entry + 1
+    byKey.add(hash)
+    byRow.foreach { chains =>
+      val row = new UnsafeRow(fields)
+      point(row, entry)
+      chains.add(rowHash(row))
+    }
     entries += 1
     if (count < 0) negative += 1
   }
@@ -162,19 +192,9 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     def larger(of: Array[Int]) = java.util.Arrays.copyOf(of, size)
     block = larger(block)
     position = larger(position)
-    hashes = larger(hashes)
     copies = larger(copies)
     from = larger(from)
     to = larger(to)
-    next = larger(next)
-    heads = new Array[Int](2 * size)
-    var entry = 0
-    while (entry < entries) {
-      val head = headOf(hashes(entry))
-      next(entry) = heads(head)
-      heads(head) = entry + 1
-      entry += 1
-    }
   }
 
   private def point(row: UnsafeRow, entry: Int): Unit =
@@ -194,13 +214,13 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
     val at = versionAt(version)
     val row = probe.row
     probe.clear()
-    var entry = heads(headOf(hash)) - 1
+    var entry = byKey.first(hash)
     while (entry >= 0) {
-      if (hashes(entry) == hash && from(entry) <= at && at < to(entry)) {
+      if (byKey.hash(entry) == hash && from(entry) <= at && at < to(entry)) {
         point(row, entry)
         if (key.isSame(row, probe.wanted, wanted)) probe.add(row, copies(entry))
       }
-      entry = next(entry) - 1
+      entry = byKey.next(entry)
     }
   }
 
@@ -240,7 +260,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
 
   /** A copy that starts at a later version, without the rows removed by then. */
   def from(version: Long): KeyIndex = shared {
-    val copy = new KeyIndex(fields, key, version)
+    val copy = new KeyIndex(fields, key, version, patience)
     copy.takeFrom(this, versionAt(version))
     copy
   }
@@ -256,7 +276,7 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
         append(
           numbers(number),
           other.position(entry),
-          other.hashes(entry),
+          other.byKey.hash(entry),
           other.copies(entry),
           math.max(0, other.from(entry) - at)
         )
@@ -293,7 +313,12 @@ final private[streamjoin] class KeyIndex(fields: Int, key: RowKey, val oldest: L
 
 private[streamjoin] object KeyIndex {
   private val InitialEntries = 64
-  private val EntryBytes = 28L
+
+  /** Without the chains. */
+  private val EntryBytes = 20L
+
+  private val Patience = 16
+  private val ShortWalk = 32
 
   /** Marks a row that has not been removed. */
   private val Live = Int.MaxValue

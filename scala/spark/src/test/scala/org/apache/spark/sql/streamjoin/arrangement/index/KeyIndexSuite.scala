@@ -22,6 +22,10 @@ class KeyIndexSuite extends AnyFunSuite {
   private def newIndex(oldest: Long = 0) =
     new KeyIndex(Item.Schema.length, rowKey, oldest)
 
+  /** With chains of rows as soon as a removal walks. */
+  private def newImpatientIndex(oldest: Long) =
+    new KeyIndex(Item.Schema.length, rowKey, oldest, patience = 0)
+
   private def find(index: KeyIndex, key: Option[Int], version: Long): Seq[(Item, Int)] = {
     val probe = probes.get
     val row = Item.row(Item(key, "", 0))
@@ -52,7 +56,7 @@ class KeyIndexSuite extends AnyFunSuite {
   private def story(seed: Int, versions: Int = 25): (KeyIndex, Vector[Model.Collection]) = {
     val random = new Random(seed)
     val oldest = random.nextInt(3).toLong * 7
-    val index = newIndex(oldest)
+    val index = if (random.nextBoolean()) newIndex(oldest) else newImpatientIndex(oldest)
     var collections = Vector.empty[Model.Collection]
     (0 until versions).foreach { at =>
       val before = collections.lastOption.getOrElse(Map.empty[Item, Long])
@@ -135,6 +139,28 @@ class KeyIndexSuite extends AnyFunSuite {
       check(index, 150, last, s"seed $seed")
     }
     succeed
+  }
+
+  test("rows of a hot key, or without a key, are removed without a walk along all of them") {
+    val (rows, removed) = (20000, 2000)
+    for (key <- Seq(Some(1), None)) {
+      val index = newIndex()
+      def item(i: Int) = Item(key, s"row $i", i.toLong)
+      index.load(0, Iterator(MemoryBlock.of((0 until rows).map(i => item(i) -> 1))))
+      assert(index.longWays == 0)
+      (1 to 3).foreach { version =>
+        // The oldest are at the end of the chain.
+        val gone = ((version - 1) * removed until version * removed).map(i => item(i) -> -1)
+        index.load(version, Iterator(MemoryBlock.of(gone)))
+      }
+      assert(index.rowsOf(3).size == rows - 3 * removed)
+      assert(find(index, key, 3).size == rows - 3 * removed)
+      assert(find(index, key, 0).size == rows)
+      assert(index.longWays < 20L * rows, "steps grow with the square")
+      val before = index.longWays
+      index.load(4, Iterator(MemoryBlock.of((6000 until 8000).map(i => item(i) -> -1))))
+      assert(index.longWays == before, "the chains of rows are short")
+    }
   }
 
   test("copies can be added one by one and removed at once, and the other way round") {
