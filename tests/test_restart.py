@@ -28,7 +28,7 @@ TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_ant
 LASTING = ["chain", "window", "temporal", "asof"]
 IN_ORDER = LASTING[1:]
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "3"))
-FILES = 2 * KILLS + 4
+FILES = max(14, 2 * KILLS + 4)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 Row = dict[str, object]

@@ -113,17 +113,10 @@ final private[streamjoin] case class ArrangeExec(
     }
   }
 
-  /**
-   * A base costs as much as all rows, and saves reading the changes since the last one, so it is
-   * written when these exceed half of it. The previous manifest decides, so a retry of the batch
-   * decides the same.
-   */
-  private def writesBase(number: Long, hadoopConf: Configuration): Boolean = number > 0 && {
-    val counts = new ArrangementFolder(new Path(root), hadoopConf).manifest(number - 1).counts
-    val (changes, base) =
-      (counts.getOrElse(Manifest.ChangeBytes, 0L), counts.getOrElse(Manifest.BaseBytes, 0L))
-    changes > math.max(base / 2, ArrangeExec.SmallestBase)
-  }
+  private def writesBase(number: Long, hadoopConf: Configuration): Boolean =
+    number > 0 && ArrangeExec.needsBase(
+      new ArrangementFolder(new Path(root), hadoopConf).manifest(number - 1)
+    )
 
   override protected def withNewChildInternal(newChild: SparkPlan): ArrangeExec = copy(child = newChild)
 
@@ -134,6 +127,25 @@ private[streamjoin] object ArrangeExec {
 
   /** With fewer bytes of changes, a base is not worth writing. */
   val SmallestBase: Long = 1L << 20
+
+  /** What it takes to open the manifest and the file of a version, in bytes that are read in that time. */
+  private val VersionBytes = 1L << 20
+
+  /** Fewer versions are read anyway, as so many are retained. */
+  private val FewVersions = 100L
+
+  /**
+   * A base costs as much as all rows, and saves reading the changes since the last one, so it is
+   * written when these cost more than half of it: by their bytes, or because there are many
+   * versions, however small. The previous manifest decides, so a retry of the batch decides the
+   * same.
+   */
+  def needsBase(before: Manifest): Boolean = {
+    def bytes(name: String) = before.counts.getOrElse(name, 0L)
+    val versions = before.version - before.bases.lastOption.fold(-1L)(_.version)
+    val opening = if (versions <= FewVersions) 0L else versions * VersionBytes
+    math.max(bytes(Manifest.ChangeBytes), opening) > math.max(bytes(Manifest.BaseBytes) / 2, SmallestBase)
+  }
 
   /**
    * @param number

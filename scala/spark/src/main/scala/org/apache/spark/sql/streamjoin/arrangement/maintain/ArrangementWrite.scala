@@ -121,11 +121,11 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val conf = SQLConf.get
     val now = System.currentTimeMillis()
     val leases = new Leases(folder)
-    leases.expire(now - conf.getConf(StreamJoinConf.ArrangementLeaseAge))
+    val live = leases.unexpired(now - conf.getConf(StreamJoinConf.ArrangementLeaseAge))
     val retained = version - conf.getConf(StreamJoinConf.ArrangementVersions)
     val oldest = before.fold(0L)(_.since)
     // A lease below the oldest version is that of a reader that came back too late and is refused.
-    val leased = leases.all.map(_.version).filter(_ >= oldest)
+    val leased = live.map(_.version).filter(_ >= oldest)
     val since = math.max(oldest, (leased :+ retained :+ (version - 1)).min)
 
     val wroteBase = outputs.exists(_.wroteBase)
@@ -165,10 +165,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
   private def clean(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit =
     try {
       run.removeOrphans(folder, manifest, before)
-      manifest.bases.headOption
-        .filter(_.version <= manifest.since)
-        // The manifest of the base's own version stays, because that version can be read.
-        .foreach(base => folder.removeBefore(base.version))
+      run.removeOld(folder, manifest, before)
     } catch { case NonFatal(error) => logWarning(s"Old files of $root could not be removed", error) }
 
   /**

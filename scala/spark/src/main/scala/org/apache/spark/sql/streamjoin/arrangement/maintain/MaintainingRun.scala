@@ -18,6 +18,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
   private var begun: Option[Long] = None
   private var hasCommitted = false
   private var hasSaid = false
+  private var hasRemovedOld = false
 
   private var claim: Option[Claim] = None
 
@@ -100,6 +101,23 @@ final private[streamjoin] class MaintainingRun extends Logging {
     // A driver that is still writing one can then no longer finish it.
     leftManifests.foreach(folder.fs.delete(_, false))
     leftManifests = Nil
+  }
+
+  /**
+   * Removes the files of versions that nobody can read any more. The first time all that are there;
+   * then those that have become old, so that no batch lists what is there.
+   */
+  def removeOld(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit = {
+    // The manifest of a base's own version stays, because that version can be read.
+    val needed = manifest.oldestNeeded
+    val old = before.filter(_ => hasRemovedOld).map(_.oldestNeeded) match {
+      case Some(neededBefore) => neededBefore until needed
+      case None => folder.versionNumbers.takeWhile(_ < needed)
+    }
+    // If a file cannot be removed, the next version tries again.
+    hasRemovedOld = false
+    folder.remove(old)
+    hasRemovedOld = true
   }
 
   /**

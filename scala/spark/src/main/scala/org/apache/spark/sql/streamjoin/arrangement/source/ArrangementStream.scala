@@ -110,7 +110,7 @@ final private[streamjoin] class ArrangementStream(
     val (seen, next) = (checked(Snapshot.of(start)), checked(Snapshot.of(end)))
     if (!seen.isEmpty)
       folder
-        .manifest(folder.newest)
+        .manifest(folder.newestFrom(ofRun.newest))
         .checkRetains(seen.version, arrangement.root, StreamJoinErrors.analysis(_, _: _*))
     ReadPartition.all(arrangement.meta, seen, next)
   }

@@ -86,6 +86,11 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   /** The newest version, or -1 before the first. */
   def newest: Long = versionNumbers.lastOption.getOrElse(-1L)
 
+  /** The newest version, without a list of all if one that is known is not much older. */
+  def newestFrom(known: Long): Long =
+    if (known < 0 || !hasVersion(known)) newest
+    else Iterator.iterate(known + 1)(_ + 1).find(!hasVersion(_)).get - 1
+
   /** @throws StreamJoinRuntimeException if it is missing or damaged */
   def manifest(version: Long): Manifest = manifestOf(version).getOrElse {
     throw unreadable(new Path(versions, version.toString), "it is not there")
@@ -109,11 +114,11 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     }
   }
 
-  /** Removes the files of all versions before the given one. */
-  def removeBefore(version: Long): Unit =
+  /** Removes the files of versions. */
+  def remove(versions: Seq[Long]): Unit =
     // The manifest goes last: while it exists, the next attempt finds the rest.
     for {
-      old <- versionNumbers.takeWhile(_ < version)
+      old <- versions
       folder <- Seq(Changes, Bases, Manifest.Directory)
     } fs.delete(new Path(new Path(root, folder), old.toString), true)
 

@@ -108,6 +108,9 @@ final private[streamjoin] case class Manifest(
         Seq("arrangement" -> arrangement, "version" -> version.toString, "since" -> since.toString)
       )
 
+  /** The oldest version whose files are needed: to read the oldest version, a base and what follows. */
+  def oldestNeeded: Long = bases.headOption.filter(_.version <= since).fold(0L)(_.version)
+
   /** The newest base from which a version can be built. */
   def baseFor(version: Long): Option[BaseRef] = bases.filter(_.version <= version).maxByOption(_.version)
 }

@@ -211,7 +211,7 @@ class IndexRegistrySuite extends AnyFunSuite {
         // before it.
         assert(files.rows(indexes, 5) == files.collections(5))
         files.add(Seq(Item(Some(1), "new", 1) -> 1), base = true, since = 5)
-        files.files.removeBefore(5)
+        files.files.remove(0L until 5L)
         assert(files.rows(indexes, 5) == files.collections(5))
         assert(files.rows(indexes, 6, low = Some(5)) == files.collections(6))
         indexes.clear()
@@ -229,7 +229,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       val indexes = registry(all.bytes)
       assert(files.rows(indexes, 5) == files.collections(5))
       files.add(Seq(Item(Some(1), "new", 1) -> 1), base = true, since = 5)
-      files.files.removeBefore(5)
+      files.files.remove(0L until 5L)
       // The index advances from its old blocks, and the next index needs their memory.
       assert(files.rows(indexes, 6, low = Some(5)) == files.collections(6))
       withFiles() { others =>
@@ -245,7 +245,7 @@ class IndexRegistrySuite extends AnyFunSuite {
     withFiles() { files =>
       grow(files, new Random(9), 6, bases = false)
       files.add(Nil, base = true, since = 5)
-      files.files.removeBefore(5)
+      files.files.remove(0L until 5L)
       for ((low, high) <- Seq((3L, 3L), (3L, 6L), (0L, 0L), (4L, 5L))) {
         val error = intercept[Exception](files.rows(registry(), high, low = Some(low)))
         assert(SparkTest.errorClass(error).contains("STREAMJOIN_ARRANGEMENT_RETENTION"), s"$low $high")

@@ -1,0 +1,135 @@
+package org.apache.spark.sql.streamjoin.arrangement.maintain
+
+import java.nio.file.{Files, Path => NioPath}
+import java.util.UUID
+
+import scala.util.{Random, Using}
+
+import org.apache.hadoop.fs.Path
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
+import org.apache.spark.sql.streamjoin.SparkTest
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, LoadStats}
+import org.apache.spark.sql.streamjoin.arrangement.storage._
+import org.apache.spark.sql.streamjoin.arrangement.{Item, Model}
+import org.apache.spark.sql.streamjoin.state.ExecutorMemory
+
+/**
+ * Half a year of an arrangement whose versions are small: hundreds of versions in `make test`,
+ * 100,000 in `make test-long`, without Spark's batches. Readers come and go, and two of them die.
+ * What a version costs, and what is kept, depends on what can be read and not on the past.
+ */
+class ManyVersionsSuite extends AnyFunSuite with SparkTest {
+  private val versions = if (SparkTest.isLong) 100000 else 600
+  private val items = 50
+
+  test("files, manifests, calls and time of a version do not grow with the versions before it") {
+    withConf(
+      "fs.file.impl" -> classOf[OverwritingFileSystem].getName,
+      "fs.file.impl.disable.cache" -> "true",
+      "spark.sql.streaming.checkpointFileManagerClass" -> classOf[
+        FileSystemBasedCheckpointFileManager
+      ].getName
+    ) {
+      val table = new Table(ArrangementFolder.root(newFolder("store")))
+      val stretches = (0 until 10).map(_ => table.run(versions / 10))
+      info("files, bytes of manifests, calls a version, ms a version:")
+      stretches.foreach(s =>
+        info(f"${s.files}%6d ${s.manifestBytes}%9d ${s.callsOfBatch}%6.1f ${s.millis}%6.2f")
+      )
+      val (early, late) = (stretches.slice(2, 5), stretches.takeRight(3))
+      def grows(what: Stretch => Double, factor: Double) =
+        late.map(what).max > factor * early.map(what).max
+      assert(!grows(_.files.toDouble, 1.5), stretches)
+      assert(!grows(_.manifestBytes.toDouble, 1.5), stretches)
+      assert(!grows(_.callsOfBatch, 1.1), stretches)
+      assert(table.found == table.rows, "the table")
+    }
+  }
+
+  /** An arrangement of one partition, in which each version replaces a row or two. */
+  final private class Table(root: Path) {
+    private val folder = ArrangementFolder.open(root)
+    private val meta =
+      ArrangementMeta(UUID.randomUUID(), Item.Schema, Seq(Seq("key")), 1, InputKind.Updates, None)
+    folder.create(meta)
+
+    private val (query, runId) = (UUID.randomUUID(), UUID.randomUUID())
+    private val run = new MaintainingRun
+    private val write = new ArrangementWrite(root, query, run)
+    private val leases = new Leases(folder)
+    private val random = new Random(5)
+    private val conf = SparkSession.active.sessionState.newHadoopConf()
+
+    private var version = 0L
+    var rows: Model.Collection = Map.empty
+
+    private def batch(): Unit = {
+      run.claim(folder, Claim(query, runId))
+      val key = random.nextInt(items)
+      val old = rows.keys.filter(_.key.contains(key)).toSeq
+      val change = old.map(_ -> -1) :+ (Item(Some(key), "x" * random.nextInt(20), version) -> 1)
+      val changes = file(ArrangementFolder.Changes, change)
+      val isBase = version > 0 && ArrangeExec.needsBase(folder.manifest(version - 1))
+      val base =
+        if (isBase)
+          file(ArrangementFolder.Bases, rows.toSeq.map { case (item, copies) => item -> copies.toInt })
+        else None
+      write.commit(
+        version,
+        Array(OutputMessage(Seq(TaskOutput(changes, base, isBase, Map(Manifest.Rows -> 0L)))))
+      )
+      rows = Model.plus(rows, change)
+      version += 1
+    }
+
+    private def file(kind: String, rows: Seq[(Item, Int)]): Option[BlockFile] = {
+      val writer = new BlockFileWriter(root, s"$kind/$version", 0, runId, conf)
+      rows.foreach { case (item, copies) => writer.add(0, 0, Item.row(item), copies) }
+      writer.commit()
+    }
+
+    def run(number: Int): Stretch = {
+      var calls = 0L
+      val begun = System.nanoTime()
+      val dies = version
+      (0 until number).foreach { at =>
+        OverwritingFileSystem.before = () => calls += 1
+        try batch()
+        finally OverwritingFileSystem.before = () => ()
+        // One reader follows, others come for a while, and one comes once.
+        if (at % 10 == 0) leases.renew("steady", version - 1)
+        if (at % 10 == 5 && at < number / 2) leases.renew(s"visitor-${version / number}", version - 1)
+        if (at == number / 2) leases.release(s"visitor-${version / number}")
+        if (at == 0) leases.renew(s"dead-$version", version - 1)
+        // Seven days later.
+        if (at == number / 4) age(s"dead-${dies + 1}")
+      }
+      val millis = (System.nanoTime() - begun) / 1e6 / number
+      val files =
+        Using.resource(Files.walk(NioPath.of(root.toUri.getPath)))(_.filter(Files.isRegularFile(_)).count())
+      val manifests = Using.resource(Files.list(NioPath.of(root.toUri.getPath, Manifest.Directory))) {
+        _.mapToLong(Files.size(_)).sum()
+      }
+      Stretch(files, manifests, calls.toDouble / number, millis)
+    }
+
+    private def age(reader: String): Unit = {
+      val own = new Path(new Path(root, ArrangementFolder.Readers), reader)
+      folder.fs.listStatus(own).foreach(file => folder.fs.setTimes(file.getPath, 1000L, -1))
+    }
+
+    /** The newest version, as a new reader finds it. */
+    def found: Model.Collection = {
+      val registry = new IndexRegistry(ExecutorMemory.Limit(new ExecutorMemory, Long.MaxValue))
+      val index =
+        registry.get(ArrangementRef(root.toString, meta), 0, 0, version - 1, version - 1, conf, new LoadStats)
+      Model.sum(index.rowsOf(version - 1).map { case (row, copies) => Item.of(row) -> copies })
+    }
+  }
+}
+
+/** Figures of a stretch of versions. */
+final private case class Stretch(files: Long, manifestBytes: Long, callsOfBatch: Double, millis: Double)
