@@ -15,6 +15,8 @@ import org.apache.hadoop.fs.{
   ChecksumException,
   DelegateToFileSystem,
   FileAlreadyExistsException,
+  FileSystem,
+  LocalFileSystem,
   Path,
   RawLocalFileSystem
 }
@@ -40,6 +42,17 @@ class FileManagersSuite extends AnyFunSuite {
   private val context: (String, Make) = "FileContext" -> (new FileContextBasedCheckpointFileManager(_, _))
   private val system: (String, Make) = "FileSystem" -> (new FileSystemBasedCheckpointFileManager(_, _))
   private val managers = Seq(ours, context, system)
+
+  /**
+   * Hadoop's local file system. Hive, where its jar is there, has another one, whose rename replaces
+   * no file: with it, Spark's manager of FileSystem keeps the old file in silence.
+   */
+  private def newConf: Configuration = {
+    val conf = new Configuration
+    conf.setClass("fs.file.impl", classOf[LocalFileSystem], classOf[FileSystem])
+    conf.setBoolean("fs.file.impl.disable.cache", true)
+    conf
+  }
 
   /** A folder and its file manager. */
   private class Place(val folder: NioPath, make: Make, conf: Configuration) {
@@ -81,7 +94,7 @@ class FileManagersSuite extends AnyFunSuite {
 
   private def in[T](make: Make, settings: (String, String)*)(body: Place => T): T = {
     val folder = Files.createTempDirectory("streamjoin-files-")
-    val conf = new Configuration
+    val conf = newConf
     settings.foreach { case (key, value) => conf.set(key, value) }
     try body(new Place(folder, make, conf))
     finally JavaUtils.deleteRecursively(folder.toFile)
@@ -212,7 +225,7 @@ class FileManagersSuite extends AnyFunSuite {
 
   testEach("the checkpoint folder is created from a path with or without a scheme") { place =>
     for (root <- Seq(new Path(place.folder.toString, "new/a b"), new Path(place.at("new/a b").toUri))) {
-      val files = managers.map(_._2(root, new Configuration)).find(_.getClass == place.files.getClass).get
+      val files = managers.map(_._2(root, newConf)).find(_.getClass == place.files.getClass).get
       assert(files.isLocal)
       assert(files.createCheckpointDirectory().toUri.getPath == s"${place.folder}/new/a b")
       assert(Files.isDirectory(place.at("new/a b")))

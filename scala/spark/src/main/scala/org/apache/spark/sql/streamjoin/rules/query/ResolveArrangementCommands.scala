@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.analysis.{UnresolvedStar, UnresolvedTableVa
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.streamjoin.arrangement.maintain.{DropArrangement, ReleaseReader}
+import org.apache.spark.sql.streamjoin.arrangement.source.{DropArrangement, ReleaseReader}
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
 import org.apache.spark.sql.streamjoin.base.TableFunction
 import org.apache.spark.sql.types.{BooleanType, StringType}

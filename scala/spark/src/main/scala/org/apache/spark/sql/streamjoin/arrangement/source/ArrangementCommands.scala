@@ -1,11 +1,10 @@
-package org.apache.spark.sql.streamjoin.arrangement.maintain
+package org.apache.spark.sql.streamjoin.arrangement.source
 
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
-import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Leases}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.types.{LongType, StringType, StructType}
