@@ -128,7 +128,7 @@ private[streamjoin] object ArrangeExec {
   /** With fewer bytes of changes, a base is not worth writing. */
   val SmallestBase: Long = 1L << 20
 
-  /** What it takes to open the manifest and the file of a version, in bytes that are read in that time. */
+  /** How many bytes can be read while the manifest and the file of a version are opened. */
   private val VersionBytes = 1L << 20
 
   /** Fewer versions are read anyway, as so many are retained. */

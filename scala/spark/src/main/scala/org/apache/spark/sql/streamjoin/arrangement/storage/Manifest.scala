@@ -108,7 +108,7 @@ final private[streamjoin] case class Manifest(
         Seq("arrangement" -> arrangement, "version" -> version.toString, "since" -> since.toString)
       )
 
-  /** The oldest version whose files are needed: to read the oldest version, a base and what follows. */
+  /** The oldest version whose files are needed: that of the base of the oldest that can be read. */
   def oldestNeeded: Long = bases.headOption.filter(_.version <= since).fold(0L)(_.version)
 
   /** The newest base from which a version can be built. */

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.streamjoin.arrangement.storage.TemporaryReaders
 
-/** A query with a temporary checkpoint takes its leases along when it ends: [[TemporaryReaders]]. */
+/** start(): the leases of a temporary checkpoint go with the query: [[TemporaryReaders]]. */
 final private[streamjoin] case class ReleaseTemporaryReaders(session: SparkSession)
     extends Rule[LogicalPlan] {
 
