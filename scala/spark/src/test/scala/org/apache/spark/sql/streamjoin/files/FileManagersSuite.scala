@@ -44,7 +44,7 @@ class FileManagersSuite extends AnyFunSuite {
   private val managers = Seq(ours, context, system)
 
   /**
-   * Hadoop's local file system. Hive, where its jar is there, has another one, whose rename replaces
+   * Hadoop's local file system. Hive, where its jar is there, has another, whose rename replaces
    * no file: with it, Spark's manager of FileSystem keeps the old file in silence.
    */
   private def newConf: Configuration = {

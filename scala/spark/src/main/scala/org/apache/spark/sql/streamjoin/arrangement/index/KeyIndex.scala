@@ -23,8 +23,8 @@ private[streamjoin] trait LoadedBlock {
  * are in a block; an entry only points to them, with 36 bytes.
  *
  * Chains lead from a key to its entries, and a removal looks among them for its row. That is a long
- * way where many rows have one key, or none. So once removals have gone `patience` steps for each
- * entry, other chains lead from the hash of a whole row to its entries, with 16 bytes more for each.
+ * way where many rows have one key, or none. Once removals have gone `patience` steps for each
+ * entry, other chains lead from the hash of a whole row to its entries, with 16 bytes for each.
  *
  * @param fields
  *   number of columns of a row
