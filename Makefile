@@ -223,7 +223,7 @@ pip_locked = $(1)/bin/python -m pip install --quiet --require-hashes --requireme
 	$(1)/bin/python -m pip install --quiet --require-hashes --no-build-isolation --requirement $(2)
 pip_editable = $(1)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable python
 
-.venv/.installed: $(LOCKS)/build.txt $(LOCKS)/dev.txt VERSION
+.venv/.installed: $(LOCKS)/build.txt $(LOCKS)/dev.txt python/pyproject.toml VERSION
 	$(PYTHON) -m venv .venv
 	$(call pip_locked,.venv,$(LOCKS)/dev.txt)
 	$(call pip_editable,.venv)
@@ -237,7 +237,7 @@ pip_editable = $(1)/bin/python -m pip install --quiet --no-deps --no-build-isola
 	touch $@
 
 # Spark Connect's pure client of the line, without py4j and a JVM, for its tests.
-.venv-client-%/.installed: $(LOCKS)/build.txt $(LOCKS)/client-%.txt VERSION
+.venv-client-%/.installed: $(LOCKS)/build.txt $(LOCKS)/client-%.txt python/pyproject.toml VERSION
 	$(PYTHON) -m venv .venv-client-$*
 	$(call pip_locked,.venv-client-$*,$(LOCKS)/client-$*.txt)
 	$(call pip_editable,.venv-client-$*)

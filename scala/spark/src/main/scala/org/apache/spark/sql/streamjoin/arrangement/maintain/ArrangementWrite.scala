@@ -121,7 +121,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val conf = SQLConf.get
     val now = System.currentTimeMillis()
     val leases = new Leases(folder)
-    val live = leases.unexpired(now - conf.getConf(StreamJoinConf.ArrangementLeaseAge))
+    val live = leases.expire(now - conf.getConf(StreamJoinConf.ArrangementLeaseAge))
     val retained = version - conf.getConf(StreamJoinConf.ArrangementVersions)
     val oldest = before.fold(0L)(_.since)
     // A lease below the oldest version is that of a reader that came back too late and is refused.

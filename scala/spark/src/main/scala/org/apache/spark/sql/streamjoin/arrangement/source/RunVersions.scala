@@ -55,13 +55,10 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
     // Before the first version.
     if (found < 0) found = folder.newest
     else {
-      val before = found
-      while (folder.hasVersion(found + 1)) found += 1
-      val isThere = found > before || folder.hasVersion(found)
+      val newest = folder.newestFrom(found)
       // A version that appears or disappears may belong to an arrangement that replaced this one.
-      if (found > before || !isThere) checkIsSame(ArrangementFolder.open(folder.root).meta.id)
-      // The next versions have been removed, because the query has not looked for long.
-      if (!isThere) found = math.max(found, folder.newest)
+      if (newest != found) checkIsSame(ArrangementFolder.open(folder.root).meta.id)
+      found = math.max(found, newest)
     }
     found
   }

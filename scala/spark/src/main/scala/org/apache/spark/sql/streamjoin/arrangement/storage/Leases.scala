@@ -52,7 +52,7 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) {
     catch { case _: FileNotFoundException => Nil }
 
   /** Removes leases that have not been renewed for too long; returns the others. */
-  def unexpired(olderThanMs: Long): Seq[Lease] = {
+  def expire(olderThanMs: Long): Seq[Lease] = {
     val (expired, live) = all.partition(_.sinceMs < olderThanMs)
     expired.foreach(lease => release(lease.reader))
     live

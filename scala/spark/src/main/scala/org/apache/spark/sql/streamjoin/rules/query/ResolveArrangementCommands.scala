@@ -20,29 +20,29 @@ final private[streamjoin] case class ResolveArrangementCommands(session: SparkSe
     extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case Project(Seq(_: UnresolvedStar), call: UnresolvedTableValuedFunction) if isOurs(call) => command(call)
+    case Project(Seq(_: UnresolvedStar), Call(function, call)) => command(function, call)
     case other =>
-      other.resolveOperatorsDown {
-        case call: UnresolvedTableValuedFunction if isOurs(call) =>
-          throw function(call).get.refused("is a command, and stands alone", call.origin)
+      other.resolveOperatorsDown { case Call(function, call) =>
+        throw function.refused("is a command, and stands alone", call.origin)
       }
   }
 
-  private def function(call: UnresolvedTableValuedFunction): Option[TableFunction] =
-    Seq(DropArrangement.Function, ReleaseReader.Function).find(_.isCalledBy(call, session))
-
-  private def isOurs(call: UnresolvedTableValuedFunction): Boolean = function(call).isDefined
-
-  private def command(call: UnresolvedTableValuedFunction): LogicalPlan = {
-    val called = function(call).get
-    (called, call.functionArgs) match {
+  private def command(function: TableFunction, call: UnresolvedTableValuedFunction): LogicalPlan =
+    (function, call.functionArgs) match {
       case (DropArrangement.Function, Seq(Text(arrangement))) =>
         DropArrangement(ArrangementFolder.root(arrangement), force = false)
       case (DropArrangement.Function, Seq(Text(arrangement), Literal(force: Boolean, BooleanType))) =>
         DropArrangement(ArrangementFolder.root(arrangement), force)
       case (ReleaseReader.Function, Seq(Text(arrangement), Text(reader))) =>
         ReleaseReader(ArrangementFolder.root(arrangement), reader)
-      case _ => throw called.refused("does not take these arguments", call.origin)
+      case _ => throw function.refused("does not take these arguments", call.origin)
+    }
+
+  private object Call {
+    def unapply(plan: LogicalPlan): Option[(TableFunction, UnresolvedTableValuedFunction)] = plan match {
+      case call: UnresolvedTableValuedFunction =>
+        Seq(DropArrangement.Function, ReleaseReader.Function).find(_.isCalledBy(call, session)).map(_ -> call)
+      case _ => None
     }
   }
 

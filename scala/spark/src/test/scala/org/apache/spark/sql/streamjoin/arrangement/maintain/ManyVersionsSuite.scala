@@ -9,7 +9,6 @@ import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, LoadStats}
 import org.apache.spark.sql.streamjoin.arrangement.storage._
@@ -17,22 +16,16 @@ import org.apache.spark.sql.streamjoin.arrangement.{Item, Model}
 import org.apache.spark.sql.streamjoin.state.ExecutorMemory
 
 /**
- * Half a year of an arrangement whose versions are small: hundreds of versions in `make test`,
- * 100,000 in `make test-long`, without Spark's batches. Readers come and go, and two of them die.
+ * An arrangement whose versions are small, without Spark's batches: hundreds of versions in `make
+ * test`, 10,000 in `make test-long`. Readers come and go, and some of them die.
  * What a version costs, and what is kept, depends on what can be read and not on the past.
  */
-class ManyVersionsSuite extends AnyFunSuite with SparkTest {
-  private val versions = if (SparkTest.isLong) 100000 else 600
+class ManyVersionsSuite extends AnyFunSuite with OverwritingStore {
+  private val versions = if (SparkTest.isLong) 10000 else 600
   private val items = 50
 
-  test("files, manifests, calls and time of a version do not grow with the versions before it") {
-    withConf(
-      "fs.file.impl" -> classOf[OverwritingFileSystem].getName,
-      "fs.file.impl.disable.cache" -> "true",
-      "spark.sql.streaming.checkpointFileManagerClass" -> classOf[
-        FileSystemBasedCheckpointFileManager
-      ].getName
-    ) {
+  test("files, manifests and calls of a version do not grow with the versions before it") {
+    onStore {
       val table = new Table(ArrangementFolder.root(newFolder("store")))
       val stretches = (0 until 10).map(_ => table.run(versions / 10))
       info("files, bytes of manifests, calls a version, ms a version:")

@@ -28,13 +28,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
  * atomically: a rename overwrites, as on an object store. The other run may intervene at each call
  * of the file system.
  */
-class TwoMaintainersSuite extends AnyFunSuite with SparkTest {
-  private def onStore[T](body: => T): T = withConf(
-    "fs.file.impl" -> classOf[OverwritingFileSystem].getName,
-    "fs.file.impl.disable.cache" -> "true",
-    "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FileSystemBasedCheckpointFileManager].getName
-  )(body)
-
+class TwoMaintainersSuite extends AnyFunSuite with OverwritingStore {
   private val query = UUID.randomUUID()
 
   private def begun(): Path = {
@@ -223,6 +217,15 @@ final private class Turns(chance: Random, switches: Double) {
       }
     }
   }
+}
+
+/** Folders named `store` are on [[OverwritingFileSystem]]. */
+trait OverwritingStore extends SparkTest { this: AnyFunSuite =>
+  protected def onStore[T](body: => T): T = withConf(
+    "fs.file.impl" -> classOf[OverwritingFileSystem].getName,
+    "fs.file.impl.disable.cache" -> "true",
+    "spark.sql.streaming.checkpointFileManagerClass" -> classOf[FileSystemBasedCheckpointFileManager].getName
+  )(body)
 }
 
 /** The local file system; a rename overwrites an existing file. */

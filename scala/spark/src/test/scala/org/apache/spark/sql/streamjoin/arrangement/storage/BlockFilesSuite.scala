@@ -257,9 +257,9 @@ class BlockFilesSuite extends AnyFunSuite {
       leases.renew("a", 7)
       age()
       leases.renew("a", 7)
-      assert(leases.unexpired(olderThanMs = 5000).map(_.version) == Seq(7L))
+      assert(leases.expire(olderThanMs = 5000).map(_.version) == Seq(7L))
       age()
-      assert(leases.unexpired(olderThanMs = 5000).isEmpty)
+      assert(leases.expire(olderThanMs = 5000).isEmpty)
       assert(leases.all.isEmpty)
     }
   }
@@ -273,7 +273,7 @@ class BlockFilesSuite extends AnyFunSuite {
         java.nio.file.attribute.FileTime.fromMillis(1000)
       )
       Files.createFile(files.folder.resolve("readers/a/9"))
-      assert(leases.unexpired(olderThanMs = 5000).map(_.reader) == Seq("a"))
+      assert(leases.expire(olderThanMs = 5000).map(_.reader) == Seq("a"))
     }
   }
 
