@@ -135,8 +135,8 @@ class ChainSuite extends AnyFunSuite with JoinTest {
         watermarks(operators(job)(1), "left.o.t", "left.d.t", "right.t") ==
           Seq(s"${8 + hours}:50", s"${9 + hours}:50", "09:00")
       )
-      // They come out once returns go on: W(r) = 19:00 evicts pairs with deliveries before 18:30, if
-      // there were ten hours.
+      // They come out once returns go on. After ten hours W(r) = 19:00 evicts pairs with deliveries
+      // before 18:30.
       val out = job.feed(r("a0", "10:10", 7), r("x", s"${9 + hours}:00"))
       assert(out.contains("0 0 7"))
       assert(out.size > 5 * hours - 5)
