@@ -17,6 +17,7 @@ from cyclonedx.model.component import Component, ComponentScope, ComponentType
 from cyclonedx.model.license import LicenseExpression
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
+from spark_lines import spark_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = (ROOT / "VERSION").read_text().strip()
@@ -34,8 +35,7 @@ def main(target: Path) -> None:
     bom.metadata.component = product
     bom.metadata.timestamp = datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC)
     parts = [ours(file) for file in [*jars, *packages]]
-    lines = [line.split() for line in (ROOT / "project" / "spark-lines").read_text().splitlines() if line[0] != "#"]
-    provided = [spark(version) for _, version, *_ in lines]
+    provided = [spark(line.version) for line in spark_lines()]
     for part in [*parts, *provided]:
         bom.components.add(part)
     bom.register_dependency(product, parts)

@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from spark_lines import spark_lines
+
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 VERSION = (ROOT / "VERSION").read_text().strip()
@@ -58,8 +60,7 @@ def main(lines: list[str]) -> None:
     for row in (DIST / "SHA256SUMS").read_text().splitlines():
         digest, name = row.split()
         assert hashlib.sha256((DIST / name).read_bytes()).hexdigest() == digest, name
-    rows = (line.split() for line in (ROOT / "project" / "spark-lines").read_text().splitlines() if line[0] != "#")
-    versions = {name: version for name, version, *_ in rows}
+    versions = {line.name: line.version for line in spark_lines()}
     for line in lines or list(versions):
         with tempfile.TemporaryDirectory(prefix="streamjoin-release-") as folder:
             try_line(line, versions[line], Path(folder))

@@ -22,11 +22,13 @@ import streamjoin as sj
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools"
 
-# The line of Spark that the tests run on, and the versions of all lines.
+# Some tests use what the build has in Python.
+sys.path.insert(0, str(ROOT / "project"))
+from spark_lines import spark_lines  # noqa: E402
+
+# The lines of Spark, and the one that the tests run on.
+LINES = {line.name: line for line in spark_lines()}
 LINE = ".".join(pyspark.__version__.split(".")[:2])
-LINES = dict(
-    line.split()[:2] for line in (ROOT / "project" / "spark-lines").read_text().splitlines() if not line.startswith("#")
-)
 
 Run = Callable[..., str]
 

@@ -15,7 +15,9 @@ PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 PROVIDERS = {"default": f"{PACKAGE}.HDFSBackedStateStoreProvider", "rocksdb": f"{PACKAGE}.RocksDBStateStoreProvider"}
 
 # The Python of each line: see the Makefile.
-PYTHONS = {line: ROOT / (f".venv-{line}" if line != "4.2" else ".venv") / "bin" / "python" for line in LINES}
+PYTHONS = {
+    name: ROOT / (".venv" if line.is_default else f".venv-{name}") / "bin" / "python" for name, line in LINES.items()
+}
 PYTHONS[LINE] = Path(sys.executable)
 MISSING = [line for line, python in PYTHONS.items() if not python.exists()]
 

@@ -4,8 +4,9 @@ import re
 import tomllib
 from pathlib import Path
 
+import jars
 import pytest
-from conftest import ROOT
+from conftest import LINES, ROOT
 from packaging.requirements import Requirement
 
 LOCKS = ROOT / "project" / "locks"
@@ -53,17 +54,13 @@ def test_a_lock_has_a_hash_for_each_package(file: str) -> None:
 
 
 def test_the_lines_of_spark_have_the_versions_of_their_locks() -> None:
-    rows = [line.split() for line in (ROOT / "project" / "spark-lines").read_text().splitlines() if line[0] != "#"]
-    for line, version, _, client, *default in rows:
-        spark = "dev" if default else f"spark-{line}"
-        assert locked(LOCKS / f"{spark}.txt")["pyspark"] == {version}
-        assert locked(LOCKS / f"client-{line}.txt")["pyspark-client"] == {client}
+    for line in LINES.values():
+        spark = "dev" if line.is_default else f"spark-{line.name}"
+        assert locked(LOCKS / f"{spark}.txt")["pyspark"] == {line.version}
+        assert locked(LOCKS / f"client-{line.name}.txt")["pyspark-client"] == {line.client}
 
 
 def test_a_jar_that_is_not_locked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "project"))
-    import jars
-
     name = "org/example/a/1.0/a-1.0.jar"
     jar = tmp_path / ".tools" / "coursier" / "cache" / "https" / "host" / "maven2" / name
     jar.parent.mkdir(parents=True)

@@ -209,6 +209,11 @@ by_columns = sj.delta_join(
 show("delta join by Columns", by_columns)
 show("join of two tables", sj.join(sj.table("orders", spark=spark), sj.table("deliveries", spark=spark), "id", "left"))
 
+refused("a reader that is none", lambda: found.release("nothing"))
+refused("an arrangement that is used", found.drop)
+sj.arrangement("prices", spark=spark).drop(force=True)
+refused("a dropped arrangement", lambda: sj.arrangement("prices", spark=spark))
+
 # upsert
 target = {"url": f"jdbc:derby:{FOLDER}/derby;create=true", "dbtable": "kept"}
 spark.createDataFrame([], "id INT").write.format("jdbc").options(**target).save()

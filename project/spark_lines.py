@@ -1,0 +1,20 @@
+"""The supported lines of Spark, as `project/spark-lines` has them. The build reads the same file."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class SparkLine(NamedTuple):
+    """A line, the version that is tested, and the version of Spark Connect's pure client that is tested with it."""
+
+    name: str
+    version: str
+    client: str
+    is_default: bool
+
+
+def spark_lines() -> list[SparkLine]:
+    """Return the lines, the oldest first."""
+    text = Path(__file__).with_name("spark-lines").read_text()
+    rows = [row.split() for row in text.splitlines() if not row.startswith("#")]
+    return [SparkLine(name, version, client, default == ["default"]) for name, version, _, client, *default in rows]
