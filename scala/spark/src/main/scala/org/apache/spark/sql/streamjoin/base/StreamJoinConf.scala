@@ -41,6 +41,17 @@ private[streamjoin] object StreamJoinConf {
     .booleanConf
     .createWithDefault(false)
 
+  val Partitions: OptionalConfigEntry[Int] = SQLConf
+    .buildConf("spark.streamjoin.partitions")
+    .doc(
+      "The number of tasks and state stores of each join, and of partitions of an arrangement. The first batch fixes " +
+        "it. Without it, spark.sql.shuffle.partitions."
+    )
+    .version("0.1.0")
+    .intConf
+    .checkValue(_ > 0, "must be positive")
+    .createOptional
+
   val MaxAccumulatedRecords: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.maxAccumulatedRecords")
     .doc(
@@ -156,6 +167,7 @@ private[streamjoin] object StreamJoinConf {
     Enabled,
     Unbounded,
     WatermarkBeforeFilter,
+    Partitions,
     MaxAccumulatedRecords,
     IndexMemory,
     ExecutorIndexMemory,
@@ -184,6 +196,15 @@ private[streamjoin] object StreamJoinConf {
         )
       }
   }
+
+  /**
+   * The number of partitions of a new operator or arrangement.
+   *
+   * @param ofSpark
+   *   the number for Spark's own operators
+   */
+  def partitions(ofSpark: Int = SQLConf.get.numShufflePartitions): Int =
+    SQLConf.get.getConf(Partitions).getOrElse(ofSpark)
 
   def enabled: Boolean = SQLConf.get.getConf(Enabled)
   def handsOver: Boolean = SQLConf.get.getConf(Unbounded) == Spark

@@ -89,11 +89,11 @@ final private[streamjoin] class BatchBinding(
    * first batch, because rows stay in the store of their partition.
    *
    * @param first
-   *   the number for a first batch, given that of Spark's own operators
+   *   the number for a first batch, given the one that is set
    */
   def partitions(ordinal: Int, first: Int => Int): Int = partitions.getOrElseUpdate(
     ordinal,
-    operatorLog.partitions(ordinal).getOrElse(first(execution.numStateStores))
+    operatorLog.partitions(ordinal).getOrElse(first(StreamJoinConf.partitions(execution.numStateStores)))
   )
 
   /** Locates the state of an operator. */
@@ -135,12 +135,12 @@ final private[streamjoin] class BatchBinding(
    */
   def beginRun(node: StatefulNode, partitions: Int): Unit =
     if (execution.isFirstBatch) {
-      val set = SQLConf.get.numShufflePartitions
       operatorLog.verifyOrRecord(node, partitions)
-      if (batch > 0 && partitions != set)
+      if (batch > 0 && partitions != StreamJoinConf.partitions())
         logInfo(
           s"Operator ${node.ordinal + 1} (${node.kind}) goes on with the $partitions partitions of its checkpoint, " +
-            s"not with the $set of spark.sql.shuffle.partitions"
+            s"not with the ${StreamJoinConf.partitions()} of ${StreamJoinConf.Partitions.key} or " +
+            SQLConf.SHUFFLE_PARTITIONS.key
         )
     }
 

@@ -11,6 +11,8 @@ import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.StateOperatorProgress
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 import org.apache.spark.util.CompletionIterator
@@ -45,10 +47,14 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   /**
    * The number of partitions that the operator starts with.
    *
-   * @param stores
-   *   the number for Spark's own operators
+   * @param set
+   *   the number that is set
    */
-  protected def firstPartitions(stores: Int): Int
+  protected def firstPartitions(set: Int): Int
+
+  /** How many tasks can run at once. */
+  final protected def tasksAtOnce: Int =
+    FirstPartitions.atOnce(sparkContext.conf, sparkContext.defaultParallelism)
 
   /** Metrics for the progress, in milliseconds, in addition to those of the tasks. */
   protected def progressFigures: Seq[(String, Long)]
@@ -68,7 +74,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     binding.map(batch => batch.stateInfo(ordinal, batch.partitions(ordinal, firstPartitions)))
 
   final def numPartitions: Int =
-    stateInfo.map(_.numPartitions).getOrElse(firstPartitions(conf.numShufflePartitions))
+    stateInfo.map(_.numPartitions).getOrElse(firstPartitions(StreamJoinConf.partitions()))
 
   /**
    * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by its

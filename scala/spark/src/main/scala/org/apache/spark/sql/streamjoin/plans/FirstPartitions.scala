@@ -1,23 +1,42 @@
 package org.apache.spark.sql.streamjoin.plans
 
+import org.apache.spark.SparkConf
+import org.apache.spark.internal.config._
+import org.apache.spark.util.Utils
+
 /** Initial number of partitions of an operator; each has its own state store. */
 sealed private[streamjoin] trait FirstPartitions {
 
   /**
-   * @param stores
-   *   number of partitions of Spark's own operators
+   * @param set
+   *   the number that is set
    * @param atOnce
    *   number of tasks that run at once
    */
-  def number(stores: Int, atOnce: Int): Int = this match {
-    case FirstPartitions.AsStores => stores
-    case FirstPartitions.AtOnce => math.min(stores, atOnce)
+  def number(set: Int, atOnce: Int): Int = this match {
+    case FirstPartitions.AsSet => set
+    case FirstPartitions.AtOnce => math.min(set, atOnce)
     case FirstPartitions.One => 1
   }
 }
 
 private[streamjoin] object FirstPartitions {
-  case object AsStores extends FirstPartitions
+  case object AsSet extends FirstPartitions
   case object AtOnce extends FirstPartitions
   case object One extends FirstPartitions
+
+  /**
+   * How many tasks can run at once. With dynamic allocation that is on as many executors as there
+   * may be: the number is kept for good, and a query may start without any.
+   *
+   * @param now
+   *   the tasks that can run at once on the executors that are there
+   */
+  def atOnce(conf: SparkConf, now: Int): Int =
+    if (!Utils.isDynamicAllocationEnabled(conf)) now
+    else {
+      val ofExecutor = math.max(1, conf.get(EXECUTOR_CORES) / conf.get(CPUS_PER_TASK))
+      val ofAll = conf.get(DYN_ALLOCATION_MAX_EXECUTORS).toLong * ofExecutor
+      math.max(now.toLong, math.min(ofAll, Int.MaxValue)).toInt
+    }
 }

@@ -165,6 +165,17 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     withConf("spark.sql.shuffle.partitions" -> "5")(goesOn(old))
   }
 
+  test("with spark.streamjoin.partitions, a new query has that number, and its checkpoint keeps it") {
+    val old = withConf("spark.streamjoin.partitions" -> "3")(begun())
+    for (partitions <- Seq("1", "2")) withConf("spark.streamjoin.partitions" -> partitions) {
+      running(old) { job =>
+        job.feed(d("c", s"10:2$partitions", 9))
+        assert(job.joins.head.getStateInfo.numPartitions == 3)
+      }
+    }
+    goesOn(old)
+  }
+
   test("adding a join to a query without one is refused") {
     val old = job(streams => streams.raw("o").union(streams.raw("d")).selectExpr("v AS a", "v AS b")).start()
     old.feed(begin: _*)

@@ -141,6 +141,10 @@ private[streamjoin] object ParityRuns {
       "spark.sql.datetime.java8API.enabled" -> "true",
       "spark.sql.streaming.unsupportedOperationCheck" -> "false"
     ),
+    left("a number of tasks of its own").set("spark.streamjoin.partitions" -> "3"),
+    frame("a number of tasks of its own, dropDuplicates above") { in =>
+      in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.t").dropDuplicates("id", "t")
+    }.set("spark.streamjoin.partitions" -> "3").whole,
     inner("no-data batches switched off").set("spark.sql.streaming.noDataMicroBatches.enabled" -> "false"),
     inner("allowMultiple=false").set("spark.sql.streaming.statefulOperator.allowMultiple" -> "false"),
     frame("allowMultiple=false, dropDuplicates above") { in =>
@@ -186,6 +190,9 @@ private[streamjoin] object ParityRuns {
     left("fewer shuffle partitions after the restart").restarted("spark.sql.shuffle.partitions" -> "3")(
       "spark.sql.shuffle.partitions" -> "1"
     ),
+    frame("a number of tasks of its own, counts above, stopped in the middle") { in =>
+      in.o.join(in.d, expr(Both)).selectExpr("o.t", "d.v").groupBy(window(col("t"), "10 minutes")).count()
+    }.whole.restarted("spark.streamjoin.partitions" -> "3")("spark.streamjoin.partitions" -> "1"),
     left("RocksDB only after the restart").restarted()(RocksDb),
     left("RocksDB only before the restart").restarted(RocksDb)(),
     inner("other settings after the restart").restarted()(

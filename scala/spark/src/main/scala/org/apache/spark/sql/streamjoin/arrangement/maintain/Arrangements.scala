@@ -6,7 +6,6 @@ import org.apache.spark.sql.catalyst.expressions.RowOrdering
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.{array, coalesce, col, explode, lit, lower, trim, when}
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
@@ -14,7 +13,8 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   InputKind,
   RowKey
 }
-import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
@@ -71,7 +71,7 @@ object Arrangements {
       UUID.randomUUID(),
       schema,
       checkedKeys(schema, keys),
-      SQLConf.get.numShufflePartitions,
+      StreamJoinConf.partitions(),
       input,
       time.filter(_ => diff.isEmpty).map(ordered(schema, _, "time=", op)),
       order.map(ordered(schema, _, "order=", op))

@@ -50,8 +50,8 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override def ordinal: Int = join.ordinal
 
-  override protected def firstPartitions(stores: Int): Int =
-    join.routing.partitions.number(stores, sparkContext.defaultParallelism)
+  override protected def firstPartitions(set: Int): Int =
+    join.routing.partitions.number(set, tasksAtOnce)
 
   override def requiredChildDistribution: Seq[Distribution] = join.routing match {
     case Routing.ByKey => Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))

@@ -10,7 +10,7 @@ import streamjoin.core.{JoinType, Side, TimeBounds}
 /** How the rows of both inputs get to the same task. */
 sealed private[streamjoin] trait Routing {
   def partitions: FirstPartitions = this match {
-    case Routing.ByKey => FirstPartitions.AsStores
+    case Routing.ByKey => FirstPartitions.AsSet
     // Broadcast rows go to every task, so there are no more tasks than can run at once.
     case _: Routing.Spread => FirstPartitions.AtOnce
     case Routing.OneTask => FirstPartitions.One

@@ -65,7 +65,7 @@ final private[streamjoin] case class RematchJoinExec(
   override def ordinal: Int = plan.ordinal
 
   /** As many as the index has: rows are shuffled to the index partition of their key. */
-  override protected def firstPartitions(stores: Int): Int = lookUp.access.meta.partitions
+  override protected def firstPartitions(set: Int): Int = lookUp.access.meta.partitions
 
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(keys, right.output).map(StatefulOpClusteredDistribution(_, numPartitions))
