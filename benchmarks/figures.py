@@ -144,6 +144,7 @@ TIMES = [
 ]
 STATE = [
     Figure("most rows in state", lambda run: run.most("numRowsTotal"), 0),
+    Figure("state's files at the end", lambda run: run.record.get("stateFiles"), 0),
     Figure("state's files at the end, MB", lambda run: _mb(run.record.get("stateFilesBytes"))),
 ]
 MEMORY = [
@@ -192,7 +193,7 @@ def extra(scenario: Scenario) -> list[Figure]:
             Figure("of it removals, ms over all tasks", largest_removal("allRemovalsTimeMs"), 0),
             Figure("rows evicted in it", largest_removal("numRowsRemoved"), 0),
         ]
-    if scenario.group in ("small-batches", "beyond-budget"):
+    if scenario.group in ("small-batches", "many-partitions", "beyond-budget"):
         median = statistics.median
         return [
             Figure("a batch, median ms", measured(scenario, ["triggerExecution"], median), 0),

@@ -41,6 +41,7 @@ def goals(runs: Runs, scenarios: dict[str, Scenario]) -> list[Goal]:
         _order(runs),
         _evict(runs, scenarios),
         _small(runs, scenarios),
+        _many_partitions(runs, scenarios),
         _catch_up(runs),
         _beyond_budget(runs, scenarios),
         _memory(runs),
@@ -109,6 +110,24 @@ def _small(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goal]:
         text = f"small batches, planning, median: {ours} <= 1.5x the floor, with the same files"
         floor = Of(name, FLOOR_OUR_FILES, planning)
         yield from _ratio(runs, text, Of(name, ours, planning), floor, lambda ratio: ratio <= 1.5)
+
+
+def _many_partitions(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goal]:
+    name = "many-partitions"
+    if not runs.has(name):
+        return
+    batch = figures.measured(scenarios[name], ["triggerExecution"], statistics.median)
+    spark = {side: ms for side in SPARK if (ms := runs.median(name, side, batch)) is not None}
+    if spark:
+        best = min(spark, key=lambda side: spark[side])
+        for ours in OURS:
+            text = f"many partitions: {ours} <= 0.1x Spark's best, {best}"
+            yield from _ratio(runs, text, Of(name, ours, batch), Of(name, best, batch), lambda ratio: ratio <= 0.1)
+    for ours in OURS:
+        text = f"many partitions: {ours} <= 1.2x the floor, with the same files"
+        yield from _ratio(
+            runs, text, Of(name, ours, batch), Of(name, FLOOR_OUR_FILES, batch), lambda ratio: ratio <= 1.2
+        )
 
 
 def _catch_up(runs: Runs) -> Iterator[Goal]:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from scenarios import Scenario, scenarios
-from sides import BY_NAME, PARTITIONS, WITH_STATE, Side, session
+from sides import BY_NAME, WITH_STATE, Side, session
 from with_state import with_state
 
 import streamjoin as sj
@@ -99,7 +99,7 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
         inputs: the folder with the folders of both streams.
         checkpoint: where the query keeps its checkpoint.
     """
-    spark = session(side, conf)
+    spark = session(side, {"spark.sql.shuffle.partitions": str(scenario.partitions)} | conf)
     rows = query_rows(spark, scenario, side, inputs)
     started = time.perf_counter()
     query = (
@@ -113,6 +113,7 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
     query.awaitTermination()
     wall = time.perf_counter() - started
     batches = executed(query)
+    files = [file for file in (checkpoint / "state").rglob("*") if file.is_file()]
     record: Record = {
         "wall": wall,
         "counts": [sum(totals(batch, name) for batch in batches) for name in ("rows", "matched")],
@@ -120,7 +121,8 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
         "operator": next((each["operatorName"] for batch in batches for each in batch["stateOperators"]), None),
         "inputRows": sum(batch["numInputRows"] for batch in batches),
         "batches": columns(batches),
-        "stateFilesBytes": sum(file.stat().st_size for file in (checkpoint / "state").rglob("*") if file.is_file()),
+        "stateFiles": len(files),
+        "stateFilesBytes": sum(file.stat().st_size for file in files),
         "peakHeapBytes": heap,
         "conf": conf,
         "versions": {
@@ -139,7 +141,7 @@ def query_rows(spark: SparkSession, scenario: Scenario, side: Side, inputs: Path
     left = stream(spark, streams, streams.left, inputs)
     right = stream(spark, streams, streams.right, inputs)
     if side.engine == "floor":
-        return floor(left, streams.left, right, streams.right)
+        return floor(left, streams.left, right, streams.right, scenario.partitions)
     if side.engine in WITH_STATE:
         return with_state(left, right, buckets=side.engine == "with-state-buckets")
     if scenario.temporal:
@@ -170,7 +172,7 @@ def stream(spark: SparkSession, streams: Streams, table: Table, inputs: Path) ->
     return rows.withWatermark(table.time, f"{streams.delay_ms} milliseconds")
 
 
-def floor(left: DataFrame, left_table: Table, right: DataFrame, right_table: Table) -> DataFrame:
+def floor(left: DataFrame, left_table: Table, right: DataFrame, right_table: Table, partitions: int) -> DataFrame:
     """Return all rows of both inputs, each shuffled on its join key to as many partitions as the join has.
 
     It is what any join of the two has to pay before its first row: reading, watermarks, a shuffle of all columns. Only
@@ -179,7 +181,7 @@ def floor(left: DataFrame, left_table: Table, right: DataFrame, right_table: Tab
     before the shuffle.
     """
     shuffled = [
-        rows.repartition(PARTITIONS, table.key or table.row_id)
+        rows.repartition(partitions, table.key or table.row_id)
         for rows, table in ((left, left_table), (right, right_table))
     ]
     return shuffled[0].unionByName(shuffled[1], allowMissingColumns=True)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from generate import JoinType, Streams, band, history, hot_key, loaded, priced, w2, w2f
 from runs import Record
-from sides import BUDGETS, BY_NAME, EVERY, FLOORS, OURS, SPARK, TEMPORAL, WITH_FILES
+from sides import BUDGETS, BY_NAME, EVERY, FLOORS, OURS, PARTITIONS, SPARK, TEMPORAL, WITH_FILES
 
 # What a run is for. Times are taken in "time", "budget" and "rebuild" runs only.
 Kind = Literal["time", "memory", "budget", "rebuild"]
@@ -32,6 +32,7 @@ class Scenario:
         measured: the batches, by position, that stand for the steady state, where it is not all of them.
         window_ms: the bound of the join as a window over the right stream, for sides that put their output in order.
         temporal: whether the right stream has the versions of a table, and a left row meets the one of its time.
+        partitions: the number of tasks and of state stores.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Scenario:
     measured: tuple[int, int] | None = None
     window_ms: int | None = None
     temporal: bool = False
+    partitions: int = PARTITIONS
 
 
 def scenarios(scale: float) -> dict[str, Scenario]:
@@ -87,6 +89,7 @@ def scenarios(scale: float) -> dict[str, Scenario]:
             measured=(1, 21),
         ),
         _small_batches(scale),
+        _many_partitions(scale),
         Scenario(
             "wide",
             "wide",
@@ -239,6 +242,21 @@ def _small_batches(scale: float) -> Scenario:
         "inner",
         sides=WITH_FILES,
         measured=(21, batches + 1),
+    )
+
+
+def _many_partitions(scale: float) -> Scenario:
+    """Return small batches with Spark's default number of partitions: each task has a few rows."""
+    load, batches = _rows(10_000, scale), 30
+    return Scenario(
+        "many-partitions",
+        "many-partitions",
+        f"Many partitions: {batches} batches of 1,000 rows over 200 partitions, inner",
+        loaded(load, batches, batch_rows=500, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90),
+        "inner",
+        sides=WITH_FILES,
+        measured=(6, batches + 1),
+        partitions=200,
     )
 
 
