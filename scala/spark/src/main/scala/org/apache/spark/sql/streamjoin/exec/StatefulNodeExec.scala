@@ -24,6 +24,9 @@ import streamjoin.core.{Side, Watermark}
  * and emit, one state store per partition, and their progress.
  *
  * Watermark keys number the event-time columns of the inputs, from the first input to the last.
+ *
+ * Each task gets a copy of its operator. What only the driver needs is transient, above all the
+ * plan below: to read it takes a task longer than its rows, where there are many tasks.
  */
 private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWriter {
 

@@ -128,8 +128,16 @@ final private[streamjoin] class ArrangementStream(
 
   override def stop(): Unit = ()
 
-  /** Metrics of the look-ups of the batch that is being planned. */
-  @volatile var figures: Seq[ReaderFigures] = Nil
+  @volatile private var figures = (-1L, Seq.empty[ReaderFigures])
+
+  /**
+   * Metrics of the look-ups of a batch. Spark may plan a batch several times, 4.1 does always; a plan
+   * that does not run has loaded nothing.
+   */
+  def report(batch: Long, planned: Seq[ReaderFigures]): Unit = {
+    val before = if (figures._1 == batch) figures._2 else Nil
+    figures = batch -> (before ++ planned)
+  }
 
   /** The number of rows of a version, read once. */
   private var rowsOf = (-1L, "0")
@@ -144,7 +152,7 @@ final private[streamjoin] class ArrangementStream(
       "versionsBehind" -> math.max(0L, ofRun.newest - version).toString,
       "rows" -> rowsOf._2
     )
-    (ofVersion ++ ReaderFigures.inProgress(figures)).asJava
+    (ofVersion ++ ReaderFigures.inProgress(figures._2)).asJava
   }
 
   override def toString: String = s"streamjoin ${arrangement.root}"

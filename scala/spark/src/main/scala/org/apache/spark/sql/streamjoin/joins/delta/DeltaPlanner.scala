@@ -61,10 +61,13 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
   /** Lets the streams report the look-ups in the query progress. */
   private def report(plan: SparkPlan): Unit = {
     val readers = plan.collect { case reader: IndexReaderExec => reader }
-    inputs.indices.foreach { i =>
-      batches(i).stream.collect { case stream: ArrangementStream =>
-        stream.figures = readers.filter(_.access.input.diff == inputs(i).diff).map(_.access.figures)
-      }
+    for {
+      batch <- running
+      i <- inputs.indices
+      stream <- batches(i).stream.collect { case stream: ArrangementStream => stream }
+    } {
+      val ofInput = readers.filter(_.access.input.diff == inputs(i).diff)
+      stream.report(batch.context.batchId, ofInput.map(_.access.figures))
     }
   }
 

@@ -34,14 +34,14 @@ import streamjoin.core.{JoinType, Side}
  *   the batch, or none if the plan is only explained
  */
 final private[streamjoin] case class IntervalJoinExec(
-    leftKeys: Seq[Expression],
-    rightKeys: Seq[Expression],
-    conjuncts: Seq[Expression],
-    override val times: Seq[Attribute],
+    @transient leftKeys: Seq[Expression],
+    @transient rightKeys: Seq[Expression],
+    @transient conjuncts: Seq[Expression],
+    @transient override val times: Seq[Attribute],
     join: IntervalJoinSpec,
     @transient override val binding: Option[BatchBinding],
-    left: SparkPlan,
-    right: SparkPlan
+    @transient left: SparkPlan,
+    @transient right: SparkPlan
 ) extends TwoStreamsExec {
 
   override def shortName: String = IntervalJoinExec.OperatorName

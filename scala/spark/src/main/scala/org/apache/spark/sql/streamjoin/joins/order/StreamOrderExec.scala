@@ -37,10 +37,10 @@ import streamjoin.core.{Side, Watermark}
  * a range of the time between the watermarks of the batch before and of this one ([[TimeRanges]]).
  */
 final private[streamjoin] case class StreamOrderExec(
-    times: Seq[Attribute],
+    @transient times: Seq[Attribute],
     plan: OrderSpec,
     @transient override val binding: Option[BatchBinding],
-    child: SparkPlan
+    @transient child: SparkPlan
 ) extends UnaryExecNode
     with StatefulNodeExec {
 

@@ -46,15 +46,15 @@ import streamjoin.core.{Side, Watermark}
  */
 final private[streamjoin] case class RematchJoinExec(
     @transient lookUp: TableLookUpExec,
-    keys: Seq[Attribute],
-    times: Seq[Attribute],
+    @transient keys: Seq[Attribute],
+    @transient times: Seq[Attribute],
     plan: RematchJoinSpec,
     @transient override val binding: Option[BatchBinding],
     @transient table: TableOptions,
     followsTable: Boolean,
-    output: Seq[Attribute],
-    left: SparkPlan,
-    right: SparkPlan
+    @transient output: Seq[Attribute],
+    @transient left: SparkPlan,
+    @transient right: SparkPlan
 ) extends BinaryExecNode
     with StatefulNodeExec {
 

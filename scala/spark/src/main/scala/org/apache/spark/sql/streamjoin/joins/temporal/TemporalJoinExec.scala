@@ -42,16 +42,16 @@ import streamjoin.core.{Side, Watermark}
  *   event-time columns, by watermark key
  */
 final private[streamjoin] case class TemporalJoinExec(
-    leftKeys: Seq[Attribute],
-    rightKeys: Seq[Attribute],
-    operation: Option[Attribute],
-    ties: Seq[Attribute],
-    condition: Option[Expression],
-    override val times: Seq[Attribute],
+    @transient leftKeys: Seq[Attribute],
+    @transient rightKeys: Seq[Attribute],
+    @transient operation: Option[Attribute],
+    @transient ties: Seq[Attribute],
+    @transient condition: Option[Expression],
+    @transient override val times: Seq[Attribute],
     plan: TemporalJoinSpec,
     @transient override val binding: Option[BatchBinding],
-    left: SparkPlan,
-    right: SparkPlan
+    @transient left: SparkPlan,
+    @transient right: SparkPlan
 ) extends TwoStreamsExec {
 
   override def shortName: String = TemporalJoinExec.OperatorName
