@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import run
+from conftest import LINE, run
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
@@ -230,6 +230,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, Answers]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_extension_changes_no_row(name: str, both: tuple[Answers, Answers]) -> None:
+    if LINE == "4.1" and name == "applyInPandasWithState above":
+        pytest.skip("plain PySpark 4.1 cannot run it: it slices a batch of pyarrow 26 by a float")
     without, with_it = (answers[name] for answers in both)
     assert not isinstance(without, str), f"wrong query, plain Spark does not run it: {without}"
     assert without

@@ -146,7 +146,7 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
         )
     spark = _session_of(query)
     check_session(spark)
-    return ask(spark, f"SELECT * FROM {'STREAM ' if streaming else ''}sj_late_rows('{query.id}')")
+    return ask(spark, f"SELECT * FROM sj_late_rows('{query.id}', {str(streaming).lower()})")
 
 
 def _session_of(query: StreamingQuery) -> SparkSession:

@@ -35,7 +35,7 @@ private[streamjoin] object FirstPartitions {
   def atOnce(conf: SparkConf, now: Int): Int =
     if (!Utils.isDynamicAllocationEnabled(conf)) now
     else {
-      val ofExecutor = math.max(1, conf.get(EXECUTOR_CORES) / conf.get(CPUS_PER_TASK))
+      val ofExecutor = math.max(1, (conf.get(EXECUTOR_CORES) / conf.get(CPUS_PER_TASK).toDouble).toInt)
       val ofAll = conf.get(DYN_ALLOCATION_MAX_EXECUTORS).toLong * ofExecutor
       math.max(now.toLong, math.min(ofAll, Int.MaxValue)).toInt
     }

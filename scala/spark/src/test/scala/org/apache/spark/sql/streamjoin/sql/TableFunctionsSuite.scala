@@ -72,14 +72,21 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
         run.feed(o("a", "10:00"), d("a", "10:00"))
         run.feed(o("b", "12:00"), d("b", "12:00"))
         run.feed(o("late", "09:00", 7))
-        val asked = s"sj_late_rows('${run.streaming.id}')"
-        val table = spark.sql(s"SELECT input, row FROM $asked")
+        val call = s"sj_late_rows('${run.streaming.id}')"
+        val table = spark.sql(s"SELECT input, row FROM $call")
         assert(table.collect().map(_.getString(1)).toSeq.map(_.contains("late")) == Seq(true))
         assert(table.collect().map(_.getString(0)).toSeq == Seq("o"))
         // 4.1 cannot parse STREAM before a function.
-        def stream = spark.sql(s"SELECT input, row FROM STREAM $asked")
+        def stream = spark.sql(s"SELECT input, row FROM STREAM $call")
         if (SPARK_VERSION.startsWith("4.1.")) intercept[ParseException](stream)
         else assert(stream.isStreaming)
+        def asked(second: String) =
+          spark.sql(s"SELECT input FROM sj_late_rows('${run.streaming.id}', $second)")
+        assert(asked("true").isStreaming)
+        assert(!asked("false").isStreaming)
+        val refused = intercept[AnalysisException](asked("1"))
+        assert(refused.getCondition == "STREAMJOIN_TABLE_FUNCTION")
+        assert(refused.getMessage.contains("whether it is a stream, true or false, and not 1"))
         assert(
           StreamJoin.lateRows(run.streaming).columns.toSeq.contains("watermark")
         )

@@ -7,12 +7,12 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.base.SourceNames
 import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.types.{BooleanType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Replaces `sj_late_rows('query')` and `STREAM sj_late_rows('query')` with the late rows of a
- * query. Spark calls the rule while a query is analyzed, before it looks up the function.
+ * Replaces `sj_late_rows('query')` with the late rows of a query; as a stream, if `STREAM` stands
+ * before it or `true` is its second argument, which Spark 4.1 can parse as well. Spark calls the rule while a query is analyzed, before it looks up the function.
  */
 final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSession)
     extends Rule[LogicalPlan] {
@@ -26,13 +26,20 @@ final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSessi
   }
 
   private def rows(call: UnresolvedTableValuedFunction, streaming: Boolean): LogicalPlan = {
-    val (name, at) = call.functionArgs match {
-      case Seq(argument @ Literal(name: UTF8String, _: StringType)) => (name.toString, argument.origin)
-      case Seq(other) =>
+    val (name, at) = call.functionArgs.headOption match {
+      case Some(argument @ Literal(name: UTF8String, _: StringType)) => (name.toString, argument.origin)
+      case Some(other) =>
         throw Function.refused(s"takes the id or the name of a query, and not ${other.sql}", other.origin)
-      case _ => throw Function.refused("takes the id or the name of a query", call.origin)
+      case None => throw Function.refused("takes the id or the name of a query", call.origin)
     }
-    val rows = LateRowsOfQuery.named(session, name, streaming).getOrElse {
+    val isStream = call.functionArgs.tail match {
+      case Seq() => streaming
+      case Seq(Literal(value: Boolean, BooleanType)) => value
+      case others =>
+        val found = others.map(_.sql).mkString(", ")
+        throw Function.refused(s"takes second whether it is a stream, true or false, and not $found", at)
+    }
+    val rows = LateRowsOfQuery.named(session, name, isStream).getOrElse {
       val running = session.streams.active.map(query => Option(query.name).getOrElse(query.id.toString))
       val known = if (running.isEmpty) "none runs" else s"these run: ${running.mkString(", ")}"
       throw Function.refused(s"finds no query $name that runs, or was started from here; $known", at)
