@@ -26,7 +26,8 @@ import streamjoin.core.{Side, Watermark}
  * Watermark keys number the event-time columns of the inputs, from the first input to the last.
  *
  * Each task gets a copy of its operator. What only the driver needs is transient, above all the
- * plan below: to read it takes a task longer than its rows, where there are many tasks.
+ * plan below: to read it takes a task longer than its rows, where there are many tasks. Tasks of
+ * Spark's operators above ask for `output`, so it is a value.
  */
 private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWriter {
 

@@ -46,7 +46,7 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override def shortName: String = IntervalJoinExec.OperatorName
 
-  override def output: Seq[Attribute] = join.output(left.output, right.output)
+  override val output: Seq[Attribute] = join.output(left.output, right.output)
 
   override def ordinal: Int = join.ordinal
 

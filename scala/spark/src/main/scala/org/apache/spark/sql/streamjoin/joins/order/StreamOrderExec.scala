@@ -46,7 +46,7 @@ final private[streamjoin] case class StreamOrderExec(
 
   override def shortName: String = StreamOrderExec.OperatorName
 
-  override def output: Seq[Attribute] = child.output
+  override val output: Seq[Attribute] = child.output
 
   override def ordinal: Int = plan.ordinal
 

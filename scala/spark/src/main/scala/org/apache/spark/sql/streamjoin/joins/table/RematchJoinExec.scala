@@ -52,7 +52,7 @@ final private[streamjoin] case class RematchJoinExec(
     @transient override val binding: Option[BatchBinding],
     @transient table: TableOptions,
     followsTable: Boolean,
-    @transient output: Seq[Attribute],
+    override val output: Seq[Attribute],
     @transient left: SparkPlan,
     @transient right: SparkPlan
 ) extends BinaryExecNode

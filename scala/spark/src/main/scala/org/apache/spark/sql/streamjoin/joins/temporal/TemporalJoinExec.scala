@@ -56,7 +56,7 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override def shortName: String = TemporalJoinExec.OperatorName
 
-  override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
+  override val output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
   override def ordinal: Int = plan.ordinal
 
