@@ -69,7 +69,13 @@ val tests = Seq(
 // there.
 val SparkTexts = config("sparkTexts").hide
 
+// scalafix compiles without -Werror, and what comes after it would compile everything again.
+val sameOptionsForScalafix = Seq(Compile, Test).map { config =>
+  config / compile / scalacOptions := (config / scalacOptions).value
+}
+
 lazy val core = (project in file("scala/core")).settings(
+  sameOptionsForScalafix,
   name := "streamjoin-core",
   libraryDependencies ++= tests
 )
@@ -77,6 +83,7 @@ lazy val core = (project in file("scala/core")).settings(
 lazy val spark = (project in file("scala/spark"))
   .dependsOn(core % "compile->compile;test->test")
   .settings(
+    sameOptionsForScalafix,
     // As Maven has it: one artifact for each line of Spark.
     name := s"streamjoin-spark${sparkLine.name}",
     moduleName := name.value,

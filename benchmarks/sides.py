@@ -23,7 +23,7 @@ JOIN_FORMAT_4 = {
 # starts none.
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
 SPARKS_FILES = {FILES: "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"}
-OUR_FILES = {FILES: "org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager"}
+OUR_FILES = {FILES: "org.apache.spark.sql.streamjoin.files.AtomicCheckpointFileManager"}
 # Some GB of rows, all of them in memory.
 WITHIN_BUDGET = {"spark.streamjoin.indexMemory": "4g", "spark.streamjoin.executorIndexMemory": "5g"}
 # 2: the session has our files and, with RocksDB, changelogs by default.

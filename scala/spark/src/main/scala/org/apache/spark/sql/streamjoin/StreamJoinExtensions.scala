@@ -50,7 +50,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))
     // start(): the manager of checkpoint files. Here for the same reason: before Spark opens the
     // first of them.
-    extensions.injectHintResolutionRule(UseLocalFiles(_))
+    extensions.injectHintResolutionRule(UseAtomicFiles(_))
     // start(): joins return after Spark's checker; a checkpoint of another join is rejected.
     extensions.injectPostHocResolutionRule(_ => RestoreJoins)
     extensions.injectPostHocResolutionRule(CheckCheckpoint(_))

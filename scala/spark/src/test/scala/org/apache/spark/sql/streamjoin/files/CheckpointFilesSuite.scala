@@ -20,8 +20,8 @@ import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
-  private val setting = LocalCheckpointFileManager.Setting
-  private val ours = classOf[LocalCheckpointFileManager].getName
+  private val setting = AtomicCheckpointFileManager.Setting
+  private val ours = classOf[AtomicCheckpointFileManager].getName
   private val context = classOf[FileContextBasedCheckpointFileManager].getName
   private val system = classOf[FileSystemBasedCheckpointFileManager].getName
   private val rocksDb =

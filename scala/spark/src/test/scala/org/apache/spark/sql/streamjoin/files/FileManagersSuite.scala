@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.files
 
-import java.io.{FileNotFoundException, FilterOutputStream, IOException, OutputStream}
+import java.io.{ByteArrayOutputStream, FileNotFoundException, FilterOutputStream, IOException, OutputStream}
 import java.net.URI
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.attribute.PosixFilePermissions
@@ -11,15 +11,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.{Try, Using}
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{
-  ChecksumException,
-  DelegateToFileSystem,
-  FileAlreadyExistsException,
-  FileSystem,
-  LocalFileSystem,
-  Path,
-  RawLocalFileSystem
-}
+import org.apache.hadoop.fs._
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.network.util.JavaUtils
@@ -38,10 +30,20 @@ class FileManagersSuite extends AnyFunSuite {
 
   private type Make = (Path, Configuration) => CheckpointFileManager
 
-  private val ours: (String, Make) = "ours" -> (new LocalCheckpointFileManager(_, _))
+  private val ours: (String, Make) = "ours" -> (new AtomicCheckpointFileManager(_, _))
   private val context: (String, Make) = "FileContext" -> (new FileContextBasedCheckpointFileManager(_, _))
   private val system: (String, Make) = "FileSystem" -> (new FileSystemBasedCheckpointFileManager(_, _))
   private val managers = Seq(ours, context, system)
+  private val store = "object store" -> storeFiles(isConditional = true)
+  private val plainStore = "object store without conditional writes" -> storeFiles(isConditional = false)
+  private val everywhere = managers :+ store :+ plainStore
+
+  private def storeFiles(isConditional: Boolean): Make = (path, conf) => {
+    val ofStore = new Configuration(conf)
+    ofStore.setClass("fs.file.impl", classOf[LocalObjectStore], classOf[FileSystem])
+    ofStore.setBoolean(LocalObjectStore.IsConditional, isConditional)
+    new ObjectStoreFiles(new Path(new Path("file:///"), path), ofStore)
+  }
 
   /**
    * Hadoop's local file system. Hive, where its jar is there, has another, whose rename replaces
@@ -108,7 +110,7 @@ class FileManagersSuite extends AnyFunSuite {
 
   // The same for all managers.
 
-  testEach("a file appears only when it is closed, with what was written") { place =>
+  testEach("a file appears only when it is closed, with what was written", everywhere) { place =>
     import place._
     val out = files.createAtomic(path("x"), overwriteIfPossible = false)
     out.write("one".getBytes(UTF_8))
@@ -123,7 +125,7 @@ class FileManagersSuite extends AnyFunSuite {
   }
 
   for (overwrite <- Seq(false, true))
-    testEach(s"a cancelled write leaves nothing, overwrite: $overwrite") { place =>
+    testEach(s"a cancelled write leaves nothing, overwrite: $overwrite", everywhere) { place =>
       import place._
       if (overwrite) write("x", "old")
       val out = files.createAtomic(path("x"), overwrite)
@@ -135,7 +137,7 @@ class FileManagersSuite extends AnyFunSuite {
       if (overwrite) assert(read("x") == "old")
     }
 
-  testEach("an existing file is replaced only on request") { place =>
+  testEach("an existing file is replaced only on request", everywhere) { place =>
     import place._
     write("x", "one")
     intercept[FileAlreadyExistsException](write("x", "two"))
@@ -146,7 +148,7 @@ class FileManagersSuite extends AnyFunSuite {
     assert(read("new") == "four")
   }
 
-  testEach("a missing file cannot be read or listed, and deleting it does nothing") { place =>
+  testEach("a missing file cannot be read or listed, and deleting it does nothing", everywhere) { place =>
     import place._
     intercept[FileNotFoundException](read("x"))
     intercept[FileNotFoundException](list("x"))
@@ -211,7 +213,7 @@ class FileManagersSuite extends AnyFunSuite {
     assert(read("kept/x") == "one")
   }
 
-  testEach("names can have blanks, percent signs, colons and non-ASCII letters") { place =>
+  testEach("names can have blanks, percent signs, colons and non-ASCII letters", everywhere) { place =>
     import place._
     for (name <- Seq("a b%20", "größe", "+&#?")) {
       write(name, name)
@@ -232,7 +234,7 @@ class FileManagersSuite extends AnyFunSuite {
     }
   }
 
-  testEach("Spark's own checksums work on top") { place =>
+  testEach("Spark's own checksums work on top", everywhere) { place =>
     import place._
     def checked =
       new ChecksumCheckpointFileManager(files, numThreads = 2, skipCreationIfFileMissingChecksum = true)
@@ -280,33 +282,34 @@ class FileManagersSuite extends AnyFunSuite {
     }
   }
 
-  test("if many write a file at once, one wins and the others leave nothing") {
-    in(ours._2) { place =>
-      val writers = 8
-      val pool = Executors.newFixedThreadPool(writers)
-      val all = new CyclicBarrier(writers)
-      try
-        for (file <- 1 to 50) {
-          val tasks = (1 to writers).map { writer =>
-            new Callable[Try[Int]] {
-              def call(): Try[Int] = Try {
-                val out = place.files.createAtomic(place.path(s"$file"), overwriteIfPossible = false)
-                out.write(s"$writer".getBytes(UTF_8))
-                all.await()
-                out.close()
-                writer
+  for ((name, make) <- Seq(ours, store))
+    test(s"$name: of many writers of a file, one wins and the others leave nothing") {
+      in(make) { place =>
+        val writers = 8
+        val pool = Executors.newFixedThreadPool(writers)
+        val all = new CyclicBarrier(writers)
+        try
+          for (file <- 1 to 50) {
+            val tasks = (1 to writers).map { writer =>
+              new Callable[Try[Int]] {
+                def call(): Try[Int] = Try {
+                  val out = place.files.createAtomic(place.path(s"$file"), overwriteIfPossible = false)
+                  out.write(s"$writer".getBytes(UTF_8))
+                  all.await()
+                  out.close()
+                  writer
+                }
               }
             }
+            val results = pool.invokeAll(tasks.asJava).asScala.map(_.get).toSeq
+            val winners = results.flatMap(_.toOption)
+            assert(winners.map(_.toString) == Seq(place.read(s"$file")))
+            assert(results.flatMap(_.failed.toOption).forall(_.isInstanceOf[FileAlreadyExistsException]))
+            assert(place.all.size == file)
           }
-          val results = pool.invokeAll(tasks.asJava).asScala.map(_.get).toSeq
-          val winners = results.flatMap(_.toOption)
-          assert(winners.map(_.toString) == Seq(place.read(s"$file")))
-          assert(results.flatMap(_.failed.toOption).forall(_.isInstanceOf[FileAlreadyExistsException]))
-          assert(place.all.size == file)
-        }
-      finally pool.shutdownNow()
+        finally pool.shutdownNow()
+      }
     }
-  }
 
   test("without hard links, our manager checks for the file and renames") {
     in((path, conf) =>
@@ -359,12 +362,23 @@ class FileManagersSuite extends AnyFunSuite {
     }
   }
 
-  test("our manager handles plain local files only, and none if streamjoin is disabled") {
+  test("without conditional writes, a store is asked for the file at the end of the write as well") {
+    in(plainStore._2) { place =>
+      val out = place.files.createAtomic(place.path("x"), overwriteIfPossible = false)
+      out.write("late".getBytes(UTF_8))
+      place.write("x", "first")
+      intercept[FileAlreadyExistsException](out.close())
+      out.cancel()
+      assert(place.read("x") == "first")
+    }
+  }
+
+  test("our manager handles local files and object stores, and none if streamjoin is disabled") {
     def of(path: String, settings: (String, String)*): CheckpointFileManager = {
       val conf = new Configuration
-      conf.set(LocalCheckpointFileManager.Setting, classOf[LocalCheckpointFileManager].getName)
+      conf.set(AtomicCheckpointFileManager.Setting, classOf[AtomicCheckpointFileManager].getName)
       settings.foreach { case (key, value) => conf.set(key, value) }
-      CheckpointFileManager.create(new Path(path), conf).asInstanceOf[LocalCheckpointFileManager].files
+      CheckpointFileManager.create(new Path(path), conf).asInstanceOf[AtomicCheckpointFileManager].files
     }
     assert(of("file:/tmp/x").isInstanceOf[NioFiles])
     assert(of("/tmp/x").isInstanceOf[NioFiles])
@@ -378,6 +392,12 @@ class FileManagersSuite extends AnyFunSuite {
         "file:/tmp/x",
         "fs.AbstractFileSystem.file.impl" -> classOf[OtherLocalFs].getName
       ).getClass == context
+    )
+    val localStore = "fs.store.impl" -> classOf[LocalObjectStore].getName
+    assert(of("store:/tmp/x", localStore).isInstanceOf[ObjectStoreFiles])
+    assert(
+      of("store:/tmp/x", localStore, "spark.streamjoin.enabled" -> "false")
+        .isInstanceOf[FileSystemBasedCheckpointFileManager]
     )
     assert(
       of("raw:/tmp/x", "fs.raw.impl" -> classOf[RawFiles].getName)
@@ -419,4 +439,68 @@ class OtherLocalFs(uri: URI, conf: Configuration)
 class RawFiles extends RawLocalFileSystem {
   override def getUri: URI = URI.create("raw:///")
   override def getScheme: String = "raw"
+}
+
+/** Local files as an object store has them: a file appears when its stream is closed. */
+class LocalObjectStore extends RawLocalFileSystem {
+  import LocalObjectStore._
+
+  private var scheme = "file"
+
+  override def initialize(uri: URI, conf: Configuration): Unit = {
+    scheme = uri.getScheme
+    super.initialize(uri, conf)
+  }
+  override def getUri: URI = URI.create(s"$scheme:///")
+  override def getScheme: String = scheme
+
+  override def hasPathCapability(path: Path, capability: String): Boolean = capability match {
+    case CommonPathCapabilities.ABORTABLE_STREAM => true
+    case Conditional => getConf.getBoolean(IsConditional, true)
+    case _ => false
+  }
+
+  override def createFile(path: Path): Builder = new Builder(this, path).create().overwrite(true)
+
+  private def put(path: Path, bytes: Array[Byte], isConditional: Boolean): Unit = Puts.synchronized {
+    if (isConditional && exists(path)) throw new IOException("412 Precondition Failed")
+    Using.resource(create(path, true))(_.write(bytes))
+  }
+}
+
+object LocalObjectStore {
+  val IsConditional = "test.store.conditional"
+  private val Conditional = "fs.option.create.conditional.overwrite"
+
+  /** One write at a time. */
+  private object Puts
+
+  class Builder(store: LocalObjectStore, path: Path)
+      extends FSDataOutputStreamBuilder[FSDataOutputStream, Builder](store, path) {
+    override def getThisBuilder: Builder = this
+    override def build(): FSDataOutputStream = {
+      rejectUnknownMandatoryKeys(java.util.Set.of(Conditional), "unknown")
+      val isConditional = getOptions.getBoolean(Conditional, false)
+      if (!getFlags.contains(CreateFlag.OVERWRITE) && store.exists(path))
+        throw new FileAlreadyExistsException(path.toString)
+      new FSDataOutputStream(new Upload(store, path, isConditional), null)
+    }
+  }
+
+  private class Upload(store: LocalObjectStore, path: Path, isConditional: Boolean)
+      extends ByteArrayOutputStream
+      with Abortable {
+    private var isOver = false
+    override def close(): Unit = if (!isOver) {
+      isOver = true
+      store.put(path, toByteArray, isConditional)
+    }
+    override def abort(): Abortable.AbortableResult = {
+      isOver = true
+      new Abortable.AbortableResult {
+        override def alreadyClosed: Boolean = false
+        override def anyCleanupException: IOException = null
+      }
+    }
+  }
 }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.{DataStreamWriter, StreamingQuery, Trigger}
-import org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager
+import org.apache.spark.sql.streamjoin.files.AtomicCheckpointFileManager
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoinExec
 import org.apache.spark.sql.streamjoin.{SparkTest, StreamJoinExtensions}
 import org.apache.spark.sql.{DataFrame, Row}
@@ -152,7 +152,7 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
     try
       builder
         // For both sessions: Spark's own file manager would start processes for each file.
-        .config(LocalCheckpointFileManager.Setting, classOf[LocalCheckpointFileManager].getName)
+        .config(AtomicCheckpointFileManager.Setting, classOf[AtomicCheckpointFileManager].getName)
         .getOrCreate()
     finally {
       SparkSession.setDefaultSession(spark)

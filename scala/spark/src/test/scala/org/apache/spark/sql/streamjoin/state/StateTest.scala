@@ -20,7 +20,7 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.SparkTest
-import org.apache.spark.sql.streamjoin.files.LocalCheckpointFileManager
+import org.apache.spark.sql.streamjoin.files.AtomicCheckpointFileManager
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -69,7 +69,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
       if (store == rocksDb) new RocksDBStateStoreProvider else new HDFSBackedStateStoreProvider
     val conf = new Configuration
     conf.set("sql.streaming.runId", UUID.randomUUID().toString)
-    conf.set(LocalCheckpointFileManager.Setting, classOf[LocalCheckpointFileManager].getName)
+    conf.set(AtomicCheckpointFileManager.Setting, classOf[AtomicCheckpointFileManager].getName)
     val settings = new SQLConf
     // Without this, the next open would wait for a store that a failed test left open.
     settings.setConfString("spark.sql.streaming.stateStore.rocksdb.lockAcquireTimeoutMs", "1000")

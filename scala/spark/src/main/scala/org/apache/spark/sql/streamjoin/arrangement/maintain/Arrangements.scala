@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.RowOrdering
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.{array, coalesce, col, explode, lit, lower, trim, when}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
@@ -13,7 +14,6 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   InputKind,
   RowKey
 }
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}

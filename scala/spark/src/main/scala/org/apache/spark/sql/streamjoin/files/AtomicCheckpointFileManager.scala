@@ -14,14 +14,18 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 
 /**
- * Manages the files of checkpoints: with [[NioFiles]] on a local disk, with Spark's own choice
- * everywhere else. Spark creates it by name, from `spark.sql.streaming.checkpointFileManagerClass`.
+ * Manages the files of checkpoints: with [[NioFiles]] on a local disk, with [[ObjectStoreFiles]] on
+ * an object store, with Spark's own choice everywhere else. Spark creates it by name, from `spark.sql.streaming.checkpointFileManagerClass`.
  */
-final class LocalCheckpointFileManager(path: Path, hadoopConf: Configuration) extends CheckpointFileManager {
-  import LocalCheckpointFileManager._
+final class AtomicCheckpointFileManager(path: Path, hadoopConf: Configuration) extends CheckpointFileManager {
+  import AtomicCheckpointFileManager._
 
   private[files] val files: CheckpointFileManager =
-    if (isForUs(path, hadoopConf)) new NioFiles(path, hadoopConf) else sparks(path, hadoopConf)
+    // A session that switches streamjoin off later still has the setting.
+    if (!hadoopConf.getBoolean(StreamJoinConf.Enabled.key, true)) sparks(path, hadoopConf)
+    else if (isLocalDisk(path, hadoopConf)) new NioFiles(path, hadoopConf)
+    else if (ObjectStoreFiles.areAt(path, hadoopConf)) new ObjectStoreFiles(path, hadoopConf)
+    else sparks(path, hadoopConf)
 
   override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream =
     files.createAtomic(path, overwriteIfPossible)
@@ -35,7 +39,7 @@ final class LocalCheckpointFileManager(path: Path, hadoopConf: Configuration) ex
   override def close(): Unit = files.close()
 }
 
-private[streamjoin] object LocalCheckpointFileManager {
+private[streamjoin] object AtomicCheckpointFileManager {
 
   /**
    * The setting for the manager of checkpoint files. Hadoop's settings carry it, as they do all of
@@ -43,10 +47,8 @@ private[streamjoin] object LocalCheckpointFileManager {
    */
   val Setting: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
 
-  private def isForUs(path: Path, conf: Configuration): Boolean = {
+  private def isLocalDisk(path: Path, conf: Configuration): Boolean = {
     val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
-    // A session that switches streamjoin off later still has the setting.
-    conf.getBoolean(StreamJoinConf.Enabled.key, true) &&
     scheme == "file" &&
     // Users may have configured another file system for `file:`.
     conf.get("fs.AbstractFileSystem.file.impl", classOf[LocalFs].getName) == classOf[LocalFs].getName &&
