@@ -46,7 +46,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -116,7 +116,12 @@ test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.install
 # What grows shows on a quiet machine only: the soak comes last, alone.
 test-long: ## the same with hundreds of random cases, 20 kills, all queries of the parity suite and the soak: an hour
 	STREAMJOIN_SEEDS=$${STREAMJOIN_SEEDS:-60} STREAMJOIN_KILLS=20 STREAMJOIN_PARITY=all $(MAKE) test
+	$(MAKE) test-s3
 	STREAMJOIN_SOAK_SECONDS=300 $(MAKE) soak
+
+# Fetches 700 MB, so it is not a part of `make test`, where these tests are skipped.
+test-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## joins and arrangements on S3: a server on this machine, Hadoop's own client
+	$(VENV)/python -m pytest tests/test_s3.py $(PYTEST_FLAGS)
 
 soak: $(JAR) $(ENVIRONMENT)/.installed ## a quarter of an hour at a fixed rate, with restarts: nothing grows
 	STREAMJOIN_SOAK_SECONDS=$${STREAMJOIN_SOAK_SECONDS:-900} $(VENV)/python -m pytest -s tests/test_soak.py
@@ -247,6 +252,13 @@ pip_editable = $(1)/bin/python -m pip install --quiet --no-deps --no-build-isola
 # project/spark-lines.
 COMPILE := .tools/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url
+.tools/s3/.installed: project/s3.xml $(LOCKS)/s3.txt
+	$(MVN) -f project/s3.xml org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+		-DoutputDirectory=$(TOOLS)/s3/jars
+	$(PYTHON) -m venv .tools/s3/venv
+	.tools/s3/venv/bin/python -m pip install --quiet --require-hashes --requirement $(LOCKS)/s3.txt
+	touch $@
+
 locks: .venv/.installed ## renew project/locks: the newest versions of Python packages, with hashes, and the jars' hashes
 	$(PYTHON) -m venv .tools/uv
 	.tools/uv/bin/python -m pip install --quiet --upgrade uv
@@ -257,6 +269,7 @@ locks: .venv/.installed ## renew project/locks: the newest versions of Python pa
 		$(COMPILE) - --output-file $(LOCKS)/spark-$(line).txt &&) true
 	$(foreach line,$(LINES),echo pyspark-client==$(call client_of,$(line)) | \
 		$(COMPILE) - python/pyproject.toml --extra connect --output-file $(LOCKS)/client-$(line).txt &&) true
+	echo 'moto[server]' | $(COMPILE) - --output-file $(LOCKS)/s3.txt
 	.venv/bin/python project/jars.py write
 
 signatures: $(JAR) .venv/.installed ## write what the API promises, after a change that is meant: python/ and scala/signatures.txt

@@ -1,0 +1,170 @@
+"""Checkpoints and arrangements on S3, by Hadoop's own client and a server on this machine: ``make test-s3``."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import LINE, LINES, ROOT, TOOLS, run
+
+JOB = ROOT / "tests" / "jobs" / "s3_job.py"
+JARS = sorted((TOOLS / "s3" / "jars").glob("*.jar"))
+SERVER = TOOLS / "s3" / "venv" / "bin" / "moto_server"
+FILES = 12
+ROWS = 10
+
+pytestmark = [
+    pytest.mark.skipif(not (JARS and SERVER.exists()), reason="no client of S3, no server: make test-s3"),
+    pytest.mark.skipif(not LINES[LINE].is_default, reason="the client of S3 is for the default line's Hadoop"),
+]
+
+
+class Store:
+    """An S3 server on a free port, with one bucket."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"
+        port = self.endpoint.rsplit(":", 1)[1]
+        self.process = subprocess.Popen(
+            [str(SERVER), "-H", "127.0.0.1", "-p", port], stdout=log.open("wb"), stderr=subprocess.STDOUT
+        )
+        end = time.monotonic() + 60
+        while True:
+            try:
+                urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/streams", method="PUT"))
+                return
+            except OSError:
+                assert self.process.poll() is None and time.monotonic() < end, log.read_text()
+                time.sleep(0.2)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        client = {
+            "endpoint": self.endpoint,
+            "endpoint.region": "us-east-1",
+            "path.style.access": "true",
+            "connection.ssl.enabled": "false",
+            "access.key": "any",
+            "secret.key": "any",
+        }
+        return {"spark.jars": ",".join(map(str, JARS))} | {
+            f"spark.hadoop.fs.s3a.{key}": value for key, value in client.items()
+        }
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    server = Store(tmp_path_factory.mktemp("s3") / "log")
+    yield server
+    server.stop()
+
+
+class Run:
+    """Two folders of files, and the processes that join them; every third order has no delivery."""
+
+    def __init__(self, store: Store, folder: Path, name: str) -> None:
+        self.folder = folder
+        for number in range(FILES):
+            ids = range(number * ROWS, (number + 1) * ROWS)
+            time_of = f"2026-01-01T10:{number:02}"
+            self._add("orders", number, [{"id": i, "ordered": f"{time_of}:0{i % ROWS}Z"} for i in ids])
+            delivered = [{"order_id": i, "delivered": f"{time_of}:3{i % ROWS}Z"} for i in ids if i % 3]
+            self._add("deliveries", number, delivered)
+        far = "2026-01-01T20:00:00Z"
+        self._add("orders", FILES, [{"id": -1, "ordered": far}])
+        self._add("deliveries", FILES, [{"order_id": -2, "delivered": far}])
+        self.command = [sys.executable, str(JOB), f"--input={folder}", f"--output={folder}"]
+        self.command += [f"--store=s3a://streams/{name}", "--conf", *(f"{k}={v}" for k, v in store.settings.items())]
+
+    def _add(self, side: str, number: int, rows: list[dict[str, object]]) -> None:
+        file = self.folder / side / f"{number}.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("\n".join(map(json.dumps, rows)))
+        os.utime(file, (number + 1, number + 1))
+
+    def start(self, *queries: str) -> "subprocess.Popen[bytes]":
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+        return subprocess.Popen(
+            [*self.command, "--queries", *queries],
+            env=environment | {"PYSPARK_PYTHON": sys.executable},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def finish(self, *queries: str) -> None:
+        run([*self.command, "--queries", *queries], {"PYSPARK_PYTHON": sys.executable})
+
+    def attempts(self, query: str) -> dict[int, list[Path]]:
+        return {int(batch.name): list(batch.iterdir()) for batch in (self.folder / query).glob("*")}
+
+    def rows(self, query: str) -> Counter[str]:
+        """Return all rows; a batch that ran several times had the same rows each time."""
+        found: Counter[str] = Counter()
+        for batch, files in self.attempts(query).items():
+            first, *others = [json.loads(file.read_text()) for file in files]
+            assert all(other == first for other in others), f"{query}, batch {batch}"
+            found.update(first)
+        return found
+
+
+PAIRS = Counter(repr((i, i if i % 3 else None)) for i in range(FILES * ROWS))
+
+
+def killed(of: Run, query: str, batches: int) -> None:
+    """Kill a process once so many batches have their rows."""
+    process = of.start(query)
+    end = time.monotonic() + 300
+    while len(of.attempts(query)) < batches:
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_an_interval_join_that_is_killed(store: Store, tmp_path: Path) -> None:
+    of = Run(store, tmp_path, "killed")
+    for batches in (2, 5, 9):
+        killed(of, "interval", batches)
+    of.finish("interval")
+    assert of.rows("interval") == PAIRS
+
+
+def test_arrangements_a_delta_join_and_a_look_up(store: Store, tmp_path: Path) -> None:
+    of = Run(store, tmp_path, "arranged")
+    process = of.start("orders", "deliveries", "delta", "look-up")
+    end = time.monotonic() + 300
+    while len(of.attempts("look-up")) < 3:
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    of.finish("orders", "deliveries", "delta", "look-up")
+    assert of.rows("delta") == Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)
+    expected = Counter(repr((i, i)) for i in range(FILES * ROWS) if i % 3)
+    assert of.rows("look-up") == expected + Counter([repr((-2, None))])
+
+
+def test_two_drivers_of_one_query(store: Store, tmp_path: Path) -> None:
+    """Of two processes with one checkpoint, at least one ends by name; no batch has two answers."""
+    of = Run(store, tmp_path, "twice")
+    both = [of.start("interval") for _ in range(2)]
+    ended = [process.wait(timeout=600) for process in both]
+    assert ended != [0, 0] or len({file.name for files in of.attempts("interval").values() for file in files}) == 1
+    of.finish("interval")
+    assert of.rows("interval") == PAIRS
