@@ -15,7 +15,8 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 
 /**
  * Manages the files of checkpoints: with [[NioFiles]] on a local disk, with [[ObjectStoreFiles]] on
- * an object store, with Spark's own choice everywhere else. Spark creates it by name, from `spark.sql.streaming.checkpointFileManagerClass`.
+ * an object store, with Spark's own choice everywhere else. Spark creates it by name, from
+ * `spark.sql.streaming.checkpointFileManagerClass`.
  */
 final class AtomicCheckpointFileManager(path: Path, hadoopConf: Configuration) extends CheckpointFileManager {
   import AtomicCheckpointFileManager._

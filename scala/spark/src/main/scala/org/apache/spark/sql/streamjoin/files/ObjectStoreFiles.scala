@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.files
 import java.io.{FileNotFoundException, IOException}
 import java.util.concurrent.ConcurrentHashMap
 
-import scala.language.existentials // Hadoop's builders
+import scala.language.existentials
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
@@ -16,13 +16,13 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 
 /**
  * Manages the files of a checkpoint on an object store, such as S3 by `s3a:`. There a file appears
- * whole when its stream is closed, or never if the stream is aborted. So it is written under its own
- * name. Spark's default writes another one and renames it, which an object store does by copying;
- * and of two drivers that rename to one name, each believes that it was first.
+ * whole when its stream is closed, or never if the stream is aborted. So it is written under its
+ * own name. Spark's default writes another one and renames it, which an object store does by
+ * copying; and of two drivers that rename to one name, each believes that it was first.
  *
  * A file that must not replace another is created by the store's conditional write (S3:
- * `If-None-Match`), so that exactly one of two writers wins. Where the store has none, it is checked
- * before the write and at its end, and the log says so.
+ * `If-None-Match`), so that exactly one of two writers wins. Where the store has none, it is
+ * checked before the write and at its end, and the log says so.
  */
 final private[files] class ObjectStoreFiles(root: Path, hadoopConf: Configuration)
     extends CheckpointFileManager
@@ -58,7 +58,7 @@ final private[files] class ObjectStoreFiles(root: Path, hadoopConf: Configuratio
       if (!mayReplace && !isConditional) abortUnless(refuseExisting(path))
       try super.close()
       catch {
-        // Stores name a failed condition differently. If it is another failure, the query ends as well.
+        // Stores name a failed condition differently. After another failure the query ends as well.
         case failed: IOException if !mayReplace && fs.exists(path) =>
           val exists = new FileAlreadyExistsException(s"$path already exists")
           exists.initCause(failed)
@@ -101,7 +101,7 @@ private[files] object ObjectStoreFiles {
 
   private val Conditional = Options.CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE
 
-  /** Of S3A; others ignore it. The file is replaced without asking whether it, or a folder, is there. */
+  /** Of S3A; others ignore it. A file is written without asking whether it, or a folder, is there. */
   private val WithoutChecks = "fs.s3a.create.performance"
 
   /** The stores whose lack of conditional writes was logged. */

@@ -131,8 +131,8 @@ final private[streamjoin] class ArrangementStream(
   @volatile private var figures = (-1L, Seq.empty[ReaderFigures])
 
   /**
-   * Metrics of the look-ups of a batch. Spark may plan a batch several times, 4.1 does always; a plan
-   * that does not run has loaded nothing.
+   * Metrics of the look-ups of a batch. Spark may plan a batch several times, 4.1 does always; a
+   * plan that does not run has loaded nothing.
    */
   def report(batch: Long, planned: Seq[ReaderFigures]): Unit = {
     val before = if (figures._1 == batch) figures._2 else Nil

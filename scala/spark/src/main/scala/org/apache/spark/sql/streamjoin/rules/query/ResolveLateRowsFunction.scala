@@ -12,7 +12,8 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Replaces `sj_late_rows('query')` with the late rows of a query; as a stream, if `STREAM` stands
- * before it or `true` is its second argument, which Spark 4.1 can parse as well. Spark calls the rule while a query is analyzed, before it looks up the function.
+ * before it or `true` is its second argument, which Spark 4.1 can parse as well. Spark calls the
+ * rule while a query is analyzed, before it looks up the function.
  */
 final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSession)
     extends Rule[LogicalPlan] {
