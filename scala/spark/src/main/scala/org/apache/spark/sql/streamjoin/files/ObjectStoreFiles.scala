@@ -101,7 +101,7 @@ private[files] object ObjectStoreFiles {
 
   private val Conditional = Options.CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE
 
-  /** Of S3A; others ignore it. A file is written without asking whether it, or a folder, is there. */
+  /** Of S3A; others ignore it. It writes without asking whether a file or a folder is there. */
   private val WithoutChecks = "fs.s3a.create.performance"
 
   /** The stores whose lack of conditional writes was logged. */

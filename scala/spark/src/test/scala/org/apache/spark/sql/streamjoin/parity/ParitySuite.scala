@@ -39,7 +39,7 @@ class ParitySuite extends AnyFunSuite with ParityTest {
     ParityRuns.cases
   ).flatten
 
-  /** `make test` takes every tenth query, `make test-long` all; or those with a text in the name. */
+  /** `make test` takes every tenth query, `make test-long` all; or those with a text in it. */
   private val some = sys.env.get("STREAMJOIN_PARITY") match {
     case None => all.indices.filter(_ % 10 == 0).map(all)
     case Some("all") => all

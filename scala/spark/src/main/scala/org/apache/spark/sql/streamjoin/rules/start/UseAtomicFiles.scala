@@ -10,9 +10,9 @@ import org.apache.spark.sql.streamjoin.files.AtomicCheckpointFileManager
 
 /**
  * Sets [[AtomicCheckpointFileManager]] as the session's manager of checkpoint files, unless the
- * user has chosen one. Spark calls the rule at `start()`, before it opens the first of these files. It
- * opens a query's logs with the settings of the session that starts it, and the state stores with a
- * copy made after this rule, so only the session's settings reach both.
+ * user has chosen one. Spark calls the rule at `start()`, before it opens the first of these files.
+ * It opens a query's logs with the settings of the session that starts it, and the state stores
+ * with a copy made after this rule, so only the session's settings reach both.
  */
 final private[streamjoin] case class UseAtomicFiles(session: SparkSession) extends Rule[LogicalPlan] {
   import AtomicCheckpointFileManager.Setting
