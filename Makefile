@@ -106,8 +106,10 @@ other-lines:
 
 # What CI runs on a line beside the default one: lint of the line's own files, and the tests where lines differ. Every
 # tenth query of the parity suite runs.
+OF_LINE = $(shell find scala/spark/src/main -path '*/scala-spark-*$(SPARK)*' -name '*.scala')
 test-line: $(JAR) $(ENVIRONMENT)/.installed ## a part of the tests, on SPARK=4.3, say: traces, a tenth of parity, SQL, old checkpoints, a demo
-	$(SBT) scalafmtCheckAll "scalafixAll --check" "spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
+	$(SBT) scalafmtCheckAll "spark/scalafix --check $(OF_LINE:%=--files=%)" \
+		"spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
 	$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_demo.py::test_orders_deliveries $(PYTEST_FLAGS)
 
 test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## one checkpoint over all lines of Spark, from the oldest to the newest
