@@ -168,11 +168,15 @@ docs-links: .venv/.installed ## ask every address outside of the site whether it
 wheel: jars .venv/.installed ## the Python wheel with the jars of all lines of Spark inside, in dist/
 	.venv/bin/python -m build --wheel --no-isolation --outdir dist python
 
-# What is published, twice the same bytes: the times of files are those of the last commit.
+# What is published, twice the same bytes: the times of files are those of the last commit. So the wheel gets the jars
+# that Maven's repository has, and not those of an earlier target.
 release: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
-release: jars .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## all that is published, in dist/: a Maven repository, wheel, sdist, SBOM, checksums
+release: .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## all that is published, in dist/: a Maven repository, wheel, sdist, SBOM, checksums
 	rm -rf dist
 	$(foreach line,$(LINES),$(call sbt_of,$(line)) published/publish &&) true
+	rm -rf $(JARS)
+	mkdir -p $(JARS)
+	cp dist/maven/io/github/streamjoin/*/$(VERSION)/streamjoin-spark*_2.13-$(VERSION).jar $(JARS)
 	.venv/bin/python -m build --no-isolation --outdir dist python
 	.venv/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
 	.venv/bin/python project/sbom.py dist/streamjoin-$(VERSION).cdx.json
