@@ -82,7 +82,7 @@ test test-scala test-failures test-python test-line test-lines: export JDK_JAVA_
 	-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 test-scala test-failures test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
-test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## the tests of CI, in about 20 minutes on two cores: three lanes
+test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## the tests of CI, half an hour on two cores: three lanes
 	@echo "Three lanes run side by side. The output of each follows when it ends."
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) \
 		test-scala test-failures test-python
