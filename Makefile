@@ -106,9 +106,10 @@ other-lines:
 
 # What CI runs on a line beside the default one: lint of the line's own files, and the tests where lines differ. Every
 # tenth query of the parity suite runs.
-OF_LINE = $(shell find scala/spark/src/main -path '*/scala-spark-*$(SPARK)*' -name '*.scala')
+of_line = $(patsubst %,--files=%,$(shell find scala/spark/src/$(1) -path '*/scala-spark-*$(SPARK)*' -name '*.scala'))
 test-line: $(JAR) $(ENVIRONMENT)/.installed ## a part of the tests, on SPARK=4.3, say: traces, a tenth of parity, SQL, old checkpoints, a demo
-	$(SBT) scalafmtCheckAll "spark/scalafix --check $(OF_LINE:%=--files=%)" \
+	$(SBT) scalafmtCheckAll "spark/scalafix --check $(call of_line,main)" \
+		"spark/Test/scalafix --check $(call of_line,test)" \
 		"spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
 	$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_demo.py::test_orders_deliveries $(PYTEST_FLAGS)
 
@@ -254,10 +255,7 @@ pip_editable = $(1)/bin/python -m pip install --quiet --no-deps --no-build-isola
 	$(call pip_editable,.venv-client-$*)
 	touch $@
 
-# Jars have their versions in the build, so those that are fetched are taken down. A release of Spark is chosen in
-# project/spark-lines.
-COMPILE := .tools/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
-	--no-annotate --no-header --no-emit-index-url
+# Hadoop's client of S3, and a server in an environment of its own.
 .tools/s3/.installed: project/s3.xml $(LOCKS)/s3.txt
 	$(MVN) -f project/s3.xml org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
 		-DoutputDirectory=$(TOOLS)/s3/jars
@@ -265,6 +263,10 @@ COMPILE := .tools/uv/bin/uv pip compile --quiet --universal --python-version 3.1
 	.tools/s3/venv/bin/python -m pip install --quiet --require-hashes --requirement $(LOCKS)/s3.txt
 	touch $@
 
+# Jars have their versions in the build, so those that are fetched are taken down. A release of Spark is chosen in
+# project/spark-lines.
+COMPILE := .tools/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
+	--no-annotate --no-header --no-emit-index-url
 locks: .venv/.installed ## renew project/locks: the newest versions of Python packages, with hashes, and the jars' hashes
 	$(PYTHON) -m venv .tools/uv
 	.tools/uv/bin/python -m pip install --quiet --upgrade uv
