@@ -64,10 +64,14 @@ def _w2(runs: Runs) -> Iterator[Goal]:
         yield from _times_floor(runs, text, name, 1.25)
 
 
+def _sparks_best(runs: Runs, name: str, value: Value) -> str | None:
+    """Return the side of Spark's own whose median is the least, if one ran."""
+    medians = {side: median for side in SPARK if (median := runs.median(name, side, value)) is not None}
+    return min(medians, key=lambda side: medians[side]) if medians else None
+
+
 def _w2f(runs: Runs) -> Iterator[Goal]:
-    spark = {side: seconds for side in SPARK if (seconds := runs.median("w2f", side, wall)) is not None}
-    if spark:
-        best = min(spark, key=lambda side: spark[side])
+    if best := _sparks_best(runs, "w2f", wall):
         yield from _faster(runs, "W2f, Spark's best: ", "w2f", "ours-default", best, 3.5)
     yield from _times_floor(runs, "W2f: ", "w2f", 1.5)
 
@@ -117,9 +121,7 @@ def _many_partitions(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goa
     if not runs.has(name):
         return
     batch = figures.measured(scenarios[name], ["triggerExecution"], statistics.median)
-    spark = {side: ms for side in SPARK if (ms := runs.median(name, side, batch)) is not None}
-    if spark:
-        best = min(spark, key=lambda side: spark[side])
+    if best := _sparks_best(runs, name, batch):
         for ours in OURS:
             text = f"many partitions: {ours} <= 0.1x Spark's best, {best}"
             yield from _ratio(runs, text, Of(name, ours, batch), Of(name, best, batch), lambda ratio: ratio <= 0.1)

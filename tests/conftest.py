@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import pyspark
 import pytest
+from ports import free_port
 from postgres import Postgres, binaries, driver_jar
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -81,9 +81,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     Spark speculates a task only on another host, and the workers of a ``local-cluster`` share one.
     """
     folder = tmp_path_factory.mktemp("cluster")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     master = f"spark://127.0.0.1:{port}"
     commands = [["master.Master", "--host", "127.0.0.1", "--port", str(port)]]
     for host in ("127.0.0.2", "127.0.0.3"):

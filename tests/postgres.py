@@ -6,13 +6,14 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
+
+from ports import free_port
 
 DRIVER = "42.7.8"
 
@@ -53,9 +54,7 @@ class Postgres:
             entry = pwd.getpwnam(user)
             os.chown(self._folder, entry.pw_uid, entry.pw_gid)
             self._as = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         secret = self._folder / "password"
         secret.write_text(self.password)
         data = str(self._folder / "data")

@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from conftest import LONG, ROOT, Run, run
+from ports import free_port
 
 from streamjoin._packaged_jar import jar_path
 
@@ -31,9 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a Spark Connect server with the extension; yield its address."""
     assert CLIENT.exists(), f"run `make {CLIENT.parent.parent.name}/.installed` first"
     folder = tmp_path_factory.mktemp("server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),

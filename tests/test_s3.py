@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import LINE, LINES, ROOT, TOOLS, run
+from ports import free_port
 
 JOB = ROOT / "tests" / "jobs" / "s3_job.py"
 JARS = sorted((TOOLS / "s3" / "jars").glob("*.jar"))
@@ -31,13 +31,10 @@ class Store:
     """An S3 server on a free port, with one bucket."""
 
     def __init__(self, log: Path) -> None:
-        self.log = log
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"
-        port = self.endpoint.rsplit(":", 1)[1]
+        port = free_port()
+        self.endpoint = f"http://127.0.0.1:{port}"
         self.process = subprocess.Popen(
-            [str(SERVER), "-H", "127.0.0.1", "-p", port], stdout=log.open("wb"), stderr=subprocess.STDOUT
+            [str(SERVER), "-H", "127.0.0.1", "-p", str(port)], stdout=log.open("wb"), stderr=subprocess.STDOUT
         )
         end = time.monotonic() + 60
         while True:
@@ -126,11 +123,11 @@ class Run:
 PAIRS = Counter(repr((i, i if i % 3 else None)) for i in range(FILES * ROWS))
 
 
-def killed(of: Run, query: str, batches: int) -> None:
-    """Kill a process once so many batches have their rows."""
-    process = of.start(query)
+def killed(of: Run, *queries: str, batches: int) -> None:
+    """Kill a process once so many batches of its last query have their rows."""
+    process = of.start(*queries)
     end = time.monotonic() + 300
-    while len(of.attempts(query)) < batches:
+    while len(of.attempts(queries[-1])) < batches:
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
@@ -140,21 +137,16 @@ def killed(of: Run, query: str, batches: int) -> None:
 def test_an_interval_join_that_is_killed(store: Store, tmp_path: Path) -> None:
     of = Run(store, tmp_path, "killed")
     for batches in (2, 5, 9):
-        killed(of, "interval", batches)
+        killed(of, "interval", batches=batches)
     of.finish("interval")
     assert of.rows("interval") == PAIRS
 
 
 def test_arrangements_a_delta_join_and_a_look_up(store: Store, tmp_path: Path) -> None:
     of = Run(store, tmp_path, "arranged")
-    process = of.start("orders", "deliveries", "delta", "look-up")
-    end = time.monotonic() + 300
-    while len(of.attempts("look-up")) < 3:
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    of.finish("orders", "deliveries", "delta", "look-up")
+    queries = ("orders", "deliveries", "delta", "look-up")
+    killed(of, *queries, batches=3)
+    of.finish(*queries)
     assert of.rows("delta") == Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)
     expected = Counter(repr((i, i)) for i in range(FILES * ROWS) if i % 3)
     assert of.rows("look-up") == expected + Counter([repr((-2, None))])

@@ -10,9 +10,9 @@ import org.apache.hadoop.conf.Configuration
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.{Assertion, BeforeAndAfterAll}
 
-import org.apache.spark.SparkThrowable
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.{SPARK_VERSION, SparkThrowable}
 
 /** One local session per suite, with the extension, tuned for batches of few rows. */
 trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
@@ -80,6 +80,10 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
 }
 
 object SparkTest {
+
+  /** The oldest line lacks some of what the others have. */
+  val isSpark41: Boolean = SPARK_VERSION.startsWith("4.1.")
+
   private val AtOnce = 3
 
   /**

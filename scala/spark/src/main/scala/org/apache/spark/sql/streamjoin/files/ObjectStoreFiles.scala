@@ -47,7 +47,9 @@ final private[files] class ObjectStoreFiles(root: Path, hadoopConf: Configuratio
   }
 
   private def refuseExisting(path: Path): Unit =
-    if (fs.exists(path)) throw new FileAlreadyExistsException(s"$path already exists")
+    if (fs.exists(path)) throw alreadyExists(path)
+
+  private def alreadyExists(path: Path) = new FileAlreadyExistsException(s"$path already exists")
 
   private class Output(out: FSDataOutputStream, path: Path, mayReplace: Boolean)
       extends CancellableFSDataOutputStream(out) {
@@ -55,24 +57,20 @@ final private[files] class ObjectStoreFiles(root: Path, hadoopConf: Configuratio
 
     override def close(): Unit = if (!isOver) {
       isOver = true
-      if (!mayReplace && !isConditional) abortUnless(refuseExisting(path))
+      if (!mayReplace && !isConditional)
+        try refuseExisting(path)
+        catch {
+          case NonFatal(failed) =>
+            out.abort()
+            throw failed
+        }
       try super.close()
       catch {
         // Stores name a failed condition differently. After another failure the query ends as well.
         case failed: IOException if !mayReplace && fs.exists(path) =>
-          val exists = new FileAlreadyExistsException(s"$path already exists")
-          exists.initCause(failed)
-          throw exists
+          throw alreadyExists(path).initCause(failed)
       }
     }
-
-    private def abortUnless(check: => Unit): Unit =
-      try check
-      catch {
-        case NonFatal(failed) =>
-          out.abort()
-          throw failed
-      }
 
     override def cancel(): Unit = if (!isOver) {
       isOver = true

@@ -4,15 +4,14 @@ import java.nio.file.{Files, Path}
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.SimpleMode
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.functions.{expr, max}
-import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.exec.OperatorLog
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** Which joins are left to Spark: by a setting, or because one side is a table. */
@@ -50,7 +49,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       assert(!spark.getCondition.startsWith("STREAMJOIN_"))
       // Spark's own rules for the output mode apply: 4.1 has no update mode for joins.
       def updating = job(streams => picked(hourly(condition = "o.id = d.id")(streams)), mode = "update")
-      if (SPARK_VERSION.startsWith("4.1."))
+      if (SparkTest.isSpark41)
         assert(intercept[AnalysisException](updating.start()).getMessage.contains("Update output mode"))
       else
         running(updating)(job => assert(job.feed(o("a", "10:00", 1), d("a", "18:00", 2)) == Seq("1 2")))

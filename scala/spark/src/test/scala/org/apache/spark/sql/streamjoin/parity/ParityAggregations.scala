@@ -1,8 +1,8 @@
 package org.apache.spark.sql.streamjoin.parity
 
-import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.expressions.Aggregator
 import org.apache.spark.sql.functions.{col, count, expr, max, session_window, sum, udaf, window}
+import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.{Encoder, Encoders}
 
 import ParityCase.{frame, sql}
@@ -163,7 +163,7 @@ private[streamjoin] object ParityAggregations {
   }
 
   /** Spark 4.1 runs no join of two streams in update mode. */
-  private val areUpdatesSparks = !SPARK_VERSION.startsWith("4.1.")
+  private val areUpdatesSparks = !SparkTest.isSpark41
 
   val cases: Seq[ParityCase] =
     aggregations ++ duplicates ++ (if (areUpdatesSparks) updates else Nil)

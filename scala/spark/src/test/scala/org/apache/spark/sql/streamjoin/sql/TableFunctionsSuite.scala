@@ -4,10 +4,9 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.parser.ParseException
-import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest, SqlTest}
 
 import streamjoin.StreamJoin
 
@@ -78,7 +77,7 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
         assert(table.collect().map(_.getString(0)).toSeq == Seq("o"))
         // 4.1 cannot parse STREAM before a function.
         def stream = spark.sql(s"SELECT input, row FROM STREAM $call")
-        if (SPARK_VERSION.startsWith("4.1.")) intercept[ParseException](stream)
+        if (SparkTest.isSpark41) intercept[ParseException](stream)
         else assert(stream.isStreaming)
         def asked(second: String) =
           spark.sql(s"SELECT input FROM sj_late_rows('${run.streaming.id}', $second)")
