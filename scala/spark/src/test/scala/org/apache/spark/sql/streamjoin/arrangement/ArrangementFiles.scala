@@ -150,12 +150,15 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     val baseFiles =
       if (base) write(s"bases/$version", before.toSeq.map { case (item, copies) => item -> copies.toInt })
       else Nil
-    if (base) bases :+= BaseRef(version - 1, version)
+    if (base) bases = Manifest.keptBases(bases :+ BaseRef(version - 1, version), since)
     collections :+= Model.plus(before, changes)
     put(
       Manifest(version, query, 0L, since, bases, write(s"changes/$version", changes), baseFiles, Map.empty)
     )
   }
+
+  /** Removes the bases that the newest manifest does not keep. */
+  def removeBases(): Unit = files.removeBases(files.baseNumbers.diff(bases.map(_.manifest)))
 
   def put(manifest: Manifest): Unit = {
     val node = mapper.createObjectNode().put("version", ArrangementMeta.Format)

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFiles, BlockRef}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BlockFiles, BlockRef, Manifest}
 import org.apache.spark.sql.streamjoin.state.IndexMemory
 
 /**
@@ -31,6 +31,11 @@ final private[streamjoin] class FileBlock(
 
   /** Whether its file may be gone: then it cannot be reread. */
   @volatile private[arrangement] var isLast = false
+
+  /** Whether its file is among those of an arrangement whose newest manifest is given. */
+  private[arrangement] def isKept(newest: Manifest): Boolean =
+    if (file.startsWith(s"${ArrangementFolder.Bases}/")) newest.bases.exists(_.manifest == version)
+    else newest.oldestNeeded <= version
 
   def rawBytes: Int = ref.rawBytes
 

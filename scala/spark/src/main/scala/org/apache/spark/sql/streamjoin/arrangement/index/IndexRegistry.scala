@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.arrangement.index
 import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 import java.util.{Collections, IdentityHashMap, UUID}
 
+import scala.annotation.tailrec
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
@@ -12,6 +13,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
+  BaseRef,
   BlockFile,
   Manifest,
   RowKey
@@ -107,7 +109,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
         Some(slot.index.filter(known => known.covers(low, high) && loader.canGoOn(known, high)).getOrElse {
           val begun = System.nanoTime()
           val loaded =
-            try loader.load(slot.index, low, high)
+            try loader.load(slot, low, high)
             catch {
               case error: Throwable =>
                 // It may hold only part of a version.
@@ -138,42 +140,60 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     private def manifest(version: Long) = manifests.get(arrangement, version, folder)
     private lazy val rowKey = RowKey.of(meta, index)
 
-    def load(present: Option[KeyIndex], low: Long, high: Long): KeyIndex =
+    def load(slot: Slot, low: Long, high: Long): KeyIndex =
       orRetained(arrangement, low, folder) {
         val target = manifest(high)
         checkRetains(low, arrangement, target)
-        present
+        slot.index
           .filter(known => known.oldest <= low && canGoOn(known, high))
           .map { known =>
             advance(known, high)
-            keepOld(known, target)
+            keepOld(slot, known, target)
             compacted(known, math.min(low, target.since))
           }
-          .getOrElse {
-            // An older manifest may name bases that have been removed.
-            val newest = manifest(math.max(high, folder.newest))
-            checkRetains(low, arrangement, newest)
-            build(low, math.max(high, present.fold(high)(_.newest)), newest)
-          }
+          .getOrElse(build(low, math.max(high, slot.index.fold(high)(_.newest))))
       }
 
     /** Whether the files of blocks that may have to be reread still exist. */
-    def canGoOn(known: KeyIndex, high: Long): Boolean =
-      !blockMemory.isScarce || oldestBase(manifest(math.max(high, folder.newest))).forall(_ <= known.oldest)
+    def canGoOn(known: KeyIndex, high: Long): Boolean = !blockMemory.isScarce || {
+      val newest = newestManifest(high)
+      known.usedBlocks.forall { case block: FileBlock => block.isKept(newest); case _ => true }
+    }
 
-    private def oldestBase(target: Manifest): Option[Long] = target.bases.headOption.map(_.version)
+    /** An older manifest may name bases that have been removed. */
+    private def newestManifest(atLeast: Long) = manifest(math.max(atLeast, folder.newest))
 
-    /** Pins the blocks from files older than the oldest base, in an index that began before it. */
-    private def keepOld(known: KeyIndex, target: Manifest): Unit =
-      for (oldest <- oldestBase(target) if oldest > known.oldest)
+    /** Pins the blocks whose files go as the bases change. */
+    private def keepOld(slot: Slot, known: KeyIndex, target: Manifest): Unit =
+      if (slot.bases != target.bases) {
+        slot.bases = target.bases
         known.usedBlocks.foreach {
-          case block: FileBlock => block.isLast = block.version < oldest
+          case block: FileBlock => block.isLast = !block.isKept(target)
           case _ =>
         }
+      }
 
-    private def build(low: Long, high: Long, target: Manifest): KeyIndex = {
+    @tailrec
+    private def build(low: Long, high: Long): KeyIndex = {
+      val newest = newestManifest(high)
+      checkRetains(low, arrangement, newest)
+      val base = newest.baseFor(low)
+      val built =
+        try Some(buildFrom(base, high))
+        catch {
+          // It went while it was read.
+          case error: StreamJoinRuntimeException
+              if isUnreadable(error) && !base.forall(newestManifest(high).bases.contains) =>
+            None
+        }
+      built match {
+        case Some(done) => done
+        case None => build(low, high)
+      }
+    }
+
+    private def buildFrom(base: Option[BaseRef], high: Long): KeyIndex = {
       stats.rebuilt = true
-      val base = target.baseFor(low)
       val built = new KeyIndex(meta.schema.length, rowKey, base.fold(0L)(_.version))
       try {
         base.foreach(base => add(built, base.version, base.manifest, manifest(base.manifest).baseFiles))
@@ -214,6 +234,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     var index: Option[KeyIndex] = None
     var usedAt = 0L
     var isDropped = false
+
+    /** Bases that were kept when it last advanced. */
+    var bases = Seq.empty[BaseRef]
 
     /** Failed reads of the arrangement's files, when the index was begun. */
     var failures = 0
@@ -338,10 +361,13 @@ private[streamjoin] object IndexRegistry {
   ): T =
     try body
     catch {
-      case error: StreamJoinRuntimeException if error.getCondition == "STREAMJOIN_ARRANGEMENT_UNREADABLE" =>
+      case error: StreamJoinRuntimeException if isUnreadable(error) =>
         folder.manifestOf(folder.newest).foreach(checkRetains(version, arrangement, _))
         throw error
     }
+
+  private def isUnreadable(error: StreamJoinRuntimeException) =
+    error.getCondition == "STREAMJOIN_ARRANGEMENT_UNREADABLE"
 
   private def checkRetains(version: Long, arrangement: ArrangementRef, newest: Manifest): Unit =
     newest.checkRetains(version, arrangement.root, StreamJoinErrors.runtime(_, _: _*))

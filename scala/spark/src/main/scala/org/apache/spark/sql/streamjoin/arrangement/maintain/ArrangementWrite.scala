@@ -149,8 +149,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       queryId,
       now,
       since,
-      // Keeps the bases from the newest one that serves the oldest reader.
-      bases.drop(bases.lastIndexWhere(_.version <= since)),
+      Manifest.keptBases(bases, since),
       changes,
       baseFiles,
       counts.toMap,

@@ -104,19 +104,23 @@ final private[streamjoin] class MaintainingRun extends Logging {
   }
 
   /**
-   * Removes the files of versions that nobody can read any more. The first time all that are there;
-   * then those that have become old, so that no batch lists what is there.
+   * Removes the files of versions that nobody can read any more, and bases that are not kept. The
+   * first time all that are there; then those that have become old, so that no batch lists what is
+   * there.
    */
   def removeOld(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit = {
     // The manifest of a base's own version stays, because that version can be read.
     val needed = manifest.oldestNeeded
-    val old = before.filter(_ => hasRemovedOld).map(_.oldestNeeded) match {
-      case Some(neededBefore) => neededBefore until needed
-      case None => folder.versionNumbers.takeWhile(_ < needed)
+    val kept = manifest.bases.map(_.manifest)
+    val (old, bases) = before.filter(_ => hasRemovedOld) match {
+      case Some(last) => (last.oldestNeeded until needed, last.bases.map(_.manifest))
+      case None =>
+        (folder.versionNumbers.takeWhile(_ < needed), folder.baseNumbers.takeWhile(_ < manifest.version))
     }
     // If a file cannot be removed, the next version tries again.
     hasRemovedOld = false
     folder.remove(old)
+    folder.removeBases(bases.filter(_ >= needed).diff(kept))
     hasRemovedOld = true
   }
 

@@ -122,6 +122,13 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       folder <- Seq(Changes, Bases, Manifest.Directory)
     } fs.delete(new Path(new Path(root, folder), old.toString), true)
 
+  /** The versions whose batches wrote a base that is there, ascending. */
+  def baseNumbers: Seq[Long] = numbersIn(new Path(root, Bases))
+
+  /** Removes the files of bases; the changes of their versions stay. */
+  def removeBases(writtenBy: Seq[Long]): Unit =
+    writtenBy.foreach(version => fs.delete(new Path(new Path(root, Bases), version.toString), true))
+
   /** The files that tasks have written for a version. */
   def filesOf(version: Long): Seq[Path] =
     Seq(Changes, Bases).flatMap(folder => list(new Path(new Path(root, folder), version.toString)))

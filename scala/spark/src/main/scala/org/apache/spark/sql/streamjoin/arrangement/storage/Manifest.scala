@@ -59,7 +59,7 @@ final private[streamjoin] case class BaseRef(version: Long, manifest: Long)
  * @param since
  *   oldest version that can be read as of this one; the changes after it are kept
  * @param bases
- *   bases whose files exist, the newest last
+ *   bases whose files exist, the newest last: see [[Manifest.keptBases]]
  * @param changes
  *   files with the rows that this version added and removed
  * @param baseFiles
@@ -123,6 +123,19 @@ private[streamjoin] object Manifest {
   val NegativeRows = "negativeRows"
   val ChangeBytes = "changeBytes"
   val BaseBytes = "baseBytes"
+
+  /** How many of the newest bases are kept. */
+  private val NewestBases = 2
+
+  /**
+   * The bases that versions from `since` on are built from: the one that serves the oldest, and the
+   * newest ones. Each is a copy of all rows, so one reader that stands still must not keep all that
+   * come after it; a version between them takes longer to build.
+   */
+  def keptBases(bases: Seq[BaseRef], since: Long): Seq[BaseRef] = {
+    val needed = bases.drop(bases.lastIndexWhere(_.version <= since))
+    needed.take(1) ++ needed.drop(1).takeRight(NewestBases)
+  }
 
   def toJson(manifest: Manifest, root: ObjectNode): Unit = {
     root.put("number", manifest.version).put("query", manifest.queryId.toString)

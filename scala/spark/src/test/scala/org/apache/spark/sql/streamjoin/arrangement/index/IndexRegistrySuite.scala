@@ -221,6 +221,52 @@ class IndexRegistrySuite extends AnyFunSuite {
       }
     }
 
+  for (limit <- Seq(Long.MaxValue, 2000L, 0L))
+    test(s"bases between the oldest and the newest go, and each version can be read, with $limit bytes") {
+      withFiles() { files =>
+        val random = new Random(11)
+        grow(files, random, 4, bases = false)
+        val known = registry(limit)
+        for (round <- 0 until 8) {
+          val before = files.collections.last
+          files.add(Model.changes(random, before, keys, 12), base = round % 2 == 0, since = 3)
+          // One that was begun from a base that goes, and one that is new.
+          for (indexes <- Seq(known, registry(limit)); version <- 3L to files.newest)
+            assert(files.rows(indexes, version) == files.collections(version.toInt), s"$version in $round")
+          files.removeBases()
+          assert(files.files.baseNumbers.size <= 3, s"round $round")
+          for (version <- files.newest to 3L by -1)
+            assert(files.rows(known, version) == files.collections(version.toInt), s"$version in $round")
+        }
+        assert(files.files.baseNumbers == Seq(4L, 8L, 10L))
+      }
+    }
+
+  test("a base that goes while an index is built from it is replaced by another") {
+    val conf = new Configuration()
+    conf.set("fs.file.impl", classOf[FailingReads].getName)
+    conf.setBoolean("fs.file.impl.disable.cache", true)
+    withFiles(conf) { files =>
+      FailingReads.failAt(-1)
+      val random = new Random(12)
+      grow(files, random, 4, bases = false)
+      def add() = files.add(Model.changes(random, files.collections.last, keys, 12), base = true, since = 3)
+      (0 until 3).foreach(_ => add())
+      // Version 5 is built from the base of version 4, which the next version no longer keeps.
+      var hasGone = false
+      FailingReads.before = path =>
+        if (path.toString.contains("/bases/5/") && !hasGone) {
+          hasGone = true
+          add()
+          files.removeBases()
+        }
+      try assert(files.rows(registry(), 4) == files.collections(4))
+      finally FailingReads.before = _ => ()
+      assert(hasGone)
+      assert(files.files.baseNumbers == Seq(4L, 6L, 7L))
+    }
+  }
+
   test("an index stays readable when its files are removed before memory gets scarce") {
     withFiles() { files =>
       grow(files, new Random(7), 6, bases = false)
@@ -284,6 +330,7 @@ class IndexRegistrySuite extends AnyFunSuite {
 /** The local file system; one of the calls that open a file to read it fails. */
 class FailingReads extends LocalFileSystem {
   override def open(path: Path, bufferSize: Int): FSDataInputStream = {
+    FailingReads.before(path)
     FailingReads.call(path)
     super.open(path, bufferSize)
   }
@@ -292,6 +339,9 @@ class FailingReads extends LocalFileSystem {
 object FailingReads {
   private var calls = 0
   private var failing = -1
+
+  /** Called with each path. */
+  @volatile var before: Path => Unit = _ => ()
 
   def failAt(call: Int): Unit = synchronized {
     calls = 0

@@ -38,7 +38,22 @@ class ManyVersionsSuite extends AnyFunSuite with OverwritingStore {
       assert(!grows(_.files.toDouble, 1.5), stretches)
       assert(!grows(_.manifestBytes.toDouble, 1.5), stretches)
       assert(!grows(_.callsOfBatch, 1.1), stretches)
-      assert(table.found == table.rows, "the table")
+      assert(table.at(table.newest) == table.rows, "the table")
+    }
+  }
+
+  test("a reader that stands still keeps the changes after it, and no more than three bases") {
+    onStore {
+      val table = new Table(ArrangementFolder.root(newFolder("store")))
+      table.run(20)
+      table.stuck()
+      val seen = (0 until 5).map { _ =>
+        table.run(102)
+        assert(table.bases <= 3, "bases")
+        table.newest -> table.rows
+      }
+      assert(table.newest - table.since > 500, "the reader keeps its version")
+      seen.foreach { case (version, rows) => assert(table.at(version) == rows, s"version $version") }
     }
   }
 
@@ -114,12 +129,19 @@ class ManyVersionsSuite extends AnyFunSuite with OverwritingStore {
       folder.fs.listStatus(own).foreach(file => folder.fs.setTimes(file.getPath, 1000L, -1))
     }
 
-    /** The newest version, as a new reader finds it. */
-    def found: Model.Collection = {
+    def newest: Long = version - 1
+    def since: Long = folder.manifest(newest).since
+    def bases: Int = folder.baseNumbers.size
+
+    /** A reader begins, and does not come back. */
+    def stuck(): Unit = leases.renew("stuck", newest)
+
+    /** A version, as a new reader finds it. */
+    def at(wanted: Long): Model.Collection = {
       val registry = new IndexRegistry(ExecutorMemory.Limit(new ExecutorMemory, Long.MaxValue))
       val index =
-        registry.get(ArrangementRef(root.toString, meta), 0, 0, version - 1, version - 1, conf, new LoadStats)
-      Model.sum(index.rowsOf(version - 1).map { case (row, copies) => Item.of(row) -> copies })
+        registry.get(ArrangementRef(root.toString, meta), 0, 0, wanted, wanted, conf, new LoadStats)
+      Model.sum(index.rowsOf(wanted).map { case (row, copies) => Item.of(row) -> copies })
     }
   }
 }
