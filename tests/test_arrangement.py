@@ -2,6 +2,7 @@
 
 import shutil
 from collections import Counter
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -307,6 +308,10 @@ def test_what_cannot_be_arranged(shop: Shop) -> None:
     refused("STREAMJOIN_ARRANGE", arrange(op="op", time="day", order="moment"), "order= names `moment`")
     refused("STREAMJOIN_WRONG_ARGUMENT", arrange(op="op", time="day", order=7), "order")
     refused("STREAMJOIN_ARRANGE", arrange(diff="day", time="moment"))
+    refused("STREAMJOIN_ARRANGE", arrange(op="op", ttl="30 days"), "Give time= with it")
+    refused("STREAMJOIN_ARRANGE", arrange(op="op", time="day", ttl="30 days"), "a TIMESTAMP")
+    refused("STREAMJOIN_DURATION", arrange(op="op", time="day", ttl="1 month"), "say it in days")
+    refused("STREAMJOIN_DURATION", arrange(op="op", time="day", ttl=timedelta(0)), "too short")
     joined = stream.withColumns({"_time": F.lit(1), "_diff": F.lit(1)})
     refused("STREAMJOIN_ARRANGE", arrange(joined, diff="_diff"), 'time="_time"')
     elsewhere = sj.arrange(stream, "orders", [["id"]], op="op").option("path", "others")

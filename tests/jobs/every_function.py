@@ -191,7 +191,7 @@ print(
 for name, keys in (("orders", [["id"], ["item"]]), ("deliveries", F.col("id"))):
     kept = sj.arrange(stream(name), name, keys=keys)
     kept.trigger(availableNow=True).start(checkpointLocation=str(FOLDER / f"keeps_{name}")).awaitTermination()
-kept = sj.arrange(stream("prices"), "prices", keys=[["item"]], op=F.col("op"), time="since")
+kept = sj.arrange(stream("prices"), "prices", keys=[["item"]], op=F.col("op"), time="since", ttl="100000 days")
 kept.trigger(availableNow=True).start(checkpointLocation=str(FOLDER / "keeps_prices")).awaitTermination()
 found = sj.arrangement("orders", spark=spark)
 print(found.name, found.keys, found.versions, found.rows, found.readers, found.schema.simpleString())

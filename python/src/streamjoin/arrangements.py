@@ -155,6 +155,7 @@ def arrange(
     diff: ColumnOrName | None = None,
     time: ColumnOrName | None = None,
     order: ColumnOrName | None = None,
+    ttl: Duration | None = None,
 ) -> DataStreamWriter:
     """Keep a stream's rows as an arrangement: a durable collection with an index for each key and a history.
 
@@ -182,6 +183,9 @@ def arrange(
             and without this column, a deletion comes first, then what the other columns say decides.
         order: The column that decides between changes of one time, such as a position in a log. Debezium may have the
             insert and the delete of a transaction at one time.
+        ttl: How long rows are kept, such as ``"30 days"``: those whose ``time`` is longer before the time of a batch go
+            with that batch, as if they were deleted. ``time`` has to be a TIMESTAMP, a TIMESTAMP_NTZ or a DATE. Rows
+            without a time stay. Another start may say another length.
 
     Returns:
         A writer, which is started as any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``.
@@ -189,7 +193,7 @@ def arrange(
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a Column that is computed); ``STREAMJOIN_ARRANGE`` (a
-            column that is none, two ways to change, a key that cannot be one); ``STREAMJOIN_NOT_A_STREAM``;
+            column that is none, two ways to change, a key that cannot be one, ``ttl`` without a time); ``STREAMJOIN_NOT_A_STREAM``;
             ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; and at ``start()`` ``STREAMJOIN_ARRANGEMENT_CHANGED`` (begun with
             other columns or keys), ``STREAMJOIN_ARRANGEMENT_OWNED`` (another query maintains it) or
             ``STREAMJOIN_ARRANGEMENT_OUTPUT_MODE`` (complete mode, or update mode without ``op``). The query fails with
@@ -212,7 +216,8 @@ def arrange(
         argument: None if column is None else column_name(column, df, "sj.arrange", argument)
         for argument, column in given.items()
     }
-    arranged = invoke(df, "sj_arrange", path=path, keys=several_keys(keys, df, "sj.arrange"), **columns)
+    length = None if ttl is None else spark_interval(ttl, "ttl", "sj.arrange", least=1)
+    arranged = invoke(df, "sj_arrange", path=path, keys=several_keys(keys, df, "sj.arrange"), ttl=length, **columns)
     return arranged.writeStream.format("streamjoin").option("path", path)
 
 

@@ -126,7 +126,7 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
  */
 final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: String) {
   private var keys = Seq.empty[Seq[String]]
-  private var opColumn, diffColumn, timeColumn, orderColumn = Option.empty[String]
+  private var opColumn, diffColumn, timeColumn, orderColumn, kept = Option.empty[String]
 
   /** Adds an index, by the columns of its key. The first is the primary key of a changelog. */
   @varargs def key(column: String, more: String*): ArrangementWriter = key((column +: more).asJava)
@@ -146,12 +146,21 @@ final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: St
   /** The column that orders rows with the same time, such as a position in a log. */
   def order(column: String): ArrangementWriter = set { orderColumn = Some(column) }
 
+  /**
+   * How long rows are kept: those whose [[time]] is longer ago go with the next batch, as if they
+   * were deleted. Another start may say another length.
+   */
+  def ttl(length: String): ArrangementWriter = set { kept = Some(length) }
+
+  /** The same. */
+  def ttl(length: Duration): ArrangementWriter = ttl(Durations.text(length))
+
   /** The writer of the query, which is started as any other. */
   def writeStream: DataStreamWriter[Row] =
     toDF().writeStream.format("streamjoin").option("path", nameOrPath)
 
   private[streamjoin] def toDF(): DataFrame =
-    Arrangements.arrange(df, nameOrPath, keys, opColumn, diffColumn, timeColumn, orderColumn)
+    Arrangements.arrange(df, nameOrPath, keys, opColumn, diffColumn, timeColumn, orderColumn, kept)
 
   private def set(change: => Unit): ArrangementWriter = {
     change

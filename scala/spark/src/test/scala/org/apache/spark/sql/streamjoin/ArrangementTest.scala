@@ -28,10 +28,11 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
       diff: Option[String] = None,
       time: Option[String] = None,
       order: Option[String] = None,
-      root: String = newFolder("arrangement")
+      root: String = newFolder("arrangement"),
+      ttl: => Option[String] = None
   ): Maintainer =
     new Maintainer(spark, schema, root, newFolder())(
-      Arrangements.arrange(_, root, keys, op, diff, time, order)
+      Arrangements.arrange(_, root, keys, op, diff, time, order, ttl)
     )
 
   protected def deltaJoin(

@@ -26,7 +26,7 @@ class PackagesSuite extends AnyFunSuite {
     "exec" -> "base time watermark plans analysis state exec.explain",
     "arrangement.storage" -> "base",
     "arrangement.index" -> "base state arrangement.storage",
-    "arrangement.maintain" -> "base exec arrangement.storage arrangement.index",
+    "arrangement.maintain" -> "base time exec arrangement.storage arrangement.index",
     "arrangement.source" -> "base arrangement.storage arrangement.index arrangement.maintain",
     "upsert" -> "base arrangement.storage",
     "arrangement.lookup" -> "base plans analysis arrangement.storage arrangement.index arrangement.source"

@@ -2,18 +2,15 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import java.util.UUID
 
-import scala.util.control.NonFatal
-
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.util.DateTimeConstants.{MICROS_PER_DAY, MICROS_PER_MILLIS}
-import org.apache.spark.sql.catalyst.util.IntervalUtils
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
-import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
 import org.apache.spark.sql.streamjoin.watermark.{DropPunctuation, IdleAfter}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
@@ -193,28 +190,11 @@ final private[streamjoin] class StreamInput(call: String) {
     }
   }
 
-  private val Longest = 1000L * 366 * MICROS_PER_DAY
-
   /** Parses a duration; the result is in microseconds. */
-  def length(argument: String, text: String): Long = {
-    val interval =
-      try IntervalUtils.fromIntervalString(text)
-      catch { case NonFatal(_) => throw duration(argument, text, "it is not a number followed by a unit") }
-    if (interval.months != 0)
-      throw duration(argument, text, "the length of months and years varies; say it in days")
-    // Watermarks are kept in microseconds, as event times are.
-    val micros = BigInt(interval.days) * MICROS_PER_DAY + interval.microseconds
-    if (micros.abs > Longest) throw duration(argument, text, "it is longer than a thousand years")
-    micros.toLong
-  }
+  def length(argument: String, text: String): Long = DurationText.length(call, argument, text)
 
-  def duration(argument: String, text: String, reason: String): AnalysisException = StreamJoinErrors.analysis(
-    "STREAMJOIN_DURATION",
-    "call" -> call,
-    "argument" -> argument,
-    "duration" -> s"'$text'",
-    "reason" -> reason
-  )
+  def duration(argument: String, text: String, reason: String): AnalysisException =
+    DurationText.refused(call, argument, text, reason)
 
   private[streamjoin] def wrong(column: String, reason: String, advice: String) = StreamJoinErrors.analysis(
     "STREAMJOIN_COLUMN",

@@ -130,7 +130,7 @@ private[streamjoin] object FrameFunction {
     function("sj_idle_after", "after") { call =>
       new StreamInput("sj.idle_after").idleAfter(call.child, call.arguments.text("after"))
     },
-    function("sj_arrange", "path", "keys", "op", "diff", "time", "order") { call =>
+    function("sj_arrange", "path", "keys", "op", "diff", "time", "order", "ttl") { call =>
       import call.arguments._
       planOf(
         Arrangements.arrange(
@@ -140,7 +140,8 @@ private[streamjoin] object FrameFunction {
           optionalText("op"),
           optionalText("diff"),
           optionalText("time"),
-          optionalText("order")
+          optionalText("order"),
+          optionalText("ttl")
         )
       )
     },

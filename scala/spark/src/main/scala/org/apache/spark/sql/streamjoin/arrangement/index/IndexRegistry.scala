@@ -236,7 +236,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     var isDropped = false
 
     /** Bases that were kept when it last advanced. */
-    var bases = Seq.empty[BaseRef]
+    var bases: Seq[BaseRef] = Nil
 
     /** Failed reads of the arrangement's files, when the index was begun. */
     var failures = 0

@@ -14,6 +14,15 @@ private[streamjoin] trait LoadedBlock {
   def bytes: Array[Byte]
 }
 
+/** The time of a row, or `None`, which is after all others. */
+private[streamjoin] trait RowTime {
+  def apply(row: UnsafeRow): Long
+}
+
+private[streamjoin] object RowTime {
+  val None: Long = Long.MaxValue
+}
+
 /**
  * One partition of one index: the rows that each key has in every version from `oldest` to
  * `newest`. Tasks of many queries read it at the versions of their batches, while another task
@@ -25,6 +34,8 @@ private[streamjoin] trait LoadedBlock {
  * Chains lead from a key to its entries, and a removal looks among them for its row. That is a long
  * way where many rows have one key, or none. Once removals have gone `patience` steps for each
  * entry, other chains lead from the hash of a whole row to its entries, with 16 bytes for each.
+ * Where rows are dropped by their time, a heap of the entries, with 12 bytes for each, has the
+ * oldest.
  *
  * @param fields
  *   number of columns of a row
@@ -54,6 +65,7 @@ final private[streamjoin] class KeyIndex(
 
   private val byKey = new HashChains(InitialEntries)
   private var byRow = Option.empty[HashChains]
+  private var byTime = Option.empty[ByTime]
 
   /** Steps of removals along chains, without the first ones of each. */
   private var steps = 0L
@@ -68,7 +80,8 @@ final private[streamjoin] class KeyIndex(
   def covers(low: Long, high: Long): Boolean = oldest <= low && high <= newest
 
   /** Bytes in memory, without the blocks. */
-  def bytes: Long = block.length * EntryBytes + byKey.bytes + byRow.fold(0L)(_.bytes)
+  def bytes: Long = block.length * EntryBytes + byKey.bytes + byRow.fold(0L)(_.bytes) +
+    byTime.fold(0L)(_.heap.bytes)
 
   /** Share of the entries that are in no version from `since` on. */
   def goneShare(since: Long): Double = shared {
@@ -178,10 +191,11 @@ final private[streamjoin] class KeyIndex(
     from(entry) = at
     to(entry) = Live
     byKey.add(hash)
-    byRow.foreach { chains =>
+    if (byRow.isDefined || byTime.isDefined) {
       val row = new UnsafeRow(fields)
       point(row, entry)
-      chains.add(rowHash(row))
+      byRow.foreach(_.add(rowHash(row)))
+      byTime.foreach(_.add(entry, row))
     }
     entries += 1
     if (count < 0) negative += 1
@@ -216,7 +230,7 @@ final private[streamjoin] class KeyIndex(
     probe.clear()
     var entry = byKey.first(hash)
     while (entry >= 0) {
-      if (byKey.hash(entry) == hash && from(entry) <= at && at < to(entry)) {
+      if (byKey.hash(entry) == hash && isIn(entry, at)) {
         point(row, entry)
         if (key.isSame(row, probe.wanted, wanted)) probe.add(row, copies(entry))
       }
@@ -227,22 +241,62 @@ final private[streamjoin] class KeyIndex(
   /**
    * All rows of a version, with their number of copies. A row is valid until the next one is read.
    */
-  def rowsOf(version: Long): Iterator[(UnsafeRow, Int)] = {
-    val (places, of) = shared {
-      val at = versionAt(version)
-      val found = new mutable.ArrayBuilder.ofInt
-      var entry = 0
-      while (entry < entries) {
-        if (from(entry) <= at && at < to(entry)) {
-          found += block(entry)
-          found += position(entry)
-          found += copies(entry)
-        }
-        entry += 1
-      }
-      // Blocks are added, never moved.
-      (found.result(), blocks)
+  def rowsOf(version: Long): Iterator[(UnsafeRow, Int)] = rowsAt(shared {
+    val at = versionAt(version)
+    val found = new Places
+    var entry = 0
+    while (entry < entries) {
+      if (isIn(entry, at)) found.add(entry)
+      entry += 1
     }
+    found
+  })
+
+  /**
+   * The rows of a version whose time is before a limit, with their number of copies. A row is valid
+   * until the next one is read.
+   */
+  def rowsBefore(limit: Long, timeOf: RowTime, version: Long): Iterator[(UnsafeRow, Int)] =
+    rowsAt(exclusively {
+      val at = versionAt(version)
+      // Entries that were gone at a later version may be missing.
+      if (!byTime.exists(_.lastAt <= at)) byTime = Some(orderByTime(timeOf))
+      byTime.get.lastAt = at
+      val found = new Places
+      byTime.get.heap.before(limit, to(_) <= at).foreach(entry => if (isIn(entry, at)) found.add(entry))
+      found
+    })
+
+  private def orderByTime(timeOf: RowTime): ByTime = {
+    val ordered = new ByTime(timeOf)
+    val row = new UnsafeRow(fields)
+    var entry = 0
+    while (entry < entries) {
+      point(row, entry)
+      ordered.add(entry, row)
+      entry += 1
+    }
+    ordered
+  }
+
+  private def isIn(entry: Int, at: Int) = from(entry) <= at && at < to(entry)
+
+  /** Where the rows of entries are, to be read without the lock: blocks are added, never moved. */
+  final private class Places {
+    private val found = new mutable.ArrayBuilder.ofInt
+    val in: Array[LoadedBlock] = blocks
+
+    def add(entry: Int): Unit = {
+      found += block(entry)
+      found += position(entry)
+      found += copies(entry)
+    }
+
+    def all: Array[Int] = found.result()
+  }
+
+  private def rowsAt(found: Places): Iterator[(UnsafeRow, Int)] = {
+    val (places, of) = (found.all, found.in)
     val row = new UnsafeRow(fields)
     Iterator.range(0, places.length, 3).map { i =>
       Block.point(row, of(places(i)).bytes, places(i + 1))
@@ -312,6 +366,18 @@ final private[streamjoin] class KeyIndex(
 }
 
 private[streamjoin] object KeyIndex {
+
+  /** The entries by the time of their rows, as of the version `lastAt`. */
+  final private class ByTime(timeOf: RowTime) {
+    val heap = new TimeHeap
+    var lastAt = 0
+
+    def add(entry: Int, row: UnsafeRow): Unit = {
+      val time = timeOf(row)
+      if (time != RowTime.None) heap.add(entry, time)
+    }
+  }
+
   private val InitialEntries = 64
 
   /** Without the chains. */

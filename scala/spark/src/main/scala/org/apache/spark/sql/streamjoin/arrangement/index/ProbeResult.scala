@@ -34,6 +34,23 @@ final private[streamjoin] class ProbeResult(fields: Int, private[arrangement] va
     found += 1
   }
 
+  /** Leaves out the rows of which something is true. */
+  private[arrangement] def leaveOut(isOut: UnsafeRow => Boolean): Unit = {
+    var kept = 0
+    var i = 0
+    while (i < found) {
+      if (!isOut(rows(i))) {
+        val row = rows(kept)
+        rows(kept) = rows(i)
+        rows(i) = row
+        counts(kept) = counts(i)
+        kept += 1
+      }
+      i += 1
+    }
+    found = kept
+  }
+
   def row(i: Int): UnsafeRow = rows(i)
   def copies(i: Int): Int = counts(i)
 }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.arrangement.maintain
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, InputKind}
+import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.types.BinaryType
 
 /**
@@ -13,12 +14,15 @@ import org.apache.spark.sql.types.BinaryType
  *   folder of the arrangement
  * @param meta
  *   wanted description of the arrangement; its id is used only if this query is the first
+ * @param timeToLive
+ *   how long rows are kept by their time, in microseconds; another start may say another length
  * @param child
  *   columns of the rows, then the operation of a changelog or the number of copies of updates
  */
 final private[streamjoin] case class Arrange(
     root: String,
     meta: ArrangementMeta,
+    timeToLive: Option[Long],
     output: Seq[Attribute],
     child: LogicalPlan
 ) extends UnaryNode {
@@ -27,23 +31,26 @@ final private[streamjoin] case class Arrange(
 
   override protected def withNewChildInternal(newChild: LogicalPlan): Arrange = copy(child = newChild)
 
-  override def simpleString(maxFields: Int): String = s"Arrange $root by ${Arrange.words(meta)}"
+  override def simpleString(maxFields: Int): String = s"Arrange $root by ${Arrange.words(meta, timeToLive)}"
 }
 
 private[streamjoin] object Arrange {
-  def apply(root: String, meta: ArrangementMeta, child: LogicalPlan): Arrange =
+  def apply(root: String, meta: ArrangementMeta, timeToLive: Option[Long], child: LogicalPlan): Arrange =
     Arrange(
       root,
       meta,
+      timeToLive,
       Seq(AttributeReference(TaskOutput.Schema.head.name, BinaryType, nullable = false)()),
       child
     )
 
-  def words(meta: ArrangementMeta): String = {
+  def words(meta: ArrangementMeta, timeToLive: Option[Long]): String = {
     val keys = meta.keys.map(_.mkString("(", ", ", ")")).mkString(", ")
-    meta.input match {
-      case InputKind.Changelog => s"$keys, a changelog by the first"
-      case other => s"$keys, ${other.name}"
+    val input = meta.input match {
+      case InputKind.Changelog => "a changelog by the first"
+      case other => other.name
     }
+    val kept = timeToLive.map(length => s", rows kept for ${DurationText.of(length)} of ${meta.time.get}")
+    s"$keys, $input${kept.getOrElse("")}"
   }
 }

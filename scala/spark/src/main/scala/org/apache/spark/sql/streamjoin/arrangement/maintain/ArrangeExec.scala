@@ -35,6 +35,8 @@ import streamjoin.core.Side
  *                             index of version - 1                of each key
  * }}}
  *
+ * @param timeToLive
+ *   how long rows are kept, in microseconds, if they are dropped
  * @param batch
  *   none in EXPLAIN
  * @param lateRows
@@ -43,6 +45,7 @@ import streamjoin.core.Side
 final private[streamjoin] case class ArrangeExec(
     root: String,
     meta: ArrangementMeta,
+    timeToLive: Option[Long],
     batch: Option[ArrangeExec.Batch],
     lateRows: Option[String],
     output: Seq[Attribute],
@@ -89,6 +92,7 @@ final private[streamjoin] case class ArrangeExec(
       run,
       batchTime,
       conf.getConf(StreamJoinConf.ArrangementDeletedKeysMaxAge),
+      timeToLive.map(TimeToLive.of(meta, _, batchTime, conf.sessionLocalTimeZone)),
       writesBase(number, hadoopConf.value.value),
       rows,
       change,
@@ -120,7 +124,7 @@ final private[streamjoin] case class ArrangeExec(
 
   override protected def withNewChildInternal(newChild: SparkPlan): ArrangeExec = copy(child = newChild)
 
-  override def simpleString(maxFields: Int): String = s"Arrange $root by ${Arrange.words(meta)}"
+  override def simpleString(maxFields: Int): String = s"Arrange $root by ${Arrange.words(meta, timeToLive)}"
 }
 
 private[streamjoin] object ArrangeExec {
@@ -162,6 +166,7 @@ private[streamjoin] object ArrangeExec {
     ArrangeExec(
       arrange.root,
       arrange.meta,
+      arrange.timeToLive,
       batch.map { planned =>
         val execution = planned.execution
         Batch(execution.currentBatchId, execution.runId, execution.offsetSeqMetadata.batchTimestampMs)

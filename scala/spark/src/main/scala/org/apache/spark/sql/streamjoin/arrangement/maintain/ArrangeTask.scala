@@ -34,6 +34,8 @@ import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
  *   time of the batch, in milliseconds since the epoch
  * @param deletedKeysMaxAge
  *   how long the time of a deletion is remembered, in milliseconds
+ * @param timeToLive
+ *   which rows are too old to be kept, if they are dropped
  * @param rows
  *   columns of the arrangement; they come first in the input
  * @param change
@@ -47,6 +49,7 @@ final private[streamjoin] case class ArrangeSpec(
     run: UUID,
     batchTime: Long,
     deletedKeysMaxAge: Long,
+    timeToLive: Option[TimeToLive],
     writesBase: Boolean,
     rows: Seq[Attribute],
     change: Option[Attribute],
@@ -88,6 +91,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private var unknownDeletes = 0L
   private var olderChanges = 0L
   private var tombstones = 0L
+  private var expired = 0L
 
   def changes: Long = changed
 
@@ -96,14 +100,16 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     UnknownDeletes -> unknownDeletes,
     OlderChanges -> olderChanges,
     Tombstones -> tombstones,
+    ExpiredRows -> expired,
     LoadedRows -> load.rows,
     LoadMs -> load.nanos / 1000000
   )
 
   /** Processes the rows of the batch; returns the row for the sink. */
   def run(input: Iterator[InternalRow]): InternalRow = {
+    dropExpired()
     meta.input match {
-      case InputKind.Appended => input.foreach(row => emit(toRow(row), 1))
+      case InputKind.Appended => input.foreach(row => add(toRow(row)))
       case InputKind.Updates => input.foreach(update)
       case InputKind.Changelog => upsert(input)
     }
@@ -119,7 +125,8 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
         UnknownUpdates -> unknownUpdates,
         UnknownDeletes -> unknownDeletes,
         OlderChanges -> olderChanges,
-        Tombstones -> tombstones
+        Tombstones -> tombstones,
+        ExpiredRows -> expired
       )
     )
     val row = new GenericInternalRow(1)
@@ -141,6 +148,18 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
       changesFile.add(i, if (i == 0) partition else keys(i).partition(row, meta.partitions), row, count)
     }
   }
+
+  /** Adds a row, unless it is too old to be kept. */
+  private def add(row: UnsafeRow): Unit = if (isOver(row)) expired += 1 else emit(row, 1)
+
+  private def isOver(row: UnsafeRow): Boolean = spec.timeToLive.exists(_.isOver(row))
+
+  /** Removes the rows of the previous version that are too old to be kept. */
+  private def dropExpired(): Unit = for (of <- spec.timeToLive; index <- before)
+    index.rowsBefore(of.limit, of, spec.version - 1).foreach { case (row, count) =>
+      emit(row, -count)
+      expired += count
+    }
 
   private def update(row: InternalRow): Unit = {
     val at = meta.schema.length
@@ -264,6 +283,8 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
       case Some(index) => index.find(row, keys(0).hash(row), spec.version - 1, probe)
       case None => probe.clear()
     }
+    // The batch has removed them.
+    if (spec.timeToLive.isDefined) probe.leaveOut(isOver)
     deleted.foreach(_.find(row))
   }
 
@@ -275,7 +296,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     deleted.foreach(_.changed(row, goes))
     if (!stays) {
       (0 until probe.size).foreach(i => emit(probe.row(i), -probe.copies(i)))
-      if (!goes) emit(row, 1)
+      if (!goes) add(row)
     }
   }
 
@@ -301,6 +322,7 @@ private[streamjoin] object ArrangeTask {
   val UnknownDeletes = "deletesOfUnknownKeys"
   val OlderChanges = "olderChanges"
   val Tombstones = "tombstones"
+  val ExpiredRows = "expiredRows"
   val LoadedRows = "loadedRows"
   val LoadMs = "loadTimeMs"
 
@@ -310,6 +332,7 @@ private[streamjoin] object ArrangeTask {
     UnknownDeletes -> "deletes of unknown keys",
     OlderChanges -> "changes that are older than the last one of their key",
     Tombstones -> "tombstones that were skipped",
+    ExpiredRows -> "rows that are older than they are kept",
     LoadedRows -> "rows loaded into the index",
     LoadMs -> "time to load the index"
   )

@@ -15,6 +15,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   RowKey
 }
 import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
@@ -35,6 +36,8 @@ object Arrangements {
    *   count
    * @param order
    *   column that orders rows with the same time, such as a position in a log
+   * @param ttl
+   *   how long rows are kept, by their time
    */
   def arrange(
       df: Dataset[Row],
@@ -43,7 +46,8 @@ object Arrangements {
       op: Option[String],
       diff: Option[String],
       time: Option[String],
-      order: Option[String] = None
+      order: Option[String] = None,
+      ttl: Option[String] = None
   ): DataFrame = df.asInstanceOf[ClassicDataset[Row]].sparkSession.withActive {
     if (!df.isStreaming)
       throw StreamJoinErrors.analysis(
@@ -78,7 +82,30 @@ object Arrangements {
     )
     val classic = rows.asInstanceOf[ClassicDataset[Row]]
     val root = ArrangementFolder.root(nameOrPath).toString
-    ClassicDataset.ofRows(classic.sparkSession, Arrange(root, meta, classic.queryExecution.analyzed))
+    val arranged = Arrange(root, meta, ttl.map(timeToLive(meta, diff, _)), classic.queryExecution.analyzed)
+    ClassicDataset.ofRows(classic.sparkSession, arranged)
+  }
+
+  /** How long rows are kept, in microseconds. */
+  private def timeToLive(meta: ArrangementMeta, diff: Option[String], ttl: String): Long = {
+    if (diff.isDefined)
+      throw refused(
+        "ttl= drops rows by their time, and a row of diff= has none that stays with it",
+        "Leave ttl= out, or give op= and time=."
+      )
+    val name = meta.time.getOrElse(
+      throw refused("ttl= drops rows by their time, and there is no time=", "Give time= with it.")
+    )
+    val dataType = meta.schema(name).dataType
+    if (!TimeToLive.canHave(dataType))
+      throw refused(
+        s"ttl= drops rows by their time, and $name is ${dataType.sql}",
+        s"""It has to be a TIMESTAMP, a TIMESTAMP_NTZ or a DATE: of milliseconds, F.timestamp_millis("$name")."""
+      )
+    val length = DurationText.length("sj.arrange", "ttl", ttl)
+    if (length <= 0)
+      throw DurationText.refused("sj.arrange", "ttl", ttl, "rows would go as soon as they come")
+    length
   }
 
   /** The name of a column by which changes are compared. */

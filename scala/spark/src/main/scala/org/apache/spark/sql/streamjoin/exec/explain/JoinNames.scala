@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.expressions.{
   Expression
 }
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
-import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId}
@@ -173,23 +172,5 @@ private[streamjoin] object JoinNames {
     case ColumnWatermark.Shifted(_, column) => origin(column)
     case output: ColumnWatermark.Output => origin(output.columns(output.key))
     case _ => None
-  }
-
-  private val Units = Seq(
-    MICROS_PER_DAY -> "day",
-    MICROS_PER_HOUR -> "hour",
-    MICROS_PER_MINUTE -> "minute",
-    MICROS_PER_SECOND -> "second",
-    MICROS_PER_MILLIS -> "millisecond",
-    1L -> "microsecond"
-  )
-
-  /** A number of microseconds as `1 hour 30 minutes`, without rounding. */
-  def duration(micros: Long): String = {
-    val (parts, _) = Units.foldLeft((Seq.empty[String], micros)) { case ((done, rest), (length, unit)) =>
-      val count = rest / length
-      (if (count == 0) done else done :+ s"$count $unit${if (count == 1) "" else "s"}", rest % length)
-    }
-    if (parts.isEmpty) "0 seconds" else parts.mkString(" ")
   }
 }

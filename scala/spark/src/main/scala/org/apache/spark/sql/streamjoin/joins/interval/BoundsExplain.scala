@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
+import org.apache.spark.sql.streamjoin.time.DurationText
 
 import streamjoin.core.Side
 
@@ -53,8 +54,8 @@ final private[streamjoin] class BoundsExplain(
     val bound = BoundsExplain.inequality(in, column(found.side, found.out), found.postpone)
     val offset = math.abs(found.postpone)
     val keeps =
-      if (found.postpone >= 0) s"${name(found.side)} kept ${JoinNames.duration(found.postpone)}"
-      else s"${name(found.side)} kept until ${JoinNames.duration(offset)} before the watermark of $in"
+      if (found.postpone >= 0) s"${name(found.side)} kept ${DurationText.of(found.postpone)}"
+      else s"${name(found.side)} kept until ${DurationText.of(offset)} before the watermark of $in"
     BoundInWords(
       found.side,
       name(found.side),
@@ -72,7 +73,7 @@ private object BoundsExplain {
   /** `out >= in - postpone`, written the way users write it. */
   private def inequality(in: String, out: String, postpone: Long): String =
     if (postpone == 0) s"$in <= $out"
-    else s"$in <= $out ${if (postpone > 0) "+" else "-"} ${JoinNames.duration(math.abs(postpone))}"
+    else s"$in <= $out ${if (postpone > 0) "+" else "-"} ${DurationText.of(math.abs(postpone))}"
 }
 
 /**

@@ -7,7 +7,7 @@ import org.apache.spark.sql.streamjoin.analysis.{UndefinedWatermark, WatermarkLi
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
-import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
 import org.apache.spark.sql.types.TimestampType
 
 import streamjoin.core.{JoinType, Side}
@@ -130,7 +130,7 @@ final private[streamjoin] class IntervalJoinErrors(
 
   private def inSql(bound: FoundBound): String = {
     val (out, in) = (column(bound.side, bound.out), column(bound.side.other, bound.in))
-    val distance = JoinNames.duration(math.abs(bound.postpone))
+    val distance = DurationText.of(math.abs(bound.postpone))
     if (bound.postpone == 0) s"$out >= $in"
     else s"$out >= $in ${if (bound.postpone > 0) "-" else "+"} INTERVAL $distance"
   }

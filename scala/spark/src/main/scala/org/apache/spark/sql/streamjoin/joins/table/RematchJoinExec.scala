@@ -9,7 +9,6 @@ import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
 import org.apache.spark.sql.streamjoin.exec.{
   BatchBinding,
   BucketWidth,
@@ -18,6 +17,7 @@ import org.apache.spark.sql.streamjoin.exec.{
   StatefulNodeExec
 }
 import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
 import streamjoin.core.{Side, Watermark}
@@ -135,7 +135,7 @@ final private[streamjoin] case class RematchJoinExec(
 
   override protected def words: Seq[String] = Seq(
     lookUp.words,
-    s"keeps rows without a match by ${times.head.name} for ${JoinNames.duration(plan.rematch)}",
+    s"keeps rows without a match by ${times.head.name} for ${DurationText.of(plan.rematch)}",
     s"$numPartitions tasks, one state store each"
   )
 }

@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
 import org.apache.spark.sql.streamjoin.exec.{
   BatchBinding,
   BucketWidth,
@@ -18,6 +17,7 @@ import org.apache.spark.sql.streamjoin.exec.{
   TwoStreamsExec
 }
 import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
 import streamjoin.core.{Side, Watermark}
@@ -178,12 +178,12 @@ final private[streamjoin] case class TemporalJoinExec(
       plan.joinType,
       s"${rule.direction.toString.toLowerCase} from ${column(Side.Left)} to ${column(Side.Right)}" +
         (if (rule.allowsExact) "" else ", not at the same time") +
-        rule.tolerance.fold("")(by => s", within ${JoinNames.duration(by)}") +
-        (if (rule.history == 0) "" else s", history ${JoinNames.duration(rule.history)}"),
+        rule.tolerance.fold("")(by => s", within ${DurationText.of(by)}") +
+        (if (rule.history == 0) "" else s", history ${DurationText.of(rule.history)}"),
       if (leftKeys.isEmpty) "no equality" else s"equality ${plan.keys}",
       condition.map(names.text).fold("no other condition")("condition " + _),
       s"${names.name(Side.Right)} kept " +
-        (if (rule.keepsNewest) "until the next of their key" else JoinNames.duration(rule.behind)),
+        (if (rule.keepsNewest) "until the next of their key" else DurationText.of(rule.behind)),
       watermarksInWords.inWords,
       if (leftKeys.isEmpty) "routing without an equality: all rows to one task, with one state store"
       else s"routing by hash of the equality over $numPartitions tasks, one state store each"

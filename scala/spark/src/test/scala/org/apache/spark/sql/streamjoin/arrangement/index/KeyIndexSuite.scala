@@ -107,6 +107,36 @@ class KeyIndexSuite extends AnyFunSuite {
     succeed
   }
 
+  test("the rows before a time are those of the model, while versions come and the index is cut") {
+    val timeOf: RowTime = row => if (row.isNullAt(0)) RowTime.None else row.getLong(2)
+    for (seed <- 0 until seeds) {
+      val random = new Random(seed)
+      var index = newIndex()
+      var collections = Vector.empty[Model.Collection]
+      (0 until 25).foreach { at =>
+        val before = collections.lastOption.getOrElse(Map.empty[Item, Long])
+        val others = Model.changes(random, before, keys, 8).filter(_._2 < 0)
+        val added = Seq.fill(random.nextInt(12))(Item.random(random, keys).copy(value = random.nextLong(50)))
+        val changes = others ++ added.map(_ -> 1)
+        index.load(at.toLong, Iterator(MemoryBlock.of(changes)))
+        collections :+= Model.plus(before, changes)
+        if (random.nextInt(8) == 0)
+          index = index.from(index.oldest + random.nextInt(at + 1 - index.oldest.toInt))
+        // Mostly the newest version, as a maintaining query asks, and sometimes one before.
+        val asked = math.max(index.oldest, at - (if (random.nextInt(4) == 0) random.nextInt(3) else 0)).toInt
+        val limit = random.nextLong(55)
+        val found = index.rowsBefore(limit, timeOf, asked.toLong).map { case (row, copies) =>
+          Item.of(row) -> copies
+        }
+        val expected = collections(asked).filter { case (item, _) =>
+          item.key.isDefined && item.value < limit
+        }
+        assert(Model.sum(found) == expected, s"version $asked before $limit, seed $seed")
+      }
+    }
+    succeed
+  }
+
   test("a reader of an old version sees the same rows while newer ones are loaded and compacted") {
     for (seed <- 0 until math.max(3, seeds / 20)) {
       val random = new Random(seed)

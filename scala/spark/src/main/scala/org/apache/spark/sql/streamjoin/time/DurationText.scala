@@ -1,0 +1,59 @@
+package org.apache.spark.sql.streamjoin.time
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.util.DateTimeConstants._
+import org.apache.spark.sql.catalyst.util.IntervalUtils
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+
+/** Durations as users write and read them: `1 hour 30 minutes`. */
+private[streamjoin] object DurationText {
+
+  private val Longest = 1000L * 366 * MICROS_PER_DAY
+
+  /**
+   * The length of a duration, in microseconds.
+   *
+   * @param call
+   *   API call that the user wrote, and its argument, for errors
+   */
+  def length(call: String, argument: String, text: String): Long = {
+    def refuse(reason: String) = throw refused(call, argument, text, reason)
+    val interval =
+      try IntervalUtils.fromIntervalString(text)
+      catch { case NonFatal(_) => refuse("it is not a number followed by a unit") }
+    if (interval.months != 0) refuse("the length of months and years varies; say it in days")
+    // Watermarks are kept in microseconds, as event times are.
+    val micros = BigInt(interval.days) * MICROS_PER_DAY + interval.microseconds
+    if (micros.abs > Longest) refuse("it is longer than a thousand years")
+    micros.toLong
+  }
+
+  def refused(call: String, argument: String, text: String, reason: String): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_DURATION",
+      "call" -> call,
+      "argument" -> argument,
+      "duration" -> s"'$text'",
+      "reason" -> reason
+    )
+
+  private val Units = Seq(
+    MICROS_PER_DAY -> "day",
+    MICROS_PER_HOUR -> "hour",
+    MICROS_PER_MINUTE -> "minute",
+    MICROS_PER_SECOND -> "second",
+    MICROS_PER_MILLIS -> "millisecond",
+    1L -> "microsecond"
+  )
+
+  /** A number of microseconds in words, without rounding. */
+  def of(micros: Long): String = {
+    val (parts, _) = Units.foldLeft((Seq.empty[String], micros)) { case ((done, rest), (length, unit)) =>
+      val count = rest / length
+      (if (count == 0) done else done :+ s"$count $unit${if (count == 1) "" else "s"}", rest % length)
+    }
+    if (parts.isEmpty) "0 seconds" else parts.mkString(" ")
+  }
+}
