@@ -193,10 +193,11 @@ def arrange(
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a Column that is computed); ``STREAMJOIN_ARRANGE`` (a
-            column that is none, two ways to change, a key that cannot be one, ``ttl`` without a time); ``STREAMJOIN_NOT_A_STREAM``;
-            ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; and at ``start()`` ``STREAMJOIN_ARRANGEMENT_CHANGED`` (begun with
-            other columns or keys), ``STREAMJOIN_ARRANGEMENT_OWNED`` (another query maintains it) or
-            ``STREAMJOIN_ARRANGEMENT_OUTPUT_MODE`` (complete mode, or update mode without ``op``). The query fails with
+            column that is none, two ways to change, a key that cannot be one, ``ttl`` without a time);
+            ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; and at ``start()``
+            ``STREAMJOIN_ARRANGEMENT_CHANGED`` (begun with other columns or keys), ``STREAMJOIN_ARRANGEMENT_OWNED``
+            (another query maintains it) or ``STREAMJOIN_ARRANGEMENT_OUTPUT_MODE`` (complete mode, or update mode
+            without ``op``). The query fails with
             ``STREAMJOIN_OPERATION`` for an operation that is none, and with ``STREAMJOIN_DIFF`` for a number of copies
             that is null or does not fit into an INT.
 

@@ -18,6 +18,8 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexL
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
+  BlockFileWriter,
+  BlockWriter,
   InputKind,
   Manifest
 }
@@ -41,6 +43,8 @@ import streamjoin.core.Side
  *   none in EXPLAIN
  * @param lateRows
  *   folder for older changes, and for updates and deletes of unknown keys, if they are kept
+ * @param isGathered
+ *   the changes are passed on to [[GatherChangesExec]], which writes them
  */
 final private[streamjoin] case class ArrangeExec(
     root: String,
@@ -48,6 +52,7 @@ final private[streamjoin] case class ArrangeExec(
     timeToLive: Option[Long],
     batch: Option[ArrangeExec.Batch],
     lateRows: Option[String],
+    isGathered: Boolean,
     output: Seq[Attribute],
     child: SparkPlan
 ) extends UnaryExecNode {
@@ -107,13 +112,37 @@ final private[streamjoin] case class ArrangeExec(
       }
     )
     val figures = metrics
+    val gathered = isGathered
     IndexLocality.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
-      val task = new ArrangeTask(spec, partition, hadoopConf.value.value)
-      TaskContext.get().addTaskFailureListener((_, _) => task.abort())
-      val result = task.run(input)
-      task.figures.foreach { case (name, figure) => figures(name) += figure }
-      figures("numOutputRows") += task.changes
-      Iterator.single(result)
+      val conf = hadoopConf.value.value
+      def begin(changes: BlockWriter): (Iterator[Unit], () => TaskOutput) = {
+        val task = new ArrangeTask(spec, partition, changes, conf)
+        TaskContext.get().addTaskFailureListener((_, _) => task.abort())
+        def end() = {
+          val output = task.end()
+          task.figures.foreach { case (name, figure) => figures(name) += figure }
+          figures("numOutputRows") += task.numberOfChanges
+          output
+        }
+        (task.steps(input), () => end())
+      }
+      if (gathered) {
+        val rows = new ChangeRows(partition)
+        val (steps, end) = begin(rows)
+        steps.flatMap(_ => rows.take()) ++ Iterator.single(()).map(_ => rows.of(end()))
+      } else {
+        val (steps, end) = begin(
+          new BlockFileWriter(
+            new Path(root),
+            s"${ArrangementFolder.Changes}/$number",
+            partition,
+            run,
+            conf
+          )
+        )
+        steps.foreach(identity)
+        Iterator.single(end().toRow)
+      }
     }
   }
 
@@ -161,24 +190,37 @@ private[streamjoin] object ArrangeExec {
    */
   final case class Batch(number: Long, run: UUID, timeMs: Long)
 
-  def of(arrange: Arrange, session: SparkSession, child: SparkPlan): ArrangeExec = {
-    val batch = PlannedBatch.current(session)
-    ArrangeExec(
+  def of(arrange: Arrange, session: SparkSession, child: SparkPlan): SparkPlan = {
+    val planned = PlannedBatch.current(session)
+    val batch = planned.map { found =>
+      val execution = found.execution
+      Batch(execution.currentBatchId, execution.runId, execution.offsetSeqMetadata.batchTimestampMs)
+    }
+    val isGathered = arrange.meta.partitions > GatherChangesExec.MostBlocks
+    val tasks = ArrangeExec(
       arrange.root,
       arrange.meta,
       arrange.timeToLive,
-      batch.map { planned =>
-        val execution = planned.execution
-        Batch(execution.currentBatchId, execution.runId, execution.offsetSeqMetadata.batchTimestampMs)
-      },
-      batch
+      batch,
+      planned
         .filter(_ => arrange.meta.input == InputKind.Changelog)
-        .flatMap(planned =>
-          LateRows.prepareForArrangement(planned.execution, HadoopConf.of(session).value.value)
+        .flatMap(found =>
+          LateRows.prepareForArrangement(found.execution, HadoopConf.of(session).value.value)
         ),
-      arrange.output,
+      isGathered,
+      if (isGathered) ChangeRows.columns else arrange.output,
       child
     )
+    if (isGathered)
+      GatherChangesExec(
+        arrange.root,
+        batch.map(_.number),
+        batch.map(_.run),
+        arrange.meta.partitions,
+        arrange.output,
+        tasks
+      )
+    else tasks
   }
 
   /** Sorts removals first. */

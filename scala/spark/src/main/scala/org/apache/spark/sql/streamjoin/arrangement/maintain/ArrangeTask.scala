@@ -18,6 +18,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   BlockFileWriter,
+  BlockWriter,
   InputKind,
   Manifest,
   RowKey
@@ -57,8 +58,18 @@ final private[streamjoin] case class ArrangeSpec(
     lateRows: Option[LateRows.Spec]
 )
 
-/** Turns the rows of one partition of a batch into changes of the arrangement, in a file. */
-final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, hadoopConf: Configuration) {
+/**
+ * Turns the rows of one partition of a batch into changes of the arrangement.
+ *
+ * @param changes
+ *   takes the changes: a file, or the rows for other tasks that write them
+ */
+final private[streamjoin] class ArrangeTask(
+    spec: ArrangeSpec,
+    partition: Int,
+    changes: BlockWriter,
+    hadoopConf: Configuration
+) {
   import ArrangeTask._
 
   private val meta = spec.arrangement.meta
@@ -72,14 +83,6 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
       if (meta.input == InputKind.Updates) spec.rows.map(NormalizeFloatingNumbers.normalize) else spec.rows
     UnsafeProjection.create(columns, spec.rows ++ spec.change)
   }
-  private val changesFile =
-    new BlockFileWriter(
-      root,
-      s"${ArrangementFolder.Changes}/${spec.version}",
-      partition,
-      spec.run,
-      hadoopConf
-    )
   private val baseFile =
     new BlockFileWriter(root, s"${ArrangementFolder.Bases}/${spec.version}", partition, spec.run, hadoopConf)
   private val keptRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
@@ -93,7 +96,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private var tombstones = 0L
   private var expired = 0L
 
-  def changes: Long = changed
+  def numberOfChanges: Long = changed
 
   def figures: Map[String, Long] = Map(
     UnknownUpdates -> unknownUpdates,
@@ -105,18 +108,18 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     LoadMs -> load.nanos / 1000000
   )
 
-  /** Processes the rows of the batch; returns the row for the sink. */
-  def run(input: Iterator[InternalRow]): InternalRow = {
-    dropExpired()
-    meta.input match {
-      case InputKind.Appended => input.foreach(row => add(toRow(row)))
-      case InputKind.Updates => input.foreach(update)
-      case InputKind.Changelog => upsert(input)
-    }
-    if (spec.writesBase) writeBase()
+  /** Processes the rows of the batch, in steps that each make some changes. */
+  def steps(input: Iterator[InternalRow]): Iterator[Unit] = dropExpired ++ (meta.input match {
+    case InputKind.Appended => input.map(row => add(toRow(row)))
+    case InputKind.Updates => input.map(update)
+    case InputKind.Changelog => upsert(input)
+  }) ++ Iterator.single(()).map(_ => if (spec.writesBase) writeBase())
+
+  /** Called after the last step; returns what the sink gets to know. */
+  def end(): TaskOutput = {
     keptRows.foreach(_.commit())
-    val output = TaskOutput(
-      changesFile.commit(),
+    TaskOutput(
+      changes.commit(),
       baseFile.commit(),
       spec.writesBase,
       Map(
@@ -129,13 +132,10 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
         ExpiredRows -> expired
       )
     )
-    val row = new GenericInternalRow(1)
-    row.update(0, output.toBytes)
-    row
   }
 
   def abort(): Unit = {
-    changesFile.abort()
+    changes.abort()
     baseFile.abort()
     keptRows.foreach(_.abort())
   }
@@ -145,7 +145,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
     changed += 1
     copies += count
     keys.indices.foreach { i =>
-      changesFile.add(i, if (i == 0) partition else keys(i).partition(row, meta.partitions), row, count)
+      changes.add(i, if (i == 0) partition else keys(i).partition(row, meta.partitions), row, count)
     }
   }
 
@@ -155,11 +155,12 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
   private def isOver(row: UnsafeRow): Boolean = spec.timeToLive.exists(_.isOver(row))
 
   /** Removes the rows of the previous version that are too old to be kept. */
-  private def dropExpired(): Unit = for (of <- spec.timeToLive; index <- before)
-    index.rowsBefore(of.limit, of, spec.version - 1).foreach { case (row, count) =>
+  private def dropExpired: Iterator[Unit] = spec.timeToLive.iterator.flatMap { of =>
+    before.iterator.flatMap(_.rowsBefore(of.limit, of, spec.version - 1)).map { case (row, count) =>
       emit(row, -count)
       expired += count
     }
+  }
 
   private def update(row: InternalRow): Unit = {
     val at = meta.schema.length
@@ -202,7 +203,7 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
       spec.deletedKeysMaxAge,
       (of, index) => Option.when(spec.version > 0)(indexBefore(index, of)),
       spec.version,
-      changesFile
+      changes
     )
   }
 
@@ -212,12 +213,12 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
       deleted.exists(_.isOlder(row))
 
   /** The last row of each key replaces what the key had before the batch. */
-  private def upsert(input: Iterator[InternalRow]): Unit = {
+  private def upsert(input: Iterator[InternalRow]): Iterator[Unit] = {
     var found: UnsafeRow = null
     var last: UnsafeRow = null
     var operation: Operation = null
     var isAsked = false
-    input.filterNot(isTombstone).foreach { next =>
+    def step(next: InternalRow): Unit = {
       val known = operationOf(next)
       val row = toRow(next)
       if (found == null || !keys(0).isSame(row, keys(0), found)) {
@@ -247,7 +248,9 @@ final private[streamjoin] class ArrangeTask(spec: ArrangeSpec, partition: Int, h
         operation = known
       }
     }
-    if (last != null) replace(last, operation)
+    input.filterNot(isTombstone).map(step) ++ Iterator.single(()).map { _ =>
+      if (last != null) replace(last, operation)
+    }
   }
 
   private def operationOf(row: InternalRow): Operation = {

@@ -33,6 +33,7 @@ final private[streamjoin] case class TaskOutput(
     counts: Map[String, Long]
 ) {
   def toBytes: Array[Byte] = Utils.serialize(this)
+  def toRow: InternalRow = InternalRow(toBytes)
 }
 
 private[streamjoin] object TaskOutput {

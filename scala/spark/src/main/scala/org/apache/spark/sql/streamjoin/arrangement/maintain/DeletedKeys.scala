@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, KeyIndex, ProbeResult}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, BlockFileWriter, RowKey}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, BlockWriter, RowKey}
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 
 /**
@@ -65,7 +65,7 @@ final private[streamjoin] class DeletedKeys(
     maxAge: Long,
     indexBefore: (ArrangementRef, Int) => Option[KeyIndex],
     version: Long,
-    changes: BlockFileWriter
+    changes: BlockWriter
 ) {
   private val of = arrangement.meta
 
@@ -127,7 +127,7 @@ final private[streamjoin] class DeletedKeys(
   /**
    * Writes all deletions of the previous version to the base; expired ones leave with this version.
    */
-  def writeBase(base: BlockFileWriter): Unit = before.foreach { found =>
+  def writeBase(base: BlockWriter): Unit = before.foreach { found =>
     found.rowsOf(version - 1).foreach { case (row, count) =>
       base.add(index, partition, row, count)
       if (!counts(row) && !gone(row)) changes.add(index, partition, row, -count)

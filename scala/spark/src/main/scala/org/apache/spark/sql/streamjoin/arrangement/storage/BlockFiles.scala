@@ -69,6 +69,15 @@ final private[streamjoin] class BlockBuilder {
     else Zstd.compress(java.util.Arrays.copyOf(bytes, used), BlockFiles.CompressionLevel)
 }
 
+/** Takes the rows of a task, each for a partition of an index. */
+private[streamjoin] trait BlockWriter {
+  def add(index: Int, partition: Int, row: UnsafeRow, copies: Int): Unit
+
+  /** The file, or none if no row was added. */
+  def commit(): Option[BlockFile]
+  def abort(): Unit
+}
+
 /**
  * Writes the file of one task, with blocks of many partitions. A block that grows large is closed,
  * and another of the same partition follows.
@@ -84,7 +93,7 @@ final private[streamjoin] class BlockFileWriter(
     task: Int,
     run: UUID,
     hadoopConf: Configuration
-) {
+) extends BlockWriter {
   private val relative = s"$folder/$task-${ArrangementFolder.tag(run)}-${UUID.randomUUID()}"
   private val path = new Path(root, relative)
   private lazy val out = path.getFileSystem(hadoopConf).create(path, false)
@@ -93,7 +102,7 @@ final private[streamjoin] class BlockFileWriter(
   private val open = mutable.Map.empty[(Int, Int), BlockBuilder]
   private val refs = mutable.ArrayBuffer.empty[BlockRef]
 
-  def add(index: Int, partition: Int, row: UnsafeRow, copies: Int): Unit = {
+  override def add(index: Int, partition: Int, row: UnsafeRow, copies: Int): Unit = {
     val block = open.getOrElseUpdate((index, partition), new BlockBuilder)
     block.add(row, copies)
     if (block.size >= BlockFiles.LargestBlock) {
@@ -118,8 +127,7 @@ final private[streamjoin] class BlockFileWriter(
     offset += bytes.length
   }
 
-  /** The file, or none if no row was added. */
-  def commit(): Option[BlockFile] = {
+  override def commit(): Option[BlockFile] = {
     open.toSeq.sortBy(_._1).foreach { case ((index, partition), block) => write(index, partition, block) }
     open.clear()
     if (opened) {
@@ -128,7 +136,7 @@ final private[streamjoin] class BlockFileWriter(
     } else None
   }
 
-  def abort(): Unit = if (opened) {
+  override def abort(): Unit = if (opened) {
     opened = false
     try out.close()
     finally path.getFileSystem(hadoopConf).delete(path, false): Unit
