@@ -34,9 +34,9 @@ import org.apache.spark.unsafe.Platform
  * partition.
  *
  * {{{
- *   task of ArrangeExec --+                             +--> task: a file with blocks of partitions 0 to 31
- *   task of ArrangeExec --+--> changes by partition ----+--> task: a file with blocks of partitions 32 to 63
- *   ...                   |                             |    ...
+ *   task of ArrangeExec -+              +-> task: a file with blocks of partitions 0 to 31
+ *   task of ArrangeExec -+-> partition -+-> task: a file with blocks of partitions 32 to 63
+ *   ...                  |              |   ...
  * }}}
  */
 final private[streamjoin] case class GatherChangesExec(
