@@ -41,6 +41,7 @@ SECTIONS = {
         "recipes/tables-kept-joined",
     ],
     "Running it": [
+        "production",
         "tuning",
         "migration",
         "compatibility",

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -44,6 +45,13 @@ class Store:
             except OSError:
                 assert self.process.poll() is None and time.monotonic() < end, log.read_text()
                 time.sleep(0.2)
+
+    def has(self, path: str) -> bool:
+        try:
+            urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/streams/{path}", method="HEAD"))
+            return True
+        except urllib.error.HTTPError:
+            return False
 
     def stop(self) -> None:
         self.process.terminate()
@@ -160,3 +168,34 @@ def test_two_drivers_of_one_query(store: Store, tmp_path: Path) -> None:
     assert ended != [0, 0] or len({file.name for files in of.attempts("interval").values() for file in files}) == 1
     of.finish("interval")
     assert of.rows("interval") == PAIRS
+
+
+def test_two_maintainers_of_one_arrangement(store: Store, tmp_path: Path) -> None:
+    of = Run(store, tmp_path, "maintained-twice")
+    both = [of.start("orders") for _ in range(2)]
+    ended = [process.wait(timeout=600) for process in both]
+    assert ended != [0, 0], "one is fenced off"
+    of.finish("orders", "deliveries", "delta")
+    assert of.rows("delta") == Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)
+
+
+@pytest.mark.parametrize("query", ["interval", "orders"])
+def test_a_driver_that_was_thought_dead_and_writes_on(store: Store, tmp_path: Path, query: str) -> None:
+    of = Run(store, tmp_path, f"dead-{query}")
+    dead = of.start(query)
+    written = "checkpoints/interval/commits/3" if query == "interval" else "arrangements/orders/versions/3"
+    end = time.monotonic() + 300
+    while not store.has(f"dead-{query}/{written}"):
+        assert dead.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+    os.killpg(dead.pid, signal.SIGSTOP)
+    try:
+        of.finish(query)
+    finally:
+        os.killpg(dead.pid, signal.SIGCONT)
+    assert dead.wait(timeout=300) != 0
+    if query == "interval":
+        assert of.rows("interval") == PAIRS
+    else:
+        of.finish("orders", "deliveries", "delta")
+        assert of.rows("delta") == Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)

@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.arrangement.index.IndexRegistry
+import org.apache.spark.sql.streamjoin.arrangement.index.{IndexRegistry, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Snapshot}
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
@@ -75,7 +75,7 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
   }
 
   /** Drops all indexes of this process from memory. */
-  protected def forgetIndexes(): Unit = IndexRegistry(None).clear()
+  protected def forgetIndexes(): Unit = IndexRegistry(IndexSettings()).clear()
 
   /** The rows at a version; by default the newest. */
   protected def rowsOf(root: String, version: Option[Long] = None): Seq[String] =

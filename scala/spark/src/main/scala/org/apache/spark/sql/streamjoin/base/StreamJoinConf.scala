@@ -163,6 +163,17 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefaultString("7d")
 
+  val ArrangementIdleIndexAge: OptionalConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.arrangements.idleIndexAge")
+    .doc(
+      "How long an index of an arrangement stays in the memory of an executor that does not use it; unset, for as " +
+        "long as there is memory."
+    )
+    .version("0.1.0")
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(_ > 0, "must be positive")
+    .createOptional
+
   val all: Seq[ConfigEntry[_]] = Seq(
     Enabled,
     Unbounded,
@@ -179,7 +190,8 @@ private[streamjoin] object StreamJoinConf {
     Arrangements,
     ArrangementVersions,
     ArrangementLeaseAge,
-    ArrangementDeletedKeysMaxAge
+    ArrangementDeletedKeysMaxAge,
+    ArrangementIdleIndexAge
   )
 
   /** Rejects unknown settings, which would be ignored silently. */

@@ -54,8 +54,10 @@ final private[streamjoin] class IndexMemory(
 
   def exceeded: Boolean = bytes > budget || isOverShare
 
-  private def isOverShare: Boolean =
-    executor.memory.used > executor.limit && bytes > share
+  private def isOverShare: Boolean = isExecutorFull && bytes > share
+
+  /** Whether all indexes of the executor together exceed their limit. */
+  def isExecutorFull: Boolean = executor.memory.used > executor.limit
 
   /** Bytes that the index may hold at present. */
   def allowance: Long =

@@ -8,7 +8,7 @@ import org.scalatest.time.{Seconds, Span}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.arrangement.index.IndexRegistry
+import org.apache.spark.sql.streamjoin.arrangement.index.{IndexRegistry, IndexSettings}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache}
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 
@@ -90,7 +90,7 @@ class MemorySuite extends AnyFunSuite with JoinTest {
       StateStore.unloadAll()
       IndexCache.sweep()
       assert(ExecutorMemory.ofProcess.indexes == ofArrangements, "indexes are left")
-      if (IndexRegistry.isBegun) IndexRegistry(None).clear()
+      if (IndexRegistry.isBegun) IndexRegistry(IndexSettings()).clear()
       assert(ExecutorMemory.ofProcess.used == 0, "bytes are left")
     }
   }

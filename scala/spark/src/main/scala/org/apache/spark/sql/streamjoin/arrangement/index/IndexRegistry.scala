@@ -10,6 +10,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
@@ -68,6 +69,11 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
 
   private val manifests = new ManifestCache
 
+  @volatile private var idleNanos = Long.MaxValue
+
+  /** The indexes that each running task uses, by the id of its attempt. */
+  private val users = new ConcurrentHashMap[Long, mutable.Set[Slot]]
+
   /**
    * The manifest of a version, read once.
    *
@@ -100,6 +106,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       slot.usedAt = System.nanoTime()
       if (slot.isDropped) None
       else {
+        keepWhileUsed(slot)
         val failures = blockMemory.failures(root)
         if (slot.failures != failures) {
           slot.empty()
@@ -124,6 +131,28 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     }
     // The sweeper dropped the slot in the meantime.
     found.getOrElse(get(arrangement, index, partition, low, high, hadoopConf, stats))
+  }
+
+  /** A task asks for an index once, and then uses it until its end. */
+  private def keepWhileUsed(slot: Slot): Unit = Option(TaskContext.get()).foreach { context =>
+    val task = context.taskAttemptId()
+    val used = users.computeIfAbsent(
+      task,
+      _ => {
+        context.addTaskCompletionListener[Unit](_ => endTask(task))
+        ConcurrentHashMap.newKeySet[Slot].asScala
+      }
+    )
+    if (used.add(slot)) slot.users += 1
+  }
+
+  private def endTask(task: Long): Unit = Option(users.remove(task)).foreach {
+    _.foreach { slot =>
+      slot.synchronized {
+        slot.users -= 1
+        slot.usedAt = System.nanoTime()
+      }
+    }
   }
 
   /** Created for each look-up; mostly the index already has the requested versions. */
@@ -235,6 +264,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     var usedAt = 0L
     var isDropped = false
 
+    /** How many tasks use it. */
+    var users = 0
+
     /** Bases that were kept when it last advanced. */
     var bases: Seq[BaseRef] = Nil
 
@@ -273,16 +305,19 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   private def release(old: KeyIndex, which: FileBlock => Boolean): Unit =
     blockMemory.release(old.usedBlocks.collect { case block: FileBlock if which(block) => block })
 
-  /** Drops indexes that have not been used for a while; for a shorter while if memory is scarce. */
+  /**
+   * Drops indexes that no task uses: those that have not been used for a time and, while memory is
+   * scarce, the ones that have not been used for longest.
+   */
   def sweep(
-      idleNanos: Long = TimeUnit.MINUTES.toNanos(10),
+      idleNanos: Long = idleNanos,
       scarceNanos: Long = TimeUnit.SECONDS.toNanos(30)
   ): Unit = {
     val now = System.nanoTime()
-    slots.asScala.foreach { case (key, slot) =>
+    slots.asScala.toSeq.sortBy(_._2.usedAt).foreach { case (key, slot) =>
       slot.synchronized {
         val idle = now - slot.usedAt
-        if (idle >= idleNanos || memory.exceeded && idle >= scarceNanos) {
+        if (slot.users == 0 && (idle >= idleNanos || memory.isExecutorFull && idle >= scarceNanos)) {
           slot.drop()
           slots.remove(key)
         }
@@ -332,12 +367,11 @@ private[streamjoin] object IndexRegistry {
   /**
    * The registry of this process.
    *
-   * @param limit
-   *   `spark.streamjoin.executorIndexMemory` of the calling query; all queries share the indexes,
-   *   and the last caller sets the limit
+   * @param settings
+   *   those of the calling query
    */
-  def apply(limit: Option[Long]): IndexRegistry = {
-    val wanted = ExecutorMemory.limit(limit)
+  def apply(settings: IndexSettings): IndexRegistry = {
+    val wanted = ExecutorMemory.limit(settings.memory)
     val registry = ofProcess.getOrElse {
       synchronized {
         ofProcess.getOrElse {
@@ -348,6 +382,7 @@ private[streamjoin] object IndexRegistry {
       }
     }
     registry.memory.limitTo(wanted.limit)
+    registry.idleNanos = settings.idleAge.fold(Long.MaxValue)(TimeUnit.MILLISECONDS.toNanos)
     registry
   }
 

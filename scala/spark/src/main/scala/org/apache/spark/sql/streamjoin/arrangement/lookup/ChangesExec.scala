@@ -8,10 +8,10 @@ import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partition
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{LeafExecNode, StreamSourceAwareSparkPlan}
-import org.apache.spark.sql.streamjoin.arrangement.index.{IndexLocality, IndexRegistry}
+import org.apache.spark.sql.streamjoin.arrangement.index.{IndexLocality, IndexRegistry, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangeReader
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
-import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.HadoopConf
 
 /**
  * Reads the changes of an arrangement by primary key, on the executors that hold its index.
@@ -57,7 +57,7 @@ final private[streamjoin] case class ChangesExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val arrangement = input.arrangement
     val (from, to) = (start, end)
-    val memory = conf.getConf(StreamJoinConf.ExecutorIndexMemory)
+    val memory = IndexSettings.of(conf)
     val hadoopConf = HadoopConf.of(session)
     val numOutputRows = longMetric("numOutputRows")
     val handedOn = FilterProject(condition, values, changed)

@@ -14,13 +14,14 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{
   ArrangementRef,
   IndexLocality,
   IndexRegistry,
+  IndexSettings,
   KeyIndex,
   LoadStats,
   ProbeResult
 }
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, RowKey, Snapshot}
-import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.HadoopConf
 
 /**
  * An arrangement as a query refers to it.
@@ -75,7 +76,7 @@ final private[streamjoin] case class IndexAccess(
   def found: Seq[Attribute] = input.diff +: input.columns
 
   /** What the tasks need to look up by rows with these columns. */
-  private[streamjoin] def spec(rows: Seq[Attribute], executorIndexMemory: Option[Long]): LookUpSpec =
+  private[streamjoin] def spec(rows: Seq[Attribute], indexes: IndexSettings): LookUpSpec =
     LookUpSpec(
       input.arrangement,
       index,
@@ -87,7 +88,7 @@ final private[streamjoin] case class IndexAccess(
       at,
       low,
       high,
-      executorIndexMemory
+      indexes
     )
 
   def words: String = s"${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}"
@@ -119,7 +120,7 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
   override def logicalLink: Option[LogicalPlan] = None
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val spec = access.spec(child.output, conf.getConf(StreamJoinConf.ExecutorIndexMemory))
+    val spec = access.spec(child.output, IndexSettings.of(conf))
     val hadoopConf = HadoopConf.of(session)
     val rows = longMetric("numOutputRows")
     val figures = access.figures
@@ -153,7 +154,7 @@ final private[streamjoin] case class LookUpSpec(
     at: Snapshot,
     low: Long,
     high: Long,
-    executorIndexMemory: Option[Long]
+    indexes: IndexSettings
 )
 
 final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configuration) {
@@ -161,7 +162,7 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
   private val probe = new ProbeResult(spec.arrangement.meta.schema.length, spec.wanted)
 
   val load = new LoadStats
-  private val registry = IndexRegistry(spec.executorIndexMemory)
+  private val registry = IndexRegistry(spec.indexes)
 
   def registryBytes: Long = registry.bytes
 

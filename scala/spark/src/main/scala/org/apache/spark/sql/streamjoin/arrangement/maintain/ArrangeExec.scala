@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexLocality}
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexLocality, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
@@ -101,7 +101,7 @@ final private[streamjoin] case class ArrangeExec(
       writesBase(number, hadoopConf.value.value),
       rows,
       change,
-      conf.getConf(StreamJoinConf.ExecutorIndexMemory),
+      IndexSettings.of(conf),
       lateRows.map { folder =>
         LateRows.Spec(
           folder,

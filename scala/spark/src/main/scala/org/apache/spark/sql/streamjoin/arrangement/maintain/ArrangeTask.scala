@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.streamjoin.arrangement.index.{
   ArrangementRef,
   IndexRegistry,
+  IndexSettings,
   KeyIndex,
   LoadStats,
   ProbeResult
@@ -54,7 +55,7 @@ final private[streamjoin] case class ArrangeSpec(
     writesBase: Boolean,
     rows: Seq[Attribute],
     change: Option[Attribute],
-    executorIndexMemory: Option[Long],
+    indexes: IndexSettings,
     lateRows: Option[LateRows.Spec]
 )
 
@@ -74,7 +75,7 @@ final private[streamjoin] class ArrangeTask(
 
   private val meta = spec.arrangement.meta
   private val root = new Path(spec.arrangement.root)
-  private val registry = IndexRegistry(spec.executorIndexMemory)
+  private val registry = IndexRegistry(spec.indexes)
   private val keys = meta.keys.indices.map(RowKey.of(meta, _))
 
   /** Normalizes -0.0 to 0.0, as GROUP BY does: updates may add one and remove the other. */

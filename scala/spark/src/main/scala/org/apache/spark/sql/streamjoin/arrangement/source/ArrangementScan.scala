@@ -4,9 +4,9 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
-import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinErrors}
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -29,7 +29,7 @@ final private[streamjoin] class ArrangementScan(
   private def spec: ReadSpec = ReadSpec(
     arrangement,
     changes,
-    SQLConf.get.getConf(StreamJoinConf.ExecutorIndexMemory),
+    IndexSettings.of(SQLConf.get),
     HadoopConf.of(SparkSession.active)
   )
 

@@ -7,7 +7,12 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeRow}
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexRegistry, LoadStats}
+import org.apache.spark.sql.streamjoin.arrangement.index.{
+  ArrangementRef,
+  IndexRegistry,
+  IndexSettings,
+  LoadStats
+}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
@@ -32,13 +37,13 @@ private[streamjoin] object ReadPartition {
 final private[streamjoin] case class ReadSpec(
     arrangement: ArrangementRef,
     changes: Boolean,
-    executorIndexMemory: Option[Long],
+    indexes: IndexSettings,
     hadoopConf: Broadcast[SerializableConfiguration]
 ) extends PartitionReaderFactory {
 
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
     val ReadPartition(number, start, end) = partition.asInstanceOf[ReadPartition]
-    val reader = new ChangeReader(arrangement, IndexRegistry(executorIndexMemory), hadoopConf.value.value)
+    val reader = new ChangeReader(arrangement, IndexRegistry(indexes), hadoopConf.value.value)
     val rows =
       if (changes) reader.changes(number, start, end).map(reader.withVersion)
       else

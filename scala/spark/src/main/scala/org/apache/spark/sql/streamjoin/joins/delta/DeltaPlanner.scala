@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.AggUtils
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.index.{IndexLocality, IndexRegistry}
+import org.apache.spark.sql.streamjoin.arrangement.index.{IndexLocality, IndexRegistry, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{
   ChangesExec,
   IndexAccess,
@@ -20,7 +20,7 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.{
 }
 import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementStream, ReaderFigures}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, Snapshot}
-import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts}
 import org.apache.spark.sql.streamjoin.exec.PlannedBatch
 import org.apache.spark.sql.types.LongType
 
@@ -198,7 +198,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       .map(_.toInt)
 
   private def changedRows(i: Int): Long = {
-    val registry = IndexRegistry(SQLConf.get.getConf(StreamJoinConf.ExecutorIndexMemory))
+    val registry = IndexRegistry(IndexSettings.of(SQLConf.get))
     val arrangement = inputs(i).arrangement
     val folder = new ArrangementFolder(new Path(arrangement.root), HadoopConf.of(session).value.value)
     (batches(i).start.version + 1 to batches(i).end.version)

@@ -6,9 +6,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.streamjoin.arrangement.index.IndexSettings
 import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.exec.{
   BatchBinding,
   BucketWidth,
@@ -106,7 +106,7 @@ final private[streamjoin] case class RematchJoinExec(
       evictionLimits(binding.get.evictionValues).head,
       BufferLimits.of(conf)
     )
-    val lookUps = lookUp.access.spec(rows, conf.getConf(StreamJoinConf.ExecutorIndexMemory))
+    val lookUps = lookUp.access.spec(rows, IndexSettings.of(conf))
     val figures = lookUp.access.figures
     val results = LookUpResults(rows, lookUp.access, lookUp.condition, lookUp.values, lookUp.padded)
     val hadoopConf = binding.get.hadoopConf

@@ -9,9 +9,10 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSDataInputStream, LocalFileSystem, Path}
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementFiles, Item, Model}
-import org.apache.spark.sql.streamjoin.state.ExecutorMemory
+import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
 
 /** The indexes of a process, over files that the test writes. */
 class IndexRegistrySuite extends AnyFunSuite {
@@ -133,6 +134,57 @@ class IndexRegistrySuite extends AnyFunSuite {
       assert(memory.used == 0)
       assert(files.rows(indexes, 5) == files.collections(5))
       assert(indexes.bytes == before)
+    }
+  }
+
+  test("an index stays while a task uses it, and the one that was used last stays longest") {
+    withFiles() { files =>
+      grow(files, new Random(13), 4, bases = false)
+      val memory = new ExecutorMemory
+      val indexes = new IndexRegistry(ExecutorMemory.Limit(memory, 0))
+      def get(partition: Int) = indexes.get(files.ref, 0, partition, 3, 3, files.conf, new LoadStats)
+      val task = TaskContext.empty()
+      try {
+        TaskContext.setTaskContext(task)
+        get(0)
+        get(0)
+      } finally TaskContext.unset()
+      get(1)
+      assert(indexes.size == 2)
+      indexes.sweep(idleNanos = 0, scarceNanos = 0)
+      assert(indexes.size == 1, "the task is running")
+      assert(get(0).covers(3, 3))
+      task.markTaskCompleted(None)
+      indexes.sweep(scarceNanos = 1L << 40)
+      assert(indexes.size == 1, "it has just been used")
+      indexes.sweep(scarceNanos = 0)
+      assert(indexes.size == 0)
+      assert(indexes.bytes == 0)
+    }
+  }
+
+  test("while memory is scarce, indexes go in the order of their last use until there is room") {
+    withFiles() { files =>
+      grow(files, new Random(14), 6, bases = false, most = 40)
+      val first = registry()
+      def get(indexes: IndexRegistry, index: Int) =
+        indexes.get(files.ref, index, 0, 5, 5, files.conf, new LoadStats)
+      get(first, 0)
+      val some = first.bytes
+      get(first, 1)
+      val memory = new ExecutorMemory
+      val indexes = new IndexRegistry(ExecutorMemory.Limit(memory, first.bytes))
+      get(indexes, 0)
+      get(indexes, 1)
+      indexes.sweep(scarceNanos = 0)
+      assert(indexes.size == 2, "there is room")
+      // Another index of the executor, as that of a join.
+      new IndexMemory(Long.MaxValue, ExecutorMemory.Limit(memory, first.bytes)).add(some / 2)
+      indexes.sweep(scarceNanos = 0)
+      assert(indexes.size == 1, "the room of one is enough")
+      val stats = new LoadStats
+      indexes.get(files.ref, 1, 0, 5, 5, files.conf, stats)
+      assert(stats.rows == 0, "the one that was used last")
     }
   }
 
