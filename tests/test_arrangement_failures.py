@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from changelogs import Changelogs, Rows, added
 from conftest import kill_group, run
 
@@ -202,11 +203,15 @@ def _check_look_ups(runs: Runs, changelogs: Changelogs, name: str) -> int:
     return again
 
 
-def test_cluster(cluster: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "partitions", [2, pytest.param(200, marks=pytest.mark.skipif(KILLS < 20, reason="a part of make test-long"))]
+)
+def test_cluster(cluster: str, tmp_path: Path, partitions: int) -> None:
     steps = 6
     killed = 3  # in the middle of this step
     changelogs = Changelogs(tmp_path / "input", steps, seed=5, payload=10)
     arguments = [f"--input={changelogs.folder}", f"--output={tmp_path}", f"--master={cluster}"]
+    arguments.append(f"--partitions={partitions}")
     run([sys.executable, str(CLUSTER_JOB), *arguments], {"PYSPARK_PYTHON": sys.executable})
 
     now = Rows()
@@ -216,6 +221,8 @@ def test_cluster(cluster: str, tmp_path: Path) -> None:
         now = added(written["changes"], now)
         assert now == changelogs.join(step + 1, step + 1), f"step {step}"
         loaded.append(written["loaded"])
+        # The first batch has all rows. After it, few rows need no task for each partition.
+        assert step == 0 or 0 < max(written["tasks"]) <= 4, f"step {step}: {written['tasks']}"
     for name in NAMES:
         read = json.loads((tmp_path / f"{name}.json").read_text())
         assert {int(version): Rows(map(tuple, rows)) for version, rows in read.items()} == {
@@ -223,6 +230,10 @@ def test_cluster(cluster: str, tmp_path: Path) -> None:
         }
     marks = {path.name for path in tmp_path.iterdir()}
     assert {"maintainer.failed", "maintainer.again", "join.failed", "join.again", "executor.lost"} <= marks
+
+    for name in NAMES:
+        for manifest in (tmp_path / "arrangements" / name / "versions").glob("[0-9]*"):
+            assert len(json.loads(manifest.read_text())["changes"]) <= 7, "200 partitions are seven files"
 
     # Look-ups run where the index is: each index loads every change once.
     changed = [

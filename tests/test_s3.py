@@ -6,75 +6,28 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import LINE, LINES, ROOT, TOOLS, run
+from conftest import LINE, LINES, ROOT, run
 from ports import free_port
+from s3_store import IS_INSTALLED, Store
 
 JOB = ROOT / "tests" / "jobs" / "s3_job.py"
-JARS = sorted((TOOLS / "s3" / "jars").glob("*.jar"))
-SERVER = TOOLS / "s3" / "venv" / "bin" / "moto_server"
 FILES = 12
 ROWS = 10
 
 pytestmark = [
-    pytest.mark.skipif(not (JARS and SERVER.exists()), reason="no client of S3, no server: make test-s3"),
+    pytest.mark.skipif(not IS_INSTALLED, reason="no client of S3, no server: make test-s3"),
     pytest.mark.skipif(not LINES[LINE].is_default, reason="the client of S3 is for the default line's Hadoop"),
 ]
 
 
-class Store:
-    """An S3 server on a free port, with one bucket."""
-
-    def __init__(self, log: Path) -> None:
-        port = free_port()
-        self.endpoint = f"http://127.0.0.1:{port}"
-        self.process = subprocess.Popen(
-            [str(SERVER), "-H", "127.0.0.1", "-p", str(port)], stdout=log.open("wb"), stderr=subprocess.STDOUT
-        )
-        end = time.monotonic() + 60
-        while True:
-            try:
-                urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/streams", method="PUT"))
-                return
-            except OSError:
-                assert self.process.poll() is None and time.monotonic() < end, log.read_text()
-                time.sleep(0.2)
-
-    def has(self, path: str) -> bool:
-        try:
-            urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/streams/{path}", method="HEAD"))
-            return True
-        except urllib.error.HTTPError:
-            return False
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait()
-
-    @property
-    def settings(self) -> dict[str, str]:
-        client = {
-            "endpoint": self.endpoint,
-            "endpoint.region": "us-east-1",
-            "path.style.access": "true",
-            "connection.ssl.enabled": "false",
-            "access.key": "any",
-            "secret.key": "any",
-        }
-        return {"spark.jars": ",".join(map(str, JARS))} | {
-            f"spark.hadoop.fs.s3a.{key}": value for key, value in client.items()
-        }
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    server = Store(tmp_path_factory.mktemp("s3") / "log")
+    server = Store(free_port(), tmp_path_factory.mktemp("s3") / "log")
     yield server
     server.stop()
 
@@ -134,7 +87,7 @@ PAIRS = Counter(repr((i, i if i % 3 else None)) for i in range(FILES * ROWS))
 def killed(of: Run, *queries: str, batches: int) -> None:
     """Kill a process once so many batches of its last query have their rows."""
     process = of.start(*queries)
-    end = time.monotonic() + 300
+    end = time.monotonic() + 900
     while len(of.attempts(queries[-1])) < batches:
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.01)
@@ -184,7 +137,7 @@ def test_a_driver_that_was_thought_dead_and_writes_on(store: Store, tmp_path: Pa
     of = Run(store, tmp_path, f"dead-{query}")
     dead = of.start(query)
     written = "checkpoints/interval/commits/3" if query == "interval" else "arrangements/orders/versions/3"
-    end = time.monotonic() + 300
+    end = time.monotonic() + 900
     while not store.has(f"dead-{query}/{written}"):
         assert dead.poll() is None and time.monotonic() < end
         time.sleep(0.01)
@@ -193,7 +146,7 @@ def test_a_driver_that_was_thought_dead_and_writes_on(store: Store, tmp_path: Pa
         of.finish(query)
     finally:
         os.killpg(dead.pid, signal.SIGCONT)
-    assert dead.wait(timeout=300) != 0
+    assert dead.wait(timeout=900) != 0
     if query == "interval":
         assert of.rows("interval") == PAIRS
     else:

@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--master", required=True)
+    parser.add_argument("--partitions", type=int, default=2)
     args = parser.parse_args()
     settings = {
         "spark.executor.memory": "1g",
@@ -44,13 +45,15 @@ def main() -> None:
         # one.
         "spark.locality.wait": "15s",
         "spark.streamjoin.arrangements": str(args.output / "arrangements"),
+        "spark.streamjoin.partitions": str(args.partitions),
     }
     spark = quiet_session(settings, args.master)
     live = args.output / "live"
     streams = {name: stream(spark, live / name, schema) for name, schema in SCHEMAS.items()}
     # By the key of the arrangement: the function then runs in the task that writes the changes.
-    fails = F.udf(failing_once(args.output / "maintainer"), "int")
-    streams["b"] = streams["b"].repartition(2, "id").withColumn("n", fails("n"))
+    row = 3 if args.partitions == 2 else 1
+    fails = F.udf(failing_once(args.output / "maintainer", row), "int")
+    streams["b"] = streams["b"].repartition(args.partitions, "id").withColumn("n", fails("n"))
     queries = [
         arrange(rows, name).start(checkpointLocation=str(args.output / "checkpoints" / name))
         for name, rows in streams.items()
@@ -58,13 +61,14 @@ def main() -> None:
     found: list[list[object]] = []
 
     def take(rows: DataFrame, _: int) -> None:
-        same = F.udf(failing_once(args.output / "join"), "int")
+        same = F.udf(failing_once(args.output / "join", row), "int")
         found.extend(list(row) for row in rows.withColumn("n", same("n")).collect())
 
     checkpoint = str(args.output / "checkpoints" / "join")
     queries.append(joined().writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start())
 
     seen = 0
+    told: set[int] = set()
     for step in range(len(list((args.input / "a").iterdir()))):
         if step == RETRIED:
             for name in ("maintainer", "join"):
@@ -81,11 +85,16 @@ def main() -> None:
         if step == KILLED:
             killing.join()
             wait_for_another(spark, before)
+        group = str(queries[-1].runId)
         # An idle query says again what it has said.
         progress = [each for each in queries[-1].recentProgress if "addBatch" in each.durationMs]
         loaded = [int(source.metrics.get("loadedRows", 0)) for each in progress[seen:] for source in each.sources]
         seen = len(progress)
-        (args.output / f"{step}.json").write_text(json.dumps({"changes": found, "loaded": sum(loaded)}))
+        stages = tasks_of(spark, group)
+        tasks = [stages[stage] for stage in stages.keys() - told]
+        told |= stages.keys()
+        written = {"changes": found, "loaded": sum(loaded), "tasks": tasks}
+        (args.output / f"{step}.json").write_text(json.dumps(written))
         found.clear()
     for query in queries:
         query.stop()
@@ -100,8 +109,8 @@ def stream(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
     return spark.readStream.schema(schema).json(str(folder))
 
 
-def failing_once(mark: Path) -> Callable[[int | None], int | None]:
-    """Return a function of a number, which fails once, in a first attempt, when ``<mark>.wanted`` is there.
+def failing_once(mark: Path, row: int) -> Callable[[int | None], int | None]:
+    """Return a function of a number, which fails once, at a row of a first attempt, when ``<mark>.wanted`` is there.
 
     Another attempt of the task leaves ``<mark>.again``.
     """
@@ -109,7 +118,7 @@ def failing_once(mark: Path) -> Callable[[int | None], int | None]:
 
     def same(number: int | None) -> int | None:
         context = TaskContext.get()
-        if context is None or context.partitionId() != 0 or not mark.with_suffix(".wanted").exists():
+        if context is None or not mark.with_suffix(".wanted").exists():
             return number
         if context.attemptNumber() > 0:
             mark.with_suffix(".again").touch()
@@ -117,12 +126,20 @@ def failing_once(mark: Path) -> Callable[[int | None], int | None]:
         if calls["task"] != context.taskAttemptId():
             calls.update(task=context.taskAttemptId(), rows=0)
         calls["rows"] += 1
-        if calls["rows"] == 3 and not mark.with_suffix(".failed").exists():
+        if calls["rows"] == row and not mark.with_suffix(".failed").exists():
             mark.with_suffix(".failed").touch()
             raise RuntimeError("failed on purpose")
         return number
 
     return same
+
+
+def tasks_of(spark: SparkSession, group: str) -> dict[int, int]:
+    """Return how many tasks each stage of a query has had, of those that Spark still knows."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = {stage for job in jobs if job is not None for stage in job.stageIds}
+    return {stage: info.numTasks for stage in stages if (info := tracker.getStageInfo(stage)) is not None}
 
 
 def executors(spark: SparkSession) -> set[str]:

@@ -9,6 +9,20 @@ import org.apache.spark.storage.BlockManagerId
 import org.apache.spark.{Partition, SparkContext, TaskContext}
 
 /**
+ * The tasks of a small batch.
+ *
+ * @param taskOf
+ *   by partition of the index, the task that uses it
+ * @param locations
+ *   by task, where it should run; empty if the driver is the only process
+ */
+final private[streamjoin] case class IndexTasks(
+    number: Int,
+    taskOf: IndexedSeq[Int],
+    locations: IndexedSeq[String]
+)
+
+/**
  * Assigns index partitions of arrangements to executors, by rendezvous hashing, the same for all
  * arrangements: when an executor joins or leaves, few partitions move.
  */
@@ -23,6 +37,37 @@ private[streamjoin] object IndexLocality {
         TaskLocation(host, executor).toString
       }
   }
+
+  /**
+   * Which tasks use which indexes if there are fewer tasks than partitions: each has partitions of
+   * one executor, and all executors have as many tasks.
+   *
+   * @param atLeast
+   *   how many tasks are enough
+   */
+  def tasks(context: SparkContext, partitions: Int, atLeast: Int): IndexTasks =
+    spread(executors(context).map(id => (id.executorId, id.host)), partitions, atLeast)
+
+  /**
+   * @param live
+   *   executor ids and hosts; none if the driver is the only process
+   */
+  def spread(live: Seq[(String, String)], partitions: Int, atLeast: Int): IndexTasks =
+    if (live.isEmpty) IndexTasks(atLeast, (0 until partitions).map(_ % atLeast), IndexedSeq.empty)
+    else {
+      val sorted = live.sorted
+      val each = (atLeast + live.size - 1) / live.size
+      val before = scala.collection.mutable.Map.empty[(String, String), Int].withDefaultValue(0)
+      val taskOf = choose(live, partitions).map { executor =>
+        val number = before(executor)
+        before(executor) = number + 1
+        sorted.indexOf(executor) * each + number % each
+      }
+      val locations = sorted.flatMap { case (executor, host) =>
+        Seq.fill(each)(TaskLocation(host, executor).toString)
+      }
+      IndexTasks(live.size * each, taskOf, locations.toIndexedSeq)
+    }
 
   /** A single process holds the indexes of all partitions. */
   def areOne(context: SparkContext): Boolean = context.isLocal || executors(context).size == 1
@@ -50,10 +95,15 @@ private[streamjoin] object IndexLocality {
 
   // Where tasks run.
 
-  /** Runs tasks on the executor that holds the index of their partition. */
-  def place(rows: RDD[InternalRow]): RDD[InternalRow] = new Placed(rows)
+  /**
+   * Runs tasks on the executor that holds the index of their partition, or of the partitions of
+   * each task.
+   */
+  def place(rows: RDD[InternalRow], tasks: Option[IndexTasks] = None): RDD[InternalRow] =
+    new Placed(rows, tasks.map(_.locations))
 
-  private class Placed(rows: RDD[InternalRow]) extends RDD[InternalRow](rows) {
+  private class Placed(rows: RDD[InternalRow], ofTasks: Option[IndexedSeq[String]])
+      extends RDD[InternalRow](rows) {
     override protected def getPartitions: Array[Partition] = rows.partitions
     override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] =
       rows.iterator(split, context)
@@ -66,6 +116,6 @@ private[streamjoin] object IndexLocality {
     }
 
     @transient private lazy val locations: IndexedSeq[String] =
-      of(sparkContext, rows.getNumPartitions)
+      ofTasks.getOrElse(of(sparkContext, rows.getNumPartitions))
   }
 }

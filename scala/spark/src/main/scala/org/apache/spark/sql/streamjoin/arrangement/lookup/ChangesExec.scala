@@ -8,7 +8,12 @@ import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partition
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{LeafExecNode, StreamSourceAwareSparkPlan}
-import org.apache.spark.sql.streamjoin.arrangement.index.{IndexLocality, IndexRegistry, IndexSettings}
+import org.apache.spark.sql.streamjoin.arrangement.index.{
+  IndexLocality,
+  IndexRegistry,
+  IndexSettings,
+  IndexTasks
+}
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangeReader
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
 import org.apache.spark.sql.streamjoin.base.HadoopConf
@@ -19,7 +24,7 @@ import org.apache.spark.sql.streamjoin.base.HadoopConf
  * @param version
  *   column with the version in which a change came
  * @param tasks
- *   number of tasks, if fewer than the partitions are enough
+ *   the tasks of a small batch; otherwise each partition has one
  * @param condition
  *   filter on the changes
  * @param values
@@ -31,7 +36,7 @@ final private[streamjoin] case class ChangesExec(
     @transient stream: Option[SparkDataStream],
     start: Snapshot,
     end: Snapshot,
-    tasks: Option[Int],
+    tasks: Option[IndexTasks],
     condition: Option[Expression],
     values: Seq[NamedExpression]
 ) extends LeafExecNode
@@ -47,7 +52,9 @@ final private[streamjoin] case class ChangesExec(
   override def getStream: Option[SparkDataStream] = stream
 
   override def outputPartitioning: Partitioning =
-    tasks.fold[Partitioning](HashPartitioning(input.key(0), meta.partitions))(UnknownPartitioning)
+    tasks.fold[Partitioning](HashPartitioning(input.key(0), meta.partitions)) { few =>
+      UnknownPartitioning(few.number)
+    }
 
   override lazy val metrics: Map[String, SQLMetric] =
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"))
@@ -61,12 +68,14 @@ final private[streamjoin] case class ChangesExec(
     val hadoopConf = HadoopConf.of(session)
     val numOutputRows = longMetric("numOutputRows")
     val handedOn = FilterProject(condition, values, changed)
-    val slices = tasks.getOrElse(meta.partitions)
+    val slices = tasks.fold(meta.partitions)(_.number)
+    val partitions = tasks.fold(IndexedSeq.range(0, slices).map(Seq(_))) { few =>
+      IndexedSeq.tabulate(slices)(task => few.taskOf.indices.filter(few.taskOf(_) == task))
+    }
     val none: RDD[InternalRow] = sparkContext.parallelize(Seq.empty[InternalRow], slices)
-    IndexLocality.place(none).mapPartitionsWithIndex { (slice, _) =>
+    IndexLocality.place(none, tasks).mapPartitionsWithIndex { (slice, _) =>
       val reader = new ChangeReader(arrangement, IndexRegistry(memory), hadoopConf.value.value)
-      val own = Iterator.range(slice, arrangement.meta.partitions, slices)
-      val changes = own.flatMap(reader.changes(_, from, to)).map { change =>
+      val changes = partitions(slice).iterator.flatMap(reader.changes(_, from, to)).map { change =>
         numOutputRows += 1
         reader.withVersion(change)
       }

@@ -8,13 +8,16 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.PartitioningPreservingUnaryExecNode
+import org.apache.spark.sql.catalyst.util.GenericArrayData
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{PartitioningPreservingUnaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement.index.{
   ArrangementRef,
   IndexLocality,
   IndexRegistry,
   IndexSettings,
+  IndexTasks,
   KeyIndex,
   LoadStats,
   ProbeResult
@@ -22,6 +25,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, RowKey, Snapshot}
 import org.apache.spark.sql.streamjoin.base.HadoopConf
+import org.apache.spark.sql.types.{ArrayType, IntegerType}
 
 /**
  * An arrangement as a query refers to it.
@@ -57,6 +61,8 @@ final private[streamjoin] case class ArrangedRows(
  *   oldest version of the arrangement that the batch looks up anywhere
  * @param high
  *   newest version of the arrangement that the batch looks up anywhere
+ * @param tasks
+ *   the tasks of a small batch; otherwise each partition of the index has one
  * @param figures
  *   metrics for the progress of the query; Spark copies an operator before it runs, and all copies
  *   add to them
@@ -68,7 +74,8 @@ final private[streamjoin] case class IndexAccess(
     nullSafe: Seq[Boolean],
     at: Snapshot,
     low: Long,
-    high: Long
+    high: Long,
+    tasks: Option[IndexTasks] = None
 )(val figures: ReaderFigures) {
   def meta: ArrangementMeta = input.arrangement.meta
 
@@ -91,6 +98,19 @@ final private[streamjoin] case class IndexAccess(
       indexes
     )
 
+  /**
+   * Brings rows to the task that has the index of their key. A single process has all indexes.
+   */
+  def gathered(rows: SparkPlan): SparkPlan = tasks match {
+    case Some(few) if !IndexLocality.areOne(rows.session.sparkContext) =>
+      val partition = Pmod(new Murmur3Hash(key), Literal(meta.partitions))
+      val task =
+        GetArrayItem(Literal(new GenericArrayData(few.taskOf.toArray), ArrayType(IntegerType)), partition)
+      val to = ShufflePartitionIdPassThrough(DirectShufflePartitionID(task), few.number)
+      ShuffleExchangeExec(to, rows)
+    case _ => rows
+  }
+
   def words: String = s"${input.name} by ${meta.keys(index).mkString("(", ", ", ")")}"
 }
 
@@ -101,9 +121,12 @@ final private[streamjoin] case class IndexAccess(
 private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExecNode {
   def access: IndexAccess
 
-  /** Rows are shuffled to the index partition of their key; a single executor needs no shuffle. */
+  /**
+   * Rows are shuffled to the index partition of their key, unless [[IndexAccess.gathered]] has done
+   * so; a single executor needs no shuffle.
+   */
   override def requiredChildDistribution: Seq[Distribution] =
-    if (IndexLocality.areOne(sparkContext)) Seq(UnspecifiedDistribution)
+    if (access.tasks.isDefined || IndexLocality.areOne(sparkContext)) Seq(UnspecifiedDistribution)
     else Seq(StatefulOpClusteredDistribution(access.key, access.meta.partitions))
 
   override def producedAttributes: AttributeSet = AttributeSet(access.found) ++ outputSet
@@ -125,7 +148,8 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
     val rows = longMetric("numOutputRows")
     val figures = access.figures
     val resultsOf = results
-    IndexLocality.place(child.execute()).mapPartitions { input =>
+    val placed = IndexLocality.place(child.execute(), access.tasks)
+    placed.mapPartitions { input =>
       val task = LookUpTask.begin(spec, hadoopConf.value.value, figures)
       resultsOf(task, input).map { row =>
         rows += 1

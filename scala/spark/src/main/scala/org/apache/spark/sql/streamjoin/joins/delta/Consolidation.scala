@@ -16,7 +16,7 @@ private[delta] object Consolidation {
    * @param paths
    *   the changes of the result, from all paths
    * @param tasks
-   *   how many tasks are enough for them, if one process has all indexes
+   *   how many tasks are enough for them, if the batch is small
    */
   def of(join: DeltaJoin, paths: SparkPlan, tasks: Option[Int]): SparkPlan = {
     val count = join.select.size

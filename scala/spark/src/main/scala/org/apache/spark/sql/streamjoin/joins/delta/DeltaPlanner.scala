@@ -11,7 +11,12 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.AggUtils
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.index.{IndexLocality, IndexRegistry, IndexSettings}
+import org.apache.spark.sql.streamjoin.arrangement.index.{
+  IndexLocality,
+  IndexRegistry,
+  IndexSettings,
+  IndexTasks
+}
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{
   ChangesExec,
   IndexAccess,
@@ -98,7 +103,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       val access = accessed(lookUp, keys(step).columns, seen(path.input, lookUp.input))
       val copies = Multiply(plan.output.last, access.input.diff)
       val values = handedOn(step + 1, plan.output ++ access.found, copies)
-      LookUpExec(access, PredicateParts.all(lookUp.conditions), values, plan)
+      LookUpExec(access, PredicateParts.all(lookUp.conditions), values, access.gathered(plan))
     }
   }
 
@@ -110,7 +115,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       stream,
       start,
       end,
-      tasks,
+      tasksFor(i),
       PredicateParts.all(conditions),
       values
     )
@@ -128,7 +133,8 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       lookUp.nullSafe,
       at,
       versions.minOption.getOrElse(-1),
-      versions.maxOption.getOrElse(-1)
+      versions.maxOption.getOrElse(-1),
+      tasksFor(lookUp.input)
     )(ReaderFigures.of(session.sparkContext))
   }
 
@@ -150,7 +156,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       val matches = AttributeReference("matches", LongType, nullable = false)()
       val access = accessed(toRight, keyToRight.columns, at)
       val conditions = join.conditions ++ join.filters(right.input)
-      (CountMatchesExec(access, PredicateParts.all(conditions), matches, plan), matches)
+      (CountMatchesExec(access, PredicateParts.all(conditions), matches, access.gathered(plan)), matches)
     }
     def isNone(matches: Attribute): Expression = EqualTo(matches, Literal(0L))
     val nulls = AttributeMap(rightInput.output.map(column => column -> Literal(null, column.dataType)))
@@ -178,7 +184,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
         access,
         PredicateParts.all(join.filters(left.input)),
         access.found ++ keyToRight.computed,
-        distinct
+        access.gathered(distinct)
       )
       val (once, before) = counted(rightBatch.start, found)
       val (twice, after) = counted(rightBatch.end, once)
@@ -188,13 +194,16 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
     (ofLeft ++ ofRight).toSeq
   }
 
-  /** How many tasks are enough for a small batch, if one process has all indexes. */
+  private def tasksFor(i: Int): Option[IndexTasks] =
+    tasks.map(IndexLocality.tasks(session.sparkContext, inputs(i).arrangement.meta.partitions, _))
+
+  /** How many tasks are enough for a small batch. */
   private lazy val tasks: Option[Int] =
     Option
-      .when(running.isDefined && IndexLocality.areOne(session.sparkContext) && batches.forall(_.isShort)) {
+      .when(running.isDefined && batches.forall(_.isShort)) {
         inputs.indices.map(changedRows).sum / DeltaPlanner.RowsOfTask + 1
       }
-      .filter(_ < SQLConf.get.numShufflePartitions)
+      .filter(_ < inputs.map(_.arrangement.meta.partitions).max)
       .map(_.toInt)
 
   private def changedRows(i: Int): Long = {

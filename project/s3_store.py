@@ -1,0 +1,61 @@
+"""An S3 server on this machine, and what Hadoop's client has to know of it: for tests and benchmarks."""
+
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+_FOLDER = Path(__file__).resolve().parent.parent / ".tools" / "s3"
+JARS = sorted((_FOLDER / "jars").glob("*.jar"))
+_SERVER = _FOLDER / "venv" / "bin" / "moto_server"
+IS_INSTALLED = bool(JARS) and _SERVER.exists()
+
+
+class Store:
+    """A server on a port, with the bucket ``streams``; its log has a line for each request."""
+
+    def __init__(self, port: int, log: Path) -> None:
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self.process = subprocess.Popen(
+            [str(_SERVER), "-H", "127.0.0.1", "-p", str(port)], stdout=log.open("wb"), stderr=subprocess.STDOUT
+        )
+        end = time.monotonic() + 60
+        while True:
+            try:
+                self._call("PUT", "")
+                return
+            except OSError:
+                assert self.process.poll() is None and time.monotonic() < end, log.read_text()
+                time.sleep(0.2)
+
+    def has(self, path: str) -> bool:
+        """Return whether the bucket has an object."""
+        try:
+            self._call("HEAD", f"/{path}")
+            return True
+        except urllib.error.HTTPError:
+            return False
+
+    def _call(self, method: str, path: str) -> None:
+        urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/streams{path}", method=method)).close()
+
+    def stop(self) -> None:
+        """End the server; what it had is gone."""
+        self.process.terminate()
+        self.process.wait()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of a session that uses it."""
+        client = {
+            "endpoint": self.endpoint,
+            "endpoint.region": "us-east-1",
+            "path.style.access": "true",
+            "connection.ssl.enabled": "false",
+            "access.key": "any",
+            "secret.key": "any",
+        }
+        return {"spark.jars": ",".join(map(str, JARS))} | {
+            f"spark.hadoop.fs.s3a.{key}": value for key, value in client.items()
+        }
