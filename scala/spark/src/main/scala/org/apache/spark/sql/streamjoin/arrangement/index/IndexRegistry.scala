@@ -136,14 +136,11 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   /** A task asks for an index once, and then uses it until its end. */
   private def keepWhileUsed(slot: Slot): Unit = Option(TaskContext.get()).foreach { context =>
     val task = context.taskAttemptId()
-    val used = users.computeIfAbsent(
-      task,
-      _ => {
-        context.addTaskCompletionListener[Unit](_ => endTask(task))
-        ConcurrentHashMap.newKeySet[Slot].asScala
-      }
-    )
-    if (used.add(slot)) slot.users += 1
+    val own: mutable.Set[Slot] = ConcurrentHashMap.newKeySet[Slot].asScala
+    val known = Option(users.putIfAbsent(task, own))
+    if (known.getOrElse(own).add(slot)) slot.users += 1
+    // If the task has ended in the meantime, it is called at once.
+    if (known.isEmpty) context.addTaskCompletionListener[Unit](_ => endTask(task))
   }
 
   private def endTask(task: Long): Unit = Option(users.remove(task)).foreach {
@@ -314,7 +311,8 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       scarceNanos: Long = TimeUnit.SECONDS.toNanos(30)
   ): Unit = {
     val now = System.nanoTime()
-    slots.asScala.toSeq.sortBy(_._2.usedAt).foreach { case (key, slot) =>
+    val byUse = slots.asScala.toSeq.map { case (key, slot) => (slot.usedAt, key, slot) }.sortBy(_._1)
+    byUse.foreach { case (_, key, slot) =>
       slot.synchronized {
         val idle = now - slot.usedAt
         if (slot.users == 0 && (idle >= idleNanos || memory.isExecutorFull && idle >= scarceNanos)) {
