@@ -57,8 +57,11 @@ def main() -> None:
         return
     if not IS_INSTALLED:
         sys.exit("There is no server of S3: run make bench-s3.")
-    RESULTS.write_text(table([(query, side, measured(query, side)) for query, side in RUNS]))
-    print(RESULTS.read_text())
+    found: list[tuple[str, str, Counter[str]]] = []
+    for query, side in RUNS:
+        found.append((query, side, measured(query, side)))
+        print(table(found[-1:]).splitlines()[-1], flush=True)
+    RESULTS.write_text(table(found))
 
 
 def measured(query: str, side: str) -> Counter[str]:
