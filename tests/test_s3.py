@@ -138,7 +138,7 @@ def test_a_driver_that_was_thought_dead_and_writes_on(store: Store, tmp_path: Pa
     dead = of.start(query)
     written = "checkpoints/interval/commits/3" if query == "interval" else "arrangements/orders/versions/3"
     end = time.monotonic() + 900
-    while not store.has(f"dead-{query}/{written}"):
+    while not store.has_got(f"dead-{query}/{written}"):
         assert dead.poll() is None and time.monotonic() < end
         time.sleep(0.01)
     os.killpg(dead.pid, signal.SIGSTOP)
