@@ -9,7 +9,6 @@ rows leave; both are counted.
 import argparse
 import json
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -66,12 +65,9 @@ def main() -> None:
 
 def measured(query: str, side: str) -> Counter[str]:
     """Return the requests of ten batches, by method."""
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
+    with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        store = Store(port, log)
+        store = Store(log)
         try:
             command = [sys.executable, __file__, "--run", query, side, "--work", folder, "--log", str(log)]
             ended = subprocess.run(

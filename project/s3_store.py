@@ -5,6 +5,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from ports import free_port
+
 _FOLDER = Path(__file__).resolve().parent.parent / ".tools" / "s3"
 JARS = sorted((_FOLDER / "jars").glob("*.jar"))
 _SERVER = _FOLDER / "venv" / "bin" / "moto_server"
@@ -12,9 +14,10 @@ IS_INSTALLED = bool(JARS) and _SERVER.exists()
 
 
 class Store:
-    """A server on a port, with the bucket ``streams``; its log has a line for each request."""
+    """A server on a free port, with the bucket ``streams``; its log has a line for each request."""
 
-    def __init__(self, port: int, log: Path) -> None:
+    def __init__(self, log: Path) -> None:
+        port = free_port()
         self.endpoint = f"http://127.0.0.1:{port}"
         self.log = log
         self.process = subprocess.Popen(

@@ -11,8 +11,6 @@ from typing import Any
 
 import pyspark
 import pytest
-from ports import free_port
-from postgres import Postgres, binaries, driver_jar
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from shop import Shop
@@ -24,6 +22,8 @@ TOOLS = ROOT / ".tools"
 
 # Some tests use what the build has in Python.
 sys.path.insert(0, str(ROOT / "project"))
+from ports import free_port  # noqa: E402
+from postgres import Postgres, binaries, driver_jar  # noqa: E402
 from spark_lines import spark_lines  # noqa: E402
 
 # The lines of Spark, and the one that the tests run on.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from changelogs import Changelogs, Rows, added
-from conftest import kill_group, run
+from conftest import LONG, kill_group, run
 
 JOB = Path(__file__).with_name("jobs") / "delta_job.py"
 CLUSTER_JOB = JOB.with_name("delta_cluster_job.py")
@@ -204,7 +204,7 @@ def _check_look_ups(runs: Runs, changelogs: Changelogs, name: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "partitions", [2, pytest.param(200, marks=pytest.mark.skipif(KILLS < 20, reason="a part of make test-long"))]
+    "partitions", [2, pytest.param(200, marks=pytest.mark.skipif(not LONG, reason="a part of make test-long"))]
 )
 def test_cluster(cluster: str, tmp_path: Path, partitions: int) -> None:
     steps = 6

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from conftest import LINE, LINES, ROOT, run
-from ports import free_port
 from s3_store import IS_INSTALLED, Store
 
 JOB = ROOT / "tests" / "jobs" / "s3_job.py"
@@ -27,7 +26,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    server = Store(free_port(), tmp_path_factory.mktemp("s3") / "log")
+    server = Store(tmp_path_factory.mktemp("s3") / "log")
     yield server
     server.stop()
 

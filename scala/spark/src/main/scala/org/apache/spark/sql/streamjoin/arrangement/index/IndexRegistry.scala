@@ -404,25 +404,4 @@ private[streamjoin] object IndexRegistry {
 
   private def checkRetains(version: Long, arrangement: ArrangementRef, newest: Manifest): Unit =
     newest.checkRetains(version, arrangement.root, StreamJoinErrors.runtime(_, _: _*))
-
-  /** Recently read manifests. */
-  final private class ManifestCache {
-    private val Kept = 256
-
-    private val cache = new mutable.LinkedHashMap[(String, UUID, Long), Manifest]
-
-    def clear(): Unit = synchronized(cache.clear())
-
-    def get(arrangement: ArrangementRef, version: Long, folder: ArrangementFolder): Manifest = {
-      val key = (arrangement.root, arrangement.meta.id, version)
-      synchronized(cache.get(key)).getOrElse {
-        val read = folder.manifest(version)
-        synchronized {
-          cache.put(key, read)
-          while (cache.size > Kept) cache -= cache.head._1
-        }
-        read
-      }
-    }
-  }
 }

@@ -14,15 +14,6 @@ private[streamjoin] trait LoadedBlock {
   def bytes: Array[Byte]
 }
 
-/** The time of a row, or `None`, which is after all others. */
-private[streamjoin] trait RowTime {
-  def apply(row: UnsafeRow): Long
-}
-
-private[streamjoin] object RowTime {
-  val None: Long = Long.MaxValue
-}
-
 /**
  * One partition of one index: the rows that each key has in every version from `oldest` to
  * `newest`. Tasks of many queries read it at the versions of their batches, while another task

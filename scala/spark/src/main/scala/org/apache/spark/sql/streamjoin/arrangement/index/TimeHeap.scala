@@ -2,6 +2,17 @@ package org.apache.spark.sql.streamjoin.arrangement.index
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/** The time of a row, or `None`, which is after all others. */
+private[streamjoin] trait RowTime {
+  def apply(row: UnsafeRow): Long
+}
+
+private[streamjoin] object RowTime {
+  val None: Long = Long.MaxValue
+}
+
 /**
  * Entries of an index by the time of their rows, as a binary heap: the oldest is first. It finds
  * those before a limit in steps for each of these alone, however many come after it.

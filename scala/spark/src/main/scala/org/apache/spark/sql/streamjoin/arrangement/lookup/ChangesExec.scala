@@ -64,7 +64,7 @@ final private[streamjoin] case class ChangesExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val arrangement = input.arrangement
     val (from, to) = (start, end)
-    val memory = IndexSettings.of(conf)
+    val indexes = IndexSettings.of(conf)
     val hadoopConf = HadoopConf.of(session)
     val numOutputRows = longMetric("numOutputRows")
     val handedOn = FilterProject(condition, values, changed)
@@ -74,7 +74,7 @@ final private[streamjoin] case class ChangesExec(
     }
     val none: RDD[InternalRow] = sparkContext.parallelize(Seq.empty[InternalRow], slices)
     IndexLocality.place(none, tasks).mapPartitionsWithIndex { (slice, _) =>
-      val reader = new ChangeReader(arrangement, IndexRegistry(memory), hadoopConf.value.value)
+      val reader = new ChangeReader(arrangement, IndexRegistry(indexes), hadoopConf.value.value)
       val changes = partitions(slice).iterator.flatMap(reader.changes(_, from, to)).map { change =>
         numOutputRows += 1
         reader.withVersion(change)

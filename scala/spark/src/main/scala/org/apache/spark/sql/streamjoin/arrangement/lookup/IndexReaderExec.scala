@@ -148,8 +148,7 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
     val rows = longMetric("numOutputRows")
     val figures = access.figures
     val resultsOf = results
-    val placed = IndexLocality.place(child.execute(), access.tasks)
-    placed.mapPartitions { input =>
+    IndexLocality.place(child.execute(), access.tasks).mapPartitions { input =>
       val task = LookUpTask.begin(spec, hadoopConf.value.value, figures)
       resultsOf(task, input).map { row =>
         rows += 1

@@ -18,8 +18,6 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexL
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
-  BlockFileWriter,
-  BlockWriter,
   InputKind,
   Manifest
 }
@@ -115,33 +113,24 @@ final private[streamjoin] case class ArrangeExec(
     val gathered = isGathered
     IndexLocality.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
       val conf = hadoopConf.value.value
-      def begin(changes: BlockWriter): (Iterator[Unit], () => TaskOutput) = {
-        val task = new ArrangeTask(spec, partition, changes, conf)
-        TaskContext.get().addTaskFailureListener((_, _) => task.abort())
-        def end() = {
-          val output = task.end()
-          task.figures.foreach { case (name, figure) => figures(name) += figure }
-          figures("numOutputRows") += task.numberOfChanges
-          output
-        }
-        (task.steps(input), () => end())
+      val passedOn = Option.when(gathered)(new ChangeRows(partition))
+      val changes = passedOn.getOrElse(
+        ArrangeTask.changesFile(new Path(spec.arrangement.root), number, partition, run, conf)
+      )
+      val task = new ArrangeTask(spec, partition, changes, conf)
+      TaskContext.get().addTaskFailureListener((_, _) => task.abort())
+      val steps = task.steps(input)
+      def end() = {
+        val output = task.end()
+        task.figures.foreach { case (name, figure) => figures(name) += figure }
+        figures("numOutputRows") += task.numberOfChanges
+        output
       }
-      if (gathered) {
-        val rows = new ChangeRows(partition)
-        val (steps, end) = begin(rows)
-        steps.flatMap(_ => rows.take()) ++ Iterator.single(()).map(_ => rows.of(end()))
-      } else {
-        val (steps, end) = begin(
-          new BlockFileWriter(
-            new Path(root),
-            s"${ArrangementFolder.Changes}/$number",
-            partition,
-            run,
-            conf
-          )
-        )
-        steps.foreach(identity)
-        Iterator.single(end().toRow)
+      passedOn match {
+        case Some(rows) => steps.flatMap(_ => rows.take()) ++ Iterator.single(()).map(_ => rows.of(end()))
+        case None =>
+          steps.foreach(identity)
+          Iterator.single(end().toRow)
       }
     }
   }
@@ -214,8 +203,7 @@ private[streamjoin] object ArrangeExec {
     if (isGathered)
       GatherChangesExec(
         arrange.root,
-        batch.map(_.number),
-        batch.map(_.run),
+        batch,
         arrange.meta.partitions,
         arrange.output,
         tasks

@@ -322,6 +322,16 @@ final private[streamjoin] class ArrangeTask(
 
 private[streamjoin] object ArrangeTask {
 
+  /** The file of a task with changes of a version. */
+  def changesFile(
+      root: Path,
+      version: Long,
+      task: Int,
+      run: UUID,
+      hadoopConf: Configuration
+  ): BlockFileWriter =
+    new BlockFileWriter(root, s"${ArrangementFolder.Changes}/$version", task, run, hadoopConf)
+
   val UnknownUpdates = "updatesOfUnknownKeys"
   val UnknownDeletes = "deletesOfUnknownKeys"
   val OlderChanges = "olderChanges"

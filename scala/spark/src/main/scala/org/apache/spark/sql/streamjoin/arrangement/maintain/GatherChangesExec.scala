@@ -1,7 +1,5 @@
 package org.apache.spark.sql.streamjoin.arrangement.maintain
 
-import java.util.UUID
-
 import scala.collection.mutable
 import scala.concurrent.Await
 import scala.concurrent.duration.Duration
@@ -17,12 +15,7 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{CoalescedPartitionSpec, ShufflePartitionSpec, SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{
-  ArrangementFolder,
-  BlockFile,
-  BlockFileWriter,
-  BlockWriter
-}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, BlockFileWriter, BlockWriter}
 import org.apache.spark.sql.streamjoin.base.HadoopConf
 import org.apache.spark.sql.types.{BinaryType, IntegerType, StructType}
 import org.apache.spark.unsafe.Platform
@@ -41,8 +34,7 @@ import org.apache.spark.unsafe.Platform
  */
 final private[streamjoin] case class GatherChangesExec(
     root: String,
-    version: Option[Long],
-    run: Option[UUID],
+    batch: Option[ArrangeExec.Batch],
     partitions: Int,
     output: Seq[Attribute],
     child: SparkPlan
@@ -58,15 +50,10 @@ final private[streamjoin] case class GatherChangesExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val hadoopConf = HadoopConf.of(session)
-    val (folder, number, of) = (root, version.get, run.get)
+    val folder = root
+    val ArrangeExec.Batch(number, run, _) = batch.getOrElse(throw new IllegalStateException("no batch"))
     changes().mapPartitionsWithIndex { (task, rows) =>
-      val file = new BlockFileWriter(
-        new Path(folder),
-        s"${ArrangementFolder.Changes}/$number",
-        task,
-        of,
-        hadoopConf.value.value
-      )
+      val file = ArrangeTask.changesFile(new Path(folder), number, task, run, hadoopConf.value.value)
       TaskContext.get().addTaskFailureListener((_, _) => file.abort())
       rows.flatMap(ChangeRows.write(_, file)) ++ Iterator.single(()).map { _ =>
         TaskOutput(file.commit(), None, wroteBase = false, Map.empty).toRow
@@ -147,7 +134,7 @@ private[streamjoin] object ChangeRows {
   /** Writes a change; returns the row for the sink that it is otherwise. */
   private[maintain] def write(change: InternalRow, file: BlockFileWriter): Option[InternalRow] = {
     val bytes = change.getBinary(3)
-    if (change.getInt(1) == NoIndex) Some(TaskOutput.fromBytes(bytes).toRow)
+    if (change.getInt(1) == NoIndex) Some(InternalRow(bytes))
     else {
       val row = new UnsafeRow(0)
       row.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length)

@@ -115,7 +115,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       stream,
       start,
       end,
-      tasksFor(i),
+      tasksOf(i),
       PredicateParts.all(conditions),
       values
     )
@@ -134,7 +134,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       at,
       versions.minOption.getOrElse(-1),
       versions.maxOption.getOrElse(-1),
-      tasksFor(lookUp.input)
+      tasksOf(lookUp.input)
     )(ReaderFigures.of(session.sparkContext))
   }
 
@@ -194,8 +194,10 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
     (ofLeft ++ ofRight).toSeq
   }
 
-  private def tasksFor(i: Int): Option[IndexTasks] =
-    tasks.map(IndexLocality.tasks(session.sparkContext, inputs(i).arrangement.meta.partitions, _))
+  /** By input, the tasks that look it up. */
+  private lazy val tasksOf: IndexedSeq[Option[IndexTasks]] = inputs.toIndexedSeq.map { input =>
+    tasks.map(IndexLocality.tasks(session.sparkContext, input.arrangement.meta.partitions, _))
+  }
 
   /** How many tasks are enough for a small batch. */
   private lazy val tasks: Option[Int] =

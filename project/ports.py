@@ -1,4 +1,4 @@
-"""Ports of the loopback for the servers of tests."""
+"""Ports of the loopback for the servers of tests and benchmarks."""
 
 import socket
 
