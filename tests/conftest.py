@@ -1,11 +1,13 @@
 """What all tests share: one Spark session with the extension, and small separate processes."""
 
 import contextlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,13 @@ def run(command: list[str], environment: dict[str, str] | None = None, expect: i
     )
     assert done.returncode == expect, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout if expect == 0 else done.stdout + done.stderr
+
+
+def together(programs: Iterable[list[str]], submit: Callable[..., list[str]] | None = None, **more: Any) -> list[str]:
+    """Run programs one after the other in one process, by default of this Python; return the output of each."""
+    script, argument = ROOT / "tests" / "jobs" / "programs.py", json.dumps(list(programs))
+    command = submit(script, argument) if submit else [sys.executable, str(script), argument]
+    return [output.split("\n", 1)[1] for output in re.split("^=== ", run(command, **more), flags=re.MULTILINE)[1:]]
 
 
 @pytest.fixture(scope="session")

@@ -90,7 +90,7 @@ def test_a_checkpoint_goes_on_in_another_kind_of_session(server: str, tmp_path: 
         ("classic", 14, [(10, True), (12, True)]),
         (server, 18, [(10, True), (12, True), (14, True)]),
     ]
-    for kind, hour, expected in rounds:
+    for kind, hour, expected in rounds if LONG else rounds[:3]:
         for name, column, minute in (("o", "t", 0), ("d", "u", 30)):
             (tmp_path / name).mkdir(exist_ok=True)
             row = f'{{"id": {hour}, "{column}": "2026-01-01T{hour}:{minute:02}:00Z"}}\n'

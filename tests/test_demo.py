@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import LONG
+from conftest import LONG, together
 
 DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo"
 sys.path.insert(0, str(DEMO))
@@ -17,13 +17,25 @@ from spark_submit import environment, spark_submit  # noqa: E402
 from tpch_changes import rounds  # noqa: E402
 
 
-def test_orders_deliveries_returns(tmp_path: Path) -> None:
-    command = spark_submit(DEMO / "orders_deliveries_returns.py", "--orders=2000", f"--work={tmp_path}")
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "The same rows, joined by streamIntervalJoin" in done.stdout
-    assert "returns until" in done.stdout, "no batch was shown"
-    assert "o.order_time is held back with d.delivery_time" in done.stdout
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return what each demo prints but the first, which has a process of its own."""
+    small = {
+        "orders_deliveries_returns": ["--orders=2000"],
+        "delta_join": ["--scale=0.0005", "--rounds=4", "--seconds=0.5"],
+        "temporal_join": ["--orders=2000", "--rounds=4", "--seconds=0"],
+    }
+    programs = [
+        [str(DEMO / f"{name}.py"), *more, f"--work={tmp_path_factory.mktemp(name)}"] for name, more in small.items()
+    ]
+    return dict(zip(small, together(programs, spark_submit, environment=environment()), strict=True))
+
+
+def test_orders_deliveries_returns(printed: dict[str, str]) -> None:
+    out = printed["orders_deliveries_returns"]
+    assert "The same rows, joined by streamIntervalJoin" in out
+    assert "returns until" in out, "no batch was shown"
+    assert "o.order_time is held back with d.delivery_time" in out
 
 
 # The demo of three streams reads files in the same way.
@@ -37,16 +49,13 @@ def test_orders_deliveries(tmp_path: Path, source: str) -> None:
     assert "What bounds the state" in done.stdout
 
 
-def test_delta_join(tmp_path: Path) -> None:
-    small = ["--scale=0.0005", "--rounds=4", "--seconds=0.5", f"--work={tmp_path}"]
-    command = spark_submit(DEMO / "delta_join.py", *small)
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "The same rows in query 3; rows that the query keeps: 0" in done.stdout
-    assert "The same rows in furniture; rows that the query keeps: 0" in done.stdout
-    assert "A second join has started beside it. Indexes:" in done.stdout
-    assert "rows of lineitem (version)" in done.stdout, "no batch was shown"
-    assert "LookUp o by (o_custkey)" in done.stdout
+def test_delta_join(printed: dict[str, str]) -> None:
+    out = printed["delta_join"]
+    assert "The same rows in query 3; rows that the query keeps: 0" in out
+    assert "The same rows in furniture; rows that the query keeps: 0" in out
+    assert "A second join has started beside it. Indexes:" in out
+    assert "rows of lineitem (version)" in out, "no batch was shown"
+    assert "LookUp o by (o_custkey)" in out
 
 
 def test_the_demo_of_delta_joins_notices_a_wrong_row(tmp_path: Path) -> None:
@@ -60,13 +69,10 @@ def test_the_demo_of_delta_joins_notices_a_wrong_row(tmp_path: Path) -> None:
     assert checked.only_duckdb > 100
 
 
-def test_temporal_join(tmp_path: Path) -> None:
-    small = ["--orders=2000", "--rounds=4", "--seconds=0", f"--work={tmp_path}"]
-    command = spark_submit(DEMO / "temporal_join.py", *small)
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "The same rows, joined by streamTemporalJoin" in done.stdout
-    assert "rates until" in done.stdout, "no batch was shown"
+def test_temporal_join(printed: dict[str, str]) -> None:
+    out = printed["temporal_join"]
+    assert "The same rows, joined by streamTemporalJoin" in out
+    assert "rates until" in out, "no batch was shown"
 
 
 def test_the_demo_of_temporal_joins_notices_wrong_rows(tmp_path: Path) -> None:

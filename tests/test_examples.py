@@ -1,12 +1,10 @@
 """Each numbered program of `examples` prints what its docstring promises."""
 
 import re
-import sys
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import pytest
-from conftest import ROOT, run
+from conftest import ROOT, together
 
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
@@ -95,26 +93,16 @@ batch 0 is written
 }
 
 
-# One process for all, because a short program spends most of its time starting its JVM.
-RUN_ALL = """
-import os.path
-import runpy
-import sys
-
-sys.path.insert(0, os.path.dirname(sys.argv[1]))
-for example in sys.argv[1:]:
-    print(f"=== {example}")
-    runpy.run_path(example, run_name="__main__")
-"""
-
-
 @pytest.fixture(scope="module")
 def printed() -> dict[str, str]:
     """What each program prints, without the rules and the padding of tables."""
-    everything = run([sys.executable, "-c", RUN_ALL, *map(str, EXAMPLES)], timeout=300)
-    lines = [re.sub(r" *\| *", "|", line) for line in everything.splitlines() if line.strip("+-")]
-    parts = "\n".join([*lines, ""]).split("=== ")[1:]
-    return {Path(path).name: f"\n{text}" for path, text in (part.split("\n", 1) for part in parts)}
+    printed = together([str(example)] for example in EXAMPLES)
+    return {example.name: "\n" + without_rules(text) for example, text in zip(EXAMPLES, printed, strict=True)}
+
+
+def without_rules(text: str) -> str:
+    lines = [re.sub(r" *\| *", "|", line) for line in text.splitlines() if line.strip("+-")]
+    return "\n".join([*lines, ""])
 
 
 @pytest.mark.parametrize("name", [example.name for example in EXAMPLES])

@@ -6,15 +6,13 @@ output until then, and the input from before and after; ``golden/make.py`` made 
 
 import json
 import os
-import subprocess
-import sys
 import tarfile
 from collections import Counter
 from pathlib import Path
 
 import duckdb
 import pytest
-from conftest import LONG
+from conftest import LONG, together
 
 GOLDEN = Path(__file__).with_name("golden")
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
@@ -44,28 +42,45 @@ Ids = Counter[tuple[int | None, int | None]]
 
 
 # Every archive and every store; in `make test-long` every combination.
-@pytest.mark.parametrize(
-    ("archive", "store"),
-    [(each, store) for at, each in enumerate(ARCHIVES) for store in (STORES if LONG else [STORES[at % 2]])],
-    ids=lambda value: value.name if isinstance(value, Path) else value,
-)
-def test_restored_and_continued(archive: Path, store: str, tmp_path: Path) -> None:
-    with tarfile.open(archive) as tar:
-        tar.extractall(tmp_path, filter="data")
-    output = tmp_path / store / "output"
-    types = sorted(path.name for path in (tmp_path / store / "checkpoints").iterdir())
-    before = {how: written(output, how) for how in types}
-    for number, path in enumerate(sorted(tmp_path.glob("after/*/*.json"), key=lambda path: path.name)):
-        # Spark's file source takes files in the order of their modification times.
-        os.utime(path, (1_800_000_000 + number,) * 2)
-    arguments = [f"--input={tmp_path / 'after'}", f"--output={output}"]
-    arguments += [f"--checkpoints={tmp_path / store / 'checkpoints'}", "--types", *types]
-    subprocess.run([sys.executable, str(JOB), *arguments], check=True, timeout=300)
-    for how in types:
-        expected = batch_answer(tmp_path, how)
-        assert before[how], f"{how}: nothing had come out before"
-        assert before[how].total() < expected.total(), f"{how}: nothing was left to come out"
-        assert written(output, how) == expected, how
+CASES = [(each, store) for at, each in enumerate(ARCHIVES) for store in (STORES if LONG else [STORES[at % 2]])]
+
+
+class Restored:
+    """The checkpoints of an archive that were made with one state store, and what came out before."""
+
+    def __init__(self, archive: Path, store: str, folder: Path) -> None:
+        self.folder = folder
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+        for number, path in enumerate(sorted(folder.glob("after/*/*.json"), key=lambda path: path.name)):
+            # Spark's file source takes files in the order of their modification times.
+            os.utime(path, (1_800_000_000 + number,) * 2)
+        self.output, self.checkpoints = folder / store / "output", folder / store / "checkpoints"
+        self.types = sorted(path.name for path in self.checkpoints.iterdir())
+        self.before = {how: written(self.output, how) for how in self.types}
+
+    def program(self) -> list[str]:
+        """Return the program that goes on, and its arguments."""
+        folders = [f"--input={self.folder / 'after'}", f"--output={self.output}", f"--checkpoints={self.checkpoints}"]
+        return [str(JOB), *folders, "--types", *self.types]
+
+
+@pytest.fixture(scope="module")
+def continued(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[Path, str], Restored]:
+    """Restore all checkpoints, and let their queries go on to their end."""
+    restored = {case: Restored(*case, tmp_path_factory.mktemp(case[0].name)) for case in CASES}
+    together(each.program() for each in restored.values())
+    return restored
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{archive.name}-{store}" for archive, store in CASES])
+def test_restored_and_continued(case: tuple[Path, str], continued: dict[tuple[Path, str], Restored]) -> None:
+    restored = continued[case]
+    for how in restored.types:
+        before, expected = restored.before[how], batch_answer(restored.folder, how)
+        assert before, f"{how}: nothing had come out before"
+        assert before.total() < expected.total(), f"{how}: nothing was left to come out"
+        assert written(restored.output, how) == expected, how
 
 
 def written(output: Path, how: str) -> Ids:

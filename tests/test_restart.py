@@ -159,6 +159,7 @@ def uninterrupted(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs
     return runs
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; a kill is the harder case")
 def test_new_process_every_few_batches(files: Path, uninterrupted: Runs, tmp_path: Path) -> None:
     inputs = tmp_path / "input"
     runs = Runs(inputs, tmp_path, TYPES)
