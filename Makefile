@@ -46,7 +46,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-s3 bench-full jmh clean
+.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,7 +78,8 @@ demo-kafka: $(JAR) $(ENVIRONMENT)/.installed ## the same from Kafka to Kafka, th
 # short: they share an archive of the classes and do without the compiler.
 # Its smaller code cache would be full before sbt has compiled everything. With more JVMs than cores, a collector with
 # threads of its own takes processor time from the tests.
-test test-scala test-failures test-python test-line test-lines: export JDK_JAVA_OPTIONS := -XX:+UseSerialGC \
+test test-scala test-failures test-python test-line test-line-scala test-line-python test-lines: export \
+	JDK_JAVA_OPTIONS := -XX:+UseSerialGC \
 	-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 test-scala test-failures test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
@@ -108,10 +109,17 @@ other-lines:
 # tenth query of the parity suite runs.
 of_line = $(patsubst %,--files=%,$(shell find scala/spark/src/$(1) -path '*/scala-spark-*$(SPARK)*' -name '*.scala'))
 test-line: $(JAR) $(ENVIRONMENT)/.installed ## a part of the tests, on SPARK=4.3, say: traces, a tenth of parity, SQL, old checkpoints, a demo
-	$(SBT) scalafmtCheckAll "spark/scalafix --check $(call of_line,main)" \
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) \
+		test-line-scala test-line-python
+
+test-line-scala:
+	@$(SBT) scalafmtCheckAll "spark/scalafix --check $(call of_line,main)" \
 		"spark/Test/scalafix --check $(call of_line,test)" \
 		"spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
-	$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_demo.py::test_orders_deliveries $(PYTEST_FLAGS)
+
+test-line-python:
+	@$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_demo.py::test_orders_deliveries \
+		$(PYTEST_FLAGS)
 
 test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## one checkpoint over all lines of Spark, from the oldest to the newest
 	.venv/bin/python -m pytest tests/test_lines.py tests/test_wheel.py $(PYTEST_FLAGS)

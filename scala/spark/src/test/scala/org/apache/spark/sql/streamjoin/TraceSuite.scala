@@ -6,7 +6,7 @@ import streamjoin.core.{Restart, RowComes, Side, Step, Trace, WatermarkComes}
 
 /**
  * Runs every story of `tests/cases` as a streaming query, in several ways that must not make a
- * difference. `make test` takes all stories in the first way, and in each of the others an eighth
+ * difference. `make test` takes all stories in the first way, and in each of the others a twelfth
  * of them, spread.
  */
 class TraceSuite extends AnyFunSuite with SparkTest {
@@ -67,7 +67,7 @@ class TraceSuite extends AnyFunSuite with SparkTest {
 
   private val all = for {
     (mode, number) <- modes.zipWithIndex
-    trace <- SparkTest.part(cases.filter(mode.runs), every = if (number == 0) 1 else 8, from = number)
+    trace <- SparkTest.part(cases.filter(mode.runs), every = if (number == 0) 1 else 12, from = number)
   } yield (trace, mode)
 
   testAll[(Trace, Mode)](all, { case (trace, mode) => s"${trace.name}, ${mode.name}" }) {
