@@ -8,10 +8,15 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.execution.streaming.runtime.{
+  MemoryStream,
+  MicroBatchExecution,
+  StreamingQueryWrapper
+}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.arrangement.index.{IndexRegistry, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementTable
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Snapshot}
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.types.StructType
@@ -162,6 +167,13 @@ private[streamjoin] object ArrangementTest {
       .start()
 
     def folder: ArrangementFolder = ArrangementFolder.open(ArrangementFolder.root(root))
+
+    /** Also the base, if one is written beside the batches: the next version names it. */
+    override def settle(): Unit = {
+      super.settle()
+      val query = running.asInstanceOf[StreamingQueryWrapper].streamingQuery
+      query.asInstanceOf[MicroBatchExecution].sink.asInstanceOf[ArrangementTable].run.awaitBase()
+    }
 
     /** Adds rows as one version. */
     def feed(rows: Row*): Unit = {

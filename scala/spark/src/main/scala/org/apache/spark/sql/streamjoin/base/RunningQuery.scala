@@ -5,6 +5,7 @@ import java.util.UUID
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
+import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
 
 /** Finds queries that run in this driver. */
 private[streamjoin] object RunningQuery {
@@ -15,6 +16,12 @@ private[streamjoin] object RunningQuery {
       case micro: MicroBatchExecution => Some(micro)
       case _ => None
     }
+  }
+
+  /** A run processes the available data and ends. */
+  def endsByItself(query: MicroBatchExecution): Boolean = query.trigger match {
+    case AvailableNowTrigger | OneTimeTrigger => true
+    case _ => false
   }
 
   /** The query of this thread. */

@@ -13,6 +13,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.execution.streaming.runtime.{
   IncrementalExecution,
@@ -20,14 +21,9 @@ import org.apache.spark.sql.execution.streaming.runtime.{
   MicroBatchExecutionContext,
   MultipleWatermarkPolicy
 }
-import org.apache.spark.sql.execution.streaming.{
-  AvailableNowTrigger,
-  OneTimeTrigger,
-  StreamingQueryPlanTraverseHelper
-}
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
   ColumnWatermark,
@@ -315,7 +311,10 @@ private[streamjoin] object BatchBinding {
     new BatchBinding(
       batch,
       late,
-      eviction.begun(planned.query.triggerClock.getTimeMillis(), acrossRuns = endsByItself(planned.query)),
+      eviction.begun(
+        planned.query.triggerClock.getTimeMillis(),
+        acrossRuns = RunningQuery.endsByItself(planned.query)
+      ),
       sparkLate,
       sparkEviction,
       SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
@@ -335,12 +334,6 @@ private[streamjoin] object BatchBinding {
     SQLConf.get.getConf(
       SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY
     ) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME
-
-  /** A run processes the available data and ends. */
-  private def endsByItself(query: MicroBatchExecution): Boolean = query.trigger match {
-    case AvailableNowTrigger | OneTimeTrigger => true
-    case _ => false
-  }
 
   private def sparkWatermarks(execution: IncrementalExecution): (Long, Long) = (
     execution.prevOffsetSeqMetadata.map(_.batchWatermarkMs).getOrElse(0L),

@@ -91,9 +91,10 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
         reader.stop()
         withConf("spark.streamjoin.arrangements.leaseAge" -> "1ms") {
           names.restart()
-          for (i <- 6 to 9) names.feed(large(i * 100): _*)
+          for (i <- 6 to 14) names.feed(large(i * 100): _*)
         }
-        assert(names.folder.manifest(9).since > 6)
+        assert(names.folder.manifest(14).since > 6)
+        assert(numbers(names.root, "versions").head > 6, "the changes that it needs are gone")
         for (forgotten <- Seq(false, true)) {
           if (forgotten) forgetIndexes()
           val said = refused("STREAMJOIN_ARRANGEMENT_RETENTION")(reader.start().settle())
@@ -102,8 +103,8 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
         }
         // The refused reader has written its lease again, which keeps nothing.
         assert(ArrangementState.of(names.folder).readers.map(_.version).min < 6)
-        for (i <- 10 to 11) names.feed(Row(i, "x"))
-        assert(names.folder.manifest(11).since == 10)
+        for (i <- 15 to 16) names.feed(Row(i, "x"))
+        assert(names.folder.manifest(16).since == 15)
       }
     }
   }

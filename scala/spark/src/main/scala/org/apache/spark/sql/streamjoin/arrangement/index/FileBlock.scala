@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.state.IndexMemory
  * A block of a file, in memory while there is room.
  *
  * @param version
- *   version that wrote the file
+ *   version whose changes it has, or whose rows if it is of a base
  */
 final private[streamjoin] class FileBlock(
     root: Path,
@@ -34,7 +34,7 @@ final private[streamjoin] class FileBlock(
 
   /** Whether its file is among those of an arrangement whose newest manifest is given. */
   private[arrangement] def isKept(newest: Manifest): Boolean =
-    if (file.startsWith(s"${ArrangementFolder.Bases}/")) newest.bases.exists(_.manifest == version)
+    if (file.startsWith(s"${ArrangementFolder.Bases}/")) newest.bases.exists(_.version == version)
     else newest.oldestNeeded <= version
 
   def rawBytes: Int = ref.rawBytes

@@ -1,10 +1,10 @@
 package org.apache.spark.sql.streamjoin.arrangement.index
 
+import scala.reflect.ClassTag
 import scala.util.hashing.MurmurHash3
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.TaskLocation
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.storage.BlockManagerId
 import org.apache.spark.{Partition, SparkContext, TaskContext}
 
@@ -99,13 +99,12 @@ private[streamjoin] object IndexLocality {
    * Runs tasks on the executor that holds the index of their partition, or of the partitions of
    * each task.
    */
-  def place(rows: RDD[InternalRow], tasks: Option[IndexTasks] = None): RDD[InternalRow] =
+  def place[T: ClassTag](rows: RDD[T], tasks: Option[IndexTasks] = None): RDD[T] =
     new Placed(rows, tasks.map(_.locations))
 
-  private class Placed(rows: RDD[InternalRow], ofTasks: Option[IndexedSeq[String]])
-      extends RDD[InternalRow](rows) {
+  private class Placed[T: ClassTag](rows: RDD[T], ofTasks: Option[IndexedSeq[String]]) extends RDD[T](rows) {
     override protected def getPartitions: Array[Partition] = rows.partitions
-    override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] =
+    override def compute(split: Partition, context: TaskContext): Iterator[T] =
       rows.iterator(split, context)
 
     override protected def getPreferredLocations(split: Partition): Seq[String] = {

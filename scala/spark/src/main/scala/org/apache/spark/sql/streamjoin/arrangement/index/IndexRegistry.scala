@@ -222,7 +222,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       stats.rebuilt = true
       val built = new KeyIndex(meta.schema.length, rowKey, base.fold(0L)(_.version))
       try {
-        base.foreach(base => add(built, base.version, base.manifest, manifest(base.manifest).baseFiles))
+        base.foreach(base => add(built, base.version, manifest(base.manifest).baseFiles))
         advance(built, high)
         built
       } catch {
@@ -233,9 +233,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     }
 
     private def advance(known: KeyIndex, high: Long): Unit =
-      (known.newest + 1 to high).foreach(version => add(known, version, version, manifest(version).changes))
+      (known.newest + 1 to high).foreach(version => add(known, version, manifest(version).changes))
 
-    private def add(known: KeyIndex, version: Long, writtenBy: Long, files: Seq[BlockFile]): Unit =
+    private def add(known: KeyIndex, version: Long, files: Seq[BlockFile]): Unit =
       known.load(
         version,
         for {
@@ -245,7 +245,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
         } yield {
           stats.rows += block.rows
           stats.bytes += block.bytes
-          (new FileBlock(root, writtenBy, file.path, block, hadoopConf, blockMemory), block.rawBytes)
+          (new FileBlock(root, version, file.path, block, hadoopConf, blockMemory), block.rawBytes)
         }
       )
 

@@ -2,7 +2,6 @@ package org.apache.spark.sql.streamjoin.arrangement.maintain
 
 import java.util.UUID
 
-import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.TaskContext
@@ -15,13 +14,8 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexLocality, IndexSettings}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{
-  ArrangementFolder,
-  ArrangementMeta,
-  InputKind,
-  Manifest
-}
-import org.apache.spark.sql.streamjoin.base.{HadoopConf, Operation, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind}
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, Operation, RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, PlannedBatch}
 
 import streamjoin.core.Side
@@ -86,9 +80,13 @@ final private[streamjoin] case class ArrangeExec(
   override def logicalLink: Option[LogicalPlan] = None
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val ArrangeExec.Batch(number, run, batchTime) =
+    val ArrangeExec.Batch(number, run, batchTime, endsByItself) =
       batch.getOrElse(throw new IllegalStateException("no batch"))
     val hadoopConf = HadoopConf.of(session)
+    val before =
+      Option.when(number > 0)(
+        new ArrangementFolder(new Path(root), hadoopConf.value.value).manifest(number - 1)
+      )
     val spec = ArrangeSpec(
       ArrangementRef(root, meta),
       number,
@@ -96,7 +94,8 @@ final private[streamjoin] case class ArrangeExec(
       batchTime,
       conf.getConf(StreamJoinConf.ArrangementDeletedKeysMaxAge),
       timeToLive.map(TimeToLive.of(meta, _, batchTime, conf.sessionLocalTimeZone)),
-      writesBase(number, hadoopConf.value.value),
+      writesBase = before.exists(Base.isDueInBatch(_, endsByItself)),
+      dropsDeletions = before.exists(_.baseFiles.nonEmpty),
       rows,
       change,
       IndexSettings.of(conf),
@@ -135,39 +134,12 @@ final private[streamjoin] case class ArrangeExec(
     }
   }
 
-  private def writesBase(number: Long, hadoopConf: Configuration): Boolean =
-    number > 0 && ArrangeExec.needsBase(
-      new ArrangementFolder(new Path(root), hadoopConf).manifest(number - 1)
-    )
-
   override protected def withNewChildInternal(newChild: SparkPlan): ArrangeExec = copy(child = newChild)
 
   override def simpleString(maxFields: Int): String = s"Arrange $root by ${Arrange.words(meta, timeToLive)}"
 }
 
 private[streamjoin] object ArrangeExec {
-
-  /** With fewer bytes of changes, a base is not worth writing. */
-  val SmallestBase: Long = 1L << 20
-
-  /** How many bytes can be read while the manifest and the file of a version are opened. */
-  private val VersionBytes = 1L << 20
-
-  /** Fewer versions are read anyway, as so many are retained. */
-  private val FewVersions = 100L
-
-  /**
-   * A base costs as much as all rows, and saves reading the changes since the last one, so it is
-   * written when these cost more than half of it: by their bytes, or because there are many
-   * versions, however small. The previous manifest decides, so a retry of the batch decides the
-   * same.
-   */
-  def needsBase(before: Manifest): Boolean = {
-    def bytes(name: String) = before.counts.getOrElse(name, 0L)
-    val versions = before.version - before.bases.lastOption.fold(-1L)(_.version)
-    val opening = if (versions <= FewVersions) 0L else versions * VersionBytes
-    math.max(bytes(Manifest.ChangeBytes), opening) > math.max(bytes(Manifest.BaseBytes) / 2, SmallestBase)
-  }
 
   /**
    * @param number
@@ -176,14 +148,21 @@ private[streamjoin] object ArrangeExec {
    *   run id of the query
    * @param timeMs
    *   time of the batch in the offset log, in milliseconds since the epoch
+   * @param endsByItself
+   *   the query ends once it has processed what is available
    */
-  final case class Batch(number: Long, run: UUID, timeMs: Long)
+  final case class Batch(number: Long, run: UUID, timeMs: Long, endsByItself: Boolean)
 
   def of(arrange: Arrange, session: SparkSession, child: SparkPlan): SparkPlan = {
     val planned = PlannedBatch.current(session)
     val batch = planned.map { found =>
       val execution = found.execution
-      Batch(execution.currentBatchId, execution.runId, execution.offsetSeqMetadata.batchTimestampMs)
+      Batch(
+        execution.currentBatchId,
+        execution.runId,
+        execution.offsetSeqMetadata.batchTimestampMs,
+        RunningQuery.endsByItself(found.query)
+      )
     }
     val isGathered = arrange.meta.partitions > GatherChangesExec.MostBlocks
     val tasks = ArrangeExec(

@@ -38,6 +38,10 @@ import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
  *   how long the time of a deletion is remembered, in milliseconds
  * @param timeToLive
  *   which rows are too old to be kept, if they are dropped
+ * @param writesBase
+ *   writes the base of the previous version
+ * @param dropsDeletions
+ *   removes the deletions that no longer count
  * @param rows
  *   columns of the arrangement; they come first in the input
  * @param change
@@ -53,6 +57,7 @@ final private[streamjoin] case class ArrangeSpec(
     deletedKeysMaxAge: Long,
     timeToLive: Option[TimeToLive],
     writesBase: Boolean,
+    dropsDeletions: Boolean,
     rows: Seq[Attribute],
     change: Option[Attribute],
     indexes: IndexSettings,
@@ -84,8 +89,7 @@ final private[streamjoin] class ArrangeTask(
       if (meta.input == InputKind.Updates) spec.rows.map(NormalizeFloatingNumbers.normalize) else spec.rows
     UnsafeProjection.create(columns, spec.rows ++ spec.change)
   }
-  private val baseFile =
-    new BlockFileWriter(root, s"${ArrangementFolder.Bases}/${spec.version}", partition, spec.run, hadoopConf)
+  private val baseFile = Base.file(root, spec.version - 1, partition, spec.run, hadoopConf)
   private val keptRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
   private val load = new LoadStats
 
@@ -114,7 +118,13 @@ final private[streamjoin] class ArrangeTask(
     case InputKind.Appended => input.map(row => add(toRow(row)))
     case InputKind.Updates => input.map(update)
     case InputKind.Changelog => upsert(input)
-  }) ++ Iterator.single(()).map(_ => if (spec.writesBase) writeBase())
+  }) ++ Iterator.single(()).map { _ =>
+    if (spec.dropsDeletions) deleted.foreach(_.dropExpired())
+    if (spec.writesBase)
+      Base.write(spec.arrangement, spec.version - 1, partition, baseFile)((of, index) =>
+        indexBefore(index, of)
+      )
+  }
 
   /** Called after the last step; returns what the sink gets to know. */
   def end(): TaskOutput = {
@@ -195,7 +205,7 @@ final private[streamjoin] class ArrangeTask(
   private val saysNothing = (0 to meta.schema.length).diff(order.ordinals)
 
   /** The deleted keys, if the changes of a key have a time or an order. */
-  private lazy val deleted = Option.when(meta.input == InputKind.Changelog && order.ordinals.nonEmpty) {
+  private lazy val deleted = Option.when(DeletedKeys.isFor(meta)) {
     new DeletedKeys(
       spec.arrangement,
       order,
@@ -302,17 +312,6 @@ final private[streamjoin] class ArrangeTask(
       (0 until probe.size).foreach(i => emit(probe.row(i), -probe.copies(i)))
       if (!goes) add(row)
     }
-  }
-
-  // The base of the previous version.
-
-  private def writeBase(): Unit = {
-    keys.indices.foreach { i =>
-      indexBefore(i).rowsOf(spec.version - 1).foreach { case (row, count) =>
-        baseFile.add(i, partition, row, count)
-      }
-    }
-    deleted.foreach(_.writeBase(baseFile))
   }
 
   /** At the previous version. */

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.storage._
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.types.{BinaryType, StructType}
@@ -111,7 +112,25 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     run.checkClaim(folder, epoch)
     run.commit(manifest)
     clean(folder, manifest, before)
+    startBase(folder, manifest)
   }
+
+  /** A run that is to end by itself leaves no time for it: its batches write bases. */
+  private def startBase(folder: ArrangementFolder, manifest: Manifest): Unit =
+    for {
+      query <- RunningQuery.of(session, queryId)
+      if Base.isNeeded(manifest) && !RunningQuery.endsByItself(query)
+      runId = query.runId
+    } run.startBase(
+      new BaseInBackground(
+        ArrangementRef(root.toString, folder.meta),
+        manifest,
+        runId,
+        IndexSettings.of(SQLConf.get),
+        session,
+        () => RunningQuery.of(session, queryId).exists(_.runId == runId)
+      )
+    )
 
   private def following(
       folder: ArrangementFolder,
@@ -127,12 +146,11 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val oldest = before.fold(0L)(_.since)
     // A lease below the oldest version is that of a reader that came back too late and is refused.
     val leased = live.map(_.version).filter(_ >= oldest)
-    val since = math.max(oldest, (leased :+ retained :+ (version - 1)).min)
+    val since = math.max(oldest, (leased ++ run.baseVersion :+ retained :+ (version - 1)).min)
 
-    val wroteBase = outputs.exists(_.wroteBase)
-    val baseFiles = outputs.flatMap(_.base)
-    val bases =
-      before.fold(Seq.empty[BaseRef])(_.bases) ++ Option.when(wroteBase)(BaseRef(version - 1, version))
+    val base = newBase(before, outputs)
+    val bases = before.fold(Seq.empty[BaseRef])(_.bases) ++ base.map(_.ref(version))
+    val baseFiles = base.fold(Seq.empty[BlockFile])(_.files)
     val changes = outputs.flatMap(_.changes)
     val counts = mutable.Map.from(before.fold(Map.empty[String, Long])(_.counts))
     outputs.foreach(_.counts.foreach { case (name, change) =>
@@ -140,11 +158,9 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     })
     // A gauge: each task reports its current value.
     counts(Manifest.NegativeRows) = outputs.flatMap(_.counts.get(Manifest.NegativeRows)).sum
-    if (wroteBase) {
-      counts(Manifest.BaseBytes) = baseFiles.map(_.bytes).sum
-      counts(Manifest.ChangeBytes) = 0L
-    }
-    counts(Manifest.ChangeBytes) = counts.getOrElse(Manifest.ChangeBytes, 0L) + changes.map(_.bytes).sum
+    base.foreach(_ => counts(Manifest.BaseBytes) = baseFiles.map(_.bytes).sum)
+    counts(Manifest.ChangeBytes) = counts.getOrElse(Manifest.ChangeBytes, 0L) -
+      base.fold(0L)(_.changeBytes) + changes.map(_.bytes).sum
     Manifest(
       version,
       queryId,
@@ -157,6 +173,16 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       run.written.isDefined && CaughtUp.tookAll(session, queryId)
     )
   }
+
+  /** The base that the batch has written, or that has been written beside the batches. */
+  private def newBase(before: Option[Manifest], outputs: Seq[TaskOutput]): Option[Base] =
+    before.flatMap { last =>
+      if (outputs.exists(_.wroteBase)) {
+        run.cancelBase()
+        val changeBytes = last.counts.getOrElse(Manifest.ChangeBytes, 0L)
+        Some(Base(last.version, changeBytes, outputs.flatMap(_.base)))
+      } else run.takeBase(after = last.bases.lastOption.fold(-1L)(_.version))
+    }
 
   /**
    * Removes files that no version since the oldest needs, and files of failed attempts. The version

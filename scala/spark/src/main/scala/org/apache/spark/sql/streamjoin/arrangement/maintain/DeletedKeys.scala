@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, KeyIndex, ProbeResult}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, BlockWriter, RowKey}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, BlockWriter, InputKind, RowKey}
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 
 /**
@@ -47,8 +47,9 @@ final private[streamjoin] class ChangeOrder(meta: ArrangementMeta) {
  * this index has no deletions.
  *
  * A deletion counts for `spark.streamjoin.arrangements.deletedKeysMaxAge` after its batch. The
- * times of batches are in Spark's offset log, so a retry of a batch forgets the same deletions. An
- * expired one leaves with the next base, which reads all rows anyway: no batch searches for them.
+ * times of batches are in Spark's offset log, so a retry of a batch forgets the same deletions.
+ * Expired ones leave with the version after a base: a base has read all rows, so few batches search
+ * for them.
  *
  * @param batchTime
  *   time of the batch, in milliseconds since the epoch
@@ -68,21 +69,10 @@ final private[streamjoin] class DeletedKeys(
     changes: BlockWriter
 ) {
   private val of = arrangement.meta
-
-  /** The columns of the arrangement that a deletion has; the time of the batch follows them. */
-  private val columns = (of.keyOrdinals(0) ++ order.ordinals).distinct
+  private val columns = DeletedKeys.columns(of)
   private val sinceOrdinal = columns.size
   private val orderOrdinals = order.ordinals.map(columns.indexOf(_))
-
-  private val meta = {
-    // Named by position, because users' columns may have any name.
-    val types = columns.map(of.schema(_).dataType) :+ LongType
-    val schema = StructType(types.zipWithIndex.map { case (dataType, at) =>
-      StructField(at.toString, dataType)
-    })
-    val key = of.keyOrdinals(0).map(at => columns.indexOf(at).toString)
-    of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key))
-  }
+  private val meta = DeletedKeys.meta(of)
   private val index = of.keys.size
   private lazy val before = indexBefore(arrangement.copy(meta = meta), index)
 
@@ -124,13 +114,37 @@ final private[streamjoin] class DeletedKeys(
     if (isDeleted && !order.ordinals.forall(row.isNullAt(_))) changes.add(index, partition, toRow(row), 1)
   }
 
-  /**
-   * Writes all deletions of the previous version to the base; expired ones leave with this version.
-   */
-  def writeBase(base: BlockWriter): Unit = before.foreach { found =>
+  /** Removes the deletions that no longer count. */
+  def dropExpired(): Unit = before.foreach { found =>
     found.rowsOf(version - 1).foreach { case (row, count) =>
-      base.add(index, partition, row, count)
       if (!counts(row) && !gone(row)) changes.add(index, partition, row, -count)
     }
+  }
+}
+
+private[maintain] object DeletedKeys {
+
+  /** Whether an arrangement remembers deletions: a changelog whose changes have a time or an order. */
+  def isFor(of: ArrangementMeta): Boolean =
+    of.input == InputKind.Changelog && (of.time ++ of.order).nonEmpty
+
+  /** The index of the deletions, if there are any. */
+  def indexOf(arrangement: ArrangementRef): Option[(ArrangementRef, Int)] = {
+    val of = arrangement.meta
+    Option.when(isFor(of))((arrangement.copy(meta = meta(of)), of.keys.size))
+  }
+
+  /** The columns of the arrangement that a deletion has; the time of the batch follows them. */
+  private def columns(of: ArrangementMeta): Seq[Int] =
+    (of.keyOrdinals(0) ++ new ChangeOrder(of).ordinals).distinct
+
+  private def meta(of: ArrangementMeta): ArrangementMeta = {
+    // Named by position, because users' columns may have any name.
+    val types = columns(of).map(of.schema(_).dataType) :+ LongType
+    val schema = StructType(types.zipWithIndex.map { case (dataType, at) =>
+      StructField(at.toString, dataType)
+    })
+    val key = of.keyOrdinals(0).map(at => columns(of).indexOf(at).toString)
+    of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key))
   }
 }

@@ -8,7 +8,13 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, CaughtUp, Claim, Manifest}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  BaseRef,
+  CaughtUp,
+  Claim,
+  Manifest
+}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /** A run of the query that maintains an arrangement, in its driver. */
@@ -111,11 +117,11 @@ final private[streamjoin] class MaintainingRun extends Logging {
   def removeOld(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit = {
     // The manifest of a base's own version stays, because that version can be read.
     val needed = manifest.oldestNeeded
-    val kept = manifest.bases.map(_.manifest)
+    val kept = manifest.bases.map(_.folder) ++ base.map(of => BaseRef.folder(of.version))
     val (old, bases) = before.filter(_ => hasRemovedOld) match {
-      case Some(last) => (last.oldestNeeded until needed, last.bases.map(_.manifest))
+      case Some(last) => (last.oldestNeeded until needed, last.bases.map(_.folder))
       case None =>
-        (folder.versionNumbers.takeWhile(_ < needed), folder.baseNumbers.takeWhile(_ < manifest.version))
+        (folder.versionNumbers.takeWhile(_ < needed), folder.baseNumbers)
     }
     // If a file cannot be removed, the next version tries again.
     hasRemovedOld = false
@@ -123,6 +129,36 @@ final private[streamjoin] class MaintainingRun extends Logging {
     folder.removeBases(bases.filter(_ >= needed).diff(kept))
     hasRemovedOld = true
   }
+
+  // The base that is being written.
+
+  @volatile private var base: Option[BaseInBackground] = None
+
+  /** The version of the base that is being written: its files must stay readable. */
+  def baseVersion: Option[Long] = base.map(_.version)
+
+  /** Begins to write a base, unless one is being written. */
+  def startBase(make: => BaseInBackground): Unit = if (base.isEmpty) {
+    val made = make
+    base = Some(made)
+    made.start()
+  }
+
+  /** The base that has been written since the last call, if it is of a later version. */
+  def takeBase(after: Long): Option[Base] = {
+    val ended = base.flatMap(_.written)
+    if (ended.isDefined) base = None
+    ended.flatMap(_.toOption).filter(_.version > after)
+  }
+
+  /** A batch has written a base of a later version. */
+  def cancelBase(): Unit = {
+    base.foreach(_.cancel())
+    base = None
+  }
+
+  /** Waits until no base is being written. */
+  private[streamjoin] def awaitBase(): Unit = base.foreach(_.await())
 
   /**
    * Called after a trigger. If it had no batch, the sources had no more data

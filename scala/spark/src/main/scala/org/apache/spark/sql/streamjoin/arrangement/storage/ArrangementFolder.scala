@@ -122,12 +122,21 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       folder <- Seq(Changes, Bases, Manifest.Directory)
     } fs.delete(new Path(new Path(root, folder), old.toString), true)
 
-  /** The versions whose batches wrote a base that is there, ascending. */
+  /** The folders of bases, ascending. */
   def baseNumbers: Seq[Long] = numbersIn(new Path(root, Bases))
 
-  /** Removes the files of bases; the changes of their versions stay. */
-  def removeBases(writtenBy: Seq[Long]): Unit =
-    writtenBy.foreach(version => fs.delete(new Path(new Path(root, Bases), version.toString), true))
+  private def base(number: Long) = new Path(new Path(root, Bases), number.toString)
+
+  /** Removes bases; the changes of their versions stay. */
+  def removeBases(numbers: Seq[Long]): Unit = numbers.foreach(number => fs.delete(base(number), true))
+
+  /** Removes the files of a base that one attempt to write it has left, but those that count. */
+  def removeAttempt(number: Long, attempt: UUID, but: Seq[BlockFile]): Unit = {
+    val kept = but.map(file => new Path(root, file.path).getName).toSet
+    list(base(number))
+      .filter(file => isOf(file.getName, tag(attempt)) && !kept(file.getName))
+      .foreach(fs.delete(_, false))
+  }
 
   /** The files that tasks have written for a version. */
   def filesOf(version: Long): Seq[Path] =
@@ -166,9 +175,9 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     val data = for {
       manifest <- manifests
       named = (manifest.changes ++ manifest.baseFiles).map(file => new Path(root, file.path).getName).toSet
-      // All attempts write a base, or none does.
-      folder <- Changes +: manifest.bases.find(_.manifest == manifest.version).map(_ => Bases).toSeq
-      file <- list(new Path(new Path(root, folder), manifest.version.toString))
+      bases = manifest.bases.filter(_.manifest == manifest.version).map(ref => base(ref.folder))
+      folder <- new Path(new Path(root, Changes), manifest.version.toString) +: bases
+      file <- list(folder)
       if !named(file.getName) && isGone(manifest.version, file.getName)
     } yield file
     data.foreach(fs.delete(_, false))
@@ -231,6 +240,8 @@ private[streamjoin] object ArrangementFolder {
     path.getFileSystem(SparkSession.active.sessionState.newHadoopConf()).makeQualified(path)
   }
 
-  def open(root: Path): ArrangementFolder =
-    new ArrangementFolder(root, SparkSession.active.sessionState.newHadoopConf())
+  def open(root: Path): ArrangementFolder = open(SparkSession.active, root)
+
+  def open(session: SparkSession, root: Path): ArrangementFolder =
+    new ArrangementFolder(root, session.sessionState.newHadoopConf())
 }

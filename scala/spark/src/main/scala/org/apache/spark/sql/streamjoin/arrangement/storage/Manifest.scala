@@ -44,11 +44,22 @@ final private[streamjoin] case class BlockFile(path: String, blocks: Seq[BlockRe
 /**
  * A base: all live rows of a version, in separate files.
  *
+ * @param version
+ *   whose rows it has
  * @param manifest
- *   version whose manifest names the files; its batch wrote them, and they hold the rows of the
- *   version before it
+ *   later version whose manifest names the files
  */
-final private[streamjoin] case class BaseRef(version: Long, manifest: Long)
+final private[streamjoin] case class BaseRef(version: Long, manifest: Long) {
+
+  /** The folder of its files. */
+  def folder: Long = BaseRef.folder(version)
+}
+
+private[streamjoin] object BaseRef {
+
+  /** A batch that writes a base writes that of the version before it. */
+  def folder(version: Long): Long = version + 1
+}
 
 /**
  * A version of an arrangement: what changed since the previous one. A manifest is written once and
@@ -63,7 +74,7 @@ final private[streamjoin] case class BaseRef(version: Long, manifest: Long)
  * @param changes
  *   files with the rows that this version added and removed
  * @param baseFiles
- *   files of the base of the previous version, if this batch wrote one
+ *   files of a base of an earlier version, if one has been written
  * @param counts
  *   counts of the arrangement at this version, by name
  * @param tookAll

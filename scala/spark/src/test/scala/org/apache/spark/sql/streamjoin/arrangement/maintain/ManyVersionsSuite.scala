@@ -80,7 +80,7 @@ class ManyVersionsSuite extends AnyFunSuite with OverwritingStore {
       val old = rows.keys.filter(_.key.contains(key)).toSeq
       val change = old.map(_ -> -1) :+ (Item(Some(key), "x" * random.nextInt(20), version) -> 1)
       val changes = file(ArrangementFolder.Changes, change)
-      val isBase = version > 0 && ArrangeExec.needsBase(folder.manifest(version - 1))
+      val isBase = version > 0 && Base.isNeeded(folder.manifest(version - 1))
       val base =
         if (isBase)
           file(ArrangementFolder.Bases, rows.toSeq.map { case (item, copies) => item -> copies.toInt })

@@ -1,0 +1,123 @@
+package org.apache.spark.sql.streamjoin.arrangement.maintain
+
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.scheduler.{SparkListener, SparkListenerJobStart}
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.streamjoin.ArrangementTest
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BaseRef, Manifest}
+import org.apache.spark.sql.types.StructType
+
+/** Bases that are written beside the batches of the query, and those that its batches write. */
+class BaseInBackgroundSuite extends AnyFunSuite with ArrangementTest {
+  private val random = new Random(7)
+
+  /** Enough bytes for a base. */
+  private def large(from: Int, rows: Int = 60): Seq[Row] =
+    Seq.tabulate(rows)(i => Row(from + i, random.alphanumeric.take(30000).mkString, "i"))
+
+  private def rows(root: String) = maintainer(
+    "id INT, name STRING, op STRING",
+    Seq(Seq("id"), Seq("name")),
+    op = Some("op"),
+    root = root
+  )
+
+  private def ids(root: String, version: Option[Long] = None) =
+    rowsOf(root, version).map(_.takeWhile(_ != ' ').toInt).sorted
+
+  test("the next version names a base that has been written beside the batches, with all that came before") {
+    val it = rows(newFolder("a"))
+    val counter = new TasksOfBases
+    spark.sparkContext.addSparkListener(counter)
+    try
+      during(it) {
+        it.feed(large(0): _*)
+        it.feed(Row(1000, "x", "i"))
+        val manifest = it.folder.manifest(1)
+        assert(manifest.bases == Seq(BaseRef(0, 1)))
+        assert(manifest.baseFiles.nonEmpty)
+        assert(manifest.counts(Manifest.ChangeBytes) == manifest.changes.map(_.bytes).sum, "since the base")
+        // Two indexes, and each has all rows of version 0.
+        assert(manifest.baseFiles.flatMap(_.blocks).map(_.rows).sum == 2 * 60)
+        for (version <- 0 to 1) {
+          forgetIndexes()
+          assert(ids(it.root, Some(version.toLong)) == (0 until 60) ++ Seq.fill(version)(1000))
+        }
+        assert(counter.most == 1, "of two cores, one is left to the batches")
+      }
+    finally spark.sparkContext.removeSparkListener(counter)
+  }
+
+  test("a base whose tasks fail is begun again, and the query goes on") {
+    val it = rows(newFolder("a"))
+    during(it) {
+      it.feed(large(0): _*)
+      it.feed(Row(1000, "x", "i"))
+      // There is no room for the next base: a file has the name of its folder.
+      val inTheWay = Path.of(it.root, "bases", BaseRef.folder(2).toString)
+      Files.createFile(inTheWay)
+      it.feed(large(100, rows = 40): _*)
+      Files.delete(inTheWay)
+      it.feed(Row(1001, "x", "i"))
+      assert(it.folder.manifest(3).bases == Seq(BaseRef(0, 1)), "that of version 2 has failed")
+      it.feed(Row(1002, "x", "i"))
+      assert(it.folder.manifest(4).bases == Seq(BaseRef(0, 1), BaseRef(3, 4)))
+      forgetIndexes()
+      assert(ids(it.root) == (0 until 60) ++ (100 until 140) ++ (1000 to 1002))
+    }
+  }
+
+  test("a query that ends by itself writes bases in its batches") {
+    val root = newFolder("a")
+    val folder = newFolder("input")
+    val checkpoint = newFolder("checkpoint")
+    def run(from: Int): Unit = {
+      spark
+        .createDataFrame(
+          large(from).asJava,
+          StructType.fromDDL("id INT, name STRING, op STRING")
+        )
+        .write
+        .mode("append")
+        .parquet(folder)
+      Arrangements
+        .arrange(
+          spark.readStream.schema("id INT, name STRING, op STRING").parquet(folder),
+          root,
+          Seq(Seq("id")),
+          Some("op"),
+          None,
+          None,
+          None,
+          None
+        )
+        .writeStream
+        .format("streamjoin")
+        .option("path", root)
+        .option("checkpointLocation", checkpoint)
+        .trigger(Trigger.AvailableNow())
+        .start()
+        .awaitTermination()
+    }
+    run(0)
+    run(100)
+    val manifest = ArrangementFolder.open(ArrangementFolder.root(root)).manifest(1)
+    assert(manifest.bases == Seq(BaseRef(0, 1)))
+    assert(ids(root) == (0 until 60) ++ (100 until 160))
+  }
+
+  /** How many tasks of bases run at once. */
+  private class TasksOfBases extends SparkListener {
+    @volatile var most = 0
+    override def onJobStart(job: SparkListenerJobStart): Unit =
+      if (Option(job.properties.getProperty("spark.job.description")).exists(_.startsWith("base of")))
+        most = math.max(most, job.stageInfos.map(_.numTasks).sum)
+  }
+}
