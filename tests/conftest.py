@@ -85,11 +85,17 @@ def together(programs: Iterable[list[str]], submit: Callable[..., list[str]] | N
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a master and two workers that all tests share; yield the master's URL."""
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as master:
+        yield master
+
+
+@contextlib.contextmanager
+def running_cluster(folder: Path) -> Iterator[str]:
     """Run a master and two workers, each at an address of its own on this machine; yield the master's URL.
 
     Spark speculates a task only on another host, and the workers of a ``local-cluster`` share one.
     """
-    folder = tmp_path_factory.mktemp("cluster")
     port = free_port()
     master = f"spark://127.0.0.1:{port}"
     commands = [["master.Master", "--host", "127.0.0.1", "--port", str(port)]]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from changelogs import Changelogs, Rows, added
-from conftest import LONG, kill_group, run
+from conftest import LONG, kill_group, run, running_cluster
 
 JOB = Path(__file__).with_name("jobs") / "delta_job.py"
 CLUSTER_JOB = JOB.with_name("delta_cluster_job.py")
@@ -31,9 +31,9 @@ class Runs:
         self.input = changelogs.folder
         self.folder = folder
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, *more: str) -> subprocess.Popen[bytes]:
         """Start a process in a group of its own, together with its JVM."""
-        command = [sys.executable, str(JOB), f"--input={self.input}", f"--output={self.folder}"]
+        command = [sys.executable, str(JOB), f"--input={self.input}", f"--output={self.folder}", *more]
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
@@ -49,12 +49,12 @@ class Runs:
         finally:
             kill_group(process)
 
-    def kill(self, chance: random.Random, look_up: str | None) -> None:
+    def kill(self, chance: random.Random, look_up: str | None, *more: str) -> None:
         """Start a process, and kill it after one of its queries has finished a batch, or in a batch of a look-up."""
         others = [self.versions("a"), self.versions("b"), self.folder / "batches"]
         watched = self.folder / look_up if look_up else chance.choice(others)
         before = len(_numbers(watched))
-        process = self.start()
+        process = self.start(*more)
         try:
             deadline = time.monotonic() + 240
             while len(_numbers(watched)) == before:
@@ -121,7 +121,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     runs = Runs(changelogs, tmp_path)
     left = 0
     for kill in range(KILLS):
-        runs.kill(chance, {1: "looked", 2: "kept"}.get(kill % 5))
+        runs.kill(chance, {1: "looked", 2: "kept"}.get(kill % 5), *["--live"] * (kill % 2 == 0))
         left += sum(len(runs.orphans(name)) for name in NAMES)
     before = [len(_numbers(tmp_path / "checkpoints" / name / "commits")) for name in NAMES]
     assert max(before) < files, "it had come to its end before the last kill"
@@ -207,11 +207,22 @@ def _check_look_ups(runs: Runs, changelogs: Changelogs, name: str) -> int:
     "partitions", [2, pytest.param(200, marks=pytest.mark.skipif(not LONG, reason="a part of make test-long"))]
 )
 def test_cluster(cluster: str, tmp_path: Path, partitions: int) -> None:
+    _check_cluster(cluster, tmp_path, partitions)
+
+
+@pytest.mark.skipif(not LONG, reason="a part of make test-long")
+def test_a_worker_is_lost(tmp_path: Path) -> None:
+    """Its executor goes with it, and nothing comes for it: the other one takes over."""
+    with running_cluster(tmp_path) as cluster:
+        _check_cluster(cluster, tmp_path / "job", 40, "--lose=worker")
+
+
+def _check_cluster(cluster: str, tmp_path: Path, partitions: int, *more: str) -> None:
     steps = 6
     killed = 3  # in the middle of this step
     changelogs = Changelogs(tmp_path / "input", steps, seed=5, payload=10)
     arguments = [f"--input={changelogs.folder}", f"--output={tmp_path}", f"--master={cluster}"]
-    arguments.append(f"--partitions={partitions}")
+    arguments += [f"--partitions={partitions}", *more]
     run([sys.executable, str(CLUSTER_JOB), *arguments], {"PYSPARK_PYTHON": sys.executable})
 
     now = Rows()

@@ -4,7 +4,7 @@ A step lets one more file of each input come and waits until all queries have re
 
 - in step 1 the first attempts of a task of a maintaining query and of a task of the join fail, when they have handed
   on some of their rows;
-- one of the two executors is killed while the queries are at step 3.
+- one of the two executors is killed while the queries are at step 3, by ``--lose worker`` together with its worker.
 
 The changes of the join, and what its look-ups have loaded, are written to ``<output>/<step>.json``; the rows of the
 arrangements in the end to ``<output>/<name>.json``.
@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--master", required=True)
     parser.add_argument("--partitions", type=int, default=2)
+    parser.add_argument("--lose", choices=["executor", "worker"], default="executor")
     args = parser.parse_args()
     settings = {
         "spark.executor.memory": "1g",
@@ -77,14 +78,14 @@ def main() -> None:
             shutil.copy2(args.input / name / f"{step}.json", live / name / f"_{step}.json")
             (live / name / f"_{step}.json").rename(live / name / f"{step}.json")
         before = executors(spark)
-        killing = threading.Timer(0.5, kill_executor, (spark, args.output))
+        killing = threading.Timer(0.5, kill_executor, (spark, args.output, args.lose == "worker"))
         if step == KILLED:
             killing.start()
         for query in queries:
             query.processAllAvailable()
         if step == KILLED:
             killing.join()
-            wait_for_another(spark, before)
+            wait_for_another(spark, before, fewer=args.lose == "worker")
         group = str(queries[-1].runId)
         # An idle query says again what it has said.
         progress = [each for each in queries[-1].recentProgress if "addBatch" in each.durationMs]
@@ -148,16 +149,19 @@ def executors(spark: SparkSession) -> set[str]:
     return set(keys.mkString(",").split(","))
 
 
-def wait_for_another(spark: SparkSession, before: set[str]) -> None:
-    """Wait until another executor has come for one of those before."""
+def wait_for_another(spark: SparkSession, before: set[str], fewer: bool) -> None:
+    """Wait until another executor has come for one of those before, or one is gone for good."""
     deadline = time.monotonic() + 60
-    while (now := executors(spark)) == before or len(now) != len(before):
+    while (now := executors(spark)) == before or len(now) != len(before) - fewer:
         assert time.monotonic() < deadline, f"there were {before}, and there are {now}"
         time.sleep(0.1)
 
 
-def kill_executor(spark: SparkSession, output: Path) -> None:
-    """Kill one of the executors: processes of this machine whose command line names the application."""
+def kill_executor(spark: SparkSession, output: Path, with_worker: bool) -> None:
+    """Kill one of the executors: processes of this machine whose command line names the application.
+
+    Its worker, which has started it, would start another one.
+    """
     application = spark.sparkContext.applicationId
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -166,10 +170,19 @@ def kill_executor(spark: SparkSession, output: Path) -> None:
             except OSError:
                 continue
             if "CoarseGrainedExecutorBackend" in command and application in command:
+                if with_worker:
+                    os.kill(parent(entry), signal.SIGKILL)
                 os.kill(int(entry.name), signal.SIGKILL)
                 (output / "executor.lost").touch()
                 return
     raise AssertionError(f"no executor of {application} was found")
+
+
+def parent(process: Path) -> int:
+    """Return the id of the worker that has started an executor."""
+    worker = (process / "stat").read_text().rpartition(")")[2].split()[1]
+    assert "deploy.worker.Worker" in Path(f"/proc/{worker}/cmdline").read_text()
+    return int(worker)
 
 
 if __name__ == "__main__":

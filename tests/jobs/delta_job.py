@@ -35,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--live", action="store_true", help="wait for more rows; bases are written beside the batches")
     args = parser.parse_args()
     spark = quiet_session(
         {
@@ -47,7 +48,7 @@ def main() -> None:
     def checkpoint(name: str) -> str:
         return str(args.output / "checkpoints" / name)
 
-    maintaining = [maintain(spark, args.input, name, checkpoint(name)) for name in SCHEMAS]
+    maintaining = [maintain(spark, args.input, name, checkpoint(name), args.live) for name in SCHEMAS]
 
     def linger(folder: Path, rows: DataFrame, batch: int) -> None:
         write(folder, rows, batch)
@@ -71,10 +72,11 @@ def main() -> None:
     spark.stop()
 
 
-def maintain(spark: SparkSession, folder: Path, name: str, checkpoint: str) -> StreamingQuery:
+def maintain(spark: SparkSession, folder: Path, name: str, checkpoint: str, live: bool) -> StreamingQuery:
     """Start the query of one arrangement."""
     rows = spark.readStream.schema(SCHEMAS[name]).option("maxFilesPerTrigger", 1).json(str(folder / name))
-    return arrange(rows, name).trigger(availableNow=True).start(checkpointLocation=checkpoint)
+    writer = arrange(rows, name)
+    return (writer if live else writer.trigger(availableNow=True)).start(checkpointLocation=checkpoint)
 
 
 def arrange(rows: DataFrame, name: str) -> DataStreamWriter:

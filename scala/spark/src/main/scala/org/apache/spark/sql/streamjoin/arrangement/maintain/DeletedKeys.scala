@@ -124,7 +124,7 @@ final private[streamjoin] class DeletedKeys(
 
 private[maintain] object DeletedKeys {
 
-  /** Whether an arrangement remembers deletions: a changelog whose changes have a time or an order. */
+  /** Whether deletions are remembered: in a changelog whose changes have a time or an order. */
   def isFor(of: ArrangementMeta): Boolean =
     of.input == InputKind.Changelog && (of.time ++ of.order).nonEmpty
 
