@@ -17,11 +17,12 @@ import org.apache.spark.sql.streamjoin.state.ExecutorMemory
 
 /**
  * An arrangement whose versions are small, without Spark's batches: hundreds of versions in `make
- * test`, 10,000 in `make test-long`. Readers come and go, and some of them die.
+ * test`, 3,000 in `make test-long`, or as many as `STREAMJOIN_VERSIONS` says. Readers come and go, and some of them die.
  * What a version costs, and what is kept, depends on what can be read and not on the past.
  */
 class ManyVersionsSuite extends AnyFunSuite with OverwritingStore {
-  private val versions = if (SparkTest.isLong) 10000 else 300
+  private val versions =
+    sys.env.get("STREAMJOIN_VERSIONS").fold(if (SparkTest.isLong) 3000 else 300)(_.toInt)
   private val items = 50
 
   test("files, manifests and calls of a version do not grow with the versions before it") {
