@@ -17,8 +17,9 @@ import org.apache.spark.sql.streamjoin.state.ExecutorMemory
 
 /**
  * An arrangement whose versions are small, without Spark's batches: hundreds of versions in `make
- * test`, 3,000 in `make test-long`, or as many as `STREAMJOIN_VERSIONS` says. Readers come and go, and some of them die.
- * What a version costs, and what is kept, depends on what can be read and not on the past.
+ * test`, 3,000 in `make test-long`, or as many as `STREAMJOIN_VERSIONS` says. Readers come and go,
+ * and some of them die. What a version costs, and what is kept, depends on what can be read and not
+ * on the past.
  */
 class ManyVersionsSuite extends AnyFunSuite with OverwritingStore {
   private val versions =
