@@ -44,6 +44,9 @@ MVN := mvn -q -Dmaven.repo.local=$(TOOLS)/m2
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_SUBMIT_ARGS PYSPARK_DRIVER_PYTHON PYTHONPATH
 export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
+# Of targets that run side by side.
+LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:output-sync=--output-sync))
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-s3 bench-full jmh clean
@@ -85,7 +88,7 @@ test-scala test-failures test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchi
 	-Xlog:cds=off -Xlog:cds+dynamic=off
 test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## the tests of CI, half an hour on two cores: three lanes
 	@echo "Three lanes run side by side. The output of each follows when it ends."
-	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) \
+	@$(MAKE) $(LANES) --jobs=3 \
 		test-scala test-failures test-python
 
 # About half of the Python tests by their time: those that kill, restart and wait, and random cases.
@@ -109,7 +112,7 @@ other-lines:
 # tenth query of the parity suite runs.
 of_line = $(patsubst %,--files=%,$(shell find scala/spark/src/$(1) -path '*/scala-spark-*$(SPARK)*' -name '*.scala'))
 test-line: $(JAR) $(ENVIRONMENT)/.installed ## a part of the tests, on SPARK=4.3, say: traces, a tenth of parity, SQL, old checkpoints, a demo
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(filter --output-sync,$(.FEATURES:output-sync=--output-sync)) \
+	@$(MAKE) $(LANES) --jobs=2 \
 		test-line-scala test-line-python
 
 test-line-scala:

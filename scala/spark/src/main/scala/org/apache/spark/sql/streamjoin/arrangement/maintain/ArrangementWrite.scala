@@ -181,7 +181,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
         run.cancelBase()
         val changeBytes = last.counts.getOrElse(Manifest.ChangeBytes, 0L)
         Some(Base(last.version, changeBytes, outputs.flatMap(_.base)))
-      } else run.takeBase(after = last.bases.lastOption.fold(-1L)(_.version))
+      } else run.takeBase()
     }
 
   /**

@@ -72,13 +72,12 @@ final private[streamjoin] class DeletedKeys(
   private val columns = DeletedKeys.columns(of)
   private val sinceOrdinal = columns.size
   private val orderOrdinals = order.ordinals.map(columns.indexOf(_))
-  private val meta = DeletedKeys.meta(of)
-  private val index = of.keys.size
-  private lazy val before = indexBefore(arrangement.copy(meta = meta), index)
+  private val (deletions, index) = DeletedKeys.index(arrangement)
+  private lazy val before = indexBefore(deletions, index)
 
   /** The key in the arrangement's rows, by which deletions are looked up. */
   private val key = RowKey.of(of, 0)
-  private val probe = new ProbeResult(meta.schema.length, key)
+  private val probe = new ProbeResult(deletions.meta.schema.length, key)
   private val toRow = {
     val fields = columns.map(at => BoundReference(at, of.schema(at).dataType, nullable = true))
     UnsafeProjection.create(fields :+ Literal(batchTime))
@@ -129,22 +128,24 @@ private[maintain] object DeletedKeys {
     of.input == InputKind.Changelog && (of.time ++ of.order).nonEmpty
 
   /** The index of the deletions, if there are any. */
-  def indexOf(arrangement: ArrangementRef): Option[(ArrangementRef, Int)] = {
-    val of = arrangement.meta
-    Option.when(isFor(of))((arrangement.copy(meta = meta(of)), of.keys.size))
-  }
+  def indexOf(arrangement: ArrangementRef): Option[(ArrangementRef, Int)] =
+    Option.when(isFor(arrangement.meta))(index(arrangement))
+
+  private def index(arrangement: ArrangementRef): (ArrangementRef, Int) =
+    (arrangement.copy(meta = meta(arrangement.meta)), arrangement.meta.keys.size)
 
   /** The columns of the arrangement that a deletion has; the time of the batch follows them. */
   private def columns(of: ArrangementMeta): Seq[Int] =
     (of.keyOrdinals(0) ++ new ChangeOrder(of).ordinals).distinct
 
   private def meta(of: ArrangementMeta): ArrangementMeta = {
+    val all = columns(of)
     // Named by position, because users' columns may have any name.
-    val types = columns(of).map(of.schema(_).dataType) :+ LongType
+    val types = all.map(of.schema(_).dataType) :+ LongType
     val schema = StructType(types.zipWithIndex.map { case (dataType, at) =>
       StructField(at.toString, dataType)
     })
-    val key = of.keyOrdinals(0).map(at => columns(of).indexOf(at).toString)
+    val key = of.keyOrdinals(0).map(at => all.indexOf(at).toString)
     of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key))
   }
 }

@@ -144,11 +144,11 @@ final private[streamjoin] class MaintainingRun extends Logging {
     made.start()
   }
 
-  /** The base that has been written since the last call, if it is of a later version. */
-  def takeBase(after: Long): Option[Base] = {
+  /** The base that has been written since the last call. */
+  def takeBase(): Option[Base] = {
     val ended = base.flatMap(_.written)
     if (ended.isDefined) base = None
-    ended.flatMap(_.toOption).filter(_.version > after)
+    ended.flatMap(_.toOption)
   }
 
   /** A batch has written a base of a later version. */

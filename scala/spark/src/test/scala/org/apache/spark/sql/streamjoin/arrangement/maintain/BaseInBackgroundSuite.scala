@@ -50,6 +50,7 @@ class BaseInBackgroundSuite extends AnyFunSuite with ArrangementTest {
           forgetIndexes()
           assert(ids(it.root, Some(version.toLong)) == (0 until 60) ++ Seq.fill(version)(1000))
         }
+        spark.sparkContext.listenerBus.waitUntilEmpty()
         assert(counter.most == 1, "of two cores, one is left to the batches")
       }
     finally spark.sparkContext.removeSparkListener(counter)
