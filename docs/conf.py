@@ -42,6 +42,7 @@ SECTIONS = {
     ],
     "Running it": [
         "production",
+        "monitoring",
         "tuning",
         "migration",
         "compatibility",

@@ -30,7 +30,7 @@ ENDLESS = re.compile(r"\b(\w+)\.awaitTermination\(\)")
 NO_RUN = "python no-run"
 
 # These pages start from the first line; the others use the names of the README.
-FROM_NOTHING = {"README.md", "getting-started.md", "migration.md", *(page.name for page in RECIPES)}
+FROM_NOTHING = {"README.md", "getting-started.md", "migration.md", "monitoring.md", *(page.name for page in RECIPES)}
 NAMES = """
 import streamjoin as sj
 from pyspark.sql import SparkSession, functions as F
@@ -48,7 +48,7 @@ joined = orders.join(
 """
 
 # These pages write their own input.
-WITHOUT_INPUT = {"getting-started.md", *(page.name for page in RECIPES)}
+WITHOUT_INPUT = {"getting-started.md", "monitoring.md", *(page.name for page in RECIPES)}
 
 
 class Block(NamedTuple):

@@ -187,6 +187,18 @@ print(
     sj.late_rows(query, streaming=True).isStreaming,
 )
 
+# explain_analyze, state, why; of a query that runs
+running = sj.join(orders, deliveries, "id", within=within).writeStream.format("noop").queryName("looked_at")
+query = running.start(checkpointLocation=str(FOLDER / "looked_at"))
+query.processAllAvailable()
+for row in sj.explain_analyze(query, with_skew=True).collect():
+    print("plan:", row.plan, row.rows_kept)
+query.stop()
+print("operators:", [tuple(row)[:4] for row in sj.state(query).collect()])
+print("state:", sorted(row.id for row in sj.state(query, operator=1, side="left").select("left.id").collect()))
+print("why:", sorted((row.side, row.outcome) for row in sj.why(query, "id = 1").collect()))
+print("why:", [row.outcome for row in sj.why(str(FOLDER / "looked_at"), "id = 12345").collect()])
+
 # arrange, arrangement, table, delta_join
 for name, keys in (("orders", [["id"], ["item"]]), ("deliveries", F.col("id"))):
     kept = sj.arrange(stream(name), name, keys=keys)

@@ -1,12 +1,11 @@
 """A Spark session with streamjoin: how to make one, whether it is ready, and what its joins keep and drop."""
 
-from typing import Any, cast
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments import expect, expect_frames
 from streamjoin._calls import EXTENSION, ask, check_session, invoke, is_connect
+from streamjoin._queries import session_of
 from streamjoin.errors import StreamJoinError
 
 
@@ -136,23 +135,6 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
         0
         >>> query.stop()
     """
-    if not isinstance(query, StreamingQuery) and not is_connect(query):
-        raise StreamJoinError(
-            "STREAMJOIN_NOT_A_STREAM",
-            call="sj.late_rows",
-            wanted="the StreamingQuery that writeStream...start() returned",
-            found=f"this is a {type(query).__name__}",
-            advice="Start the query, and pass what start() returned.",
-        )
-    spark = _session_of(query)
+    spark = session_of(query, "sj.late_rows")
     check_session(spark)
     return ask(spark, f"SELECT * FROM sj_late_rows('{query.id}', {str(streaming).lower()})")
-
-
-def _session_of(query: StreamingQuery) -> SparkSession:
-    """Return the session that started a query."""
-    if is_connect(query):
-        return cast(SparkSession, cast(Any, query)._session)
-    active = SparkSession.active()
-    own = query._jsq.sparkSession()
-    return active if own == active._jsparkSession else SparkSession(active.sparkContext, own)

@@ -121,6 +121,15 @@ final class TimeBounds(
   def output(key: Int, watermark: Int => Long): Long =
     math.min(watermark(key), if (expires(key)) evictionLimit(key, watermark) else constrained(key, watermark))
 
+  /** The key whose watermark decides the [[output]] watermark of a key. */
+  def decidedBy(key: Int, watermark: Int => Long): Int = {
+    val own = watermark(key)
+    if (own <= output(key, watermark)) key
+    else if (expires(key))
+      tightest.filter(_.out == key).maxBy(bound => bound.lowest(watermark(bound.in))).in
+    else reaching(key).headOption.fold(key)(bound => decidedBy(bound.in, watermark))
+  }
+
   /** Whether this join has a bound that expires rows by this key. */
   def expires(key: Int): Boolean = tightest.exists(_.out == key)
 

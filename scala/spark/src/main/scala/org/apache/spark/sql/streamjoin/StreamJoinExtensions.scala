@@ -30,10 +30,12 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // Tables that a stream looks up: rematch, and no reads from Spark's cache.
     extensions.injectResolutionRule(_ => RematchTables)
     extensions.injectPostHocResolutionRule(_ => ResolveTablesUncached)
-    // SQL: sj_bounds, sj_late_rows, sj_arrangements and its commands. The query of sj_bounds is
-    // analyzed first.
+    // SQL: sj_bounds, sj_late_rows, sj_explain_analyze, sj_arrangements and its commands. The query
+    // of sj_bounds is analyzed first.
     extensions.injectHintResolutionRule(ResolveBoundsFunction(_))
     extensions.injectHintResolutionRule(ResolveLateRowsFunction(_))
+    extensions.injectHintResolutionRule(ResolveExplainAnalyzeFunction(_))
+    extensions.injectHintResolutionRule(ResolveWhyFunction(_))
     extensions.injectHintResolutionRule(ResolveArrangementsFunction(_))
     extensions.injectHintResolutionRule(ResolveArrangementCommands(_))
     extensions.injectPostHocResolutionRule(AnswerBoundsFunction(_))

@@ -14,4 +14,7 @@ private[streamjoin] object NextOffsets {
       val time = math.max(before.batchTimestampMs, timeMs)
       last.copy(metadata = Some(before.copy(batchWatermarkMs = watermark, batchTimestampMs = time)))
     }
+
+  /** The settings of a batch, which a checkpoint fixes. */
+  def settings(batch: OffsetSeq): Map[String, String] = batch.metadata.fold(Map.empty[String, String])(_.conf)
 }

@@ -22,4 +22,8 @@ private[streamjoin] object NextOffsets {
         case _ => None
       }
     }
+
+  /** The settings of a batch, which a checkpoint fixes. */
+  def settings(batch: OffsetSeqBase): Map[String, String] =
+    batch.metadataOpt.fold(Map.empty[String, String])(_.conf)
 }

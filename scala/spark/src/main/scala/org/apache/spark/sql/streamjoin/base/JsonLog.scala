@@ -51,6 +51,19 @@ abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
     fromJson(root)
   }
 
+  /** Writes an entry, in place of one with that number if there is one. */
+  protected def replace(number: Long, entry: T): Unit = {
+    val out = fileManager.createAtomic(batchIdToPath(number), overwriteIfPossible = true)
+    try {
+      serialize(entry, out)
+      out.close()
+    } catch {
+      case failed: Throwable =>
+        out.cancel()
+        throw failed
+    }
+  }
+
   protected def unreadable(reason: String): AnalysisException = JsonLog.unreadable(file, reason)
 }
 

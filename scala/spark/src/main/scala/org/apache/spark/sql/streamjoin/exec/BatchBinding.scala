@@ -24,6 +24,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.exec.outline.OutlineLog
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
   ColumnWatermark,
@@ -152,8 +153,21 @@ final private[streamjoin] class BatchBinding(
       val time = execution.offsetSeqMetadata.batchTimestampMs
       val watermarks =
         withOrders(eviction.after(execution.executedPlan, time).idleAt(time, received, sparkEviction))
-      ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, watermarks.entry)))
+      val entry = watermarks.entry.copy(received = receivedValues(watermarks.values(sparkEviction)))
+      ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, entry)))
+      if (execution.isFirstBatch) recordOutlines()
     }
+  }
+
+  /** By ordinal, in microseconds. */
+  private def receivedValues(values: WatermarkValues): Map[Int, Seq[Option[Long]]] =
+    received.map { case (ordinal, columns) =>
+      ordinal -> columns.map(column => Some(column.value(values)).filter(_ != Watermark.Undefined))
+    }.toMap
+
+  private def recordOutlines(): Unit = {
+    val log = new OutlineLog(query.sparkSession, new Path(execution.checkpointLocation).getParent)
+    operators(execution).foreach(exec => log.record(exec.outline))
   }
 
   /** Adds what the rows in state say about the order of the operators above them. */
@@ -170,6 +184,15 @@ final private[streamjoin] class BatchBinding(
   def waitingFrom(ordinal: Int): Long = eviction.waiting.getOrElse(ordinal, Watermark.Undefined)
 
   @volatile private var ended: Option[Ended] = None
+
+  /** The watermarks as they are after the batch, which has to have ended. */
+  def valuesAfter: WatermarkValues = end.watermarks.values(sparkEviction)
+
+  /** The user-facing name of the input that an event-time column comes from, or the column's. */
+  def inputOf(origin: WatermarkId): String = inputs
+    .get(origin)
+    .map(_.table)
+    .getOrElse(eviction.keys.columns(eviction.keys.origins.indexOf(origin)).name)
 
   private def hasEnded: Boolean = ended.isDefined
 
@@ -241,12 +264,28 @@ private[streamjoin] object BatchBinding {
    * only explained.
    */
   def beginBatch(session: SparkSession): Option[BatchBinding] = PlannedBatch.current(session).map { batch =>
-    Option(bindings.get(batch.execution)).flatMap(known => Option(known.get)).getOrElse {
+    known(batch.execution).getOrElse {
       val made = bind(session, batch)
       bindings.put(batch.execution, new WeakReference(made))
       made
     }
   }
+
+  /** Our operators in the last batch of a query that has ended, whoever asks. */
+  def lastEnded(query: MicroBatchExecution): Option[(BatchBinding, Seq[StatefulNodeExec])] = {
+    val contexts = query.getLatestExecutionContext() match {
+      case now: MicroBatchExecutionContext => now +: now.previousContext.toSeq
+      case _ => Nil
+    }
+    // A plan that is not made yet must not be asked for: it would be made for another thread.
+    contexts.iterator
+      .flatMap(context => Option(context.executionPlan))
+      .flatMap(execution => known(execution).filter(_.hasEnded).map(_ -> operators(execution)))
+      .nextOption()
+  }
+
+  private def known(execution: IncrementalExecution): Option[BatchBinding] =
+    Option(bindings.get(execution)).flatMap(reference => Option(reference.get))
 
   /** The time of the batch that this thread plans, from the offset log, in milliseconds. */
   def currentTime(session: SparkSession): Option[Long] =

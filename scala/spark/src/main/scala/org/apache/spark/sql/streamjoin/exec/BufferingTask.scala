@@ -79,6 +79,22 @@ abstract private[streamjoin] class BufferingTask(
    */
   private var buffered = state.rows
 
+  private val came = new Array[Long](2)
+
+  /** Rows that came in the batch, by input. */
+  final def cameIn: Array[Long] = came
+
+  /** Counts the rows of an input as they come. */
+  final protected def counted(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] =
+    new Iterator[InternalRow] {
+      private val at = side.index
+      override def hasNext: Boolean = rows.hasNext
+      override def next(): InternalRow = {
+        came(at) += 1
+        rows.next()
+      }
+    }
+
   final protected val kept: SQLMetric = metrics("numUpdatedStateRows")
   private val late = metrics("numRowsDroppedByWatermark")
   private val lateBySide = metrics.bySide(JoinMetric.lateRows)

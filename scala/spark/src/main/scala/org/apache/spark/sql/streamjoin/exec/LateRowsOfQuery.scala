@@ -3,8 +3,6 @@ package org.apache.spark.sql.streamjoin.exec
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.apache.spark.sql.execution.streaming.runtime.{StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -16,10 +14,7 @@ object LateRowsOfQuery {
 
   /** @throws org.apache.spark.sql.AnalysisException if the query does not keep them */
   def of(session: SparkSession, query: StreamingQuery, streaming: Boolean): DataFrame = {
-    val execution = query match {
-      case wrapper: StreamingQueryWrapper => wrapper.streamingQuery
-      case other => other.asInstanceOf[StreamExecution]
-    }
+    val execution = QueriesByName.execution(query)
     val checkpoint = new Path(execution.resolvedCheckpointRoot)
     val kept = execution.sparkSessionForStream.sessionState.conf.getConf(StreamJoinConf.LateRows)
     // A new query creates the folder only in its first batch, which waits for the first rows.
@@ -37,24 +32,24 @@ object LateRowsOfQuery {
       idOrName: String,
       streaming: Boolean
   ): Option[DataFrame] =
-    session.streams.active
-      .find(query => query.id.toString == idOrName || query.name == idOrName)
+    QueriesByName
+      .running(session, idOrName)
       .map(of(session, _, streaming))
-      .orElse(StartedQueries.checkpointOf(idOrName, hadoopConf(session)).map(in(session, _, streaming)))
+      .orElse(QueriesByName.checkpoint(session, idOrName).map(in(session, _, streaming)))
+
+  /** The same of a checkpoint, if it has late rows. */
+  private[streamjoin] def kept(session: SparkSession, checkpoint: Path): Option[DataFrame] =
+    Option.when(LateRows.areIn(LateRows.folder(checkpoint), hadoopConf(session))) {
+      in(session, checkpoint, streaming = false)
+    }
 
   private def in(session: SparkSession, checkpoint: Path, streaming: Boolean): DataFrame = {
     val folder = LateRows.folder(checkpoint)
     if (!LateRows.areIn(folder, hadoopConf(session)))
       throw StreamJoinErrors.analysis("STREAMJOIN_LATE_ROWS_NOT_KEPT", "checkpoint" -> checkpoint.toString)
     val rows = LateRows.read(folder, session, streaming)
-    if (streaming) rows else rows.where(s"batch <= ${lastCommitted(session, checkpoint)}")
-  }
-
-  private def lastCommitted(session: SparkSession, checkpoint: Path): Long = {
-    val commits = new Path(checkpoint, "commits")
-    val files = CheckpointFileManager.create(commits, hadoopConf(session))
-    if (!files.exists(commits)) -1L
-    else files.list(commits).flatMap(_.getPath.getName.toLongOption).maxOption.getOrElse(-1L)
+    if (streaming) rows
+    else rows.where(s"batch <= ${CommittedBatches.last(checkpoint, hadoopConf(session)).getOrElse(-1L)}")
   }
 
   private def hadoopConf(session: SparkSession) =

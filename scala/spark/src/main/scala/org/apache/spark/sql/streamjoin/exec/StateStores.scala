@@ -11,7 +11,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.state.SegmentStore.{KeySchema, ValueSchema}
 
 /** The state stores of an operator, one for each partition. Made on the driver, for its tasks. */
-final private[exec] class StateStores(info: StatefulOperatorStateInfo, conf: SQLConf) extends Serializable {
+final private[streamjoin] class StateStores(info: StatefulOperatorStateInfo, conf: SQLConf)
+    extends Serializable {
   private val own = new StateStoreConf(StateStores.settings(conf))
 
   /** For a store that is only read: its reports would stay on the driver forever. */
@@ -50,6 +51,13 @@ final private[exec] class StateStores(info: StatefulOperatorStateInfo, conf: SQL
   def read(partition: Int, hadoopConf: Configuration)(
       use: ReadStateStore => Unit
   ): Unit = {
+    val opened = openToRead(partition, hadoopConf)
+    try use(opened.store)
+    finally opened.close()
+  }
+
+  /** The same, to be closed by the caller. */
+  def openToRead(partition: Int, hadoopConf: Configuration): StateStores.Opened = {
     val provider = StateStoreProvider.createAndInit(
       // A fresh run id gives a separate provider: the partition's own task may run in this process,
       // and a store serves one task at a time.
@@ -63,15 +71,28 @@ final private[exec] class StateStores(info: StatefulOperatorStateInfo, conf: SQL
       useMultipleValuesPerKey = false,
       None
     )
-    try {
-      val store = provider.getReadStore(info.storeVersion, info.getStateStoreCkptId(partition).map(_.head))
-      try use(store)
-      finally store.release()
-    } finally provider.close()
+    try
+      StateStores.Opened(
+        provider,
+        provider.getReadStore(info.storeVersion, info.getStateStoreCkptId(partition).map(_.head))
+      )
+    catch {
+      case failed: Throwable =>
+        provider.close()
+        throw failed
+    }
   }
 }
 
-private object StateStores {
+private[streamjoin] object StateStores {
+
+  /** A store with the provider that was made for it. */
+  final case class Opened(provider: StateStoreProvider, store: ReadStateStore) extends AutoCloseable {
+    override def close(): Unit =
+      try store.release()
+      finally provider.close()
+  }
+
   private val Changelogs = s"${RocksDBConf.ROCKSDB_SQL_CONF_NAME_PREFIX}.changelogCheckpointing.enabled"
 
   /**

@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.exec.outline.OperatorOutline
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
@@ -66,11 +67,19 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   /** Names and descriptions of its metrics, in addition to those of the state. */
   protected def ownMetrics: Seq[(String, String)]
 
-  /** Counts the rows of a committed state and adds to [[lowestTimes]]. */
-  protected def countRows(state: JoinState): Unit
+  /** The sides whose rows it keeps; none of the two if it keeps those of its only input. */
+  protected def keptSides: Seq[Option[String]] = Seq(None)
+
+  /** Counts the rows of a committed state. */
+  protected def countRows(state: JoinState, report: TaskReport): Unit
 
   /** Lines for EXPLAIN. */
   protected def words: Seq[String]
+
+  /** What it is and keeps, for the checkpoint. */
+  @transient lazy val outline: OperatorOutline = makeOutline
+
+  protected def makeOutline: OperatorOutline
 
   // Partitions and watermarks.
 
@@ -111,7 +120,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
     val values = batch.next.values(sparkWatermarkMs)
     val limits = evictionLimits(values)
-    lowestTimes.value.exists { case (key, lowest) => lowest < limits(key) } || batch.hasNewlyIdle
+    reports.lowest.exists { case (key, lowest) => lowest < limits(key) } || batch.hasNewlyIdle
   }
 
   /**
@@ -133,11 +142,11 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   def waitingFrom: Option[Long] = None
 
   /** The lowest time in state for a watermark key after the batch, if any row is kept. */
-  final def lowestKept(key: Int): Option[Long] = lowestTimes.value.get(key)
+  final def lowestKept(key: Int): Option[Long] = reports.lowest.get(key)
 
-  /** The lowest time in state by watermark key, over all tasks. */
-  final protected val lowestTimes: LowestTimes = {
-    val accumulator = new LowestTimes
+  /** What its tasks say once the batch is over. */
+  final val reports: TaskReports = {
+    val accumulator = new TaskReports
     sparkContext.register(accumulator)
     accumulator
   }
@@ -283,7 +292,12 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
         longMetric("allUpdatesTimeMs") += millisSince(updating)
         // Before the state: a committed state has its late rows.
         lateRows.foreach(_.commit())
-        commit(store, partition, state)
+        val report = TaskReport.empty(watermarks.size)
+        task.cameIn.copyToArray(report.in)
+        report.out = numOutputRows.value
+        commit(store, partition, state, report)
+        report.millis = millisSince(begun)
+        reports.add(partition -> report)
       }
     )
   }
@@ -291,10 +305,11 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   /** Called by a task. */
   final protected def taskMetrics: TaskMetrics = new TaskMetrics(metrics)
 
-  private def commit(store: StateStore, partition: Int, state: JoinState): Unit = {
+  private def commit(store: StateStore, partition: Int, state: JoinState, report: TaskReport): Unit = {
     longMetric("commitTimeMs") += timeTakenMs(state.commit())
-    countRows(state)
+    countRows(state, report)
     val size = state.size
+    report.indexBytes = size.index
     longMetric(StateMetric.IndexBytes) += size.index
     longMetric(StateMetric.SegmentBytes) += size.stored
     longMetric(StateMetric.Segments) += size.segments
@@ -316,6 +331,11 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     binding.foreach(_.endBatch())
     val progress = super.getProgress()
     progress.customMetrics.put(StatefulNodeExec.Number, ordinal + 1L)
+    progress.customMetrics.put(StatefulNodeExec.RowsOut, longMetric("numOutputRows").value)
+    keptSides.zipWithIndex.foreach { case (side, at) =>
+      progress.customMetrics.put(StatefulNodeExec.rowsIn(side), reports.sum(_.in(at)))
+      progress.customMetrics.put(StatefulNodeExec.bytesInState(side), reports.sum(_.bytes(at)))
+    }
     for ((name, figure) <- progressFigures) progress.customMetrics.put(name, figure)
     progress
   }
@@ -325,6 +345,15 @@ private[streamjoin] object StatefulNodeExec {
 
   /** In the progress: number of the operator in the query, from 1. */
   val Number = "join"
+
+  /** In the progress: rows that were emitted. */
+  val RowsOut = "rowsOut"
+
+  /** In the progress: rows that came from an input, by side if it has two. */
+  def rowsIn(side: Option[String]): String = side.fold("rowsIn")(_ + "RowsIn")
+
+  /** In the progress: bytes of the rows in state, as Spark has them. */
+  def bytesInState(side: Option[String]): String = side.fold("bytesInState")(_ + "BytesInState")
 }
 
 /** Metrics of a [[JoinState]] in the query progress. */

@@ -37,6 +37,12 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
     case None => JoinNames.qualified(left.output, right.output, expressionsInWords)
   }
 
+  final override protected def keptSides: Seq[Option[String]] = Side.both.map(side => Some(side.name))
+
+  /** The event-time columns by watermark key. */
+  final protected def columnsInWords: Seq[String] =
+    sides.indices.map(key => names.column(sides(key), times(key)))
+
   @transient final protected lazy val watermarksInWords =
     new WatermarkExplain(sides, watermarks, times, names, eviction)
 

@@ -167,6 +167,9 @@ final private[streamjoin] class JoinState(
 
   def rows(side: Side): Long = index.buffer(side).rows
 
+  /** Bytes of the rows of a side, as Spark has them. */
+  def payload(side: Side): Long = index.buffer(side).segments.map(_.payload).sum
+
   /** Rows in all buffers. */
   def rows: Long = index.all.map(_.rows).sum
 

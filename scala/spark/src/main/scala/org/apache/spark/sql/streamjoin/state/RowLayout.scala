@@ -22,8 +22,8 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
  */
 final private[streamjoin] class RowLayout(
     types: Seq[DataType],
-    keys: Array[Int],
-    times: Array[Int],
+    val keys: Array[Int],
+    val times: Array[Int],
     val expiring: Array[Int]
 ) {
   require(expiring.nonEmpty, "a time has to expire the rows")

@@ -308,14 +308,17 @@ final private[streamjoin] class Segment(
   }
 
   /** The bytes to be written; the array is not a copy. */
-  private[state] def sealedImage(side: Int): Array[Byte] = {
+  private[state] def sealedImage(side: Int, batch: Long): Array[Byte] = {
     assert(hasSummary && end == full, "a segment has all the rows it was made for")
     val summary =
       SegmentFormat.Summary(rowBytes, rowCount - liveCount, flaggedCount, lowestTimes, highestTimes)
     SegmentFormat.writeSummary(image, end, summary)
-    SegmentFormat.writeHeader(image, side, bucket, number, rowCount, layout.fields)
+    SegmentFormat.writeHeader(image, side, bucket, number, rowCount, layout.fields, batch)
     image
   }
+
+  /** The batch that wrote the segment, if it is loaded and says so. */
+  private[state] def writtenIn: Option[Long] = SegmentFormat.batchOf(image)
 
   /** The flags of all rows, two bits each; the array is not a copy. */
   private[state] def flagsImage: Array[Byte] = {

@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.Platform
  * {{{
  *   value     magic  format  crc  bytes | body: one of those below
  *
- *   segment   bucket  number  side  rows  fields  0             header
+ *   segment   bucket  number  side  rows  fields  batch + 1     header
  *             length  flags  row | length  flags  row | ...     rows; a place is where a length is
  *             bytes of the rows  gone  flagged                  summary
  *             lowest  highest | lowest  highest | ...             per expiring time
@@ -28,6 +28,9 @@ import org.apache.spark.unsafe.Platform
  *
  * In memory, a value is an array that begins like an `UnsafeRow` of one binary column, so the store
  * is given the array without a copy. The offsets below count from the beginning of the value.
+ *
+ * A segment has the batch that wrote it, for those who look at the state; it is 0 where an older
+ * version wrote it, and no batch reads it.
  *
  * The flags of a row share four bytes with its number in the segment. The summary describes the
  * rows as they were written; if no row is gone, it is all that is needed to open the segment.
@@ -64,6 +67,7 @@ private[streamjoin] object SegmentFormat {
   private val SideAt = 32
   private val RowCountAt = 36
   private val FieldsAt = 40
+  private val BatchAt = 44
 
   /** Where the rows of a segment begin. */
   val RowsAt = 48
@@ -169,14 +173,26 @@ private[streamjoin] object SegmentFormat {
       )
     }
 
-  def writeHeader(bytes: Array[Byte], side: Int, bucket: Long, number: Long, rows: Int, fields: Int): Unit = {
+  def writeHeader(
+      bytes: Array[Byte],
+      side: Int,
+      bucket: Long,
+      number: Long,
+      rows: Int,
+      fields: Int,
+      batch: Long
+  ): Unit = {
     Platform.putLong(bytes, at(BucketAt), bucket)
     Platform.putLong(bytes, at(NumberAt), number)
     Platform.putInt(bytes, at(SideAt), side)
     Platform.putInt(bytes, at(RowCountAt), rows)
     Platform.putInt(bytes, at(FieldsAt), fields)
+    Platform.putInt(bytes, at(BatchAt), (batch + 1).toInt)
     close(bytes, SegmentMagic)
   }
+
+  /** The batch that wrote a segment, if it says so. */
+  def batchOf(bytes: Array[Byte]): Option[Long] = Some(int(bytes, BatchAt) - 1L).filter(_ >= 0)
 
   /** The number of rows of a segment; fails unless it is intact and the expected one. */
   def checkSegment(bytes: Array[Byte], side: Int, bucket: Long, number: Long, fields: Int): Int = {

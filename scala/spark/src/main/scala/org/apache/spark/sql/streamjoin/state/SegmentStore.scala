@@ -47,7 +47,8 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     put(keyOf(HeaderKind, 0, 0, 0), header.bytes)
 
   def write(side: Int, segment: Segment): Unit = {
-    val image = segment.sealedImage(side)
+    // A store at version n is that of batch n.
+    val image = segment.sealedImage(side, store.version)
     put(keyOf(SegmentKind, side, segment.bucket, segment.number), image)
     segment.isStored = true
     if (segment.flagsInStore) writable.remove(keyOf(FlagsKind, side, segment.bucket, segment.number))
@@ -119,6 +120,12 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     put(keyOf(VersionsKind, 0, hash, 0), SegmentFormat.writePage(content))
 
   def removeVersions(hash: Long): Unit = writable.remove(keyOf(VersionsKind, 0, hash, 0))
+
+  /** The entries of all keys, those with one hash together. */
+  def allVersions: Iterator[Array[Byte]] =
+    store.iterator().filter(_.key.getInt(0) == VersionsKind).map { pair =>
+      readable(SegmentFormat.readPage(SegmentFormat.copyOf(pair.value)))
+    }
 
   /** The numbers of keys with a row and of deletions; older versions wrote only the first. */
   def readVersionCounts(): (Long, Long) =

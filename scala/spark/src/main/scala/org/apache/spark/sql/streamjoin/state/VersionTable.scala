@@ -176,6 +176,15 @@ private[state] object VersionTable {
   def hash(key: UnsafeRow): Long =
     XXH64.hashUnsafeBytes(key.getBaseObject, key.getBaseOffset, key.getSizeInBytes, 42L)
 
+  /** The rows of some entries, and whether each is a remembered deletion. */
+  def rows(entries: Array[Byte], fields: Int): Iterator[(UnsafeRow, Boolean)] = Iterator.unfold(0) { at =>
+    Option.when(at < entries.length) {
+      val row = new UnsafeRow(fields)
+      row.pointTo(entries, Base + at + HeadBytes + keyBytes(entries, at), rowBytes(entries, at))
+      (row -> isDeletion(entries, at), end(entries, at))
+    }
+  }
+
   private def keyBytes(content: Array[Byte], at: Int): Int = Platform.getInt(content, Base + at)
 
   private def rowLength(content: Array[Byte], at: Int): Int = Platform.getInt(content, Base + at + 4)

@@ -41,6 +41,9 @@ sealed private[streamjoin] trait ColumnWatermark extends Serializable {
   /** The newest time seen, from the newest times at the origins. */
   def newest(of: WatermarkId => Option[Long]): Option[Long]
 
+  /** The origin that decides the value: others may move on without changing it. */
+  def decidedBy(of: WatermarkValues): Option[WatermarkId]
+
   /**
    * Whether the column has a watermark once every stream has one. A column that no time bound ties
    * to another never has one.
@@ -53,18 +56,22 @@ private[streamjoin] object ColumnWatermark {
   /** The marked column itself. */
   final case class Marked(origin: WatermarkId) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = of.keyed(origin)
+    override def decidedBy(of: WatermarkValues): Option[WatermarkId] = Some(origin)
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = of(origin)
   }
 
   /** Another column plus a constant, in microseconds; the lower end if clocks change. */
   final case class Shifted(by: Long, column: ColumnWatermark) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.postponed(column.value(of), -by)
+    override def decidedBy(of: WatermarkValues): Option[WatermarkId] = column.decidedBy(of)
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = column.newest(of).map(_ + by)
   }
 
   /** A column of a union: the slowest branch counts. */
   final case class Smallest(branches: Seq[ColumnWatermark]) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = branches.map(_.value(of)).min
+    override def decidedBy(of: WatermarkValues): Option[WatermarkId] =
+      branches.minBy(_.value(of)).decidedBy(of)
     override def newest(of: WatermarkId => Option[Long]): Option[Long] =
       branches.flatMap(_.newest(of)).maxOption
   }
@@ -72,6 +79,7 @@ private[streamjoin] object ColumnWatermark {
   /** Spark's watermark, one for the whole query. */
   case object SparkWide extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = of.spark
+    override def decidedBy(of: WatermarkValues): Option[WatermarkId] = None
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = None
   }
 
@@ -86,12 +94,14 @@ private[streamjoin] object ColumnWatermark {
       case Watermark.Undefined => Watermark.Undefined
       case micros => millisToMicros(microsToMillis(micros - lag))
     }
+    override def decidedBy(of: WatermarkValues): Option[WatermarkId] = column.decidedBy(of)
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = column.newest(of)
   }
 
   /** No watermark is known. */
   case object Unknown extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.Undefined
+    override def decidedBy(of: WatermarkValues): Option[WatermarkId] = None
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = None
   }
 
@@ -104,6 +114,8 @@ private[streamjoin] object ColumnWatermark {
   final case class Propagated(from: Seq[ColumnWatermark]) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long =
       if (of.spark <= 0) of.spark else from.map(_.value(of)).minOption.fold(of.spark)(math.max(_, 0L))
+    override def decidedBy(of: WatermarkValues): Option[WatermarkId] =
+      from.minByOption(_.value(of)).flatMap(_.decidedBy(of))
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = None
     override def isDefined: Boolean = from.forall(_.isDefined)
   }
@@ -135,6 +147,8 @@ private[streamjoin] object ColumnWatermark {
       override val ordinal: Int
   ) extends Output {
     override protected def work(of: WatermarkValues): Long = bounds.output(key, columns(_).value(of))
+    override def decidedBy(of: WatermarkValues): Option[WatermarkId] =
+      columns(bounds.decidedBy(key, columns(_).value(of))).decidedBy(of)
   }
 
   /**
@@ -153,6 +167,7 @@ private[streamjoin] object ColumnWatermark {
       case Watermark.Undefined => Watermark.Undefined
       case known => Watermark.postponed(math.max(known, of.ordered(ordinal)), maxLagMicros(key))
     }
+    override def decidedBy(of: WatermarkValues): Option[WatermarkId] = columns(key).decidedBy(of)
   }
 
   /**

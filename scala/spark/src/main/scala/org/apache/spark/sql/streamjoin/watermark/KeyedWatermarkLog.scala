@@ -25,6 +25,9 @@ import org.apache.spark.util.ThreadUtils
  *   by position in `columns` and, for a partition, its name: time of the last row
  * @param waiting
  *   as in [[QueryWatermarks]]
+ * @param received
+ *   by ordinal of an operator: the watermarks that it receives, by watermark key, in microseconds.
+ *   They follow from the others, and are here for those who look at the state.
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
@@ -32,7 +35,8 @@ final private[streamjoin] case class KeyedWatermarks(
     ordered: Map[Int, Long] = Map.empty,
     inputs: Map[Int, InputState] = Map.empty,
     heard: Map[(Int, Option[String]), Long] = Map.empty,
-    waiting: Map[Int, Long] = Map.empty
+    waiting: Map[Int, Long] = Map.empty,
+    received: Map[Int, Seq[Option[Long]]] = Map.empty
 ) {
 
   /**
@@ -55,7 +59,8 @@ final private[streamjoin] case class KeyedWatermarks(
         (for ((Some(at), key) <- before.zipWithIndex; input <- inputs.get(at)) yield key -> input).toMap,
         (for ((Some(at), key) <- before.zipWithIndex; ((`at`, part), time) <- heard)
           yield (key, part) -> time).toMap,
-        waiting
+        waiting,
+        received
       )
     )
   }
@@ -93,6 +98,13 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     }
     putTimes(root, "orders", entry.ordered)
     putTimes(root, "waiting", entry.waiting)
+    if (entry.received.nonEmpty) {
+      val operators = root.putArray("received")
+      entry.received.toSeq.sortBy(_._1).foreach { case (ordinal, micros) =>
+        val times = operators.addObject().put("operator", ordinal).putArray("watermarkMicros")
+        micros.foreach(_.fold(times.addNull())(times.add(_)))
+      }
+    }
   }
 
   /** Writes times by operator, in microseconds. */
@@ -135,7 +147,18 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
       times(root, "orders"),
       inputs.zipWithIndex.collect { case (input, at) if !input.isEmpty => at -> input }.toMap,
       heard.toMap,
-      times(root, "waiting")
+      times(root, "waiting"),
+      root
+        .path("received")
+        .elements()
+        .asScala
+        .map { operator =>
+          val micros = operator.path("watermarkMicros").elements().asScala
+          number(operator.path("operator")).toInt -> micros
+            .map(of => Option.unless(of.isNull)(number(of)))
+            .toSeq
+        }
+        .toMap
     )
   }
 
@@ -157,11 +180,15 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     written.whenComplete((_, _) => KeyedWatermarkLog.unfinished.remove(folder, written): Unit)
   }
 
-  /** The watermarks of a batch, checked against the event-time columns of the query. */
-  def read(batch: Long, keys: WatermarkKeys): Option[KeyedWatermarks] = {
+  /** The watermarks of a batch, as they were written. */
+  def written(batch: Long): Option[KeyedWatermarks] = {
     awaitUnfinished()
-    get(batch).map(checked(_, keys))
+    get(batch)
   }
+
+  /** The watermarks of a batch, checked against the event-time columns of the query. */
+  def read(batch: Long, keys: WatermarkKeys): Option[KeyedWatermarks] =
+    written(batch).map(checked(_, keys))
 
   override def purgeAfter(batch: Long): Unit = {
     awaitUnfinished()

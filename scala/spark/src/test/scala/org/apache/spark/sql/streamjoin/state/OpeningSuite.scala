@@ -36,7 +36,7 @@ class OpeningSuite extends StateTest {
       segment.point(row, place)
       Seq(2, 3).foreach(field => row.setLong(field, row.getLong(field) + by))
     }
-    SegmentFormat.writeHeader(value, 0, bucket, 0, segment.rows, rows.layout.fields)
+    SegmentFormat.writeHeader(value, 0, bucket, 0, segment.rows, rows.layout.fields, batch = 0)
     val size = SegmentFormat.size(value)
     val bytes = new Array[Byte](size)
     Platform.copyMemory(
@@ -138,7 +138,7 @@ class OpeningSuite extends StateTest {
     segment.expire(places(7))
     assert(written == expected(Set(3, 99), Set(50, 3)))
     val again = new Segment(rows.layout, 0, memory)
-    again.load(segment.sealedImage(0).clone(), null)
+    again.load(segment.sealedImage(0, batch = 0).clone(), null)
     assert((0 until 100).map(SegmentFormat.flags(again.flagsImage, _)) == expected(Set(3, 99), Set(50, 3, 7)))
   }
 }

@@ -58,7 +58,7 @@ class SegmentFormatSuite extends StateTest {
   /** A segment of the store, with other header fields and a checksum that fits them. */
   private def relabelled(store: ReadStateStore, at: At)(side: Int, number: Long, count: Int): Array[Byte] = {
     val value = SegmentFormat.copyOf(store.get(key(at)))
-    SegmentFormat.writeHeader(value, side, bucket = 0, number, count, rows.layout.fields)
+    SegmentFormat.writeHeader(value, side, bucket = 0, number, count, rows.layout.fields, batch = 0)
     value.slice(SegmentFormat.ValueAt, SegmentFormat.ValueAt + SegmentFormat.size(value))
   }
 

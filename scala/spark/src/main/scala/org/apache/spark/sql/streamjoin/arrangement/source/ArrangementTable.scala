@@ -7,12 +7,10 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.connector.catalog._
-import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
-import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{ArrangementWriteBuilder, MaintainingRun}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, InputKind}
@@ -22,21 +20,17 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
- * `format("streamjoin")`: an arrangement by name or path. A batch query reads its rows at a
+ * `format("streamjoin")` with a name or a path: an arrangement. A batch query reads its rows at a
  * version, a stream its changes.
  */
-final class ArrangementProvider extends TableProvider with DataSourceRegister {
-  override def shortName(): String = "streamjoin"
-
-  override def supportsExternalMetadata: Boolean = true
-
-  override def inferSchema(options: CaseInsensitiveStringMap): StructType = {
+private[streamjoin] object ArrangementProvider {
+  def schema(options: CaseInsensitiveStringMap): StructType = {
     val meta = ArrangementOptions(options).open().meta
     if (TableOptions.isTable(options)) TableOptions.columns(meta) else meta.schema
   }
 
-  override def getTable(schema: StructType, by: Array[Transform], properties: JMap[String, String]): Table =
-    new ArrangementTable(schema, ArrangementOptions(new CaseInsensitiveStringMap(properties)).checked)
+  def table(schema: StructType, options: CaseInsensitiveStringMap): Table =
+    new ArrangementTable(schema, ArrangementOptions(options).checked)
 }
 
 /** The options of an arrangement. */

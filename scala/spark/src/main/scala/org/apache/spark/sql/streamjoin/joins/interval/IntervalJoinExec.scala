@@ -4,13 +4,15 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, JoinMetric, TwoStreamsExec, WholeRow}
+import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, KeepingLimit, OperatorOutline}
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, JoinMetric, TaskReport, TwoStreamsExec, WholeRow}
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
-import streamjoin.core.{JoinType, Side}
+import streamjoin.core.{JoinType, Side, Watermark}
 
 /**
  * The interval join of two streams, with state bounded by the watermarks of its event-time columns.
@@ -107,17 +109,46 @@ final private[streamjoin] case class IntervalJoinExec(
     }
   }
 
-  override protected def countRows(state: JoinState): Unit = {
+  override protected def countRows(state: JoinState, report: TaskReport): Unit = {
     Side.both.foreach { side =>
       if (!state.isReplicated(side)) {
         longMetric("numTotalStateRows") += state.rows(side)
         longMetric(JoinMetric.rowsInState(side)) += state.rows(side)
+        report.add(side, state.rows(side), state.payload(side))
       }
       join.bounds.bounded(side).zipWithIndex.foreach { case (key, at) =>
-        state.lowest(side, at).foreach(lowest => lowestTimes.add(key -> lowest))
+        report.keeps(key, state.lowest(side, at))
       }
     }
     longMetric(JoinMetric.PayloadBytes) += state.size.payload
+  }
+
+  override protected def makeOutline: OperatorOutline = {
+    val unknown = times.map(_ => Watermark.Undefined).toIndexedSeq
+    val spec = IntervalTaskSpec.of(this, unknown, unknown)
+    OperatorOutline(
+      ordinal,
+      IntervalJoin.Kind,
+      s"${join.joinType.name.replace('_', ' ')} interval join",
+      columnsInWords,
+      Side.both.map { side =>
+        val kept = spec.sides(side)
+        InputOutline(
+          Some(side.name),
+          names.name(side),
+          DataTypeUtils.fromAttributes(kept.stored),
+          kept.output.size,
+          kept.layout,
+          join.bounds.bounded(side),
+          join.bounds.bounded(side).zipWithIndex.flatMap { case (key, at) =>
+            join.bounds.tightest
+              .filter(_.out == key)
+              .map(bound => KeepingLimit(at, bound.in, bound.postpone))
+          },
+          recordsMatches = join.joinType.pads(side)
+        )
+      }
+    )
   }
 
   // EXPLAIN and progress.

@@ -67,14 +67,15 @@ final private[streamjoin] class IntervalJoinTask(
 
   override def finish(): Unit = {
     metrics(JoinMetric.JoinedRows) += joinedRows
-    kept += came - leftAtOnce
+    kept += keptHere - leftAtOnce
   }
 
   /** A broadcast row is counted by the task that keeps it. */
   private def counts(side: Side): Boolean = !state.isReplicated(side)
 
   /** Stores rows that may have a match. Emits the others, if their side is preserved. */
-  private def takeIn(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] = new RowIterator {
+  private def takeIn(side: Side, input: Iterator[InternalRow]): Iterator[InternalRow] = new RowIterator {
+    private val rows = if (counts(side)) counted(side, input) else input
     private val reader = new SideReader(spec.sides(side))
 
     override protected def advance(): InternalRow = {
@@ -98,7 +99,7 @@ final private[streamjoin] class IntervalJoinTask(
   }
 
   private def keep(side: Side, row: UnsafeRow): Unit = {
-    if (counts(side)) came += 1
+    if (counts(side)) keptHere += 1
     buffer(side, row)
   }
 
@@ -135,7 +136,7 @@ final private[streamjoin] class IntervalJoinTask(
   // Counted locally and added up at the end, because a metric is an accumulator.
   private var joinedRows = 0L
   private var leftAtOnce = 0L
-  private var came = 0L
+  private var keptHere = 0L
 
   private def evict(side: Side): Iterator[InternalRow] = new RowIterator {
     private val expired =

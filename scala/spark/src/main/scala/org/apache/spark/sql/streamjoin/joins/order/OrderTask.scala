@@ -62,7 +62,7 @@ final private[order] class OrderTask(
 ) extends BufferingTask(spec, partition, state, metrics, lateRows) {
   private val field = spec.layout.field
 
-  override def output: Iterator[InternalRow] = rows.filter(passes) ++ leaving
+  override def output: Iterator[InternalRow] = counted(Side.Left, rows).filter(passes) ++ leaving
 
   override def finish(): Unit = metrics("numRemovedStateRows") += expired.evicted
 

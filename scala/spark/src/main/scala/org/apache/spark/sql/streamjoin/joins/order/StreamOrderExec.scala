@@ -4,15 +4,18 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, KeepingLimit, OperatorOutline}
 import org.apache.spark.sql.streamjoin.exec.{
   BatchBinding,
   BucketWidth,
   BufferLimits,
   LateRows,
   StatefulNodeExec,
+  TaskReport,
   TimeRanges,
   WholeRow
 }
@@ -141,9 +144,26 @@ final private[streamjoin] case class StreamOrderExec(
     }
   }
 
-  override protected def countRows(state: JoinState): Unit = {
+  override protected def countRows(state: JoinState, report: TaskReport): Unit = {
     longMetric("numTotalStateRows") += state.rows(Side.Left)
-    state.lowest(Side.Left, 0).foreach(lowest => lowestTimes.add(0 -> lowest))
+    report.add(Side.Left, state.rows(Side.Left), state.payload(Side.Left))
+    report.keeps(0, state.lowest(Side.Left, 0))
+  }
+
+  override protected def makeOutline: OperatorOutline = {
+    val layout = new OrderLayout(child.output, times.head, bucketWidth = 1L)
+    val time = times.head.name
+    val input = InputOutline(
+      None,
+      "rows in order",
+      DataTypeUtils.fromAttributes(child.output),
+      child.output.size,
+      layout.rows,
+      timeColumns = Seq(0),
+      // A row at the watermark is due.
+      Seq(KeepingLimit(0, key = 0, postpone = -1))
+    )
+    OperatorOutline(ordinal, StreamOrder.Kind, s"order by $time", Seq(time), Seq(input))
   }
 
   private def lateRows: Option[LateRows.Spec] =

@@ -4,17 +4,20 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement.index.IndexSettings
 import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
+import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, KeepingLimit, OperatorOutline}
 import org.apache.spark.sql.streamjoin.exec.{
   BatchBinding,
   BucketWidth,
   BufferLimits,
   JoinMetric,
-  StatefulNodeExec
+  StatefulNodeExec,
+  TaskReport
 }
 import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.time.DurationText
@@ -98,14 +101,7 @@ final private[streamjoin] case class RematchJoinExec(
   override protected def doExecute(): RDD[InternalRow] = {
     makeOnDriver()
     val rows = left.output
-    val spec = RematchTaskSpec(
-      rows.map(_.dataType),
-      keys.map(key => rows.indexWhere(_.exprId == key.exprId)).toArray,
-      rows.indexWhere(_.exprId == times.head.exprId),
-      BucketWidth.of(BucketWidth.delay(left) + plan.rematch),
-      evictionLimits(binding.get.evictionValues).head,
-      BufferLimits.of(conf)
-    )
+    val spec = taskSpec(evictionLimits(binding.get.evictionValues).head)
     val lookUps = lookUp.access.spec(rows, IndexSettings.of(conf))
     val figures = lookUp.access.figures
     val results = LookUpResults(rows, lookUp.access, lookUp.condition, lookUp.values, lookUp.padded)
@@ -118,10 +114,43 @@ final private[streamjoin] case class RematchJoinExec(
     }
   }
 
-  override protected def countRows(state: JoinState): Unit = {
+  /** @param leaving rows with a lower time expire after the batch, in microseconds */
+  private def taskSpec(leaving: Long): RematchTaskSpec = {
+    val rows = left.output
+    RematchTaskSpec(
+      rows.map(_.dataType),
+      keys.map(key => rows.indexWhere(_.exprId == key.exprId)).toArray,
+      rows.indexWhere(_.exprId == times.head.exprId),
+      BucketWidth.of(BucketWidth.delay(left) + plan.rematch),
+      leaving,
+      BufferLimits.of(conf)
+    )
+  }
+
+  override protected def makeOutline: OperatorOutline = {
+    val input = InputOutline(
+      None,
+      "rows without a match",
+      DataTypeUtils.fromAttributes(left.output),
+      left.output.size,
+      taskSpec(Watermark.Undefined).layouts.head,
+      timeColumns = Seq(0),
+      Seq(KeepingLimit(0, key = 0, plan.rematch))
+    )
+    OperatorOutline(
+      ordinal,
+      RematchJoin.Kind,
+      s"outer join with the table ${plan.table}",
+      Seq(times.head.name),
+      Seq(input)
+    )
+  }
+
+  override protected def countRows(state: JoinState, report: TaskReport): Unit = {
     longMetric("numTotalStateRows") += state.rows
     longMetric(JoinMetric.PayloadBytes) += state.size.payload
-    state.lowest(Side.Left, 0).foreach(lowest => lowestTimes.add(0 -> lowest))
+    report.add(Side.Left, state.rows, state.payload(Side.Left))
+    report.keeps(0, state.lowest(Side.Left, 0))
   }
 
   // EXPLAIN and progress.

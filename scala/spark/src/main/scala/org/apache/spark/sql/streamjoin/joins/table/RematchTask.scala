@@ -78,7 +78,7 @@ final private[table] class RematchTask(
   private val removed = metrics("numRemovedStateRows")
   private val rematchedRows = metrics(RematchMetric.RematchedRows)
 
-  override def output: Iterator[InternalRow] = rematched ++ rows.flatMap(takeIn)
+  override def output: Iterator[InternalRow] = rematched ++ counted(Side.Left, rows).flatMap(takeIn)
 
   override def finish(): Unit = {
     val expired = state.expired(Side.Left, Array(spec.leaving), unmatched = false)

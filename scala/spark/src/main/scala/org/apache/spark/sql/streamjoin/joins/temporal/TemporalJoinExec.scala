@@ -6,13 +6,16 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, KeepingLimit, OperatorOutline}
 import org.apache.spark.sql.streamjoin.exec.{
   BatchBinding,
   BucketWidth,
   BufferLimits,
   JoinMetric,
+  TaskReport,
   TimeRanges,
   TwoStreamsExec
 }
@@ -151,7 +154,7 @@ final private[streamjoin] case class TemporalJoinExec(
   }
 
   /** The version of a key in the table counts as a row of the right input. */
-  override protected def countRows(state: JoinState): Unit = {
+  override protected def countRows(state: JoinState, report: TaskReport): Unit = {
     longMetric(TemporalMetric.Keys) += state.keys
     longMetric(TemporalMetric.DeletedKeys) += state.deletedKeys
     longMetric(JoinMetric.PayloadBytes) += state.size.payload
@@ -159,8 +162,39 @@ final private[streamjoin] case class TemporalJoinExec(
       val rows = state.rows(side) + (if (side == Side.Right) state.keys else 0L)
       longMetric("numTotalStateRows") += rows
       longMetric(JoinMetric.rowsInState(side)) += rows
-      state.lowest(side, 0).foreach(lowest => lowestTimes.add(side.index -> lowest))
+      report.add(side, rows, state.payload(side))
+      report.keeps(side.index, state.lowest(side, 0))
     }
+  }
+
+  override protected def makeOutline: OperatorOutline = {
+    import KeepingLimit.Reached
+    val spec = taskSpec
+    // Versions leave once all rows that could join them have left.
+    val behind = -plan.rule.needed(0)
+    def until(side: Side) = {
+      val postpone = if (side == Side.Left) 0L else behind
+      KeepingLimit(0, Seq(Reached(0, postpone), Reached(1, postpone + plan.rule.ahead)))
+    }
+    OperatorOutline(
+      ordinal,
+      TemporalJoin.Kind,
+      s"${plan.joinType.replace('_', ' ')} temporal join",
+      columnsInWords,
+      Side.both.map { side =>
+        val kept = spec.inputs(side.index)
+        InputOutline(
+          Some(side.name),
+          names.name(side),
+          DataTypeUtils.fromAttributes(kept.output),
+          kept.output.size,
+          spec.layouts(side.index),
+          timeColumns = Seq(side.index),
+          Seq(until(side)),
+          newestByKey = side == Side.Right && plan.rule.keepsNewest
+        )
+      }
+    )
   }
 
   // EXPLAIN and progress.

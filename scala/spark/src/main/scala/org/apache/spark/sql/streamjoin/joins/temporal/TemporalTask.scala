@@ -27,12 +27,14 @@ import streamjoin.core.Side
 final private[temporal] class TemporalTask(
     spec: TemporalTaskSpec,
     partition: Int,
-    leftRows: Iterator[InternalRow],
-    rightRows: Iterator[InternalRow],
+    leftInput: Iterator[InternalRow],
+    rightInput: Iterator[InternalRow],
     state: JoinState,
     metrics: TaskMetrics,
     lateRows: Option[LateRowsWriter]
 ) extends BufferingTask(spec, partition, state, metrics, lateRows) {
+  private val leftRows = counted(Side.Left, leftInput)
+  private val rightRows = counted(Side.Right, rightInput)
   private val joinedRows = metrics(JoinMetric.JoinedRows)
   private val paddedRows = metrics(JoinMetric.PaddedRows)
   private val evicted = metrics("numRemovedStateRows")

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.base.SourceNames
-import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
+import org.apache.spark.sql.streamjoin.exec.{LateRowsOfQuery, QueriesByName}
 import org.apache.spark.sql.types.{BooleanType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -41,8 +41,7 @@ final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSessi
         throw Function.refused(s"takes second whether it is a stream, true or false, and not $found", at)
     }
     val rows = LateRowsOfQuery.named(session, name, isStream).getOrElse {
-      val running = session.streams.active.map(query => Option(query.name).getOrElse(query.id.toString))
-      val known = if (running.isEmpty) "none runs" else s"these run: ${running.mkString(", ")}"
+      val known = QueriesByName.known(session)
       throw Function.refused(s"finds no query $name that runs, or was started from here; $known", at)
     }
     rows.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed

@@ -1,0 +1,30 @@
+"""Streaming queries as arguments, of a classic session and of Spark Connect."""
+
+from typing import Any, cast
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamjoin._calls import is_connect
+from streamjoin.errors import StreamJoinError
+
+
+def session_of(query: object, call: str, more: str = "") -> SparkSession:
+    """Return the session that started a query.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM`` if it is no query.
+    """
+    if is_connect(query) and hasattr(query, "runId"):
+        return cast(SparkSession, cast(Any, query)._session)
+    if not isinstance(query, StreamingQuery):
+        raise StreamJoinError(
+            "STREAMJOIN_NOT_A_STREAM",
+            call=call,
+            wanted="the StreamingQuery that writeStream...start() returned",
+            found=f"this is a {type(query).__name__}",
+            advice="Start the query, and pass what start() returned" + (f", {more}." if more else "."),
+        )
+    active = SparkSession.active()
+    own = query._jsq.sparkSession()
+    return active if own == active._jsparkSession else SparkSession(active.sparkContext, own)

@@ -1,0 +1,162 @@
+"""What a query keeps, who holds back whom, and its state as a table."""
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamjoin._arguments import expect, wrong_argument
+from streamjoin._calls import ask, check_session
+from streamjoin._queries import session_of
+
+
+def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame:
+    """Return what the joins of a running query keep, who holds back whom, and what stands out.
+
+    Args:
+        query: A streaming query that runs.
+        with_skew: Add a row for each task.
+
+    Returns:
+        A DataFrame with the figures after the last batch: a row for each operator of streamjoin that keeps rows and for
+        each of its inputs, as an indented plan; none before the first batch. Columns:
+
+        - ``plan``: the operator or input, indented; ``operator`` (its number, from the inputs up), ``side``
+          (``left`` or ``right``) and ``task``, where they apply;
+        - ``rows_in``, ``rows_out``, ``late`` and ``padded``: rows of the last minute;
+        - ``rows_kept``, ``bytes_kept`` (the rows themselves) and ``memory`` (bytes of the index);
+        - ``ms``: time of the last batch by phase, in milliseconds, added up over all tasks;
+        - ``watermarks``: of each event-time column by which rows leave, an array of ``column``, ``watermark``,
+          ``lag_ms`` (behind its newest row) and ``held_by`` (the input that decides it);
+        - ``oldest``: the earliest event time that is kept; the row leaves once the watermark of ``leaves_by`` is later
+          than ``leaves_after``;
+        - ``rows_ratio``, ``bytes_ratio`` and ``ms_ratio``: of a task, to the average of all;
+        - ``hints``: sentences that say what to write.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of
+            :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_TABLE_FUNCTION`` if the query does not run.
+
+    Source:
+        Materialize, ``EXPLAIN ANALYZE``.
+
+    Example:
+        >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))
+        >>> query = joined.writeStream.start(format="noop", checkpointLocation="checkpoints/explained")
+        >>> query.processAllAvailable()
+        >>> [row.plan for row in explain_analyze(query).collect()]
+        ['1 inner interval join', '  left: left', '  right: right']
+        >>> query.stop()
+    """
+    expect(bool, with_skew, "sj.explain_analyze", "with_skew=True or with_skew=False")
+    spark = session_of(query, "sj.explain_analyze")
+    check_session(spark)
+    return ask(spark, f"SELECT * FROM sj_explain_analyze('{query.id}', {str(with_skew).lower()})")
+
+
+def why(of: StreamingQuery | str, condition: str, batches: int = 10) -> DataFrame:
+    """Return what has become of the rows of a join's inputs that satisfy a condition.
+
+    It looks into the state after each of the last batches, and among the late rows where they are kept
+    (``spark.streamjoin.lateRows=keep``). The query goes on meanwhile.
+
+    Args:
+        of: A streaming query, running or stopped, or the path of a checkpoint.
+        condition: SQL text on the columns of an input: ``"order_id = 42"``. Inputs without these columns are left out.
+        batches: How many of the last batches it looks back; a row that came and left before is not seen. Each costs a
+            read of the state.
+
+    Returns:
+        A DataFrame, a row for each row that was found in an input of an operator, or one that says that there is none:
+        ``operator``, ``side`` and ``input`` (as in :func:`streamjoin.state`), ``row`` (as JSON), ``outcome``
+        (``waiting`` or ``kept``: it is in state, and the operator records whether it has matched or does not;
+        ``left``; ``late``; ``not seen``), ``batch`` (in which it left or was late, else the last one) and ``why`` (a
+        sentence: its first match, which watermark has to reach what and which input decides that, by how much it was
+        late).
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of
+            :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_STATE``, ``STREAMJOIN_TABLE_FUNCTION`` if no input has the
+            columns.
+
+    Example:
+        >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))
+        >>> query = joined.writeStream.start(format="noop", checkpointLocation="checkpoints/why")
+        >>> query.processAllAvailable()
+        >>> [row.outcome for row in why(query, "order_id = 42").collect()]
+        ['not seen']
+        >>> query.stop()
+    """
+    expect(str, condition, "sj.why", 'a condition as text: "order_id = 42"')
+    if not isinstance(batches, int) or isinstance(batches, bool) or batches < 1:
+        raise wrong_argument("sj.why", "a positive number as batches", batches)
+    spark, _, which = _looked_at(of, "sj.why")
+    return ask(spark, f"SELECT * FROM sj_why({_literal(which)}, {_literal(condition)}, {batches})")
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _looked_at(of: StreamingQuery | str, call: str) -> tuple[SparkSession, str, str]:
+    """Return the session, and the option of the reader with its value, for a query or a checkpoint."""
+    if isinstance(of, str):
+        spark = SparkSession.active()
+        found = (spark, "checkpoint", of)
+    else:
+        spark = session_of(of, call, "or the path of a checkpoint, as text")
+        found = (spark, "query", str(of.id))
+    check_session(spark)
+    return found
+
+
+def state(
+    of: StreamingQuery | str,
+    operator: int | None = None,
+    side: str | None = None,
+    batch: int | None = None,
+) -> DataFrame:
+    """Return the operators with state in a checkpoint or, of one of them, the rows that it keeps.
+
+    The checkpoint is read as it is: nothing in it changes, and its query may run or not.
+
+    Args:
+        of: A streaming query, running or stopped, or the path of a checkpoint.
+        operator: The number of an operator, from 1: ``state(of)`` lists them.
+        side: ``"left"`` or ``"right"``, for the rows of one input.
+        batch: After which batch; the last one that was committed if left out. Older ones are there as long as Spark
+            keeps their state, ``spark.sql.streaming.minBatchesToRetain``.
+
+    Returns:
+        A DataFrame. Without ``operator`` a row for each operator and input: ``operator`` (its number), ``title``,
+        ``side``, ``input`` (its name), ``columns``, ``partitions``, ``first_batch`` and ``last_batch`` (that can be
+        read). With it a row for each row in state: ``partition``, ``side``, ``input``, the row as a struct in
+        ``left`` or ``right`` (in ``row``, if the operator keeps the rows of one input), ``time`` (its event time), the
+        row leaves once the watermark of ``leaves_by`` is later than ``leaves_after``, ``matched`` (null where it is
+        not recorded), ``kept_as`` (``row``; of a table ``newest of its key`` or ``deletion of its key``), ``segment``
+        and ``batch`` (the one that wrote the segment).
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of
+            :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NO_STATE``, ``STREAMJOIN_OPTION``.
+
+    Source:
+        Spark, the ``statestore`` data source.
+
+    Example:
+        >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))
+        >>> query = joined.writeStream.start(format="noop", checkpointLocation="checkpoints/kept")
+        >>> query.processAllAvailable()
+        >>> state(query, operator=1, side="left").columns[:7]
+        ['partition', 'side', 'input', 'left', 'time', 'leaves_by', 'leaves_after']
+        >>> query.stop()
+    """
+    for name, number in (("operator", operator), ("batch", batch)):
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
+            raise wrong_argument("sj.state", f"a whole number as {name}", number)
+    spark, kind, which = _looked_at(of, "sj.state")
+    options = {"operator": operator, "side": side, "batch": batch}
+    given = {name: value for name, value in options.items() if value is not None}
+    return spark.read.format("streamjoin").option(kind, which).options(**given).load()

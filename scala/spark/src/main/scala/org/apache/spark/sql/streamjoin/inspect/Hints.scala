@@ -1,0 +1,109 @@
+package org.apache.spark.sql.streamjoin.inspect
+
+import java.time.Instant
+
+import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
+import org.apache.spark.sql.streamjoin.time.DurationText
+
+/**
+ * What stands out in the figures of a query, each as a sentence that says what to write.
+ *
+ * @param now
+ *   in milliseconds
+ */
+final private[inspect] class Hints(query: QueryFigures, now: Long) {
+  import Hints._
+
+  def ofOperator(of: OperatorFigures): Seq[String] =
+    (spilled(of) ++ files(of) ++ skewed(of) ++ slow).toSeq
+
+  def ofInput(of: OperatorFigures, input: InputOutline, at: Int): Seq[String] =
+    (silent(of, input, at) ++ ahead(of, input)).toSeq
+
+  /** An input that holds rows of others and sends none itself. */
+  private def silent(of: OperatorFigures, input: InputOutline, at: Int): Option[String] = {
+    val others = of.outline.inputs.indices.filter(_ != at)
+    val keeps = others.map(other => of.sum(_.rows(other))).sum
+    val since = of.lastRow(input).getOrElse(Instant.parse(query.recent.head.timestamp).toEpochMilli)
+    val silence = Instant.parse(query.last.timestamp).toEpochMilli - since
+    val othersCame = others.exists(other => of.lastRow(of.outline.inputs(other)).exists(_ > since))
+    Option.when(keeps > 0 && othersCame && silence >= Silence) {
+      s"${input.name} has had no row for ${words(silence)}, and $keeps rows wait for its watermark. If it may be " +
+        s"silent for longer than they may wait, write sj.idle_after(${input.name}, \"${words(2 * Silence)}\")."
+    }
+  }
+
+  /** A row from the far future moves the watermark, and what comes after it is late. */
+  private def ahead(of: OperatorFigures, input: InputOutline): Option[String] = for {
+    key <- of.columns(input).headOption
+    newest <- of.newest(key)
+    ahead = newest / 1000 - now
+    if ahead > Future
+  } yield {
+    val column = of.outline.columns(key)
+    val plain = column.split('.').last
+    s"The newest $column is ${Instant.ofEpochMilli(newest / 1000)}, ${words(ahead)} from now: it has moved the " +
+      s"watermark, and rows of the present are late. Before withWatermark, write " +
+      s".where(\"$plain < current_timestamp() + INTERVAL 1 HOUR\")."
+  }
+
+  /** Segments that the budget leaves to the state store. */
+  private def spilled(of: OperatorFigures): Option[String] = for {
+    last <- of.last
+    unloaded <- Option(last.customMetrics.get("segmentsOnDisk")).map(_.longValue) if unloaded > 0
+  } yield s"$unloaded of ${last.customMetrics.get("segments")} segments do not fit into memory and are read from the " +
+    "state store when they are probed. Give the executors more memory and raise spark.streamjoin.indexMemory, or use " +
+    "more partitions."
+
+  /** Most of the tasks' time goes into the state stores' files. */
+  private def files(of: OperatorFigures): Option[String] = {
+    val total = of.sum(_.millis)
+    val inFiles = of.phases.collect { case ("commit" | "load", millis) => millis }.sum
+    Option.when(of.reports.nonEmpty && total / of.reports.size >= Worth && inFiles * 2 > total) {
+      s"$inFiles of $total ms of the tasks went into the files of their state stores: with ${of.reports.size} stores " +
+        "each has little to do. Fewer partitions for a new query (spark.streamjoin.partitions), or a longer trigger."
+    }
+  }
+
+  /** A task that has most of the rows. */
+  private def skewed(of: OperatorFigures): Option[String] = for {
+    (task, most) <- of.reports.toSeq.maxByOption(_._2.rows.sum)
+    all = of.sum(_.rows.sum)
+    if of.reports.size > 1 && all >= Many && most.rows.sum * 2 > all
+  } yield s"Task $task keeps ${most.rows.sum} of $all rows: one key, or a few, have most of them. Which: " +
+    s"sj.state(checkpoint, operator=${of.outline.ordinal + 1}) by key. Leave such a key out, or join it apart."
+
+  /** Batches that take longer than their trigger. */
+  private def slow: Option[String] = {
+    val late = query.ofMinute.filter(_.durationMs.containsKey("triggerExecution"))
+    val trigger = triggerMs
+    val times = late.map(_.durationMs.get("triggerExecution").longValue).sorted
+    for {
+      interval <- trigger if times.nonEmpty
+      median = times(times.size / 2) if interval > 0 && median > interval
+    } yield s"A batch takes $median ms, and the trigger starts one each $interval ms: they queue. Use a longer " +
+      "trigger, or more cores."
+  }
+
+  private def triggerMs: Option[Long] = QueryTrigger.intervalMs(query.query)
+
+  /** Rounded to what one reads at a glance. */
+  private def words(millis: Long): String = {
+    val unit = Units.find(millis >= _).getOrElse(1L)
+    DurationText.of(millis / unit * unit * 1000)
+  }
+}
+
+private object Hints {
+  private val Minute = 60000L
+  private val Silence = Minute
+  private val Future = 60 * Minute
+
+  /** Tasks that take less are not worth a hint, in milliseconds. */
+  private val Worth = 200L
+
+  /** With fewer rows no task has too many. */
+  private val Many = 10000L
+
+  private val Units = Seq(24 * 60 * Minute, 60 * Minute, Minute, 1000L)
+}

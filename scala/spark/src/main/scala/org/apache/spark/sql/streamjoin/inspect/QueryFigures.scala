@@ -1,0 +1,140 @@
+package org.apache.spark.sql.streamjoin.inspect
+
+import java.time.Instant
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
+import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, QueriesByName, StatefulNodeExec, TaskReport}
+
+import streamjoin.core.Watermark
+
+/**
+ * A query after its last batch: its operators, and the progress of its last batches.
+ *
+ * @param roots
+ *   the operators that no other one is above
+ */
+final private[inspect] class QueryFigures(
+    val query: StreamingQuery,
+    val recent: Seq[StreamingQueryProgress],
+    val roots: Seq[OperatorFigures]
+) {
+  def last: StreamingQueryProgress = recent.last
+
+  /** Those of the last minute before the last batch. */
+  lazy val ofMinute: Seq[StreamingQueryProgress] = {
+    val from = Instant.parse(last.timestamp).minusSeconds(60)
+    recent.filter(progress => Instant.parse(progress.timestamp).isAfter(from))
+  }
+}
+
+private[inspect] object QueryFigures {
+
+  /** None before the first batch has ended, or if the query has no operator of ours. */
+  def of(query: StreamingQuery): Option[QueryFigures] = QueriesByName.execution(query) match {
+    case execution: MicroBatchExecution =>
+      for {
+        (binding, operators) <- BatchBinding.lastEnded(execution)
+        recent = query.recentProgress.toSeq
+        if operators.nonEmpty && recent.nonEmpty
+      } yield {
+        val all = operators.map(exec => exec -> below(exec))
+        val nested = all.flatMap(_._2).toSet
+        def figures(exec: StatefulNodeExec): OperatorFigures = new OperatorFigures(
+          exec,
+          binding,
+          recent,
+          exec.children.map { child =>
+            val inside = operatorsIn(child)
+            val deeper = inside.flatMap(below).toSet
+            inside.filterNot(deeper).map(figures)
+          }
+        )
+        new QueryFigures(query, recent, operators.filterNot(nested).map(figures))
+      }
+    case _ => None
+  }
+
+  private def operatorsIn(plan: org.apache.spark.sql.execution.SparkPlan): Seq[StatefulNodeExec] =
+    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(plan) { case exec: StatefulNodeExec => exec }
+
+  private def below(exec: StatefulNodeExec): Seq[StatefulNodeExec] = exec.children.flatMap(operatorsIn)
+}
+
+/**
+ * An operator after the last batch.
+ *
+ * @param below
+ *   the operators in each of its inputs
+ */
+final private[inspect] class OperatorFigures(
+    exec: StatefulNodeExec,
+    binding: BatchBinding,
+    recent: Seq[StreamingQueryProgress],
+    val below: Seq[Seq[OperatorFigures]]
+) {
+  val outline: OperatorOutline = exec.outline
+  val batch: Long = binding.batch
+  val reports: Map[Int, TaskReport] = exec.reports.value
+  private val values = binding.valuesAfter
+
+  /** Of this operator, the last one last. */
+  private def progress(of: Seq[StreamingQueryProgress]): Seq[StateOperatorProgress] =
+    of.flatMap(_.stateOperators).filter { operator =>
+      Option(operator.customMetrics.get(StatefulNodeExec.Number)).exists(_ == outline.ordinal + 1L)
+    }
+
+  def last: Option[StateOperatorProgress] = progress(recent).lastOption
+
+  /** A figure of the progress, added up. */
+  def sum(of: Seq[StreamingQueryProgress], figure: String): Long =
+    progress(of).flatMap(operator => Option(operator.customMetrics.get(figure)).map(_.longValue)).sum
+
+  def late(of: Seq[StreamingQueryProgress]): Long = progress(of).map(_.numRowsDroppedByWatermark).sum
+
+  /** When the last batch began that had a row of an input, in milliseconds. */
+  def lastRow(input: InputOutline): Option[Long] = recent.reverseIterator
+    .find(one => sum(Seq(one), StatefulNodeExec.rowsIn(input.side)) > 0)
+    .map(one => Instant.parse(one.timestamp).toEpochMilli)
+
+  /** Time by phase of the last batch, in milliseconds, over all tasks. */
+  def phases: Seq[(String, Long)] = last.toSeq.flatMap { operator =>
+    val own = operator.customMetrics.asScala.toSeq.collect {
+      case (name, millis) if name.endsWith(Phase) => name.stripSuffix(Phase) -> millis.longValue
+    }
+    (own :+ ("commit" -> operator.commitTimeMs)).sortBy(_._1)
+  }
+  private def Phase = "TimeMs"
+
+  // Watermarks, by key.
+
+  def watermark(key: Int): Option[Long] =
+    Some(exec.watermarks(key).value(values)).filter(_ != Watermark.Undefined)
+
+  def newest(key: Int): Option[Long] = exec.watermarks(key).newest(binding.newest.get)
+
+  /** The input whose watermark decides that of a column. */
+  def heldBy(key: Int): Option[String] = exec.watermarks(key).decidedBy(values).map(binding.inputOf)
+
+  // Inputs.
+
+  /** The watermark keys of an input's event-time columns, as far as rows expire by them. */
+  def columns(input: InputOutline): Seq[Int] = input.timeColumns
+
+  /** The lowest time in state by the column that expires rows first. */
+  def oldest(input: InputOutline): Option[Long] = input.timeColumns.headOption.flatMap(exec.lowestKept)
+
+  /** What the oldest row waits for. */
+  def awaited(input: InputOutline): Option[Leaving.Awaited] =
+    for {
+      time <- oldest(input)
+      all = input.timeColumns.map(exec.lowestKept(_).getOrElse(time))
+      awaited <- new Leaving(outline, input, watermark).of(all)
+    } yield awaited
+
+  def sum(figure: TaskReport => Long): Long = reports.valuesIterator.map(figure).sum
+}

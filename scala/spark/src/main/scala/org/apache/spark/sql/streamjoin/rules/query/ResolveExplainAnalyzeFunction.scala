@@ -1,0 +1,47 @@
+package org.apache.spark.sql.streamjoin.rules.query
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
+import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.streamjoin.exec.QueriesByName
+import org.apache.spark.sql.streamjoin.inspect.ExplainAnalyze
+import org.apache.spark.sql.types.{BooleanType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Replaces `sj_explain_analyze('query')`, perhaps with `true` for a row for each task, with a table
+ * of what the query keeps. Spark calls the rule while a query is analyzed, before it looks up the
+ * function.
+ */
+final private[streamjoin] case class ResolveExplainAnalyzeFunction(session: SparkSession)
+    extends Rule[LogicalPlan] {
+  import ExplainAnalyze.{Function, Schema}
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
+    case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
+      val (name, skew) = call.functionArgs match {
+        case Seq(Literal(name: UTF8String, _: StringType)) => (name.toString, false)
+        case Seq(Literal(name: UTF8String, _: StringType), Literal(skew: Boolean, BooleanType)) =>
+          (name.toString, skew)
+        case _ =>
+          throw Function.refused(
+            "takes the id or the name of a query that runs and, for a row for each task, true",
+            call.origin
+          )
+      }
+      val query = QueriesByName
+        .running(session, name)
+        .getOrElse(
+          throw Function.refused(
+            s"finds no query $name that runs; ${QueriesByName.known(session)}",
+            call.origin
+          )
+        )
+      LocalRelation.fromExternalRows(
+        DataTypeUtils.toAttributes(Schema),
+        ExplainAnalyze.rows(query, skew, System.currentTimeMillis())
+      )
+  }
+}

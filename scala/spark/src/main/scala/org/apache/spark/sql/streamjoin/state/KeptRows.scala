@@ -1,0 +1,58 @@
+package org.apache.spark.sql.streamjoin.state
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.ReadStateStore
+
+/**
+ * The rows of a committed version, for those who look at it. Each segment is read when its rows are
+ * asked for, so that one of them is in memory.
+ *
+ * @param layouts
+ *   layout of the rows of each buffer
+ */
+final private[streamjoin] class KeptRows(store: ReadStateStore, layouts: Seq[RowLayout]) {
+  private val segments = new SegmentStore(store)
+  private lazy val index = JoinState.readOnly(store, layouts, budget = 0)
+
+  /** The rows in the buffer of an input; each overwrites the one before. */
+  def buffered(side: Int): Iterator[KeptRow] = {
+    val buffer = index.all(side)
+    buffer.segments.flatMap { segment =>
+      if (!segment.isLoaded) segments.read(side, segment)
+      val places = Array.newBuilder[Int]
+      segment.foreachLive((_, place) => places += place)
+      val row = new UnsafeRow(buffer.layout.fields)
+      places.result().iterator.map { place =>
+        segment.point(row, place)
+        KeptRow(
+          row,
+          Some(SegmentId(segment.bucket, segment.number, segment.writtenIn)),
+          segment.isMatched(place),
+          isDeletion = false
+        )
+      } ++ {
+        segment.unload()
+        Iterator.empty
+      }
+    }
+  }
+
+  /** The row of each key in the table, and the deletions that are remembered. */
+  def newestByKey(fields: Int): Iterator[KeptRow] =
+    segments.allVersions.flatMap(VersionTable.rows(_, fields)).map { case (row, isDeletion) =>
+      KeptRow(row, None, isMatched = false, isDeletion)
+    }
+
+  def close(): Unit = index.close()
+}
+
+/** @param segment none for a row in the table by key */
+final private[streamjoin] case class KeptRow(
+    row: UnsafeRow,
+    segment: Option[SegmentId],
+    isMatched: Boolean,
+    isDeletion: Boolean
+)
+
+/** @param writtenIn batch that wrote the segment, if it says so */
+final private[streamjoin] case class SegmentId(bucket: Long, number: Long, writtenIn: Option[Long])

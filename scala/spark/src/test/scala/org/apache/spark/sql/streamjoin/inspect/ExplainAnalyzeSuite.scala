@@ -1,0 +1,94 @@
+package org.apache.spark.sql.streamjoin.inspect
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
+
+/** What a running query keeps, who holds back whom, and what stands out. */
+class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private def explained(job: Job, skew: Boolean = false): DataFrame =
+    spark.sql(s"SELECT * FROM sj_explain_analyze('${job.streaming.id}', $skew)")
+
+  private def rows(table: DataFrame, columns: String*): Seq[String] =
+    table.selectExpr(columns: _*).collect().map(text(_: Row)).toSeq
+
+  test("an indented plan of the operators and their inputs") {
+    val query = (streams: Streams) =>
+      streams
+        .marked("o")
+        .join(streams.marked("d"), expr(Hourly), "left_outer")
+        .join(streams.marked("e"), expr("o.id = e.id AND e.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
+        .selectExpr("o.v")
+    running(job(query)) { job =>
+      assert(explained(job).collect().isEmpty, "before the first batch")
+      job.feed(o("a", "10:00", 1), o("b", "10:20", 2), d("a", "10:30", 3), "e" -> row("a", "10:40"))
+      assert(
+        rows(explained(job), "plan") == Seq(
+          "2 inner interval join",
+          "  left: o",
+          "    1 left outer interval join",
+          "      left: o",
+          "      right: d",
+          "  right: e"
+        )
+      )
+      // In the batches so far 4 rows have come; a pair and later its like wait above.
+      assert(
+        rows(explained(job).where("operator = 1"), "rows_in", "rows_kept", "late", "padded", "hints") ==
+          Seq("3 3 0 0 ArraySeq()", "2 2 0 - ArraySeq()", "1 1 0 - ArraySeq()")
+      )
+      assert(
+        rows(
+          explained(job).where("operator = 1 AND side = 'left'"),
+          "watermarks[0].column",
+          "watermarks[0].watermark",
+          "watermarks[0].held_by",
+          "oldest",
+          "leaves_by",
+          "leaves_after"
+        ) == Seq("o.t 10:20 o 10:00 d.t 11:00")
+      )
+      // Above the join, o waits for d: W(o) there is that of d minus an hour.
+      assert(
+        rows(explained(job).where("operator = 2 AND side = 'left'"), "watermarks[0].held_by") == Seq("d")
+      )
+      assert(
+        explained(job)
+          .where("operator = 1 AND side IS NULL")
+          .selectExpr("ms['commit'] >= 0")
+          .head()
+          .getBoolean(0)
+      )
+    }
+  }
+
+  test("with skew, each task has its ratio to the average") {
+    running(job(hourly())) { job =>
+      job.feed((0 until 9).map(n => o("one key", "10:00", n)): _*)
+      val tasks = explained(job, skew = true).where("task IS NOT NULL")
+      assert(rows(tasks, "rows_kept", "rows_ratio").sorted == Seq("0 0.0", "9 2.0"))
+      assert(rows(explained(job, skew = true).where("task IS NULL"), "plan").size == 3)
+    }
+  }
+
+  test("a row from the far future is named, with what to write") {
+    running(job(hourly())) { job =>
+      job.feed(o("a", "10:00", 1))
+      job.feed(o("b", "2999-01-01T00:00", 1))
+      val hint = rows(explained(job).where("side = 'left'"), "hints[0]").head
+      assert(hint.contains("The newest o.t is 2999-01-01T00:00:00Z"))
+      assert(hint.contains(".where(\"t < current_timestamp() + INTERVAL 1 HOUR\")"))
+    }
+  }
+
+  test("a query that does not run, and other arguments, are refused") {
+    def refused(call: String) = intercept[AnalysisException](spark.sql(s"SELECT * FROM $call")).getMessage
+    assert(refused("sj_explain_analyze('nobody')").contains("finds no query nobody that runs; none runs"))
+    assert(refused("sj_explain_analyze(1)").contains("the id or the name of a query"))
+    assert(refused("sj_explain_analyze()").contains("the id or the name of a query"))
+  }
+}

@@ -1,0 +1,75 @@
+package org.apache.spark.sql.streamjoin.inspect
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.{AnalysisException, Row}
+
+/** What has become of a row: each answer once, of a query that runs and of its checkpoint. */
+class WhySuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private def why(of: String, condition: String): Seq[Row] = spark
+    .sql(s"SELECT input, outcome, batch, why, row FROM sj_why('$of', \"$condition\")")
+    .collect()
+    .toSeq
+    .sortBy(_.getString(0))
+
+  private def outcomes(rows: Seq[Row]): Seq[String] = rows.map(row => row.toSeq.take(2).mkString(" "))
+
+  test("waiting, matched, left, late and not seen") {
+    withConf("spark.streamjoin.lateRows" -> "keep") {
+      running(job(hourly("left_outer"))) { job =>
+        job.feed(o("a", "10:00", 1), o("b", "10:10", 2), d("x", "10:20", 0))
+        job.feed(d("a", "10:30", 3), o("y", "10:30", 0))
+        val matched = job.seen.last.id
+        val id = job.streaming.id.toString
+
+        val waiting = why(id, "id = 'b'")
+        assert(outcomes(waiting) == Seq("o waiting"))
+        assert(
+          waiting.head.getString(3) ==
+            s"It is in state after batch $matched. It has had no match. It leaves once the watermark of d.t is later " +
+            "than 2024-06-01T11:10:00.000000Z (now 2024-06-01T10:30:00Z; d decides it)."
+        )
+        val both = why(id, "id = 'a'")
+        assert(outcomes(both) == Seq("d kept", "o waiting"))
+        assert(
+          both.head
+            .getString(3)
+            .contains("later than 2024-06-01T10:30:00.000000Z (now 2024-06-01T10:30:00Z; o")
+        )
+        assert(both(1).getString(3).contains(s"It had its first match in batch "))
+
+        job.feed(o("late", "09:00", 7))
+        val late = why(id, "o.id = 'late'")
+        assert(outcomes(late) == Seq("o late"))
+        assert(late.head.getString(3).contains("the watermark of t was 2024-06-01T10:30:00.000000Z"))
+
+        assert(job.feed(d("z", "12:00"), o("z", "12:00")).contains("b 10:10 2 - - -"))
+        val left = why(id, "id = 'b'")
+        assert(outcomes(left) == Seq("o left"))
+        assert(left.head.getString(3).contains("it came out without a match"))
+
+        val none = why(id, "id = 'nobody'")
+        assert(none.map(_.getString(1)) == Seq("not seen"))
+        assert(none.head.getString(3).contains("nor among the late rows"))
+        job.stop()
+        assert(outcomes(why(job.checkpoint, "id = 'b'")) == Seq("o left"))
+      }
+    }
+  }
+
+  test("a condition on columns that no input has is refused with those that there are") {
+    running(job(hourly())) { job =>
+      job.feed(o("a", "10:00", 1))
+      val refused = intercept[AnalysisException](why(job.streaming.id.toString, "name = 'a'")).getMessage
+      assert(refused.contains("1 o(id STRING,t TIMESTAMP,v INT)"))
+      assert(
+        intercept[AnalysisException](why("nobody", "id = 'a'")).getMessage.contains("finds no query nobody")
+      )
+      val none = why(job.streaming.id.toString, "id = 'nobody'")
+      assert(none.head.getString(3).contains("late rows are not kept"))
+    }
+  }
+}

@@ -1,0 +1,108 @@
+"""What a user sees of a query: from a symptom to its cause, and the arguments that no function takes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import refused
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+import streamjoin as sj
+
+
+class Inputs:
+    """Orders and deliveries in folders, joined within an hour."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder, self.files = spark, folder, 0
+        for name in ("orders", "deliveries"):
+            (folder / name).mkdir()
+
+    def add(self, name: str, *rows: tuple[int, str]) -> None:
+        self.files += 1
+        lines = "\n".join(f'{{"id": {key}, "t": "2026-01-01T{time}Z"}}' for key, time in rows)
+        (self.folder / name / f"{self.files}.json").write_text(lines)
+
+    def stream(self, name: str) -> DataFrame:
+        schema = "id INT, t TIMESTAMP"
+        read = self.spark.readStream.schema(schema).json(str(self.folder / name))
+        return read.withWatermark("t", "0 seconds").alias(name)
+
+    def start(self) -> StreamingQuery:
+        joined = sj.join(self.stream("orders"), self.stream("deliveries"), "id", "left", within=("0 seconds", "1 hour"))
+        write = joined.writeStream.format("noop").queryName("looked_at")
+        return write.start(checkpointLocation=str(self.folder / "checkpoint"))
+
+
+@pytest.fixture
+def inputs(spark: SparkSession, tmp_path: Path) -> Iterator[Inputs]:
+    yield Inputs(spark, tmp_path)
+    for query in spark.streams.active:
+        query.stop()
+
+
+def only(df: DataFrame) -> Row:
+    (row,) = df.collect()
+    return row
+
+
+def test_a_query_that_runs_and_its_checkpoint(inputs: Inputs) -> None:
+    query = inputs.start()
+    assert sj.explain_analyze(query).count() == 0, "before the first batch"
+    inputs.add("orders", (1, "09:00:00"), (2, "09:30:00"))
+    inputs.add("deliveries", (1, "09:20:00"))
+    query.processAllAvailable()
+    plan = sj.explain_analyze(query)
+    assert [row.plan for row in plan.collect()] == [
+        "1 left outer interval join",
+        "  left: orders",
+        "  right: deliveries",
+    ]
+    left = only(plan.where("side = 'left'"))
+    assert (left.rows_kept, left.leaves_by) == (2, "deliveries.t")
+    assert [(each.column, each.held_by) for each in left.watermarks] == [("orders.t", "orders")]
+    assert sj.explain_analyze(query, with_skew=True).where("task IS NOT NULL").count() == 2
+    assert only(inputs.spark.sql("SELECT count(*) AS n FROM sj_explain_analyze('looked_at')")).n == 3
+
+    state = sj.state(query, operator=1, side="left")
+    assert sorted((row.id, row.matched) for row in state.select("left.id", "matched").collect()) == [
+        (1, True),
+        (2, False),
+    ]
+    assert only(sj.why(query, "orders.id = 2")).outcome == "waiting"
+    query.stop()
+    # A stopped query is found by its id, its checkpoint by the path.
+    for of in (query, str(inputs.folder / "checkpoint")):
+        assert sj.state(of).count() == 2
+        assert only(sj.why(of, "id = 2")).outcome == "waiting"
+    refused("STREAMJOIN_TABLE_FUNCTION", "finds no query", lambda: sj.explain_analyze(query))
+
+
+def test_quotes_in_a_condition(inputs: Inputs) -> None:
+    query = inputs.start()
+    inputs.add("orders", (1, "09:00:00"))
+    query.processAllAvailable()
+    assert only(sj.why(query, "CAST(id AS STRING) = '1'")).outcome == "waiting"
+    assert only(sj.why(query, 'CAST(id AS STRING) = "it\'s"')).outcome == "not seen"
+    assert only(sj.why(query, r"CAST(id AS STRING) RLIKE '^\\d$'")).outcome == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda query: sj.explain_analyze(query, with_skew="yes"), "with_skew=True"),  # type: ignore[arg-type]
+        (lambda query: sj.explain_analyze("looked_at"), "the StreamingQuery"),  # type: ignore[arg-type]
+        (lambda query: sj.state(query, operator="1"), "a whole number as operator"),  # type: ignore[arg-type]
+        (lambda query: sj.state(query, operator=1, batch=True), "a whole number as batch"),
+        (lambda query: sj.state(1), "or the path of a checkpoint"),  # type: ignore[arg-type]
+        (lambda query: sj.why(query, F.col("id") == 1), "a condition as text"),  # type: ignore[arg-type]
+        (lambda query: sj.why(query, "id = 1", batches=0), "a positive number"),
+    ],
+)
+def test_arguments_that_no_function_takes(inputs: Inputs, call: object, wanted: str) -> None:
+    query = inputs.start()
+    assert callable(call)
+    with pytest.raises(sj.StreamJoinError, match=wanted):
+        call(query)
