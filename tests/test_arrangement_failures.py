@@ -94,17 +94,21 @@ class Runs:
         """Return the files of an arrangement that nothing refers to."""
         root = self.arrangement(name)
         files: dict[int, set[str]] = {}
+        bases: dict[int, set[str]] = {}
         kept = 0
         for version in _numbers(root / "versions"):
             manifest = json.loads((root / "versions" / str(version)).read_text())
-            written = {file["path"] for file in manifest["changes"] + manifest["base_files"]}
-            files[version] = {f"versions/{version}"} | written
+            files[version] = {f"versions/{version}"} | {file["path"] for file in manifest["changes"]}
+            bases[version] = {file["path"] for file in manifest["base_files"]}
+            # Of the bases between the oldest and the newest ones, the later manifest keeps none.
+            named_now = {base[1] for base in manifest["bases"]}
             # A kill may have come while the versions before these were being removed.
             kept = min([manifest["since"], *(base[0] for base in manifest["bases"])])
         needed = {"meta.json"}.union(*(paths for version, paths in files.items() if version >= kept))
+        needed = needed.union(*(paths for version, paths in bases.items() if version in named_now))
         there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
         assert needed <= there, f"{name}: {needed - there} are missing"
-        named = {"meta.json", "caught_up.json", "maintainer.json"}.union(*files.values())
+        named = {"meta.json", "caught_up.json", "maintainer.json"}.union(*files.values(), *bases.values())
         return {path for path in there - named if not path.startswith("readers/") and not path.endswith(".crc")}
 
 
