@@ -37,6 +37,9 @@ Run = Callable[..., str]
 # `make test-long`: nothing is left out.
 LONG = "STREAMJOIN_SEEDS" in os.environ
 
+# Seconds after which a run hangs. `make test-long` keeps a small machine busy for hours.
+PATIENCE = 1800 if LONG else 600
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -62,7 +65,9 @@ def watermark_before_filter(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset("spark.streamjoin.watermarkBeforeFilter")
 
 
-def run(command: list[str], environment: dict[str, str] | None = None, expect: int = 0, timeout: float = 600) -> str:
+def run(
+    command: list[str], environment: dict[str, str] | None = None, expect: int = 0, timeout: float = PATIENCE
+) -> str:
     """Run a command with a clean Spark environment; return its standard output, or fail with all of its output."""
     clean = {
         key: value

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from changelogs import Changelogs, Rows, added
-from conftest import LONG, kill_group, run, running_cluster
+from conftest import LONG, PATIENCE, kill_group, run, running_cluster
 
 JOB = Path(__file__).with_name("jobs") / "delta_job.py"
 CLUSTER_JOB = JOB.with_name("delta_cluster_job.py")
@@ -45,7 +45,7 @@ class Runs:
         """Run a process until it ends."""
         process = self.start()
         try:
-            assert process.wait(timeout=240) == 0, self.log()
+            assert process.wait(timeout=PATIENCE) == 0, self.log()
         finally:
             kill_group(process)
 

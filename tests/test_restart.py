@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import LONG, kill_group
+from conftest import LONG, PATIENCE, kill_group
 
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 # A full outer join pads the left rows as a left outer join does.
@@ -102,7 +102,7 @@ class Runs:
         """Run a process until it ends."""
         process = self.start(*more)
         try:
-            assert process.wait(timeout=240) == 0, (self.folder / "log").read_text()[-5000:]
+            assert process.wait(timeout=PATIENCE) == 0, (self.folder / "log").read_text()[-5000:]
         finally:
             kill_group(process)
 

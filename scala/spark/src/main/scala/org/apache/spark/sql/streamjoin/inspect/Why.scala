@@ -3,11 +3,14 @@ package org.apache.spark.sql.streamjoin.inspect
 import java.time.Instant
 import java.time.temporal.ChronoUnit.MICROS
 
-import org.apache.spark.sql.functions._
+import org.apache.spark.sql.catalyst.expressions.Cast
+import org.apache.spark.sql.classic.ExpressionUtils.{column, expression}
+import org.apache.spark.sql.functions.{column => _, _}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
 import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
 
 /**
@@ -263,5 +266,5 @@ private[streamjoin] object Why {
   }
 
   private def utc(time: Column): Column =
-    date_format(to_utc_timestamp(time, current_timezone()), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
+    concat(replace(column(Cast(expression(time), StringType, Some("UTC"))), lit(" "), lit("T")), lit("Z"))
 }
