@@ -36,6 +36,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(ResolveLateRowsFunction(_))
     extensions.injectHintResolutionRule(ResolveExplainAnalyzeFunction(_))
     extensions.injectHintResolutionRule(ResolveWhyFunction(_))
+    extensions.injectHintResolutionRule(ResolveFiguresFunction(_))
     extensions.injectHintResolutionRule(ResolveArrangementsFunction(_))
     extensions.injectHintResolutionRule(ResolveArrangementCommands(_))
     extensions.injectPostHocResolutionRule(AnswerBoundsFunction(_))
@@ -64,6 +65,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(ReleaseTemporaryReaders(_))
     // start(): the late rows of a query can be read when it has stopped.
     extensions.injectPostHocResolutionRule(_ => RememberQueries)
+    // start(): the figures of each batch, for those who show or keep them.
+    extensions.injectPostHocResolutionRule(WatchQueries(_))
     // start(): the columns of changes that keep a target current.
     extensions.injectPostHocResolutionRule(StartUpsert(_))
     // A stream that reads an arrangement reads its changes.

@@ -26,6 +26,7 @@ class PackagesSuite extends AnyFunSuite {
     "exec.outline" -> "base state",
     "exec" -> "base time watermark plans analysis state exec.explain exec.outline",
     "inspect" -> "base time watermark state exec exec.outline",
+    "monitor" -> "base exec exec.outline inspect",
     "arrangement.storage" -> "base",
     "arrangement.index" -> "base state arrangement.storage",
     "arrangement.maintain" -> "base time exec arrangement.storage arrangement.index",

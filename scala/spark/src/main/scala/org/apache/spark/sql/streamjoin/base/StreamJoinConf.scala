@@ -174,6 +174,21 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createOptional
 
+  val History: OptionalConfigEntry[String] = SQLConf
+    .buildConf("spark.streamjoin.history")
+    .doc("A folder for the figures of each batch, for sj.report and sj.watch.")
+    .version("0.1.0")
+    .stringConf
+    .createOptional
+
+  val HistoryMaxBatches: ConfigEntry[Int] = SQLConf
+    .buildConf("spark.streamjoin.history.maxBatches")
+    .doc("How many batches of a query the history has at least.")
+    .version("0.1.0")
+    .intConf
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefault(10000)
+
   val all: Seq[ConfigEntry[_]] = Seq(
     Enabled,
     Unbounded,
@@ -191,7 +206,9 @@ private[streamjoin] object StreamJoinConf {
     ArrangementVersions,
     ArrangementLeaseAge,
     ArrangementDeletedKeysMaxAge,
-    ArrangementIdleIndexAge
+    ArrangementIdleIndexAge,
+    History,
+    HistoryMaxBatches
   )
 
   /** Rejects unknown settings, which would be ignored silently. */

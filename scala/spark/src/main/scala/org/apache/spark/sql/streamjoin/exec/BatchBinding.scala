@@ -271,17 +271,18 @@ private[streamjoin] object BatchBinding {
     }
   }
 
-  /** Our operators in the last batch of a query that has ended, whoever asks. */
-  def lastEnded(query: MicroBatchExecution): Option[(BatchBinding, Seq[StatefulNodeExec])] = {
+  /**
+   * Our operators in the last batches of a query that have ended, the newest first, whoever asks.
+   */
+  def lastEnded(query: MicroBatchExecution): Seq[(BatchBinding, Seq[StatefulNodeExec])] = {
     val contexts = query.getLatestExecutionContext() match {
       case now: MicroBatchExecutionContext => now +: now.previousContext.toSeq
       case _ => Nil
     }
     // A plan that is not made yet must not be asked for: it would be made for another thread.
-    contexts.iterator
+    contexts
       .flatMap(context => Option(context.executionPlan))
       .flatMap(execution => known(execution).filter(_.hasEnded).map(_ -> operators(execution)))
-      .nextOption()
   }
 
   private def known(execution: IncrementalExecution): Option[BatchBinding] =

@@ -11,7 +11,7 @@ import org.apache.spark.sql.streamjoin.time.DurationText
  * @param now
  *   in milliseconds
  */
-final private[inspect] class Hints(query: QueryFigures, now: Long) {
+final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   import Hints._
 
   def ofOperator(of: OperatorFigures): Seq[String] =
@@ -76,7 +76,7 @@ final private[inspect] class Hints(query: QueryFigures, now: Long) {
   /** Batches that take longer than their trigger. */
   private def slow: Option[String] = {
     val late = query.ofMinute.filter(_.durationMs.containsKey("triggerExecution"))
-    val trigger = triggerMs
+    val trigger = query.triggerMs
     val times = late.map(_.durationMs.get("triggerExecution").longValue).sorted
     for {
       interval <- trigger if times.nonEmpty
@@ -84,8 +84,6 @@ final private[inspect] class Hints(query: QueryFigures, now: Long) {
     } yield s"A batch takes $median ms, and the trigger starts one each $interval ms: they queue. Use a longer " +
       "trigger, or more cores."
   }
-
-  private def triggerMs: Option[Long] = QueryTrigger.intervalMs(query.query)
 
   /** Rounded to what one reads at a glance. */
   private def words(millis: Long): String = {

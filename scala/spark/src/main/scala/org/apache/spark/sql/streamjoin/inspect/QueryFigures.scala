@@ -4,7 +4,7 @@ import java.time.Instant
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
+import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, StreamingQueryPlanTraverseHelper}
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
 import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
@@ -18,8 +18,8 @@ import streamjoin.core.Watermark
  * @param roots
  *   the operators that no other one is above
  */
-final private[inspect] class QueryFigures(
-    val query: StreamingQuery,
+final private[streamjoin] class QueryFigures(
+    query: MicroBatchExecution,
     val recent: Seq[StreamingQueryProgress],
     val roots: Seq[OperatorFigures]
 ) {
@@ -30,33 +30,59 @@ final private[inspect] class QueryFigures(
     val from = Instant.parse(last.timestamp).minusSeconds(60)
     recent.filter(progress => Instant.parse(progress.timestamp).isAfter(from))
   }
+
+  /** The operators, each followed by those below it. */
+  lazy val all: Seq[OperatorFigures] = {
+    def from(operators: Seq[OperatorFigures]): Seq[OperatorFigures] =
+      operators.flatMap(one => one +: from(one.below.flatten))
+    from(roots)
+  }
+
+  /** How often it starts a batch, in milliseconds; none if something other than the clock does. */
+  def triggerMs: Option[Long] = query.trigger match {
+    case ProcessingTimeTrigger(millis) => Some(millis)
+    case _ => None
+  }
 }
 
-private[inspect] object QueryFigures {
+private[streamjoin] object QueryFigures {
 
   /** None before the first batch has ended, or if the query has no operator of ours. */
   def of(query: StreamingQuery): Option[QueryFigures] = QueriesByName.execution(query) match {
     case execution: MicroBatchExecution =>
-      for {
-        (binding, operators) <- BatchBinding.lastEnded(execution)
-        recent = query.recentProgress.toSeq
-        if operators.nonEmpty && recent.nonEmpty
-      } yield {
-        val all = operators.map(exec => exec -> below(exec))
-        val nested = all.flatMap(_._2).toSet
-        def figures(exec: StatefulNodeExec): OperatorFigures = new OperatorFigures(
-          exec,
-          binding,
-          recent,
-          exec.children.map { child =>
-            val inside = operatorsIn(child)
-            val deeper = inside.flatMap(below).toSet
-            inside.filterNot(deeper).map(figures)
-          }
-        )
-        new QueryFigures(query, recent, operators.filterNot(nested).map(figures))
+      BatchBinding.lastEnded(execution).headOption.flatMap { case (binding, operators) =>
+        of(execution, binding, operators, execution.recentProgress.toSeq)
       }
     case _ => None
+  }
+
+  /**
+   * After a batch that has just ended; none if the query has no operator of ours, or is two batches
+   * ahead.
+   */
+  def of(query: MicroBatchExecution, batch: StreamingQueryProgress): Option[QueryFigures] =
+    BatchBinding.lastEnded(query).find(_._1.batch == batch.batchId).flatMap { case (binding, operators) =>
+      of(query, binding, operators, query.recentProgress.toSeq.filter(_.batchId <= batch.batchId))
+    }
+
+  private def of(
+      query: MicroBatchExecution,
+      binding: BatchBinding,
+      operators: Seq[StatefulNodeExec],
+      recent: Seq[StreamingQueryProgress]
+  ): Option[QueryFigures] = Option.when(operators.nonEmpty && recent.nonEmpty) {
+    val nested = operators.flatMap(below).toSet
+    def figures(exec: StatefulNodeExec): OperatorFigures = new OperatorFigures(
+      exec,
+      binding,
+      recent,
+      exec.children.map { child =>
+        val inside = operatorsIn(child)
+        val deeper = inside.flatMap(below).toSet
+        inside.filterNot(deeper).map(figures)
+      }
+    )
+    new QueryFigures(query, recent, operators.filterNot(nested).map(figures))
   }
 
   private def operatorsIn(plan: org.apache.spark.sql.execution.SparkPlan): Seq[StatefulNodeExec] =
@@ -71,7 +97,7 @@ private[inspect] object QueryFigures {
  * @param below
  *   the operators in each of its inputs
  */
-final private[inspect] class OperatorFigures(
+final private[streamjoin] class OperatorFigures(
     exec: StatefulNodeExec,
     binding: BatchBinding,
     recent: Seq[StreamingQueryProgress],

@@ -164,10 +164,7 @@ final private[streamjoin] class Why(
     )
   }
 
-  private lazy val figures: Seq[OperatorFigures] = {
-    def all(of: Seq[OperatorFigures]): Seq[OperatorFigures] = of.flatMap(one => one +: all(one.below.flatten))
-    all(running.flatMap(QueryFigures.of).toSeq.flatMap(_.roots))
-  }
+  private lazy val figures: Seq[OperatorFigures] = running.flatMap(QueryFigures.of).toSeq.flatMap(_.all)
 
   private def heldBy(operator: OperatorOutline, column: String): Option[String] = for {
     now <- figures.find(_.outline.ordinal == operator.ordinal)

@@ -1,0 +1,112 @@
+package org.apache.spark.sql.streamjoin.monitor
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.streamjoin.exec.StatefulNodeExec
+import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
+import org.apache.spark.sql.streamjoin.inspect.{Hints, OperatorFigures, QueryFigures}
+
+/**
+ * The figures of a batch as JSON, which the history, the web page, the report and `watch` have in
+ * common: `docs/figures.schema.json` describes it. Times are milliseconds since 1970, UTC. It has
+ * names of columns, and no values of rows.
+ */
+private[monitor] object FiguresJson {
+  private val Version = 1
+  private val mapper = new ObjectMapper()
+
+  /**
+   * @param batch
+   *   progress of the batch that the figures are of
+   * @param now
+   *   in milliseconds
+   */
+  def of(query: QueryFigures, batch: StreamingQueryProgress, now: Long): ObjectNode = {
+    val root = mapper.createObjectNode().put("version", Version)
+    root.put("id", batch.id.toString).put("runId", batch.runId.toString)
+    Option(batch.name).foreach(root.put("name", _))
+    root.put("batch", batch.batchId).put("timestamp", java.time.Instant.parse(batch.timestamp).toEpochMilli)
+    query.triggerMs.foreach(root.put("triggerMs", _))
+    val phases = root.putObject("phasesMs")
+    batch.durationMs.asScala.toSeq.sortBy(_._1).foreach { case (phase, millis) => phases.put(phase, millis) }
+    val hints = new Hints(query, now)
+    val operators = root.putArray("operators")
+    query.all.foreach(one => operator(one, hints, operators.addObject()))
+    root
+  }
+
+  private def operator(of: OperatorFigures, hints: Hints, node: ObjectNode): Unit = {
+    val last = of.last.toSeq
+    def figure(name: String): Long =
+      last.flatMap(progress => Option(progress.customMetrics.get(name))).map(_.longValue).sum
+    node
+      .put("operator", of.outline.ordinal + 1)
+      .put("kind", of.outline.kind)
+      .put("title", of.outline.title)
+      .put("rowsOut", figure(StatefulNodeExec.RowsOut))
+      .put("late", last.map(_.numRowsDroppedByWatermark).sum)
+      .put("padded", figure("paddedRows"))
+      .put("rowsKept", of.sum(_.rows.sum))
+      .put("bytesKept", of.sum(_.bytes.sum))
+      .put("memoryBytes", of.sum(_.indexBytes))
+    val phases = node.putObject("phasesMs")
+    of.phases.foreach { case (phase, millis) => phases.put(phase, millis) }
+    val tasks = node.putObject("tasks")
+    val reports = of.reports.toSeq.sortBy(_._1).map(_._2)
+    for (
+      (name, figure) <- Seq[(String, Seq[Long])](
+        "rows" -> reports.map(_.rows.sum),
+        "bytes" -> reports.map(_.bytes.sum),
+        "ms" -> reports.map(_.millis)
+      )
+    ) {
+      val values = tasks.putArray(name)
+      figure.foreach(values.add(_))
+    }
+    val inputs = node.putArray("inputs")
+    of.outline.inputs.zipWithIndex.foreach { case (one, at) => input(of, one, at, hints, inputs.addObject()) }
+    val words = node.putArray("hints")
+    hints.ofOperator(of).foreach(words.add)
+  }
+
+  private def input(of: OperatorFigures, input: InputOutline, at: Int, hints: Hints, node: ObjectNode): Unit = {
+    def figure(name: String): Long =
+      of.last.flatMap(progress => Option(progress.customMetrics.get(name))).fold(0L)(_.longValue)
+    def millis(field: String, micros: Option[Long], to: ObjectNode): Unit =
+      micros.foreach(value => to.put(field, Math.floorDiv(value, 1000L)))
+    input.side.foreach(node.put("side", _))
+    node
+      .put("name", input.name)
+      .put("rowsIn", figure(StatefulNodeExec.rowsIn(input.side)))
+      .put("rowsKept", of.sum(_.rows(at)))
+      .put("bytesKept", of.sum(_.bytes(at)))
+    input.side.foreach(side => node.put("late", figure(s"${side}LateRows")))
+    val columns = node.putArray("columns")
+    of.columns(input).foreach { key =>
+      val column = columns.addObject().put("name", of.outline.columns(key))
+      millis("watermark", of.watermark(key), column)
+      millis("newest", of.newest(key), column)
+      of.heldBy(key).foreach(column.put("heldBy", _))
+    }
+    millis("oldest", of.oldest(input), node)
+    of.awaited(input).foreach { awaited =>
+      node.put("leavesBy", awaited.column)
+      millis("leavesAfter", Some(awaited.after), node)
+    }
+    val leaves = node.putArray("leaves")
+    for (limit <- input.limits; reached <- limit.until)
+      leaves
+        .addObject()
+        .put("time", input.timeColumns.lift(limit.time).fold("")(of.outline.columns))
+        .put("column", of.outline.columns(reached.key))
+        .put("postponeMs", Math.floorDiv(reached.postpone, 1000L))
+    val below = node.putArray("below")
+    of.below.lift(at).toSeq.flatten.foreach(one => below.add(one.outline.ordinal + 1))
+    val words = node.putArray("hints")
+    hints.ofInput(of, input, at).foreach(words.add)
+  }
+}

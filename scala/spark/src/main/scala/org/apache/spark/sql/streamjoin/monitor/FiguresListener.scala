@@ -1,0 +1,82 @@
+package org.apache.spark.sql.streamjoin.monitor
+
+import java.util.UUID
+
+import scala.collection.concurrent.TrieMap
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.streaming.StreamingQueryListener
+import org.apache.spark.sql.streaming.StreamingQueryListener._
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.inspect.QueryFigures
+
+/**
+ * Passes the figures of each batch on to those who show or keep them. What fails here is logged,
+ * once for each query, and reaches no query.
+ */
+final private[streamjoin] class FiguresListener(session: SparkSession)
+    extends StreamingQueryListener
+    with Logging {
+  import FiguresListener._
+
+  private val queries = TrieMap.empty[UUID, Watched]
+
+  /** In the query's thread: later it may have ended, and Spark knows it no more. */
+  override def onQueryStarted(event: QueryStartedEvent): Unit = guarded(None) {
+    RunningQuery.of(session, event.id).foreach { query =>
+      queries.put(event.runId, new Watched(query, history(query)))
+    }
+  }
+
+  private def history(query: MicroBatchExecution): Option[FiguresHistory] = {
+    val state = query.sparkSession.sessionState
+    state.conf.getConf(StreamJoinConf.History).map { folder =>
+      val most = state.conf.getConf(StreamJoinConf.HistoryMaxBatches)
+      new FiguresHistory(new Path(folder, query.id.toString), state.newHadoopConf(), most)
+    }
+  }
+
+  override def onQueryProgress(event: QueryProgressEvent): Unit =
+    queries.get(event.progress.runId).foreach { watched =>
+      guarded(Some(watched)) {
+        val progress = event.progress
+        QueryFigures.of(watched.query, progress).foreach { figures =>
+          val line = FiguresJson.of(figures, progress, System.currentTimeMillis()).toString
+          RecentFigures.add(progress.id, Option(progress.name), line)
+          watched.history.foreach(_.add(progress.batchId, line, System.nanoTime()))
+        }
+      }
+    }
+
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit =
+    queries.remove(event.runId).foreach { watched =>
+      guarded(Some(watched))(watched.history.foreach(_.write()))
+    }
+
+  private def guarded(watched: Option[Watched])(run: => Unit): Unit =
+    try run
+    catch {
+      case NonFatal(failure) =>
+        if (!watched.exists(_.failed)) logWarning("The figures of a query cannot be shown or kept", failure)
+        watched.foreach(_.failed = true)
+    }
+}
+
+private[streamjoin] object FiguresListener {
+  final private class Watched(val query: MicroBatchExecution, val history: Option[FiguresHistory]) {
+    @volatile var failed = false
+  }
+
+  /** Begins to pass on the figures of a session's queries. */
+  def listen(session: SparkSession): Unit = {
+    val streams = session.asInstanceOf[ClassicSession].streams
+    if (!streams.listListeners().exists(_.isInstanceOf[FiguresListener]))
+      streams.addListener(new FiguresListener(session))
+  }
+}

@@ -1,0 +1,37 @@
+package org.apache.spark.sql.streamjoin.rules.query
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
+import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.streamjoin.exec.QueriesByName
+import org.apache.spark.sql.streamjoin.monitor.RecentFigures
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Replaces `sj_figures('query')` with a table of the figures of its last batches as JSON, for the
+ * Python package. Spark calls the rule while a query is analyzed, before it looks up the function.
+ */
+final private[streamjoin] case class ResolveFiguresFunction(session: SparkSession) extends Rule[LogicalPlan] {
+  import RecentFigures.{Function, Schema}
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
+    case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
+      val name = call.functionArgs match {
+        case Seq(Literal(name: UTF8String, _: StringType)) => name.toString
+        case _ => throw Function.refused("takes the id or the name of a query", call.origin)
+      }
+      val lines = RecentFigures.of(name).getOrElse {
+        if (QueriesByName.running(session, name).isDefined) Nil
+        else
+          throw Function.refused(
+            s"finds no query $name in this driver, running or stopped; ${QueriesByName.known(session)}",
+            call.origin
+          )
+      }
+      LocalRelation.fromExternalRows(DataTypeUtils.toAttributes(Schema), lines.map(Row(_)))
+  }
+}

@@ -1,0 +1,100 @@
+package org.apache.spark.sql.streamjoin.monitor
+
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.SpanSugar._
+
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.AnalysisException
+
+/** The figures of each batch: in this driver, and in the files of the history. */
+class FiguresSuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private val mapper = new ObjectMapper
+
+  private def recent(query: String): Seq[JsonNode] =
+    spark.sql(s"SELECT * FROM sj_figures('$query')").collect().toSeq.map(row => mapper.readTree(row.getString(0)))
+
+  private def lines(file: Path): Seq[JsonNode] = Files.readAllLines(file).asScala.toSeq.map(mapper.readTree)
+
+  private def chain(streams: Streams) = streams
+    .marked("o")
+    .join(streams.marked("d"), expr(Hourly), "left_outer")
+    .join(streams.marked("e"), expr("o.id = e.id AND e.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
+    .selectExpr("o.v")
+
+  test("the figures of a chain's batches, while it runs and afterwards") {
+    val history = Files.createTempDirectory("streamjoin-history")
+    withConf("spark.streamjoin.history" -> history.toString) {
+      running(job(chain)) { job =>
+        job.feed(o("a", "10:00", 1), o("b", "10:20", 2), d("a", "10:30", 3), "e" -> row("a", "10:40"))
+        val id = job.streaming.id.toString
+        val figures = eventually(timeout(20.seconds)) {
+          val found = recent(id)
+          assert(found.nonEmpty)
+          found.last
+        }
+        assert(figures.path("operators").asScala.map(_.path("operator").asInt).toSeq == Seq(2, 1))
+        val first = figures.path("operators").get(1)
+        assert(first.path("title").asText == "left outer interval join")
+        assert(first.path("rowsKept").asLong == 3)
+        assert(first.path("tasks").path("rows").asScala.map(_.asLong).sum == 3)
+        val orders = first.path("inputs").get(0)
+        assert(orders.path("name").asText == "o")
+        val time = orders.path("columns").get(0)
+        assert(time.path("heldBy").asText == "o")
+        assert(time.path("newest").asLong - time.path("watermark").asLong == 0)
+        assert(orders.path("leavesAfter").asLong - orders.path("oldest").asLong == 3600000)
+        assert(orders.path("leaves").get(0).path("postponeMs").asLong == 3600000)
+        assert(figures.path("operators").get(0).path("inputs").get(0).path("below").get(0).asInt == 1)
+
+        // The first batch is in the history at once, the others when the query has stopped.
+        val file = history.resolve(id).resolve("0000000000.jsonl")
+        assert(lines(file).map(_.path("batch").asLong).head == 0)
+        job.feed(o("c", "10:50", 1))
+        val seen = job.seen.last.id
+        job.stop()
+        eventually(timeout(20.seconds)) {
+          assert(lines(file).map(_.path("batch").asLong) == (0L to seen))
+        }
+        assert(recent(id).last.path("batch").asLong == seen)
+      }
+    }
+  }
+
+  test("batches of a query without joins have no figures") {
+    val rows = spark.readStream.format("rate").load().writeStream.format("noop")
+    val query = rows.start()
+    try {
+      query.processAllAvailable()
+      assert(recent(query.id.toString).isEmpty)
+    } finally query.stop()
+    val refused = intercept[AnalysisException](recent("nothing"))
+    assert(refused.getCondition == "STREAMJOIN_TABLE_FUNCTION")
+  }
+
+  test("a history is bounded, and one that cannot be written stops no query") {
+    val folder = Files.createTempDirectory("streamjoin-history")
+    val conf = spark.sessionState.newHadoopConf()
+    val history = new FiguresHistory(new org.apache.hadoop.fs.Path(folder.toUri), conf, 2000)
+    (0 until 10000).foreach(batch => history.add(batch, s"""{"batch":$batch}""", 0))
+    history.write()
+    val there = Files.list(folder).iterator.asScala.toSeq.filter(_.toString.endsWith(".jsonl")).sorted
+    assert(there.map(_.getFileName.toString) == Seq("0000007000.jsonl", "0000008000.jsonl", "0000009000.jsonl"))
+    assert(there.flatMap(lines).map(_.path("batch").asInt) == (7000 until 10000))
+
+    val noFolder = Files.createTempFile("streamjoin", "file")
+    withConf("spark.streamjoin.history" -> noFolder.toString) {
+      running(job(hourly())) { job =>
+        assert(job.feed(o("a", "10:00", 1), d("a", "10:10", 2)).nonEmpty)
+      }
+    }
+  }
+}
