@@ -29,6 +29,8 @@ def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame
         - ``oldest``: the earliest event time that is kept; the row leaves once the watermark of ``leaves_by`` is later
           than ``leaves_after``;
         - ``rows_ratio``, ``bytes_ratio`` and ``ms_ratio``: of a task, to the average of all;
+        - ``hot_keys``: of an input, with ``with_skew``: an array of ``key`` and ``share``, the keys that have 5 % of
+          its rows or more, by a sketch of a part of the rows;
         - ``hints``: sentences that say what to write.
 
     Raises:

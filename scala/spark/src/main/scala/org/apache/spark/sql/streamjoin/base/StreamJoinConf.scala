@@ -174,6 +174,13 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createOptional
 
+  val ObserveRows: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.streamjoin.observeRows")
+    .doc("Whether joins count how late their rows are, how far apart matches are, and which keys are hot.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
   val History: OptionalConfigEntry[String] = SQLConf
     .buildConf("spark.streamjoin.history")
     .doc("A folder for the figures of each batch, for sj.report and sj.watch.")
@@ -207,6 +214,7 @@ private[streamjoin] object StreamJoinConf {
     ArrangementLeaseAge,
     ArrangementDeletedKeysMaxAge,
     ArrangementIdleIndexAge,
+    ObserveRows,
     History,
     HistoryMaxBatches
   )
@@ -237,5 +245,6 @@ private[streamjoin] object StreamJoinConf {
 
   def enabled: Boolean = SQLConf.get.getConf(Enabled)
   def handsOver: Boolean = SQLConf.get.getConf(Unbounded) == Spark
+  def observesRows: Boolean = SQLConf.get.getConf(ObserveRows)
   def keepsLateRows: Boolean = SQLConf.get.getConf(LateRows) == Keep
 }

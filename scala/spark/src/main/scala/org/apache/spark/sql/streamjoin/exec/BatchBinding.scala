@@ -4,6 +4,7 @@ import java.lang.ref.WeakReference
 import java.util.concurrent.CompletableFuture
 import java.util.{Collections, WeakHashMap}
 
+import scala.collection.concurrent.TrieMap
 import scala.collection.mutable
 import scala.concurrent.duration.Duration
 
@@ -59,6 +60,8 @@ import streamjoin.core.Watermark
  *   configuration for the state stores, broadcast once per run
  * @param partitions
  *   number of partitions by operator ordinal, for the operators known in this run
+ * @param observed
+ *   by operator ordinal: what its tasks have counted about their rows in this run
  */
 final private[streamjoin] class BatchBinding(
     val batch: Long,
@@ -70,6 +73,7 @@ final private[streamjoin] class BatchBinding(
     watermarkLog: KeyedWatermarkLog,
     operatorLog: OperatorLog,
     partitions: mutable.Map[Int, Int],
+    observed: TrieMap[Int, ObservedRows],
     query: MicroBatchExecution,
     execution: IncrementalExecution
 ) extends Logging {
@@ -156,6 +160,7 @@ final private[streamjoin] class BatchBinding(
       val entry = watermarks.entry.copy(received = receivedValues(watermarks.values(sparkEviction)))
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, entry)))
       if (execution.isFirstBatch) recordOutlines()
+      operators(execution).foreach(exec => observedRows(exec.ordinal).add(exec.reports))
     }
   }
 
@@ -219,6 +224,9 @@ final private[streamjoin] class BatchBinding(
   private def received: Seq[(Int, IndexedSeq[ColumnWatermark])] =
     operators(execution).map(exec => exec.ordinal -> exec.watermarks)
 
+  /** The newest event times that the watermarks of late rows come from. */
+  lazy val newestJudging: Map[WatermarkId, Long] = late.newest(execution.executedPlan)
+
   /** The newest event times seen up to and including this batch, which has to have ended. */
   lazy val newest: Map[WatermarkId, Long] = end.watermarks.newest(execution.executedPlan)
 
@@ -236,10 +244,14 @@ final private[streamjoin] class BatchBinding(
       watermarkLog,
       operatorLog,
       partitions,
+      observed,
       query,
       execution
     )
   }
+
+  /** What an operator's tasks have counted about their rows in this run. */
+  def observedRows(ordinal: Int): ObservedRows = observed.getOrElseUpdate(ordinal, new ObservedRows)
 }
 
 private[streamjoin] object BatchBinding {
@@ -361,6 +373,7 @@ private[streamjoin] object BatchBinding {
       log,
       operatorLog,
       mutable.Map.empty,
+      TrieMap.empty,
       planned.query,
       execution
     )

@@ -54,6 +54,12 @@ private[streamjoin] trait StateSpec {
 
   /** Where to write late rows, if they are kept. */
   def lateRows: Option[LateRows.Spec]
+
+  /**
+   * By input: the newest event time, in microseconds, from which its watermark follows; none if
+   * rows are not observed.
+   */
+  def observed: Option[Seq[Option[Long]]]
 }
 
 /**
@@ -78,6 +84,13 @@ abstract private[streamjoin] class BufferingTask(
    * that the order of rows does not matter.
    */
   private var buffered = state.rows
+
+  /** Null if rows are not observed, as this is asked for each row. */
+  final protected val observer: RowObserver =
+    spec.observed.map(new RowObserver(_, spec.layouts)).orNull
+
+  /** About the rows of the batch, where they are observed. */
+  final def observed: Option[RowObserver.Observed] = Option(observer).map(_.report)
 
   private val came = new Array[Long](2)
 
@@ -108,6 +121,7 @@ abstract private[streamjoin] class BufferingTask(
         "partition" -> partition.toString,
         "cap" -> spec.limits.maxRecords.toString
       )
+    if (observer != null) observer.kept(side, row)
     state.append(side, row)
   }
 

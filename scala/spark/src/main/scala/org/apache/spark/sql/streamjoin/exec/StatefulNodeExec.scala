@@ -100,6 +100,18 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
    */
   final protected lazy val eviction: IndexedSeq[Long] = received(_.evictionValues)
 
+  /**
+   * For tasks that observe their rows: of each input, the newest time of its first event-time
+   * column that the late rows' watermark comes from.
+   *
+   * @param columns
+   *   the watermark key of each input's first event-time column
+   */
+  final protected[streamjoin] def observed(columns: Seq[Option[Int]]): Option[Seq[Option[Long]]] =
+    binding.filter(_ => StreamJoinConf.observesRows).map { batch =>
+      columns.map(_.flatMap(key => watermarks(key).newest(batch.newestJudging.get)))
+    }
+
   private def received(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
     binding.fold(watermarks.map(_ => Watermark.Undefined)) { batch =>
       val values = of(batch)
@@ -295,6 +307,7 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
         val report = TaskReport.empty(watermarks.size)
         task.cameIn.copyToArray(report.in)
         report.out = numOutputRows.value
+        report.observed = task.observed
         commit(store, partition, state, report)
         report.millis = millisSince(begun)
         reports.add(partition -> report)

@@ -21,6 +21,8 @@ import streamjoin.core.Side
  *   from the opening of the state store to its commit
  * @param indexBytes
  *   memory of the index
+ * @param observed
+ *   about its rows, where they are observed
  */
 final private[streamjoin] case class TaskReport(
     lowest: Array[Long],
@@ -29,7 +31,8 @@ final private[streamjoin] case class TaskReport(
     in: Array[Long],
     var out: Long,
     var millis: Long,
-    var indexBytes: Long
+    var indexBytes: Long,
+    var observed: Option[RowObserver.Observed] = None
 ) {
   def add(side: Side, rows: Long, bytes: Long): Unit = {
     this.rows(side.index) += rows
@@ -67,6 +70,9 @@ final private[streamjoin] class TaskReports(private var reports: Map[Int, TaskRe
     report <- reports.valuesIterator
     (time, key) <- report.lowest.iterator.zipWithIndex if time != TaskReport.NoRow
   } yield key -> time).toSeq.groupMapReduce(_._1)(_._2)(math.min)
+
+  /** What the tasks have counted about their rows. */
+  def observed: Seq[RowObserver.Observed] = reports.valuesIterator.flatMap(_.observed).toSeq
 
   /** A figure over all tasks. */
   def sum(figure: TaskReport => Long): Long = reports.valuesIterator.map(figure).sum

@@ -30,6 +30,11 @@ private[streamjoin] object ExplainAnalyze {
     containsNull = false
   )
 
+  private val HotKeys = ArrayType(
+    new StructType().add("key", StringType, nullable = false).add("share", DoubleType, nullable = false),
+    containsNull = false
+  )
+
   val Schema: StructType = new StructType()
     .add("plan", StringType, nullable = false)
     .add("operator", IntegerType, nullable = false)
@@ -50,6 +55,7 @@ private[streamjoin] object ExplainAnalyze {
     .add("rows_ratio", DoubleType)
     .add("bytes_ratio", DoubleType)
     .add("ms_ratio", DoubleType)
+    .add("hot_keys", HotKeys)
     .add("hints", ArrayType(StringType, containsNull = false))
 
   /** @param skew a row for each task besides */
@@ -114,6 +120,7 @@ final private class ExplainAnalyze(query: QueryFigures, skew: Boolean, now: Long
       oldest = of.oldest(input),
       leavesBy = awaited.map(_.column),
       leavesAfter = awaited.map(_.after),
+      hotKeys = Option.when(skew)(of.observed.hotKeys(at)),
       hints = hints.ofInput(of, input, at)
     )
   }
@@ -156,6 +163,7 @@ final private class ExplainAnalyze(query: QueryFigures, skew: Boolean, now: Long
       leavesBy: Option[String] = None,
       leavesAfter: Option[Long] = None,
       ratios: Seq[Double] = Nil,
+      hotKeys: Option[Seq[(String, Double)]] = None,
       hints: Seq[String] = Nil
   ): Row = Row(
     plan,
@@ -177,6 +185,7 @@ final private class ExplainAnalyze(query: QueryFigures, skew: Boolean, now: Long
     ratios.lift(0).map(Double.box).orNull,
     ratios.lift(1).map(Double.box).orNull,
     ratios.lift(2).map(Double.box).orNull,
+    hotKeys.map(_.map { case (key, share) => Row(key, share) }).orNull,
     hints
   )
 }

@@ -15,10 +15,10 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   import Hints._
 
   def ofOperator(of: OperatorFigures): Seq[String] =
-    (spilled(of) ++ files(of) ++ skewed(of) ++ slow).toSeq
+    (spilled(of) ++ files(of) ++ skewed(of) ++ wide(of) ++ slow).toSeq
 
   def ofInput(of: OperatorFigures, input: InputOutline, at: Int): Seq[String] =
-    (silent(of, input, at) ++ ahead(of, input)).toSeq
+    (silent(of, input, at) ++ ahead(of, input) ++ hot(of, input, at)).toSeq
 
   /** An input that holds rows of others and sends none itself. */
   private def silent(of: OperatorFigures, input: InputOutline, at: Int): Option[String] = {
@@ -73,6 +73,37 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   } yield s"Task $task keeps ${most.rows.sum} of $all rows: one key, or a few, have most of them. Which: " +
     s"sj.state(checkpoint, operator=${of.outline.ordinal + 1}) by key. Leave such a key out, or join it apart."
 
+  /** A key that has a large part of an input's rows. */
+  private def hot(of: OperatorFigures, input: InputOutline, at: Int): Option[String] =
+    of.observed.hotKeys(at).headOption.filter(_._2 >= Hot).map { case (_, share) =>
+      s"One key has ${math.round(share * 100)} % of the rows of ${input.name}, and one task does its work: " +
+        "sj.explain_analyze(query, with_skew=True) names it. If it stands for no value, such as an empty text, filter " +
+        "it before the join."
+    }
+
+  /** A bound that keeps rows for far longer than their matches need. */
+  private def wide(of: OperatorFigures): Option[String] = for {
+    allowed <- of.allowed
+    (left, right) <- of.pairOfColumns
+    (pairs, Seq(earliest, latest)) <- Some(of.observed.quantiles(1 - Nearly, Nearly)) if pairs >= Pairs
+    said <- allowed.highest
+      .filter(isWide(_, math.max(latest, 0L)))
+      .map { highest =>
+        val need = words(math.max(latest, 1000L))
+        s"within $need, and rows are kept for ${words(highest)}. If the rest may be lost, write $right <= $left + " +
+          s"INTERVAL '${seconds(latest)}' SECOND."
+      }
+      .orElse(allowed.lowest.map(-_).filter(isWide(_, math.max(-earliest, 0L))).map { back =>
+        val need = words(math.max(-earliest, 1000L))
+        s"within $need, and rows are kept for ${words(back)}. If the rest may be lost, write $right >= $left - " +
+          s"INTERVAL '${seconds(-earliest)}' SECOND."
+      })
+  } yield s"${Nearly * 100} % of the matches are $said"
+
+  private def isWide(bound: Long, need: Long): Boolean = bound >= Minute && need * 4 < bound
+
+  private def seconds(millis: Long): Long = math.max(math.ceil(millis / 1000.0).toLong, 1)
+
   /** Batches that take longer than their trigger. */
   private def slow: Option[String] = {
     val late = query.ofMinute.filter(_.durationMs.containsKey("triggerExecution"))
@@ -102,6 +133,13 @@ private object Hints {
 
   /** With fewer rows no task has too many. */
   private val Many = 10000L
+
+  /** The share of rows from which on a key is worth a hint. */
+  private val Hot = 0.3
+
+  /** Fewer matches do not tell how far apart they are. */
+  private val Pairs = 1000L
+  private val Nearly = 0.999
 
   private val Units = Seq(24 * 60 * Minute, 60 * Minute, Minute, 1000L)
 }

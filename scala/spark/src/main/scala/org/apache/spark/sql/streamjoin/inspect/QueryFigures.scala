@@ -4,11 +4,19 @@ import java.time.Instant
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, StreamingQueryPlanTraverseHelper}
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, StreamingQueryPlanTraverseHelper}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
 import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, QueriesByName, StatefulNodeExec, TaskReport}
+import org.apache.spark.sql.streamjoin.exec.{
+  BatchBinding,
+  ObservedRows,
+  QueriesByName,
+  RowObserver,
+  StatefulNodeExec,
+  TaskReport,
+  TimeHistogram
+}
 
 import streamjoin.core.Watermark
 
@@ -163,4 +171,55 @@ final private[streamjoin] class OperatorFigures(
     } yield awaited
 
   def sum(figure: TaskReport => Long): Long = reports.valuesIterator.map(figure).sum
+
+  // What the tasks count about their rows.
+
+  /**
+   * Of the rows of an input in the last batch: how far they were behind the newest row, and how far
+   * they might have been, in milliseconds.
+   */
+  def lateness(input: InputOutline, at: Int): Option[(TimeHistogram, Option[Long])] = {
+    val delay = for {
+      key <- input.timeColumns.headOption
+      newest <- exec.watermarks(key).newest(binding.newestJudging.get)
+      late = exec.watermarks(key).value(binding.lateValues) if late != Watermark.Undefined
+    } yield (newest - late) / 1000
+    summed(_.lateness(at)).map(_ -> delay)
+  }
+
+  /** Of the matches in the last batch: the time of the right row minus that of the left one. */
+  def distances: Option[TimeHistogram] = summed(_.distances)
+
+  private def summed(of: RowObserver.Observed => TimeHistogram): Option[TimeHistogram] = {
+    val all = new TimeHistogram
+    exec.reports.observed.map(of).foreach(all.add)
+    Option.when(all.total > 0)(all)
+  }
+
+  /** Since the run began. */
+  def observed: ObservedRows = binding.observedRows(outline.ordinal)
+
+  /** Of an interval join: the distances that its condition allows, in milliseconds. */
+  lazy val allowed: Option[Allowed] = outline.inputs match {
+    case Seq(left, right) if outline.kind == "interval_join" =>
+      def postpone(of: InputOutline, other: InputOutline): Option[Long] = for {
+        key <- other.timeColumns.headOption
+        limit <- of.limits.find(limit => limit.time == 0 && limit.until.forall(_.key == key))
+      } yield Math.floorDiv(limit.until.map(_.postpone).max, 1000L)
+      Some(Allowed(postpone(right, left).map(-_), postpone(left, right)))
+    case _ => None
+  }
+
+  /** The first event-time columns of both inputs, as users write them. */
+  def pairOfColumns: Option[(String, String)] = outline.inputs match {
+    case Seq(left, right) =>
+      for (l <- left.timeColumns.headOption; r <- right.timeColumns.headOption)
+        yield (outline.columns(l), outline.columns(r))
+    case _ => None
+  }
 }
+
+/**
+ * Distances of matches that a condition allows, in milliseconds; none where it has no bound.
+ */
+final private[streamjoin] case class Allowed(lowest: Option[Long], highest: Option[Long])

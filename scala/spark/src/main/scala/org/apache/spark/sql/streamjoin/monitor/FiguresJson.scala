@@ -6,8 +6,8 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.streaming.StreamingQueryProgress
-import org.apache.spark.sql.streamjoin.exec.StatefulNodeExec
 import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
+import org.apache.spark.sql.streamjoin.exec.{StatefulNodeExec, TimeHistogram}
 import org.apache.spark.sql.streamjoin.inspect.{Hints, OperatorFigures, QueryFigures}
 
 /**
@@ -67,13 +67,32 @@ private[monitor] object FiguresJson {
       val values = tasks.putArray(name)
       figure.foreach(values.add(_))
     }
+    for (histogram <- of.distances; (left, right) <- of.pairOfColumns) {
+      val distances = node.putObject("distances").put("of", s"$right - $left")
+      of.allowed.flatMap(_.lowest).foreach(distances.put("lowestMs", _))
+      of.allowed.flatMap(_.highest).foreach(distances.put("highestMs", _))
+      buckets(histogram, "pairs", distances)
+    }
     val inputs = node.putArray("inputs")
     of.outline.inputs.zipWithIndex.foreach { case (one, at) => input(of, one, at, hints, inputs.addObject()) }
     val words = node.putArray("hints")
     hints.ofOperator(of).foreach(words.add)
   }
 
-  private def input(of: OperatorFigures, input: InputOutline, at: Int, hints: Hints, node: ObjectNode): Unit = {
+  private def buckets(histogram: TimeHistogram, counted: String, node: ObjectNode): Unit = {
+    val all = node.putArray("buckets")
+    histogram.buckets.foreach { bucket =>
+      all.addObject().put("fromMs", bucket.from).put("toMs", bucket.to).put(counted, bucket.count)
+    }
+  }
+
+  private def input(
+      of: OperatorFigures,
+      input: InputOutline,
+      at: Int,
+      hints: Hints,
+      node: ObjectNode
+  ): Unit = {
     def figure(name: String): Long =
       of.last.flatMap(progress => Option(progress.customMetrics.get(name))).fold(0L)(_.longValue)
     def millis(field: String, micros: Option[Long], to: ObjectNode): Unit =
@@ -104,6 +123,16 @@ private[monitor] object FiguresJson {
         .put("time", input.timeColumns.lift(limit.time).fold("")(of.outline.columns))
         .put("column", of.outline.columns(reached.key))
         .put("postponeMs", Math.floorDiv(reached.postpone, 1000L))
+    of.lateness(input, at).foreach { case (histogram, delay) =>
+      val lateness = node.putObject("lateness")
+      delay.foreach(lateness.put("delayMs", _))
+      buckets(histogram, "rows", lateness)
+    }
+    val keys = of.observed.hotKeys(at)
+    if (keys.nonEmpty) {
+      val hot = node.putArray("hotKeys")
+      keys.foreach { case (_, share) => hot.addObject().put("share", share) }
+    }
     val below = node.putArray("below")
     of.below.lift(at).toSeq.flatten.foreach(one => below.add(one.outline.ordinal + 1))
     val words = node.putArray("hints")

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.state
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.catalyst.expressions.{Cast, Literal, UnsafeRow}
+import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
@@ -36,6 +36,11 @@ final private[streamjoin] class RowLayout(
   // A fast path for the most common key.
   private val oneFixed = keys.length == 1 && fixed(0)
   private val first = if (keys.isEmpty) 0 else keyOffset(0)
+
+  /** The values of the key, for people. */
+  def keyText(row: UnsafeRow): String = keys
+    .map(key => Cast(Literal(row.get(key, types(key)), types(key)), StringType, Some("UTC")).eval())
+    .mkString(", ")
 
   /** The time at a position, in microseconds. */
   def time(base: AnyRef, row: Long, position: Int): Long = Platform.getLong(base, row + timeOffset(position))

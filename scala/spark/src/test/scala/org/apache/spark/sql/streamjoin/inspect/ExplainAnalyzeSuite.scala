@@ -75,6 +75,36 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("a hot key is named where it is asked for, and hinted at without its name") {
+    running(job(hourly())) { job =>
+      val many = (0 until 2000).map(n => o(if (n % 2 == 0) "hot" else s"$n", f"10:${n % 60}%02d", n))
+      job.feed(many: _*)
+      val left = "side = 'left'"
+      assert(
+        rows(
+          explained(job, skew = true).where(left),
+          "hot_keys[0].key",
+          "round(hot_keys[0].share, 1)",
+          "size(hot_keys)"
+        ) == Seq("hot 0.5 1")
+      )
+      assert(rows(explained(job).where(left), "hot_keys") == Seq("-"))
+      val hint = rows(explained(job).where(left), "hints[0]").head
+      assert(hint.matches("One key has [45].? % of the rows of o,.*"))
+      assert(!hint.contains("hot"))
+    }
+  }
+
+  test("a bound that is far wider than the matches need is named, with a narrower one") {
+    running(job(hourly())) { job =>
+      val many = (0 until 1200).flatMap(n => Seq(o(s"$n", "10:00", n), d(s"$n", f"10:0${n % 5}", n)))
+      job.feed(many: _*)
+      val hint = rows(explained(job).where("operator = 1 AND side IS NULL"), "filter(hints, hint -> hint LIKE '99.9%')[0]").head
+      assert(hint.startsWith("99.9 % of the matches are within 4 minutes, and rows are kept for 1 hour."))
+      assert(hint.contains("d.t <= o.t + INTERVAL '2"))
+    }
+  }
+
   test("a row from the far future is named, with what to write") {
     running(job(hourly())) { job =>
       job.feed(o("a", "10:00", 1))

@@ -9,9 +9,9 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
-import org.apache.spark.sql.AnalysisException
 
 /** The figures of each batch: in this driver, and in the files of the history. */
 class FiguresSuite extends AnyFunSuite with JoinTest {
@@ -20,7 +20,11 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
   private val mapper = new ObjectMapper
 
   private def recent(query: String): Seq[JsonNode] =
-    spark.sql(s"SELECT * FROM sj_figures('$query')").collect().toSeq.map(row => mapper.readTree(row.getString(0)))
+    spark
+      .sql(s"SELECT * FROM sj_figures('$query')")
+      .collect()
+      .toSeq
+      .map(row => mapper.readTree(row.getString(0)))
 
   private def lines(file: Path): Seq[JsonNode] = Files.readAllLines(file).asScala.toSeq.map(mapper.readTree)
 
@@ -53,12 +57,34 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
         assert(time.path("newest").asLong - time.path("watermark").asLong == 0)
         assert(orders.path("leavesAfter").asLong - orders.path("oldest").asLong == 3600000)
         assert(orders.path("leaves").get(0).path("postponeMs").asLong == 3600000)
+        // The match is half an hour apart; an hour is allowed.
+        val distances = first.path("distances")
+        assert(distances.path("of").asText == "d.t - o.t")
+        assert(distances.path("lowestMs").asLong == 0 && distances.path("highestMs").asLong == 3600000)
+        val bucket = distances.path("buckets").get(0)
+        assert(bucket.path("fromMs").asLong <= 1800000 && bucket.path("toMs").asLong > 1800000)
+        assert(bucket.path("pairs").asLong == 1)
         assert(figures.path("operators").get(0).path("inputs").get(0).path("below").get(0).asInt == 1)
 
         // The first batch is in the history at once, the others when the query has stopped.
         val file = history.resolve(id).resolve("0000000000.jsonl")
         assert(lines(file).map(_.path("batch").asLong).head == 0)
         job.feed(o("c", "10:50", 1))
+        // 20 minutes behind the newest of the batch before; later than that is late.
+        job.feed(o("c", "10:30", 1))
+        eventually(timeout(20.seconds)) {
+          val late = recent(id).flatMap(
+            _.path("operators").get(1).path("inputs").get(0).findValues("lateness").asScala
+          )
+          assert(late.exists { lateness =>
+            val counted = lateness
+              .path("buckets")
+              .asScala
+              .map(each => each.path("fromMs").asLong -> each.path("rows").asLong)
+            lateness.path("delayMs").asLong == 0 &&
+            counted.exists { case (from, rows) => from > 900000 && from <= 1200000 && rows == 1 }
+          })
+        }
         val seen = job.seen.last.id
         job.stop()
         eventually(timeout(20.seconds)) {
@@ -87,7 +113,9 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
     (0 until 10000).foreach(batch => history.add(batch, s"""{"batch":$batch}""", 0))
     history.write()
     val there = Files.list(folder).iterator.asScala.toSeq.filter(_.toString.endsWith(".jsonl")).sorted
-    assert(there.map(_.getFileName.toString) == Seq("0000007000.jsonl", "0000008000.jsonl", "0000009000.jsonl"))
+    assert(
+      there.map(_.getFileName.toString) == Seq("0000007000.jsonl", "0000008000.jsonl", "0000009000.jsonl")
+    )
     assert(there.flatMap(lines).map(_.path("batch").asInt) == (7000 until 10000))
 
     val noFolder = Files.createTempFile("streamjoin", "file")

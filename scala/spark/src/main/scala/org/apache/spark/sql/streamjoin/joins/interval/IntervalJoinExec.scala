@@ -96,7 +96,13 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     makeOnDriver()
-    val spec = IntervalTaskSpec.of(this, late, evictionLimits(binding.get.evictionValues))
+    val limits = evictionLimits(binding.get.evictionValues)
+    val spec = IntervalTaskSpec.of(
+      this,
+      late,
+      limits,
+      observed(Side.both.map(side => join.bounds.bounded(side).headOption))
+    )
     val hadoopConf = binding.get.hadoopConf
     zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
       val configuration = hadoopConf.value.value

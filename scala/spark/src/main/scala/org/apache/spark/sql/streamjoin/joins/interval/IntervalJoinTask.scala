@@ -82,6 +82,10 @@ final private[streamjoin] class IntervalJoinTask(
       var out: InternalRow = null
       while (out == null && rows.hasNext) {
         val row = rows.next()
+        if (observer != null && counts(side)) {
+          val time = reader.observedTime(row)
+          if (time != SideReader.NoTime) observer.came(side, time)
+        }
         val lateAt = reader.lateAt(row)
         if (lateAt >= 0) {
           if (counts(side)) dropLate(side, row, lateAt, spec.sides(side).times(lateAt).late)
@@ -117,8 +121,17 @@ final private[streamjoin] class IntervalJoinTask(
     }
   }
 
+  /** Where a row has the time by which it expires; none if it has none. */
+  private val expiryField: Map[Side, Option[Int]] = spec.sides.transform { (_, side) =>
+    Option.when(side.observedTime >= 0)(side.layout.times(0))
+  }
+  private val (leftTime, rightTime) =
+    (expiryField(Side.Left).getOrElse(-1), expiryField(Side.Right).getOrElse(-1))
+  private val measures = observer != null && leftTime >= 0 && rightTime >= 0
+
   /** Handles a matching pair; returns the row to emit, or null. */
   private def joined(side: Side, matches: MatchIterator, left: UnsafeRow, right: UnsafeRow): InternalRow = {
+    if (measures) observer.matched(left.getLong(leftTime), right.getLong(rightTime))
     if (joinType.leavesOnMatch(side)) {
       matches.removeOwn()
       leftAtOnce += 1

@@ -26,7 +26,8 @@ final private[streamjoin] case class IntervalTaskSpec(
     limits: BufferLimits,
     broadcastMemory: Long,
     broadcast: Option[Side],
-    lateRows: Option[LateRows.Spec]
+    lateRows: Option[LateRows.Spec],
+    override val observed: Option[Seq[Option[Long]]]
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Side.both.map(sides(_).layout)
 
@@ -47,11 +48,14 @@ private[streamjoin] object IntervalTaskSpec {
    *   by watermark key, in microseconds: a row below it is late
    * @param evictionLimits
    *   by watermark key, in microseconds: a row below it has expired
+   * @param observed
+   *   as in [[StateSpec]]
    */
   def of(
       exec: IntervalJoinExec,
       late: IndexedSeq[Long],
-      evictionLimits: IndexedSeq[Long]
+      evictionLimits: IndexedSeq[Long],
+      observed: Option[Seq[Option[Long]]] = None
   ): IntervalTaskSpec = {
     val join = exec.join
     def used(use: ConjunctUse): Option[Expression] =
@@ -70,6 +74,7 @@ private[streamjoin] object IntervalTaskSpec {
         bounded.map { key =>
           BoundTime(exec.times(key), Option.when(keeping.contains(key))(evictionLimits(key)))
         },
+        keeping.headOption.fold(-1)(watermarkKeys.indexOf(_)),
         used(ConjunctUse.OfSide(side)),
         reach(join, side, bounded),
         bucketWidth(join, side, delay)
@@ -86,7 +91,8 @@ private[streamjoin] object IntervalTaskSpec {
       BufferLimits.of(exec.conf),
       exec.conf.getConf(StreamJoinConf.BroadcastMemory),
       join.broadcast,
-      exec.lateRows
+      exec.lateRows,
+      observed
     )
   }
 

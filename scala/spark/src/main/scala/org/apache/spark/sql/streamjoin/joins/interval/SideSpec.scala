@@ -42,6 +42,8 @@ final private[streamjoin] case class BoundTime(column: Attribute, evictionLimit:
  * @param bounds
  *   columns in a time bound, those with an eviction limit first; a row with a null in one of them
  *   has no match
+ * @param observedTime
+ *   the place in `times` of the first of `bounds`, if it has an eviction limit, or -1
  * @param only
  *   condition on this side alone that a row needs to satisfy to have a match
  * @param reach
@@ -55,6 +57,7 @@ final private[streamjoin] case class SideSpec(
     keys: Seq[Expression],
     times: Seq[InputTime],
     bounds: Seq[BoundTime],
+    observedTime: Int,
     only: Option[Expression],
     reach: ProbeTimeRange,
     bucketWidth: Long
@@ -125,6 +128,12 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
     if (at < ordinals.length) at else -1
   }
 
+  /** The time by which a row expires, or none ([[SideReader.NoTime]]). */
+  def observedTime(row: InternalRow): Long = {
+    val at = spec.observedTime
+    if (at < 0 || row.isNullAt(ordinals(at))) SideReader.NoTime else time(row, at)
+  }
+
   /** The time of a window is its last instant. */
   private def time(row: InternalRow, at: Int): Long =
     if (windows(at)) row.getStruct(ordinals(at), 2).getLong(1) - 1 else row.getLong(ordinals(at))
@@ -138,4 +147,8 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
       while (at < neverNull.length && !stored.isNullAt(neverNull(at))) at += 1
       if (at < neverNull.length) null else stored
     }
+}
+
+private object SideReader {
+  val NoTime: Long = Long.MinValue
 }

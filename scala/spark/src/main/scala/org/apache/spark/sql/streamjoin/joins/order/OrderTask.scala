@@ -44,7 +44,8 @@ final private[order] case class OrderTaskSpec(
     late: Long,
     due: Long,
     limits: BufferLimits,
-    lateRows: Option[LateRows.Spec]
+    lateRows: Option[LateRows.Spec],
+    override val observed: Option[Seq[Option[Long]]]
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Seq(layout.rows)
 
@@ -70,6 +71,7 @@ final private[order] class OrderTask(
   private def passes(row: InternalRow): Boolean =
     row.isNullAt(field) || {
       val time = row.getLong(field)
+      if (observer != null) observer.came(Side.Left, time)
       if (time < spec.late) dropLate(Side.Left, row, 0, spec.late)
       else if (time >= spec.due) keep(row)
       time >= spec.late && time < spec.due

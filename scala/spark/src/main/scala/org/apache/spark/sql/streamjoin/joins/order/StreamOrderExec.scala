@@ -134,7 +134,8 @@ final private[streamjoin] case class StreamOrderExec(
       emitted,
       evictionLimits(binding.get.evictionValues).head,
       BufferLimits.of(conf),
-      lateRows
+      lateRows,
+      observed(Seq(Some(0)))
     )
     val hadoopConf = binding.get.hadoopConf
     placed(child.execute()) { (partition, rows) =>

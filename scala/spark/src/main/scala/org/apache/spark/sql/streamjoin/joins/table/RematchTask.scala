@@ -54,6 +54,9 @@ final private[table] case class RematchTaskSpec(
   override def bucketWidths: Seq[Long] = Seq(bucketWidth)
 
   override def lateRows: Option[LateRows.Spec] = None
+
+  /** Its rows are late for nothing: each is looked up when it comes. */
+  override def observed: Option[Seq[Option[Long]]] = None
 }
 
 /**

@@ -149,7 +149,8 @@ final private[streamjoin] case class TemporalJoinExec(
       Watermark.postponed(emitted, -plan.rule.ahead),
       TimeUnit.MILLISECONDS.toMicros(conf.getConf(StreamJoinConf.TemporalDeletedKeysMaxAge)),
       BufferLimits.of(conf),
-      lateRows
+      lateRows,
+      observed(Side.both.map(side => Some(side.index)))
     )
   }
 

@@ -79,6 +79,7 @@ final private[temporal] class TemporalTask(
     if (row.isNullAt(left.field)) padded(row)
     else {
       val time = row.getLong(left.field)
+      if (observer != null) observer.came(Side.Left, time)
       if (time < left.late) {
         dropLate(Side.Left, row, 0, spec.inputs(Side.Left.index).late)
         null
@@ -125,6 +126,7 @@ final private[temporal] class TemporalTask(
     else if (row.isNullAt(right.field) || !hasKey(right, row)) ignored += 1
     else {
       val time = row.getLong(right.field)
+      if (observer != null) observer.came(Side.Right, time)
       val isTaken = if (time < right.late) takeInPast(row) else { takeInTimed(row, time); true }
       if (isTaken && time < spec.looked) past += 1
     }
@@ -180,6 +182,7 @@ final private[temporal] class TemporalTask(
   private def resultOf(fact: UnsafeRow, version: UnsafeRow): InternalRow =
     if (version != null && !isDelete(version) && condition.forall(_.eval(joined(fact, version)))) {
       joinedRows += 1
+      if (observer != null) observer.matched(fact.getLong(left.field), version.getLong(right.field))
       toOutput(joined(fact, version))
     } else padded(fact)
 

@@ -79,7 +79,8 @@ final private[temporal] case class TemporalTaskSpec(
     looked: Long,
     remembers: Long,
     limits: BufferLimits,
-    lateRows: Option[LateRows.Spec]
+    lateRows: Option[LateRows.Spec],
+    override val observed: Option[Seq[Option[Long]]]
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Seq(inputs.head.layoutWithoutKeys, inputs(1).layout)
   override def bucketWidths: Seq[Long] = inputs.map(_.bucketWidth)

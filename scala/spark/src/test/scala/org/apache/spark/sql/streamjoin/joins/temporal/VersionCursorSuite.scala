@@ -48,7 +48,8 @@ class VersionCursorSuite extends AnyFunSuite {
       looked = Long.MinValue,
       remembers = 0,
       BufferLimits(Long.MaxValue, Long.MaxValue, None),
-      None
+      lateRows = None,
+      observed = None
     )
 
   private def sorted(rows: Seq[UnsafeRow]): Seq[UnsafeRow] = rows.sortWith { (a, b) =>

@@ -1,0 +1,130 @@
+package org.apache.spark.sql.streamjoin.exec
+
+import org.apache.datasketches.frequencies.{ErrorType, LongsSketch}
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.streamjoin.state.RowLayout
+
+import streamjoin.core.Side
+
+/**
+ * What a task counts about its rows for those who look at the query: how far each row is behind,
+ * how far apart matches are, and which keys have most of the rows. No row depends on it. Of many
+ * rows a part is looked at and weighted; which one depends on their number alone.
+ *
+ * @param newest
+ *   by input: the newest event time, in microseconds, that the watermark of late rows comes from
+ * @param layouts
+ *   by input
+ */
+final private[streamjoin] class RowObserver(newest: Seq[Option[Long]], layouts: Seq[RowLayout]) {
+  import RowObserver._
+
+  private val bases = newest.map(_.getOrElse(Long.MinValue)).padTo(2, Long.MinValue).toArray
+  private val lateness = Array.fill(2)(new TimeHistogram)
+  private val distances = new TimeHistogram
+  private var matches = 0L
+  private val keys = layouts.map(layout => if (layout.keys.isEmpty) null else new HotKeys(layout)).toArray
+
+  /** A row of an input, late or not. */
+  def came(side: Side, time: Long): Unit = {
+    val base = bases(side.index)
+    if (base != Long.MinValue) lateness(side.index).add(math.max(base - time, 0L), 1)
+  }
+
+  /** A row that is kept. */
+  def kept(side: Side, row: UnsafeRow): Unit = {
+    val seen = keys(side.index)
+    if (seen != null) seen.add(row)
+  }
+
+  /** @param left time of the left row of a match */
+  def matched(left: Long, right: Long): Unit = {
+    matches += 1
+    if (matches <= First) distances.add(right - left, 1)
+    else if (matches % OfMatches == 0) distances.add(right - left, OfMatches)
+  }
+
+  def report: Observed = Observed(
+    lateness.toIndexedSeq,
+    distances,
+    keys.toIndexedSeq.map(seen => if (seen == null) Nil else seen.hottest)
+  )
+}
+
+private[streamjoin] object RowObserver {
+
+  /** Of the first rows, each counts. */
+  private val First = 256
+
+  /** Of further matches, one of so many. */
+  private val OfMatches = 16L
+
+  /** Of further kept rows, one of so many. */
+  private val OfRows = 64L
+
+  /** A key with a lower share of a task's rows is not hot. */
+  private val Share = 0.05
+
+  /** Fewer rows say nothing about their keys. */
+  private val Enough = 100L
+
+  /** Of each task. */
+  private val Keys = 3
+
+  /**
+   * @param key
+   *   its values as text
+   * @param rows
+   *   about as many rows of the batch
+   */
+  final case class HotKey(key: String, rows: Long)
+
+  /**
+   * @param lateness
+   *   of the rows of each input: how far they are behind the newest row
+   * @param distances
+   *   of matches: the time of the right row minus that of the left one
+   * @param hotKeys
+   *   by input
+   */
+  final case class Observed(
+      lateness: IndexedSeq[TimeHistogram],
+      distances: TimeHistogram,
+      hotKeys: IndexedSeq[Seq[HotKey]]
+  )
+
+  /**
+   * The most frequent keys among the rows of one input. Keys are told apart by their hash; the text
+   * is made of those that are frequent.
+   */
+  final private class HotKeys(layout: RowLayout) {
+    private val sketch = new LongsSketch(64)
+    private val texts = scala.collection.mutable.Map.empty[Long, String]
+    private var rows = 0L
+
+    def add(row: UnsafeRow): Unit = {
+      rows += 1
+      if (rows <= First) add(row, 1)
+      else if (rows % OfRows == 0) add(row, OfRows)
+    }
+
+    private def add(row: UnsafeRow, weight: Long): Unit = {
+      val hash = layout.hash(row.getBaseObject, row.getBaseOffset).toLong
+      sketch.update(hash, weight)
+      if (rows >= Enough && sketch.getEstimate(hash) >= rows * Share) {
+        if (!texts.contains(hash)) texts(hash) = layout.keyText(row)
+      }
+    }
+
+    def hottest: Seq[HotKey] =
+      if (rows < Enough) Nil
+      else
+        sketch
+          .getFrequentItems((rows * Share).toLong, ErrorType.NO_FALSE_NEGATIVES)
+          .toSeq
+          .flatMap(found => texts.get(found.getItem).map(HotKey(_, math.min(found.getEstimate, rows))))
+          .sortBy(-_.rows)
+          .take(Keys)
+  }
+}
