@@ -37,7 +37,7 @@ private[streamjoin] object ExplainAnalyze {
 
   val Schema: StructType = new StructType()
     .add("plan", StringType, nullable = false)
-    .add("operator", IntegerType, nullable = false)
+    .add("operator", IntegerType)
     .add("side", StringType)
     .add("task", IntegerType)
     .add("rows_in", LongType)
@@ -64,6 +64,17 @@ private[streamjoin] object ExplainAnalyze {
       val rows = new ExplainAnalyze(figures, skew, now)
       figures.roots.flatMap(rows.operator(_, 0))
     }
+
+  /** The row of an arrangement that the query keeps. */
+  def arrangement(name: String, rows: Long, bytes: Long, hints: Seq[String]): Row = {
+    val figures = Map[String, Any](
+      "plan" -> s"arrangement $name",
+      "rows_kept" -> rows,
+      "bytes_kept" -> bytes,
+      "hints" -> hints
+    )
+    Row.fromSeq(Schema.fieldNames.toSeq.map(figures.getOrElse(_, null)))
+  }
 
   private[inspect] def timestamp(micros: Long): Timestamp = Timestamp.from(Instant.EPOCH.plus(micros, MICROS))
 }

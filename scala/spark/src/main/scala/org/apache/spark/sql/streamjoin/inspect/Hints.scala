@@ -25,7 +25,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     val others = of.outline.inputs.indices.filter(_ != at)
     val keeps = others.map(other => of.sum(_.rows(other))).sum
     val since = of.lastRow(input).getOrElse(Instant.parse(query.recent.head.timestamp).toEpochMilli)
-    val silence = Instant.parse(query.last.timestamp).toEpochMilli - since
+    val silence = now - since
     val othersCame = others.exists(other => of.lastRow(of.outline.inputs(other)).exists(_ > since))
     Option.when(keeps > 0 && othersCame && silence >= Silence) {
       s"${input.name} has had no row for ${words(silence)}, and $keeps rows wait for its watermark. If it may be " +
@@ -116,11 +116,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
       "trigger, or more cores."
   }
 
-  /** Rounded to what one reads at a glance. */
-  private def words(millis: Long): String = {
-    val unit = Units.find(millis >= _).getOrElse(1L)
-    DurationText.of(millis / unit * unit * 1000)
-  }
+  private def words(millis: Long): String = DurationText.roughly(millis)
 }
 
 private object Hints {
@@ -140,6 +136,4 @@ private object Hints {
   /** Fewer matches do not tell how far apart they are. */
   private val Pairs = 1000L
   private val Nearly = 0.999
-
-  private val Units = Seq(24 * 60 * Minute, 60 * Minute, Minute, 1000L)
 }

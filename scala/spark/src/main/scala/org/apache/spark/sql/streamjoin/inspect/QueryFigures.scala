@@ -59,7 +59,7 @@ private[streamjoin] object QueryFigures {
   def of(query: StreamingQuery): Option[QueryFigures] = QueriesByName.execution(query) match {
     case execution: MicroBatchExecution =>
       BatchBinding.lastEnded(execution).headOption.flatMap { case (binding, operators) =>
-        of(execution, binding, operators, execution.recentProgress.toSeq)
+        of(execution, binding, operators, batches(execution))
       }
     case _ => None
   }
@@ -70,8 +70,15 @@ private[streamjoin] object QueryFigures {
    */
   def of(query: MicroBatchExecution, batch: StreamingQueryProgress): Option[QueryFigures] =
     BatchBinding.lastEnded(query).find(_._1.batch == batch.batchId).flatMap { case (binding, operators) =>
-      of(query, binding, operators, query.recentProgress.toSeq.filter(_.batchId <= batch.batchId))
+      of(query, binding, operators, batches(query).filter(_.batchId <= batch.batchId))
     }
+
+  /**
+   * The progress of the last batches. A query without new rows reports every ten seconds too, with
+   * the figures of its last batch.
+   */
+  private def batches(query: MicroBatchExecution): Seq[StreamingQueryProgress] =
+    query.recentProgress.toSeq.filter(_.durationMs.containsKey("addBatch"))
 
   private def of(
       query: MicroBatchExecution,

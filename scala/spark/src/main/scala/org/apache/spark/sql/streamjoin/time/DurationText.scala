@@ -56,4 +56,11 @@ private[streamjoin] object DurationText {
     }
     if (parts.isEmpty) "0 seconds" else parts.mkString(" ")
   }
+
+  /** A number of milliseconds in words, in whole units of its size. */
+  def roughly(millis: Long): String = {
+    val micros = millis * MICROS_PER_MILLIS
+    val unit = Units.collectFirst { case (length, _) if micros >= length => length }.getOrElse(1L)
+    of(micros / unit * unit)
+  }
 }

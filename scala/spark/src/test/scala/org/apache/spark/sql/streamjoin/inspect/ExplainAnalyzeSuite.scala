@@ -38,9 +38,11 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
       )
       // In the batches so far 4 rows have come; a pair and later its like wait above.
       assert(
-        rows(explained(job).where("operator = 1"), "rows_in", "rows_kept", "late", "padded", "hints") ==
-          Seq("3 3 0 0 ArraySeq()", "2 2 0 - ArraySeq()", "1 1 0 - ArraySeq()")
+        rows(explained(job).where("operator = 1"), "rows_in", "rows_kept", "late", "padded") ==
+          Seq("3 3 0 0", "2 2 0 -", "1 1 0 -")
       )
+      // Those of the operator may speak of a slow machine.
+      assert(rows(explained(job).where("side IS NOT NULL"), "size(hints)").toSet == Set("0"))
       assert(
         rows(
           explained(job).where("operator = 1 AND side = 'left'"),
@@ -99,7 +101,10 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
     running(job(hourly())) { job =>
       val many = (0 until 1200).flatMap(n => Seq(o(s"$n", "10:00", n), d(s"$n", f"10:0${n % 5}", n)))
       job.feed(many: _*)
-      val hint = rows(explained(job).where("operator = 1 AND side IS NULL"), "filter(hints, hint -> hint LIKE '99.9%')[0]").head
+      val hint = rows(
+        explained(job).where("operator = 1 AND side IS NULL"),
+        "filter(hints, hint -> hint LIKE '99.9%')[0]"
+      ).head
       assert(hint.startsWith("99.9 % of the matches are within 4 minutes, and rows are kept for 1 hour."))
       assert(hint.contains("d.t <= o.t + INTERVAL '2"))
     }

@@ -11,6 +11,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   Leases,
   Manifest
 }
+import org.apache.spark.sql.streamjoin.time.DurationText
 
 /**
  * A reader of an arrangement.
@@ -53,9 +54,29 @@ final private[streamjoin] case class ArrangementState(
     bytes: Long,
     queryId: Option[UUID],
     readers: Seq[Reader]
-)
+) {
+
+  /**
+   * Readers that hold versions and do not come, each with what to write.
+   *
+   * @param now
+   *   in milliseconds
+   * @param kept
+   *   versions that are kept anyway
+   */
+  def hints(now: Long, kept: Long): Seq[String] = readers
+    .filter(reader => reader.versionsBehind > kept && now - reader.sinceMs >= ArrangementState.Silence)
+    .map { reader =>
+      s"The reader ${reader.name} has not come for ${DurationText.roughly(now - reader.sinceMs)}, and " +
+        s"${reader.versionsBehind} versions are kept for it. If it will not come back, write " +
+        s"sj.arrangement(\"${root.getName}\").release(\"${reader.name}\")."
+    }
+}
 
 private[streamjoin] object ArrangementState {
+
+  /** A reader that has come since is slow at most, in milliseconds. */
+  private val Silence = 60000L
 
   /** @throws org.apache.spark.sql.AnalysisException if there is no arrangement */
   def of(folder: ArrangementFolder): ArrangementState = {

@@ -1,13 +1,21 @@
 package org.apache.spark.sql.streamjoin.rules.query
-import org.apache.spark.sql.SparkSession
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrange
+import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
+import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.QueriesByName
 import org.apache.spark.sql.streamjoin.inspect.ExplainAnalyze
 import org.apache.spark.sql.types.{BooleanType, StringType}
+import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -39,9 +47,21 @@ final private[streamjoin] case class ResolveExplainAnalyzeFunction(session: Spar
             call.origin
           )
         )
+      val now = System.currentTimeMillis()
       LocalRelation.fromExternalRows(
         DataTypeUtils.toAttributes(Schema),
-        ExplainAnalyze.rows(query, skew, System.currentTimeMillis())
+        arrangement(query, now).toSeq ++ ExplainAnalyze.rows(query, skew, now)
       )
   }
+
+  /** Of a query that maintains an arrangement. */
+  private def arrangement(query: StreamingQuery, now: Long): Option[Row] =
+    RunningQuery
+      .of(session, query.id)
+      .flatMap(_.analyzedPlan.collectFirst { case arrange: Arrange => arrange })
+      .map { arrange =>
+        val state = ArrangementState.of(ArrangementFolder.open(new Path(arrange.root)))
+        val kept = SQLConf.get.getConf(StreamJoinConf.ArrangementVersions)
+        ExplainAnalyze.arrangement(state.root.getName, state.rows, state.bytes, state.hints(now, kept))
+      }
 }

@@ -1,0 +1,133 @@
+"""What it costs to see a query: ``python benchmarks/observing.py``.
+
+One interval join runs as two queries in one session, which take the same batches in turns: one with nothing that shows
+or keeps figures, one with all of it (rows are observed, the web page has its tab, the history is written). The goal is
+at most 2 % of a batch. Pairs are compared, batch by batch, and the order within a pair changes with each of them.
+"""
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+
+from changing import Feed, chance, spread
+from machine import machine
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+import streamjoin as sj
+
+GOAL = 1.02
+WARM_UP = 10
+START = 1_767_225_600  # 2026-01-01
+RESULTS = Path(__file__).with_name("results") / "observing.md"
+OFF = {"spark.streamjoin.observeRows": "false", "spark.streamjoin.ui.enabled": "false"}
+
+
+def session() -> SparkSession:
+    """Start a session of two cores with Spark's web page."""
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.port", "0")
+        .config("spark.ui.showConsoleProgress", False)
+        .config("spark.log.level", "ERROR")
+        .config("spark.driver.memory", "6g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", 4)
+        .config("spark.sql.streaming.noDataMicroBatches.enabled", False)
+        .config("spark.sql.streaming.pollingDelay", "300ms")
+    )
+    return sj.configure(builder).getOrCreate()
+
+
+class Side:
+    """The query, with its own copy of each batch."""
+
+    def __init__(self, spark: SparkSession, work: Path, name: str, settings: dict[str, str], rows: int) -> None:
+        self.spark, self.rows, self.number = spark, rows, 0
+        self.took: list[float] = []
+        self.orders, self.deliveries = Feed(spark, work / name / "orders"), Feed(spark, work / name / "deliveries")
+        self.put()
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        self.query = self.start(work / name / "checkpoint")
+        self.query.processAllAvailable()
+        for key in settings:
+            spark.conf.unset(key)
+
+    def put(self) -> None:
+        """Add the files of a batch, ten seconds of rows each."""
+        for feed, column, later in ((self.orders, "ordered", 0), (self.deliveries, "delivered", 5)):
+            at = F.lit(START + 10 * self.number + later) + F.col("id") * (10.0 / self.rows)
+            keys = chance(self.number, self.rows // 4)
+            feed.put(
+                self.spark.range(0, self.rows, 1, 1).select(
+                    keys.alias("key"), F.timestamp_seconds(at).alias(column), F.col("id").alias(f"{column}_id")
+                )
+            )
+        self.number += 1
+
+    def start(self, checkpoint: Path) -> StreamingQuery:
+        """Start the query."""
+        orders = self.orders.stream().withWatermark("ordered", "5 seconds")
+        deliveries = self.deliveries.stream().withWatermark("delivered", "5 seconds")
+        joined = sj.join(orders, deliveries, "key", "left", within=("0 seconds", "30 seconds"))
+        return joined.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+
+    def batch(self) -> None:
+        """Take one more batch, and note how long it took."""
+        self.query.processAllAvailable()
+        progress = self.query.lastProgress
+        assert progress is not None
+        assert progress["numInputRows"] == 2 * self.rows, "a file of each input is a batch"
+        self.took.append(progress["durationMs"]["triggerExecution"])
+
+
+def compare(spark: SparkSession, work: Path, rows: int, rounds: int) -> str:
+    """Return the line of the table for batches of so many rows."""
+    seen = {"spark.streamjoin.history": str(work / "history")}
+    sides = [Side(spark, work, "off", OFF, rows), Side(spark, work, "on", seen, rows)]
+    for number in range(WARM_UP + rounds):
+        for side in sides if number % 2 == 0 else sides[::-1]:
+            side.put()
+            side.batch()
+    for side in sides:
+        side.query.stop()
+    assert list((work / "history").rglob("*.jsonl")), "the history was written"
+    off, on = (side.took[WARM_UP:] for side in sides)
+    ratio = statistics.median(b / a for a, b in zip(off, on, strict=True))
+    print(f"{rows:,} rows: off {spread(off)} ms, on {spread(on)} ms, {ratio:.3f}", flush=True)
+    return f"| {rows:,} | {spread(off)} | {spread(on)} | {ratio:.3f} |"
+
+
+def main() -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(description="What it costs to see a query.")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 200_000])
+    options = parser.parse_args()
+    spark = session()
+    lines = []
+    for rows in options.rows:
+        with tempfile.TemporaryDirectory() as work:
+            lines.append(compare(spark, Path(work), rows, options.rounds))
+    spark.stop()
+    RESULTS.write_text(
+        "\n".join(
+            [
+                f"## What it costs to see a query: the goal is at most {GOAL} times",
+                "",
+                f"`python benchmarks/observing.py`, {options.rounds} pairs of batches, {machine()['CPU']}",
+                "",
+                "| rows of each input in a batch | nothing is shown or kept, ms | all of it, ms | median of the pairs, x |",
+                "|---|---|---|---|",
+                *lines,
+                "",
+            ]
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
