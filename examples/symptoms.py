@@ -1,7 +1,7 @@
 """What goes wrong with joins of streams, made on purpose, and where it shows: ``symptoms.py <name>``, or ``all``.
 
-Each symptom is a query on generated rows. What is printed is the line of ``sj.explain_analyze`` with its hint, and, with
-``--report <folder>``, the page of ``sj.report`` with the same in its picture.
+Each symptom is a query on generated rows. What is printed is the line of ``sj.explain_analyze`` with its hint. With
+``--report <folder>`` the page of ``sj.report`` is written too, which has the same in its picture.
 """
 
 import argparse

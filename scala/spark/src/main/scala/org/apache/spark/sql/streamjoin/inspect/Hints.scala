@@ -69,7 +69,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   private def skewed(of: OperatorFigures): Option[String] = for {
     (task, most) <- of.reports.toSeq.maxByOption(_._2.rows.sum)
     all = of.sum(_.rows.sum)
-    if of.reports.size > 1 && all >= Many && most.rows.sum * 2 > all
+    if all >= Many && most.rows.sum * 2 > all && most.rows.sum * of.reports.size > all * Skewed
   } yield s"Task $task keeps ${most.rows.sum} of $all rows: one key, or a few, have most of them. Which: " +
     s"sj.state(checkpoint, operator=${of.outline.ordinal + 1}) by key. Leave such a key out, or join it apart."
 
@@ -129,6 +129,9 @@ private object Hints {
 
   /** With fewer rows no task has too many. */
   private val Many = 10000L
+
+  /** A task with fewer times the average is not worth a hint. */
+  private val Skewed = 1.4
 
   /** The share of rows from which on a key is worth a hint. */
   private val Hot = 0.3

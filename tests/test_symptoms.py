@@ -1,0 +1,33 @@
+"""From a symptom to its cause: each of ``examples/symptoms.py`` shows in a hint of ``sj.explain_analyze``."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import LONG, ROOT
+from pyspark.sql import SparkSession
+
+import streamjoin as sj
+
+sys.path.insert(0, str(ROOT / "examples"))
+from symptoms import SYMPTOMS, Shop  # noqa: E402
+
+# By symptom: the line of the plan, and words of its hint.
+SAID = {
+    "stalled-input": ("right: deliveries", "rows wait for its watermark"),
+    "hot-key": ("left: orders", "One key has "),
+    "far-future-row": ("left: orders", "The newest orders.t is 2999-01-01T00:00:00Z"),
+    "wide-bound": ("1 inner interval join", "99.9 % of the matches are within 3 minutes, and rows are kept for 1 day"),
+    "no-memory": ("1 inner interval join", "segments do not fit into memory"),
+    "dead-reader": ("arrangement orders", "has not come for 3 hours"),
+}
+
+
+@pytest.mark.parametrize("name", SYMPTOMS)
+def test_a_symptom_is_named(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    if name == "stalled-input" and not LONG:
+        pytest.skip("it is silent for a minute: make test-long")
+    for query in SYMPTOMS[name](Shop(spark, tmp_path)):
+        hints = [(row.plan.strip(), hint) for row in sj.explain_analyze(query).collect() for hint in row.hints]
+    line, words = SAID[name]
+    assert any(plan == line and words in hint for plan, hint in hints), hints
