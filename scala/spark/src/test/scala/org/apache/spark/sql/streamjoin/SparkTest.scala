@@ -19,8 +19,11 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
 
   protected def extensions: String = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
 
+  /** More settings of the session, or other ones. */
+  protected def settings: Map[String, String] = Map.empty
+
   protected lazy val spark: SparkSession = {
-    val session = builder.getOrCreate()
+    val session = builder.config(settings).getOrCreate()
     SparkTest.shrink(session.sparkContext.hadoopConfiguration)
     session
   }

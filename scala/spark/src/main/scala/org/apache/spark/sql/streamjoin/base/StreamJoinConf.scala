@@ -196,6 +196,20 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefault(10000)
 
+  val UiEnabled: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.streamjoin.ui.enabled")
+    .doc("Show the figures of each batch in Spark's web page, and write them to its event log.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val UiShowKeys: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.streamjoin.ui.showKeys")
+    .doc("Show values of keys, too, in Spark's web page and its event log.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(false)
+
   val all: Seq[ConfigEntry[_]] = Seq(
     Enabled,
     Unbounded,
@@ -216,7 +230,9 @@ private[streamjoin] object StreamJoinConf {
     ArrangementIdleIndexAge,
     ObserveRows,
     History,
-    HistoryMaxBatches
+    HistoryMaxBatches,
+    UiEnabled,
+    UiShowKeys
   )
 
   /** Rejects unknown settings, which would be ignored silently. */

@@ -30,7 +30,23 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
   /** In the query's thread: later it may have ended, and Spark knows it no more. */
   override def onQueryStarted(event: QueryStartedEvent): Unit = guarded(None) {
     RunningQuery.of(session, event.id).foreach { query =>
-      queries.put(event.runId, new Watched(query, history(query)))
+      queries.put(event.runId, new Watched(query, history(query), shown(query), metrics(query)))
+    }
+  }
+
+  private def shown(query: MicroBatchExecution): Option[ShownFigures] = {
+    val conf = query.sparkSession.sessionState.conf
+    Option.when(conf.getConf(StreamJoinConf.UiEnabled)) {
+      new ShownFigures(session.sparkContext, conf.getConf(StreamJoinConf.UiShowKeys))
+    }
+  }
+
+  private def metrics(query: MicroBatchExecution): Option[QueryMetrics] = {
+    val conf = query.sparkSession.sessionState.conf
+    Option.when(conf.streamingMetricsEnabled) {
+      val name = Option(query.name).getOrElse(query.id.toString)
+      val source = FiguresSource.of(session.sparkContext)
+      new QueryMetrics(source, query.runId, name, conf.getConf(StreamJoinConf.IndexMemory))
     }
   }
 
@@ -46,9 +62,15 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
     queries.get(event.progress.runId).foreach { watched =>
       guarded(Some(watched)) {
         val progress = event.progress
-        QueryFigures.of(watched.query, progress).foreach { figures =>
-          val line = FiguresJson.of(figures, progress, System.currentTimeMillis()).toString
-          RecentFigures.add(progress.id, Option(progress.name), line)
+        val figures = QueryFigures
+          .of(watched.query, progress)
+          .map(FiguresJson.of(_, progress, System.currentTimeMillis()))
+        guarded(Some(watched))(watched.metrics.foreach(_.add(progress, figures)))
+        figures.foreach { json =>
+          val line = json.toString
+          val name = Option(progress.name)
+          RecentFigures.all.add(progress.id, name, line)
+          guarded(Some(watched))(watched.shown.foreach(_.add(progress.id, name, json)))
           watched.history.foreach(_.add(progress.batchId, line, System.nanoTime()))
         }
       }
@@ -56,20 +78,27 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
 
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit =
     queries.remove(event.runId).foreach { watched =>
+      guarded(Some(watched))(watched.metrics.foreach(_.remove()))
       guarded(Some(watched))(watched.history.foreach(_.write()))
     }
 
   private def guarded(watched: Option[Watched])(run: => Unit): Unit =
     try run
     catch {
-      case NonFatal(failure) =>
+      // A platform may lack what Spark's web page is made with.
+      case failure @ (NonFatal(_) | _: LinkageError) =>
         if (!watched.exists(_.failed)) logWarning("The figures of a query cannot be shown or kept", failure)
         watched.foreach(_.failed = true)
     }
 }
 
 private[streamjoin] object FiguresListener {
-  final private class Watched(val query: MicroBatchExecution, val history: Option[FiguresHistory]) {
+  final private class Watched(
+      val query: MicroBatchExecution,
+      val history: Option[FiguresHistory],
+      val shown: Option[ShownFigures],
+      val metrics: Option[QueryMetrics]
+  ) {
     @volatile var failed = false
   }
 
