@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.inspect.{Hints, OperatorFigures, QueryFig
 /**
  * The figures of a batch as JSON, which the history, the web page, the report and `watch` have in
  * common: `docs/figures.schema.json` describes it. Times are milliseconds since 1970, UTC. It has
- * names of columns, and no values of rows.
+ * names of columns, and no values of rows, except for hot keys where they are asked for.
  */
 private[monitor] object FiguresJson {
   private val Version = 1
@@ -24,8 +24,10 @@ private[monitor] object FiguresJson {
    *   progress of the batch that the figures are of
    * @param now
    *   in milliseconds
+   * @param showsKeys
+   *   whether it has the values of hot keys
    */
-  def of(query: QueryFigures, batch: StreamingQueryProgress, now: Long): ObjectNode = {
+  def of(query: QueryFigures, batch: StreamingQueryProgress, now: Long, showsKeys: Boolean): ObjectNode = {
     val root = mapper.createObjectNode().put("version", Version)
     root.put("id", batch.id.toString).put("runId", batch.runId.toString)
     Option(batch.name).foreach(root.put("name", _))
@@ -35,11 +37,11 @@ private[monitor] object FiguresJson {
     batch.durationMs.asScala.toSeq.sortBy(_._1).foreach { case (phase, millis) => phases.put(phase, millis) }
     val hints = new Hints(query, now)
     val operators = root.putArray("operators")
-    query.all.foreach(one => operator(one, hints, operators.addObject()))
+    query.all.foreach(one => operator(one, hints, showsKeys, operators.addObject()))
     root
   }
 
-  private def operator(of: OperatorFigures, hints: Hints, node: ObjectNode): Unit = {
+  private def operator(of: OperatorFigures, hints: Hints, showsKeys: Boolean, node: ObjectNode): Unit = {
     val last = of.last.toSeq
     def figure(name: String): Long =
       last.flatMap(progress => Option(progress.customMetrics.get(name))).map(_.longValue).sum
@@ -74,7 +76,7 @@ private[monitor] object FiguresJson {
       buckets(histogram, "pairs", distances)
     }
     val inputs = node.putArray("inputs")
-    of.outline.inputs.zipWithIndex.foreach { case (one, at) => input(of, one, at, hints, inputs.addObject()) }
+    of.outline.inputs.zipWithIndex.foreach { case (one, at) => input(of, one, at, hints, showsKeys, inputs.addObject()) }
     val words = node.putArray("hints")
     hints.ofOperator(of).foreach(words.add)
   }
@@ -91,6 +93,7 @@ private[monitor] object FiguresJson {
       input: InputOutline,
       at: Int,
       hints: Hints,
+      showsKeys: Boolean,
       node: ObjectNode
   ): Unit = {
     def figure(name: String): Long =
@@ -131,7 +134,10 @@ private[monitor] object FiguresJson {
     val keys = of.observed.hotKeys(at)
     if (keys.nonEmpty) {
       val hot = node.putArray("hotKeys")
-      keys.foreach { case (_, share) => hot.addObject().put("share", share) }
+      keys.foreach { case (key, share) =>
+        val one = hot.addObject().put("share", share)
+        if (showsKeys) one.put("key", key)
+      }
     }
     val below = node.putArray("below")
     of.below.lift(at).toSeq.flatten.foreach(one => below.add(one.outline.ordinal + 1))

@@ -29,16 +29,16 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
 
   /** In the query's thread: later it may have ended, and Spark knows it no more. */
   override def onQueryStarted(event: QueryStartedEvent): Unit = guarded(None) {
-    RunningQuery.of(session, event.id).foreach { query =>
-      queries.put(event.runId, new Watched(query, history(query), shown(query), metrics(query)))
-    }
+    RunningQuery
+      .of(session, event.id)
+      .map(query => new Watched(query, history(query), shown(query), metrics(query)))
+      .filter(_.isAskedFor)
+      .foreach(queries.put(event.runId, _))
   }
 
   private def shown(query: MicroBatchExecution): Option[ShownFigures] = {
     val conf = query.sparkSession.sessionState.conf
-    Option.when(conf.getConf(StreamJoinConf.UiEnabled)) {
-      new ShownFigures(session.sparkContext, conf.getConf(StreamJoinConf.UiShowKeys))
-    }
+    Option.when(conf.getConf(StreamJoinConf.UiEnabled))(new ShownFigures(session.sparkContext))
   }
 
   private def metrics(query: MicroBatchExecution): Option[QueryMetrics] = {
@@ -64,13 +64,13 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
         val progress = event.progress
         val figures = QueryFigures
           .of(watched.query, progress)
-          .map(FiguresJson.of(_, progress, System.currentTimeMillis()))
+          .map(FiguresJson.of(_, progress, System.currentTimeMillis(), watched.showsKeys))
         guarded(Some(watched))(watched.metrics.foreach(_.add(progress, figures)))
         figures.foreach { json =>
           val line = json.toString
           val name = Option(progress.name)
           RecentFigures.all.add(progress.id, name, line)
-          guarded(Some(watched))(watched.shown.foreach(_.add(progress.id, name, json)))
+          guarded(Some(watched))(watched.shown.foreach(_.add(progress.id, name, line)))
           watched.history.foreach(_.add(progress.batchId, line, System.nanoTime()))
         }
       }
@@ -100,6 +100,10 @@ private[streamjoin] object FiguresListener {
       val metrics: Option[QueryMetrics]
   ) {
     @volatile var failed = false
+
+    def isAskedFor: Boolean = history.isDefined || shown.isDefined || metrics.isDefined
+
+    val showsKeys: Boolean = query.sparkSession.sessionState.conf.getConf(StreamJoinConf.UiShowKeys)
   }
 
   /** Begins to pass on the figures of a session's queries. */

@@ -106,6 +106,31 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
     assert(refused.getCondition == "STREAMJOIN_TABLE_FUNCTION")
   }
 
+  test("values of hot keys are left out unless they are asked for") {
+    val many = (0 until 2000).map(n => o(if (n % 2 == 0) "secret" else s"$n", "10:00", n))
+    def hot(showKeys: String): JsonNode =
+      withConf("spark.streamjoin.ui.showKeys" -> showKeys) {
+        running(job(hourly())) { job =>
+          job.feed(many: _*)
+          eventually(timeout(20.seconds)) {
+            val found = recent(job.streaming.id.toString).map(_.findPath("hotKeys").path(0))
+            found.filterNot(_.isMissingNode).head
+          }
+        }
+      }
+    assert(hot("false").fieldNames.asScala.toSeq == Seq("share"))
+    assert(hot("true").path("key").asText == "secret")
+  }
+
+  test("nothing is worked out where nothing shows or keeps figures") {
+    withConf("spark.streamjoin.ui.enabled" -> "false") {
+      running(job(hourly())) { job =>
+        job.feed(o("a", "10:00", 1), d("a", "10:10", 2))
+        assert(recent(job.streaming.id.toString).isEmpty)
+      }
+    }
+  }
+
   test("a history is bounded, and one that cannot be written stops no query") {
     val folder = Files.createTempDirectory("streamjoin-history")
     val conf = spark.sessionState.newHadoopConf()

@@ -58,7 +58,7 @@ private[page] object FiguresTable {
   }
 
   private def hotKey(key: JsonNode): String = {
-    val share = s"${text(key, "rows")} (${math.round(key.path("share").asDouble * 100)} %)"
+    val share = s"${math.round(key.path("share").asDouble * 100)} %"
     if (key.has("key")) s"${text(key, "key")}: $share" else share
   }
 
