@@ -28,7 +28,7 @@ def page(queries: dict[str, list[Figures]], checkpoint: Path | None, call: str) 
     sections, data = [], []
     for at, batches in enumerate(queries.values()):
         drawn = charts(batches, checkpoint)
-        shown = [_without_values(batch) for batch in batches[-_SHOWN:]]
+        shown = [without_values(batch) for batch in batches[-_SHOWN:]]
         sections.append(_section(at, batches, len(shown), drawn))
         of_charts = [{"name": each.name, "data": each.data, "layout": each.layout} for each in drawn]
         data.append({"batches": shown, "charts": of_charts})
@@ -101,7 +101,7 @@ def _hints(batches: list[Figures]) -> str:
     return f"<h3>Hints</h3><table><tr><th>operator</th><th>hint</th><th>batches</th></tr>{rows}</table>"
 
 
-def _without_values(batch: Figures) -> Figures:
+def without_values(batch: Figures) -> Figures:
     """Return figures without frequent keys: the counts stay."""
     if not any(given.get("hotKeys") for _, given in inputs(batch)):
         return batch

@@ -1,11 +1,15 @@
 """A query's batches as a report in one file, and live."""
 
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from streamjoin import _live
 from streamjoin._arguments import wrong_argument
 from streamjoin._figures import Batches, checkpoint_id, local, merged, no_figures, of_lines, of_place
+from streamjoin._live_table import as_text
+from streamjoin._packages import needed
 from streamjoin._report_page import page
 
 
@@ -42,7 +46,7 @@ def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | 
     """
     if not isinstance(path, str | Path):
         raise wrong_argument("sj.report", "the path of the file to write", path)
-    batches = figures_of(of, history, "sj.report")
+    batches = _figures_of(of, history, "sj.report")
     checkpoint = None
     if isinstance(of, str | Path) and checkpoint_id(str(of)) is not None:
         checkpoint = local(str(of))
@@ -51,7 +55,87 @@ def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | 
     return file
 
 
-def figures_of(of: StreamingQuery | str | Path, history: str | Path | None, call: str) -> Batches:
+class Watch:
+    """The figures of queries as they are now: each look reads them again.
+
+    A notebook shows the plan with a picture of each join, and goes on to show it until ``stop``. ``str`` and ``print``
+    have the table of a terminal.
+    """
+
+    def __init__(self, read: "_live.Read", interval: float) -> None:
+        self._read, self._interval = read, interval
+        self._refresher: _live.Refresher | None = None
+
+    def stop(self) -> None:
+        """Let a notebook show it no more."""
+        if self._refresher is not None:
+            self._refresher.stop()
+
+    def run(self) -> None:
+        """Draw it in the terminal until ``q`` or Ctrl-C."""
+        _live.draw(self._read, self._interval, "sj.watch")
+
+    def __repr__(self) -> str:
+        needed("rich", _live.WATCH, "sj.watch")
+        return as_text(self._read())
+
+    def _repr_html_(self) -> str:
+        return _live.as_html(self._read())
+
+    def _ipython_display_(self) -> None:
+        from IPython import display
+
+        self.stop()
+
+        def now() -> Any:
+            return display.HTML(self._repr_html_())
+
+        shown = display.display(now(), display_id=True)
+        if _live.in_notebook():
+            self._refresher = _live.Refresher(lambda: shown.update(now()), self._interval)
+
+
+def watch(
+    of: StreamingQuery | str | Path, *, history: str | Path | None = None, interval: float | None = None
+) -> Watch:
+    """Show the figures of a query live: state, watermarks, who waits for whom, rates, hints.
+
+    In a terminal it draws a table until ``q`` or Ctrl-C. In a notebook what it returns shows the plan with a picture of
+    each join, and shows it again and again. Needs rich outside of notebooks: ``pip install 'streamjoin[watch]'``.
+    ``python -m streamjoin watch <path or address>`` does the same in a shell.
+
+    Args:
+        of: A streaming query, of Spark Connect too; or a path or an address, as for :func:`streamjoin.report`. A
+            history has a batch at most ten seconds after its end.
+        history: As for :func:`streamjoin.report`.
+        interval: Seconds between two looks; one in a terminal, three in a notebook if left out.
+
+    Returns:
+        What it shows, to look at again: ``print`` has the table.
+
+    Raises:
+        StreamJoinError: As of :func:`streamjoin.report`.
+
+    Example:
+        >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))
+        >>> query = joined.writeStream.start(format="noop", checkpointLocation="checkpoints/watched")
+        >>> query.processAllAvailable()
+        >>> "1 inner interval join" in str(watch(query))
+        True
+        >>> query.stop()
+    """
+    if interval is not None and (isinstance(interval, bool) or not isinstance(interval, int | float) or interval <= 0):
+        raise wrong_argument("sj.watch", "a positive number of seconds as interval", interval)
+    terminal = _live.in_terminal()
+    watched = Watch(lambda: _figures_of(of, history, "sj.watch"), interval or (1 if terminal else 3))
+    if terminal:
+        watched.run()
+    else:
+        _figures_of(of, history, "sj.watch")  # what is wrong with the arguments is said here
+    return watched
+
+
+def _figures_of(of: StreamingQuery | str | Path, history: str | Path | None, call: str) -> Batches:
     """Return the figures of a query or at a place; arguments and errors as of :func:`report`."""
     folder = None if history is None else str(history)
     if isinstance(of, str | Path):
