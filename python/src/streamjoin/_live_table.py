@@ -110,16 +110,17 @@ def _rate(operator: int, at: int, batches: list[Figures]) -> str:
 def limit_of(operator: Figures, given: Figures) -> int | None:
     """Return the eviction limit of an input by its first event-time column; None where nothing can leave yet."""
     first = given["columns"][0]["name"] if given["columns"] else None
-    limits: list[int] = [
+    limits = [
         watermark - each["postponeMs"]
         for each in given["leaves"]
         if each["time"] == first and (watermark := _watermark(operator, each["column"])) is not None
     ]
-    return min(limits, default=None)
+    return int(min(limits)) if limits else None
 
 
 def _watermark(operator: Figures, column: str) -> int | None:
-    return next((found.get("watermark") for found in _columns(operator) if found["name"] == column), None)
+    found: int | None = next((each.get("watermark") for each in _columns(operator) if each["name"] == column), None)
+    return found
 
 
 def _columns(operator: Figures) -> Iterator[Figures]:
