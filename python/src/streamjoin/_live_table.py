@@ -110,17 +110,16 @@ def _rate(operator: int, at: int, batches: list[Figures]) -> str:
 def limit_of(operator: Figures, given: Figures) -> int | None:
     """Return the eviction limit of an input by its first event-time column; None where nothing can leave yet."""
     first = given["columns"][0]["name"] if given["columns"] else None
-    limits = [
+    limits: list[int] = [
         watermark - each["postponeMs"]
         for each in given["leaves"]
         if each["time"] == first and (watermark := _watermark(operator, each["column"])) is not None
     ]
-    return int(min(limits)) if limits else None
+    return min(limits) if limits else None
 
 
 def _watermark(operator: Figures, column: str) -> int | None:
-    found: int | None = next((each.get("watermark") for each in _columns(operator) if each["name"] == column), None)
-    return found
+    return next((each.get("watermark") for each in _columns(operator) if each["name"] == column), None)
 
 
 def _columns(operator: Figures) -> Iterator[Figures]:
@@ -138,7 +137,7 @@ def _bar(given: Figures, limit: int | None) -> str:
     span = max(newest - start, 1)
 
     def place(time: int) -> int:
-        return max(0, min(_BAR - 1, (time - start) * (_BAR - 1) // span))
+        return max(0, min(_BAR - 1, int((time - start) * (_BAR - 1) // span)))
 
     cells = ["█" if place(oldest) <= each else "·" for each in range(_BAR)]
     if watermark is not None and watermark >= start:

@@ -7,13 +7,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def length(millis: float) -> str:
-    """Return a duration by its two largest units.
+    """Return a duration by its two largest units; from ten seconds on by whole seconds.
 
     Example:
         >>> length(5_400_000), length(-250), length(0)
         ('1 hour 30 minutes', '-250 ms', '0 seconds')
     """
-    rest, parts = abs(round(millis)), []
+    rest, parts = abs(round(millis)), list[str]()
+    if rest >= 10_000:
+        rest = round(rest / 1000) * 1000
     for name, size in _UNITS.items():
         many, rest = divmod(rest, size)
         if many:

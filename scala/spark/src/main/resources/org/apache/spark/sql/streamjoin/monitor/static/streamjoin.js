@@ -67,9 +67,10 @@ var StreamJoin = (() => {
 
   const Units = [["day", 86400000], ["hour", 3600000], ["minute", 60000], ["second", 1000], ["millisecond", 1]];
 
-  /** `1 hour 30 minutes`: the two largest units. */
+  /** `1 hour 30 minutes`: the two largest units, from ten seconds on by whole seconds. */
   const duration = (millis) => {
     let rest = Math.abs(Math.round(number(millis)));
+    if (rest >= 10000) rest = Math.round(rest / 1000) * 1000;
     const parts = [];
     for (const [name, size] of Units) {
       const many = Math.floor(rest / size);
@@ -99,11 +100,13 @@ var StreamJoin = (() => {
     list(input.leaves).map((leaves) => {
       const column = columnOf(operator, leaves.column);
       const known = column !== undefined && isNumber(column.watermark);
-      return { ...leaves, of: column, limit: known ? column.watermark - number(leaves.postponeMs) : undefined };
+      // A limit of one microsecond, "not before", is a millisecond here.
+      const postponeMs = leaves.postponeMs === -1 ? 0 : number(leaves.postponeMs);
+      return { ...leaves, postponeMs, of: column, limit: known ? column.watermark - postponeMs : undefined };
     });
 
   const moved = (postpone) =>
-    number(postpone) === 0 ? "the same time" : `${postpone > 0 ? "minus" : "plus"} ${duration(postpone)}`;
+    postpone === 0 ? "the same time" : `${postpone > 0 ? "minus" : "plus"} ${duration(postpone)}`;
 
   /** Times that a picture shows, a little wider than they are. */
   const domainOf = (operator) => {
@@ -156,11 +159,11 @@ var StreamJoin = (() => {
     marks.sort((one, other) => one.at - other.at);
     const bar = top + 8 + Math.max(marks.length, 1) * Row;
     const axis = bar + Bar;
-    const first = limitsOf(operator, input).find((each) => each.limit !== undefined);
+    const gone = marks.find((each) => each.kind === "limit");
     const name = { "data-input": input.name };
     let svg = "";
-    if (first !== undefined && scale(first.limit) > Left)
-      svg += element("rect", { class: "sj-gone", x: Left, y: bar, width: scale(first.limit) - Left, height: Bar },
+    if (gone !== undefined)
+      svg += element("rect", { class: "sj-gone", x: Left, y: bar, width: scale(gone.at) - Left, height: Bar },
         element("title", {}, "what is older has left"));
     svg += element("line", { class: "sj-axis", x1: Left, x2: Right, y1: axis, y2: axis });
     const newest = list(input.columns)[0]?.newest;
@@ -196,7 +199,8 @@ var StreamJoin = (() => {
     const target = list(operator.inputs)[to.at].name, holder = each.of.heldBy ?? list(operator.inputs)[from.at].name;
     const words = `${target} waits for ${holder === target ? "its own watermark" : holder}: ${moved(each.postponeMs)}`;
     const tip = down ? `M ${end} ${tipY} l -5 -9 h 10 Z` : `M ${end} ${tipY} l -5 9 h 10 Z`;
-    const middle = Math.min(Math.max((start + end) / 2, Left + 120), Right - 120);
+    const half = words.length * 3.2;
+    const middle = Math.min(Math.max((start + end) / 2, half + 8), Width - half - 8);
     return element("path", { class: "sj-waits", d: `M ${start} ${startY} V ${y} H ${end} V ${down ? tipY - 8 : tipY + 8}`,
       "data-waits": target, "data-held-by": holder, "data-column": each.column, "data-postpone-ms": each.postponeMs }) +
       `<path class="sj-tip" d="${tip}"/>` + textAt(middle, y - 5, words, { "text-anchor": "middle", class: "sj-why" });
@@ -309,7 +313,7 @@ var StreamJoin = (() => {
       `${figures?.name ?? figures?.id ?? "query"}`, `batch ${number(figures?.batch)}`,
       ...(isNumber(figures?.timestamp) ? [`${instant(figures.timestamp)} UTC`] : []),
       ...(isNumber(took) ? [`took ${took} ms`] : []),
-      ...(isNumber(figures?.triggerMs) ? [`one each ${duration(figures.triggerMs)}`] : []),
+      ...(number(figures?.triggerMs) > 0 ? [`one each ${duration(figures.triggerMs)}`] : []),
     ].join(", ");
     return element("div", { class: "sj-plan", "data-query": figures?.id, "data-batch": figures?.batch },
       `<style>${css}</style>` + element("p", { class: "sj-head" }, escape(head)) +
