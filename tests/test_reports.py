@@ -60,6 +60,7 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         query = writer.start(checkpointLocation=str(folder / "checkpoint"))
         query.processAllAvailable()
         query.stop()
+        sj.watch(query)  # waits for the figures of the last batch
         lines = [row.figures for row in spark.sql(f"SELECT figures FROM sj_figures('{query.id}')").collect()]
         yield Ran(query, folder / "history", folder / "checkpoint", [json.loads(line) for line in lines])
     finally:
@@ -121,7 +122,7 @@ def test_the_figures_are_as_the_schema_says(ran: Ran) -> None:
 
 
 def test_a_report_of_each_place(ran: Ran, spark: SparkSession, tmp_path: Path) -> None:
-    places = {
+    places: dict[str, tuple[StreamingQuery | str | Path, Path | None]] = {
         "query": (ran.query, None),
         "history": (ran.history, None),
         "one query of it": (str(ran.history / str(ran.query.id)), None),

@@ -1,5 +1,6 @@
 """A query's batches as a report in one file, and live."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin import _live
 from streamjoin._arguments import wrong_argument
-from streamjoin._figures import Batches, checkpoint_id, local, merged, no_figures, of_lines, of_place
+from streamjoin._calls import ask, check_session
+from streamjoin._figures import Batches, checkpoint_id, local, merged, no_figures, of_history, of_lines, of_place
 from streamjoin._live_table import as_text
 from streamjoin._packages import needed
+from streamjoin._queries import session_of
 from streamjoin._report_page import page
 
 
@@ -46,7 +49,7 @@ def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | 
     """
     if not isinstance(path, str | Path):
         raise wrong_argument("sj.report", "the path of the file to write", path)
-    batches = _figures_of(of, history, "sj.report")
+    batches = _figures_of(of, history, "sj.report", patience=2)
     checkpoint = None
     if isinstance(of, str | Path) and checkpoint_id(str(of)) is not None:
         checkpoint = local(str(of))
@@ -62,7 +65,7 @@ class Watch:
     have the table of a terminal.
     """
 
-    def __init__(self, read: "_live.Read", interval: float) -> None:
+    def __init__(self, read: _live.Read, interval: float) -> None:
         self._read, self._interval = read, interval
         self._refresher: _live.Refresher | None = None
 
@@ -126,32 +129,36 @@ def watch(
     """
     if interval is not None and (isinstance(interval, bool) or not isinstance(interval, int | float) or interval <= 0):
         raise wrong_argument("sj.watch", "a positive number of seconds as interval", interval)
+    _figures_of(of, history, "sj.watch", patience=2)  # what is wrong with the arguments is said here
     terminal = _live.in_terminal()
     watched = Watch(lambda: _figures_of(of, history, "sj.watch"), interval or (1 if terminal else 3))
     if terminal:
         watched.run()
-    else:
-        _figures_of(of, history, "sj.watch")  # what is wrong with the arguments is said here
     return watched
 
 
-def _figures_of(of: StreamingQuery | str | Path, history: str | Path | None, call: str) -> Batches:
-    """Return the figures of a query or at a place; arguments and errors as of :func:`report`."""
+def _figures_of(of: StreamingQuery | str | Path, history: str | Path | None, call: str, patience: float = 0) -> Batches:
+    """Return the figures of a query or at a place; arguments and errors as of :func:`report`.
+
+    Args:
+        patience: For how many seconds it waits for those of the last batch, which come a moment after its end.
+    """
     folder = None if history is None else str(history)
     if isinstance(of, str | Path):
         return of_place(str(of), folder, call)
-    # A place needs no session, and no PySpark.
-    from streamjoin._calls import ask, check_session
-    from streamjoin._queries import session_of
-
     spark = session_of(of, call, "or the path of a history, an event log or a checkpoint")
     check_session(spark)
     query = str(of.id)
-    found = of_lines(row.figures for row in ask(spark, f"SELECT figures FROM sj_figures('{query}')").collect())
+    until = time.monotonic() + patience
+    while True:
+        found = of_lines(row.figures for row in ask(spark, f"SELECT figures FROM sj_figures('{query}')").collect())
+        last = found[query][-1]["batch"] if query in found else -1
+        if time.monotonic() >= until or last >= (of.lastProgress or {}).get("batchId", -1):
+            break
+        time.sleep(0.05)
     if folder is not None:
-        before = of_place(folder, None, call)
-        found = merged({query: before.get(query, [])}, found)
-    if not found:
+        found = merged({query: of_history(folder).get(query, [])}, found)
+    if not found.get(query):
         raise no_figures(
             call,
             f"the query {of.name or query} has not ended a batch with a join yet",
