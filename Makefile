@@ -290,7 +290,7 @@ locks: .venv/.installed ## renew project/locks: the newest versions of Python pa
 	$(foreach line,$(filter-out $(DEFAULT_SPARK),$(LINES)),echo pyspark==$(call version_of,$(line)) | \
 		$(COMPILE) - --output-file $(LOCKS)/spark-$(line).txt &&) true
 	$(foreach line,$(LINES),echo pyspark-client==$(call client_of,$(line)) | \
-		$(COMPILE) - python/pyproject.toml --extra connect --output-file $(LOCKS)/client-$(line).txt &&) true
+		$(COMPILE) - python/pyproject.toml --extra connect --extra report --extra watch --output-file $(LOCKS)/client-$(line).txt &&) true
 	echo 'moto[server]' | $(COMPILE) - --output-file $(LOCKS)/s3.txt
 	.venv/bin/python project/jars.py write
 

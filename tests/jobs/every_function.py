@@ -187,13 +187,16 @@ print(
     sj.late_rows(query, streaming=True).isStreaming,
 )
 
-# explain_analyze, state, why; of a query that runs
+# explain_analyze, state, why, report, watch; of a query that runs
 running = sj.join(orders, deliveries, "id", within=within).writeStream.format("noop").queryName("looked_at")
 query = running.start(checkpointLocation=str(FOLDER / "looked_at"))
 query.processAllAvailable()
 for row in sj.explain_analyze(query, with_skew=True).collect():
     print("plan:", row.plan, row.rows_kept)
 query.stop()
+report = sj.report(query, FOLDER / "report.html").read_text(encoding="utf-8")
+print("report:", report.count('<section class="query"'), "looked_at</title>" in report)
+print("watch:", str(sj.watch(query)).splitlines()[1].partition(":")[0])
 print("operators:", [tuple(row)[:4] for row in sj.state(query).collect()])
 print("state:", sorted(row.id for row in sj.state(query, operator=1, side="left").select("left.id").collect()))
 print("why:", sorted((row.side, row.outcome) for row in sj.why(query, "id = 1").collect()))

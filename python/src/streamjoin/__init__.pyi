@@ -23,6 +23,9 @@ from streamjoin.joins import join as join
 from streamjoin.joins import temporal_join as temporal_join
 from streamjoin.joins import versions as versions
 from streamjoin.joins import window_join as window_join
+from streamjoin.monitoring import Watch as Watch
+from streamjoin.monitoring import report as report
+from streamjoin.monitoring import watch as watch
 from streamjoin.session import bounds as bounds
 from streamjoin.session import check as check
 from streamjoin.session import configure as configure

@@ -17,9 +17,25 @@ def main() -> int:
         "--spark", metavar="LINE", help="line of Spark, such as 4.2; that of the installed PySpark, if left out"
     )
     commands.add_parser("version", help="print the version of package and jar")
+    watch = commands.add_parser("watch", help="show a query's joins live, until q or Ctrl-C")
+    watch.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks")
+    watch.add_argument("--once", action="store_true", help="print the table once")
+    report = commands.add_parser("report", help="write a report of a query's batches as one HTML file")
+    for command in (watch, report):
+        command.add_argument("of", help="a folder of the history, an event log, a checkpoint, or a Spark UI's address")
+        command.add_argument("--history", help="the folder of the history, for a checkpoint")
+    report.add_argument("path", help="the file to write")
     arguments = parser.parse_args()
     try:
-        print(jar_path(arguments.spark) if arguments.command == "jar" else __version__)
+        if arguments.command == "jar":
+            print(jar_path(arguments.spark))
+        elif arguments.command == "version":
+            print(__version__)
+        else:
+            # Only these two need more than the standard library; neither needs PySpark.
+            from streamjoin import _shell
+
+            getattr(_shell, arguments.command)(arguments)
     except StreamJoinError as error:
         print(error, file=sys.stderr)
         return 1

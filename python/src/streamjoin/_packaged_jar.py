@@ -30,7 +30,7 @@ def jar_path(line: str | None = None) -> Path:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING`` if the package carries none, or if no PySpark is installed that
             tells the line; ``STREAMJOIN_SPARK_VERSION`` if it carries none for that line.
     """
-    jars = _jars()
+    jars = all_jars()
     if not jars:
         raise StreamJoinError(
             "STREAMJOIN_JAR_MISSING",
@@ -57,7 +57,7 @@ def jar_path(line: str | None = None) -> Path:
     return jars[wanted]
 
 
-def _jars() -> dict[str, Path]:
+def all_jars() -> dict[str, Path]:
     """Return the jars of the package by Spark's line, the oldest line first."""
     found = {named["line"]: jar for jar in _FOLDER.glob("*.jar") if (named := _NAME.search(str(jar)))}
     return {line: found[line] for line in sorted(found, key=_numbers)}

@@ -1,0 +1,112 @@
+"""Figures that are drawn again and again: in a terminal until a key ends it, in a notebook by a thread."""
+
+import contextlib
+import select
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from streamjoin._live_table import renderable
+from streamjoin._packages import needed
+from streamjoin._report_page import embedded, script, without_values
+
+Figures = dict[str, Any]
+Read = Callable[[], dict[str, list[Figures]]]
+WATCH = "streamjoin[watch]"
+
+
+def in_terminal() -> bool:
+    """Tell whether a person sits at a terminal, and not at a notebook."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() and not in_notebook()
+
+
+def in_notebook() -> bool:
+    """Tell whether this is the kernel of a notebook."""
+    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
+    return shell is not None and getattr(shell, "kernel", None) is not None
+
+
+def draw(read: Read, interval: float, call: str) -> None:
+    """Draw the figures until ``q``, Ctrl-C or the end of the input.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_PACKAGE_MISSING``, or what ``read`` raises.
+    """
+    live = needed("rich.live", WATCH, call)
+    first = renderable(read())
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        _keys() as pressed,
+        live.Live(first, screen=True, auto_refresh=False) as screen,
+    ):
+        screen.refresh()
+        while pressed(interval) != "q":
+            screen.update(renderable(read()), refresh=True)
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[Callable[[float], str | None]]:
+    """Yield a function that waits for a key so many seconds, and returns it or None."""
+    try:
+        import termios
+        import tty
+    except ImportError:  # Windows
+        yield _key_of_windows
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+
+    def key(seconds: float) -> str | None:
+        return sys.stdin.read(1) or "q" if select.select([sys.stdin], [], [], seconds)[0] else None
+
+    try:
+        tty.setcbreak(terminal)
+        yield key
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _key_of_windows(seconds: float) -> str | None:
+    import msvcrt
+
+    console: Any = msvcrt
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if console.kbhit():
+            return str(console.getwch())
+        time.sleep(0.05)
+    return None
+
+
+def as_html(queries: dict[str, list[Figures]]) -> str:
+    """Return the plans after the last batches as HTML with its own script, which leaves no name in the page."""
+    place = f"streamjoin-{uuid.uuid4().hex}"
+    data = embedded([without_values(batches[-1]) for batches in queries.values()])
+    return (
+        f'<div id="{place}"></div><script>(() => {{ {script()}\n'
+        f'document.getElementById("{place}").innerHTML = {data}.map((one) => StreamJoin.plan(one)).join(""); }})();'
+        "</script>"
+    )
+
+
+class Refresher:
+    """A thread that shows something again until it is stopped or that fails, as when its query has ended."""
+
+    def __init__(self, show: Callable[[], None], interval: float) -> None:
+        self._stopped = threading.Event()
+        self._show, self._interval = show, interval
+        threading.Thread(target=self._run, name="streamjoin watch", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._interval):
+            try:
+                self._show()
+            except Exception:  # the session has ended: what is shown stays as it was
+                return
+
+    def stop(self) -> None:
+        """Show nothing any more."""
+        self._stopped.set()

@@ -1,0 +1,171 @@
+"""The figures of queries as a table in a terminal: a line for each input, and what stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from streamjoin._words import instant, length, size
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+Figures = dict[str, Any]
+
+_BAR = 24
+_SPARKS = "▁▂▃▄▅▆▇█"
+_BATCHES = 40
+"""Of the line of batch times."""
+
+
+def renderable(queries: dict[str, list[Figures]]) -> RenderableType:
+    """Return what a terminal shows of some queries after their last batches."""
+    from rich.console import Group
+
+    parts: list[RenderableType] = []
+    for batches in queries.values():
+        parts += [_head(batches), *(_operator(operator, batches) for operator in batches[-1]["operators"])]
+        parts += [_text(f"! {hint}", "yellow") for hint in _hints(batches[-1])]
+    return Group(*parts)
+
+
+def as_text(queries: dict[str, list[Figures]], width: int = 150) -> str:
+    """Return the same as plain text."""
+    import io
+
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        console.print(renderable(queries))
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def sparkline(values: list[float]) -> str:
+    """Return a line of blocks, the highest for the greatest value.
+
+    Example:
+        >>> sparkline([0, 5, 10])
+        '▁▅█'
+    """
+    most = max(values, default=0)
+    return "".join(_SPARKS[round(value / most * (len(_SPARKS) - 1)) if most > 0 else 0] for value in values)
+
+
+def _head(batches: list[Figures]) -> Text:
+    last = batches[-1]
+    times = [float(batch["phasesMs"].get("triggerExecution", 0)) for batch in batches[-_BATCHES:]]
+    trigger = f", one each {length(last['triggerMs'])}" if last.get("triggerMs") else ""
+    text = _text(str(last.get("name") or last["id"]), "bold")
+    text.append(f"  batch {last['batch']} of {instant(last['timestamp'])} UTC took {times[-1]:.0f} ms{trigger}  ")
+    text.append(sparkline(times), "cyan")
+    return text
+
+
+def _operator(operator: Figures, batches: list[Figures]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    kept = f"{operator['rowsKept']:,} rows ({size(operator['bytesKept'])}, index {size(operator['memoryBytes'])})"
+    title = _text(f"{operator['operator']} {operator['title']}: {operator['rowsOut']:,} rows out, keeps {kept}")
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("input", "rows/s", "late", "rows kept", "bytes", "watermark", "lag", "limit to newest", "waits for"):
+        right = name in ("rows/s", "late", "rows kept", "bytes")
+        table.add_column(name, justify="right" if right else "left", no_wrap=name != "waits for")
+    for at, given in enumerate(operator["inputs"]):
+        column = (given["columns"] or [{}])[0]
+        watermark, newest = column.get("watermark"), column.get("newest")
+        table.add_row(
+            _text(given["name"]),
+            _text(_rate(operator["operator"], at, batches)),
+            _text(f"{given['late']:,}", "red") if given.get("late") else "",
+            _text(f"{given['rowsKept']:,}"),
+            _text(size(given["bytesKept"])),
+            _text("none yet" if watermark is None else instant(watermark)),
+            _text("" if watermark is None or newest is None else length(newest - watermark)),
+            _text(_bar(given, limit_of(operator, given)), "blue"),
+            _text(_waits(operator, given)),
+        )
+    return table
+
+
+def _rate(operator: int, at: int, batches: list[Figures]) -> str:
+    """Return the rows a second of an input, over the last minute of batches."""
+    minute = [batch for batch in batches if batch["timestamp"] >= batches[-1]["timestamp"] - 60_000]
+    took = minute[-1]["timestamp"] - minute[0]["timestamp"]
+    if took <= 0:
+        return ""
+    # The rows of a batch have come before it.
+    rows = sum(
+        one["inputs"][at]["rowsIn"]
+        for batch in minute[1:]
+        for one in batch["operators"]
+        if one["operator"] == operator and at < len(one["inputs"])
+    )
+    return f"{rows * 1000 / took:,.1f}"
+
+
+def limit_of(operator: Figures, given: Figures) -> int | None:
+    """Return the eviction limit of an input by its first event-time column; None where nothing can leave yet."""
+    first = given["columns"][0]["name"] if given["columns"] else None
+    limits: list[int] = [
+        watermark - each["postponeMs"]
+        for each in given["leaves"]
+        if each["time"] == first and (watermark := _watermark(operator, each["column"])) is not None
+    ]
+    return min(limits) if limits else None
+
+
+def _watermark(operator: Figures, column: str) -> int | None:
+    return next((each.get("watermark") for each in _columns(operator) if each["name"] == column), None)
+
+
+def _columns(operator: Figures) -> Iterator[Figures]:
+    for given in operator["inputs"]:
+        yield from given["columns"]
+
+
+def _bar(given: Figures, limit: int | None) -> str:
+    """Return where the rows in state lie between the eviction limit and the newest row, and the watermark in it."""
+    column = (given["columns"] or [{}])[0]
+    oldest, newest, watermark = given.get("oldest"), column.get("newest"), column.get("watermark")
+    if oldest is None or newest is None or not given["rowsKept"]:
+        return ""
+    start = min(oldest, limit if limit is not None else oldest)
+    span = max(newest - start, 1)
+
+    def place(time: int) -> int:
+        return max(0, min(_BAR - 1, int((time - start) * (_BAR - 1) // span)))
+
+    cells = ["█" if place(oldest) <= each else "·" for each in range(_BAR)]
+    if watermark is not None and watermark >= start:
+        cells[place(watermark)] = "│"
+    return "".join(cells)
+
+
+def _waits(operator: Figures, given: Figures) -> str:
+    """Return for whose watermark the oldest row waits, and how far that has to go."""
+    if given.get("leavesBy") is None or given.get("leavesAfter") is None:
+        return ""
+    found = next((column for column in _columns(operator) if column["name"] == given["leavesBy"]), {})
+    holder = found.get("heldBy") or given["leavesBy"]
+    if found.get("watermark") is None:
+        return f"{holder}, which has no watermark yet"
+    to_go = given["leavesAfter"] - found["watermark"]
+    return f"{holder}, {length(to_go)} to go" if to_go > 0 else str(holder)
+
+
+def _hints(batch: Figures) -> Iterator[str]:
+    for operator in batch["operators"]:
+        yield from operator["hints"]
+        for given in operator["inputs"]:
+            yield from given["hints"]
+
+
+def _text(words: str, style: str = "") -> Text:
+    """Return text as it is: names may look like rich's markup, or have a terminal's control characters."""
+    from rich.text import Text
+
+    return Text("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words), style)

@@ -1,0 +1,120 @@
+"""The report as one HTML file, which loads nothing: it is read where no network is, years later."""
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from streamjoin import _packaged_jar
+from streamjoin._charts import Chart, charts, inputs
+from streamjoin._packages import needed
+from streamjoin._words import instant
+
+Figures = dict[str, Any]
+
+_SHOWN = 200
+"""Batches of a query whose plan the report has: the last ones."""
+
+
+def page(queries: dict[str, list[Figures]], checkpoint: Path | None, call: str) -> str:
+    """Return the report of some queries' batches; a checkpoint on this machine is that of the only one.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_PACKAGE_MISSING``, ``STREAMJOIN_JAR_MISSING``.
+    """
+    plotly = needed("plotly.offline", "streamjoin[report]", call).get_plotlyjs()
+    sections, data = [], []
+    for at, batches in enumerate(queries.values()):
+        drawn = charts(batches, checkpoint)
+        shown = [without_values(batch) for batch in batches[-_SHOWN:]]
+        sections.append(_section(at, batches, len(shown), drawn))
+        of_charts = [{"name": each.name, "data": each.data, "layout": each.layout} for each in drawn]
+        data.append({"batches": shown, "charts": of_charts})
+    names = ", ".join(_name(batches[-1]) for batches in queries.values())
+    fill = {
+        "title": _text(f"Streaming joins: {names}"),
+        "sections": "\n".join(sections),
+        "data": embedded(data),
+        "plotly": plotly,
+        "streamjoin": script(),
+    }
+    template = Path(__file__).with_name("_report.html").read_text(encoding="utf-8")
+    # In one pass: what is filled in may have the names of others in it.
+    return re.sub(r"\{(" + "|".join(fill) + r")\}", lambda found: str(fill[found[1]]), template)
+
+
+def embedded(data: Any) -> str:
+    """Return data as JSON that may stand in a ``script`` element: none of it ends the element or begins a comment."""
+    return re.sub("[<>&\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(data, ensure_ascii=False))
+
+
+def script() -> str:
+    """Return streamjoin.js, which is in the jar: there it is part of Spark's page.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
+    """
+    # Any line of Spark will do, and no PySpark is needed.
+    jars = _packaged_jar.all_jars()
+    jar = list(jars.values())[-1] if jars else _packaged_jar.jar_path()
+    with ZipFile(jar) as archive:
+        return archive.read("org/apache/spark/sql/streamjoin/monitor/static/streamjoin.js").decode()
+
+
+def _section(at: int, batches: list[Figures], shown: int, drawn: list[Chart]) -> str:
+    first, last = batches[0], batches[-1]
+    span = (
+        f"Batches {first['batch']} to {last['batch']}, {instant(first['timestamp'])} to {instant(last['timestamp'])}."
+    )
+    parts = [
+        f'<section class="query" id="query-{at}" data-query="{_text(last["id"])}" data-batches="{len(batches)}">',
+        f"<h2>{_text(_name(last))}</h2>",
+        f'<p class="note">Query {_text(last["id"])}. {span}</p>',
+        f'<p class="batch"><label>Batch <input type="range" min="0" max="{shown - 1}" value="{shown - 1}"></label></p>',
+        '<div class="plan"></div>',
+        _hints(batches),
+    ]
+    for chart in drawn:
+        words = f'<p class="note">{_text(chart.words)}</p>' if chart.words else ""
+        # A title is written for plotly, which reads tags: it is escaped.
+        parts.append(f'<h3>{chart.title}</h3>{words}<div class="chart" data-chart="{_text(chart.name)}"></div>')
+    return "\n".join([*parts, "</section>"])
+
+
+def _hints(batches: list[Figures]) -> str:
+    """Return each hint once, as it was last, with the batches that had it; hints that differ in numbers are one."""
+    found: dict[tuple[int, str], tuple[str, list[int]]] = {}
+    for batch in batches:
+        for operator in batch["operators"]:
+            for hint in [*operator["hints"], *(each for given in operator["inputs"] for each in given["hints"])]:
+                key = (operator["operator"], re.sub(r"[\d:.TZ-]+", "#", hint))
+                found[key] = (hint, [*found.get(key, ("", []))[1], batch["batch"]])
+    if not found:
+        return "<h3>Hints</h3><p>None: nothing stood out.</p>"
+    rows = "".join(
+        f'<tr class="hint"><td>{operator}</td><td>{_text(hint)}</td>'
+        f"<td>{len(numbers)}, {numbers[0]} to {numbers[-1]}</td></tr>"
+        for (operator, _), (hint, numbers) in found.items()
+    )
+    return f"<h3>Hints</h3><table><tr><th>operator</th><th>hint</th><th>batches</th></tr>{rows}</table>"
+
+
+def without_values(batch: Figures) -> Figures:
+    """Return figures without frequent keys: the counts stay."""
+    if not any(given.get("hotKeys") for _, given in inputs(batch)):
+        return batch
+    copy: Figures = json.loads(json.dumps(batch))
+    for _, given in inputs(copy):
+        for hot in given.get("hotKeys", []):
+            hot.pop("key", None)
+    return copy
+
+
+def _name(batch: Figures) -> str:
+    return str(batch.get("name") or batch["id"])
+
+
+def _text(of: object) -> str:
+    return html.escape(str(of))

@@ -1,0 +1,32 @@
+"""``python -m streamjoin watch`` and ``report``: without a session, and without PySpark."""
+
+import argparse
+from pathlib import Path
+
+from streamjoin import _live
+from streamjoin._figures import checkpoint_id, local, of_place
+from streamjoin._live_table import as_text
+from streamjoin._packages import needed
+from streamjoin._report_page import page
+
+
+def watch(arguments: argparse.Namespace) -> None:
+    """Draw the figures of a place, or print them once where nobody sits at a terminal."""
+    call = "python -m streamjoin watch"
+    needed("rich", _live.WATCH, call)
+
+    def read() -> dict[str, list[_live.Figures]]:
+        return of_place(arguments.of, arguments.history, call)
+
+    if _live.in_terminal() and not arguments.once:
+        _live.draw(read, arguments.interval, call)
+    print(as_text(read()))
+
+
+def report(arguments: argparse.Namespace) -> None:
+    """Write a report and print where it is."""
+    call = "python -m streamjoin report"
+    batches = of_place(arguments.of, arguments.history, call)
+    checkpoint = local(arguments.of) if checkpoint_id(arguments.of) is not None else None
+    Path(arguments.path).write_text(page(batches, checkpoint, call), encoding="utf-8")
+    print(arguments.path)

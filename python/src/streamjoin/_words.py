@@ -1,0 +1,51 @@
+"""Figures in words: durations, times and bytes at a glance."""
+
+from datetime import UTC, datetime, timedelta
+
+_UNITS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000, "ms": 1}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def length(millis: float) -> str:
+    """Return a duration by its two largest units; from ten seconds on by whole seconds.
+
+    Example:
+        >>> length(5_400_000), length(-250), length(0)
+        ('1 hour 30 minutes', '-250 ms', '0 seconds')
+    """
+    rest, parts = abs(round(millis)), list[str]()
+    if rest >= 10_000:
+        rest = round(rest / 1000) * 1000
+    for name, size in _UNITS.items():
+        many, rest = divmod(rest, size)
+        if many:
+            parts.append(f"{many} {name}{'s' if many > 1 and name != 'ms' else ''}")
+    return ("-" if millis < 0 else "") + " ".join(parts[:2]) if parts else "0 seconds"
+
+
+def instant(millis: float) -> str:
+    """Return a time in UTC, without a fraction that is zero.
+
+    Example:
+        >>> instant(1_767_225_600_000)
+        '2026-01-01 00:00:00'
+    """
+    try:
+        text = (_EPOCH + timedelta(milliseconds=millis)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    except OverflowError:  # a time that no calendar has, from a broken row
+        return f"{millis:.0f} ms"
+    return text.removesuffix(".000")
+
+
+def size(many: float) -> str:
+    """Return bytes by their unit.
+
+    Example:
+        >>> size(999), size(34_000)
+        ('999 B', '34.0 kB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if many < 1000:
+            return f"{many:.0f} B" if unit == "B" else f"{many:.1f} {unit}"
+        many /= 1000
+    return f"{many:.1f} TB"

@@ -1,0 +1,324 @@
+"""A query's batches as a report in one file and live: all places they come from, and names that try to be HTML."""
+
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jsonschema
+import pytest
+from conftest import ROOT, refused, run
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import IntegerType, StructType, TimestampType
+
+import streamjoin as sj
+from streamjoin._charts import charts, delays
+from streamjoin._figures import of_lines, of_place
+from streamjoin._live_table import as_text, sparkline
+from streamjoin._report_page import page
+
+Figures = dict[str, Any]
+NAME = "</script><script>alert('o\")</script>"
+TIME = "<img src=x onerror=alert(1)>"
+
+
+class Ran(NamedTuple):
+    """A query that has run, where its history and its checkpoint are, and the figures of its batches."""
+
+    query: StreamingQuery
+    history: Path
+    checkpoint: Path
+    figures: list[Figures]
+
+
+@pytest.fixture(scope="module")
+def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    """Three orders and a delivery in two batches, of inputs and columns with names that no one has."""
+    folder = tmp_path_factory.mktemp("reports")
+    schema = StructType().add("id", IntegerType()).add(TIME, TimestampType())
+
+    def stream(name: str) -> Any:
+        read = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder / name))
+        return read.withWatermark(f"`{TIME}`", "10 seconds")
+
+    for name, rows in {"orders": [(1, "09:00"), (2, "09:30"), (3, "11:00")], "deliveries": [(1, "09:20")]}.items():
+        (folder / name).mkdir()
+        for number, (key, time) in enumerate(rows):
+            row = {"id": key, TIME: f"2026-01-01T{time}:00Z"}
+            (folder / name / f"{number}.json").write_text(json.dumps(row))
+    spark.conf.set("spark.streamjoin.history", str(folder / "history"))
+    try:
+        joined = sj.join(stream("orders").alias(NAME), stream("deliveries"), "id", within=("0 seconds", "1 hour"))
+        writer = joined.writeStream.format("noop").queryName(NAME)
+        query = writer.start(checkpointLocation=str(folder / "checkpoint"))
+        query.processAllAvailable()
+        query.stop()
+        sj.watch(query)  # waits for the figures of the last batch
+        lines = [row.figures for row in spark.sql(f"SELECT figures FROM sj_figures('{query.id}')").collect()]
+        yield Ran(query, folder / "history", folder / "checkpoint", [json.loads(line) for line in lines])
+    finally:
+        spark.conf.unset("spark.streamjoin.history")
+
+
+class Page(HTMLParser):
+    """The elements of a page, and the text of those whose text matters."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.inside = tag
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = ""
+
+    def handle_data(self, data: str) -> None:
+        self.texts.setdefault(self.inside, []).append(data)
+
+    def count(self, tag: str) -> int:
+        return sum(found == tag for found, _ in self.elements)
+
+    @property
+    def data(self) -> list[Figures]:
+        found: list[Figures] = json.loads(self.texts["script"][0])
+        return found
+
+
+def checked(file: Path) -> Page:
+    """Return a report's page, which loads nothing and has no element that a name has made."""
+    found = Page(file.read_text(encoding="utf-8"))
+    assert found.count("script") == 4, "the data, plotly, streamjoin.js and what shows them"
+    assert found.count("img") == 0
+    assert not [attributes for _, attributes in found.elements if {"src", "href", "onerror"} & attributes.keys()]
+    assert found.texts["title"] == [f"Streaming joins: {NAME}"]
+    return found
+
+
+def test_the_figures_are_as_the_schema_says(ran: Ran) -> None:
+    schema = json.loads((ROOT / "docs" / "figures.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    valid = jsonschema.Draft202012Validator(schema)
+    assert len(ran.figures) >= 2
+    for figures in [*ran.figures, with_all(ran.figures[-1])]:
+        assert [f"{error.json_path}: {error.message}" for error in valid.iter_errors(figures)] == []
+    # The schema names every field that there is, and would notice one that is missing.
+    names = set(json.dumps(schema).split('"'))
+    operator = ran.figures[-1]["operators"][0]
+    for described in (ran.figures[-1], operator, operator["inputs"][0], operator["inputs"][0]["columns"][0]):
+        assert described.keys() <= names
+    assert list(valid.iter_errors(ran.figures[-1] | {"operators": [{**operator, "inputs": [{}]}]}))
+
+
+def test_a_report_of_each_place(ran: Ran, spark: SparkSession, tmp_path: Path) -> None:
+    places: dict[str, tuple[StreamingQuery | str | Path, Path | None]] = {
+        "query": (ran.query, None),
+        "history": (ran.history, None),
+        "one query of it": (str(ran.history / str(ran.query.id)), None),
+        "checkpoint": (ran.checkpoint, ran.history),
+        "checkpoint of the session's history": (ran.checkpoint, None),
+    }
+    expected = [figures["batch"] for figures in ran.figures]
+    for place, (of, history) in places.items():
+        found = checked(sj.report(of, tmp_path / "report.html", history=history))
+        (query,) = found.data
+        assert [figures["batch"] for figures in query["batches"]] == expected, place
+        assert query["batches"][-1]["operators"][0]["inputs"][0]["name"] == NAME
+        drawn = {attributes["data-chart"] for _, attributes in found.elements if "data-chart" in attributes}
+        assert drawn == {chart["name"] for chart in query["charts"]}
+        assert drawn >= {"watermarks", "state", "rows", "phases"}
+        assert ("files" in drawn) == (of == ran.checkpoint), place
+
+
+def with_all(figures: Figures) -> Figures:
+    """Return figures with every field that may be there."""
+    copy: Figures = json.loads(json.dumps(figures))
+    copy["triggerMs"] = 1000
+    (operator,) = copy["operators"]
+    operator["hints"] = ["5 rows wait <b>"]
+    of = f"deliveries.{TIME} - orders.{TIME}"
+    buckets = [{"fromMs": 0, "toMs": 1000, "pairs": 3}, {"fromMs": 60_000, "toMs": 120_000, "pairs": 1}]
+    operator["distances"] = {"of": of, "lowestMs": 0, "highestMs": 3_600_000, "buckets": buckets}
+    operator["inputs"][0] |= {
+        "late": 2,
+        "lateness": {"delayMs": 10_000, "buckets": [{"fromMs": 0, "toMs": 1000, "rows": 97}]},
+        "hotKeys": [{"rows": 120, "share": 0.4, "key": "the value of a row"}],
+    }
+    return copy
+
+
+def test_the_charts_of_what_may_be_there(ran: Ran) -> None:
+    batches = [with_all(figures) for figures in ran.figures]
+    late = batches[-1]["operators"][0]["inputs"][0]["lateness"]["buckets"]
+    late.append({"fromMs": 10_000, "toMs": 20_000, "rows": 3})
+    text = page({"q": batches}, None, "test")
+    assert "the value of a row" not in text
+    found = {chart.name: chart for chart in charts(batches, None)}
+    assert {"lateness-0", "distances-0"} <= found.keys()
+    assert [shape["x0"] for shape in found["distances-0"].layout["shapes"]] == [0, 3600]
+    assert [shape["x0"] for shape in found["lateness-0"].layout["shapes"]] == [10]
+    assert sum(found["lateness-0"].data[0]["y"]) == 97 * len(batches) + 3
+    # plotly reads tags in these.
+    assert not [each for each in json.dumps([chart[3:] for chart in found.values()]).split('"') if "<" in each]
+    hint = next(row for row in text.splitlines() if '<tr class="hint">' in row)
+    assert hint.count('<tr class="hint">') == 1 and f"<td>{len(batches)}, {batches[0]['batch']} to " in hint
+    assert "5 rows wait &lt;b&gt;" in hint
+
+
+def test_how_many_rows_another_delay_loses() -> None:
+    buckets = [(0, 1000, 90), (1000, 5000, 8), (60_000, 120_000, 2)]
+    assert delays(buckets, 5000) == (
+        "With a delay of so much at most so many of 100 rows are late: 1 second: 10 rows (10.00%); "
+        "5 seconds (as it is): 2 rows (2.00%); 2 minutes: no row."
+    )
+    assert delays([], None) == ""
+
+
+def test_event_logs(ran: Ran, spark: SparkSession, tmp_path: Path) -> None:
+    event = "org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures"
+    events = [{"Event": event, "figures": json.dumps(figures)} for figures in ran.figures]
+    lines = [json.dumps(each) for each in [{"Event": "SparkListenerLogStart"}, *events, {"Event": event}]]
+    text = "\n".join([*lines, f'{{"Event":"{event}","figures":"{{']).encode()  # the last line is not complete
+    (tmp_path / "app-1.inprogress").write_bytes(text)
+    jvm: Any = spark._jvm
+    for codec in ("zstd", "lz4"):
+        written = jvm.java.io.FileOutputStream(str(tmp_path / f"app-1.{codec}"))
+        out = jvm.org.apache.spark.io.CompressionCodec.createCodec(jvm.org.apache.spark.SparkConf(), codec)
+        stream = out.compressedOutputStream(written)
+        stream.write(text)
+        stream.close()
+    rolling = tmp_path / "eventlog_v2_app-1"
+    rolling.mkdir()
+    # The tenth file comes after the second.
+    for number, part in ((2, lines[:2]), (10, lines[2:])):
+        (rolling / f"events_{number}_app-1").write_text("\n".join(part))
+    (rolling / "appstatus_app-1").touch()
+    for name in ("app-1.inprogress", "app-1.zstd", "app-1.lz4", "eventlog_v2_app-1"):
+        assert of_place(str(tmp_path / name), None, "test") == {str(ran.query.id): ran.figures}, name
+
+
+def test_a_batch_that_ran_again_counts_once() -> None:
+    lines = [json.dumps({"id": "q", "batch": batch, "run": run}) for batch, run in ((1, 1), (0, 1), (1, 2))]
+    assert [(each["batch"], each["run"]) for each in of_lines([*lines, '{"id": "q", "bat'])["q"]] == [(0, 1), (1, 2)]
+
+
+def test_the_live_table(ran: Ran) -> None:
+    seen = sj.watch(ran.query)
+    text = str(seen)
+    assert "1 inner interval join: " in text and NAME in text
+    figures = with_all(ran.figures[-1])
+    given = figures["operators"][0]["inputs"][0]
+    given["name"] = "\x1b[31m[bold]orders"
+    given |= {"oldest": 3_600_000, "rowsKept": 7, "leavesBy": "d.t", "leavesAfter": 10_800_000, "late": 1234}
+    given["columns"] = [{"name": "o.t", "watermark": 7_200_000, "newest": 9_000_000, "heldBy": "o"}]
+    given["leaves"] = [{"time": "o.t", "column": "d.t", "postponeMs": 3_600_000}]
+    other = figures["operators"][0]["inputs"][1]
+    other["columns"] = [{"name": "d.t", "watermark": 3_600_000, "heldBy": "deliveries"}]
+    (line,) = [line for line in as_text({"q": [figures]}).splitlines() if "[bold]orders" in line]
+    assert "\x1b" not in line
+    assert "1,234" in line and "1970-01-01 02:00:00   30 minutes" in line
+    # The limit is 00:00, the state begins at 01:00, the watermark is 02:00, the newest row is of 02:30.
+    assert "·········█████████│█████" in line
+    assert line.rstrip().endswith("deliveries, 2 hours to go")
+    assert "! 5 rows wait <b>" in as_text({"q": [figures]})
+    assert sparkline([]) == "" and sparkline([0, 0]) == "▁▁"
+
+
+def test_in_a_notebook(ran: Ran) -> None:
+    html = Page(sj.watch(ran.history)._repr_html_())
+    assert [tag for tag, _ in html.elements] == ["div", "script"]
+    assert "StreamJoin.plan" in html.texts["script"][0]
+
+
+def test_the_page_of_a_driver(ran: Ran) -> None:
+    asked = []
+
+    class Driver(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            found = ran.figures if "query=" in self.path else ran.figures[-1:]
+            self.wfile.write(json.dumps(found).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Driver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        assert of_place(f"{address}/", None, "test") == {str(ran.query.id): ran.figures}
+        server.shutdown()
+    assert asked == ["/streamjoin/figures/", f"/streamjoin/figures/?query={ran.query.id}"]
+    refused("STREAMJOIN_NO_FIGURES", "the address of the Spark UI", lambda: sj.watch(address))
+
+
+def test_in_a_shell_without_pyspark(ran: Ran, tmp_path: Path) -> None:
+    def shell(*arguments: str, **more: Any) -> str:
+        code = "import runpy, sys; sys.modules['pyspark'] = None; runpy.run_module('streamjoin', run_name='__main__')"
+        return run([sys.executable, "-c", code, *arguments], **more)
+
+    assert "inner interval join" in shell("watch", str(ran.checkpoint), "--history", str(ran.history))
+    report = tmp_path / "report.html"
+    assert shell("report", str(ran.history), str(report)).strip() == str(report)
+    checked(report)
+    assert "STREAMJOIN_NO_FIGURES" in shell("watch", str(ran.checkpoint), expect=1)
+
+
+def test_what_is_not_there(ran: Ran, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "report.html"
+    (tmp_path / "empty").mkdir()
+    refused("STREAMJOIN_NO_FIGURES", "spark.streamjoin.history", lambda: sj.report(tmp_path / "empty", out))
+    refused("STREAMJOIN_NO_FIGURES", "spark.streamjoin.history", lambda: sj.report(tmp_path / "nothing", out))
+    refused(
+        "STREAMJOIN_NO_FIGURES", "has no batch of", lambda: sj.report(ran.checkpoint, out, history=tmp_path / "empty")
+    )
+    refused("STREAMJOIN_NOT_A_STREAM", "the path of a history", lambda: sj.report(spark.range(1), out))  # type: ignore[arg-type]
+    refused("STREAMJOIN_WRONG_ARGUMENT", "the file to write", lambda: sj.report(ran.query, None))  # type: ignore[arg-type]
+    refused("STREAMJOIN_WRONG_ARGUMENT", "seconds", lambda: sj.watch(ran.query, interval=0))
+    for package, call in (("plotly", lambda: sj.report(ran.query, out)), ("rich", lambda: str(sj.watch(ran.query)))):
+        for name in [each for each in sys.modules if each.partition(".")[0] == package]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, package, None)
+        refused("STREAMJOIN_PACKAGE_MISSING", "pip install 'streamjoin[", call)
+    assert not out.exists()
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser is installed (Debian's package `chromium`)")
+def test_in_a_browser(ran: Ran, tmp_path: Path) -> None:
+    """What streamjoin.js and plotly make of it: the picture says what the figures say."""
+    file = tmp_path / "report.html"
+    file.write_text(page({"q": [with_all(figures) for figures in ran.figures]}, None, "test"), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'browser'}"]
+    command = [str(BROWSER), *options, "--virtual-time-budget=10000", "--dump-dom", file.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    seen = Page(done.stdout)
+    by_class: dict[str, list[dict[str, str | None]]] = {}
+    for _, attributes in seen.elements:
+        for name in (attributes.get("class") or "").split():
+            by_class.setdefault(name, []).append(attributes)
+    assert seen.count("img") == 0 and "sj-plan" in by_class
+    given, other = ran.figures[-1]["operators"][0]["inputs"]
+    states = {each["data-input"]: each["data-rows"] for each in by_class["sj-state"]}
+    assert states == {each["name"]: str(each["rowsKept"]) for each in (given, other) if each["rowsKept"]}
+    watermarks = {each["data-column"]: each["data-ms"] for each in by_class["sj-watermark"]}
+    assert watermarks == {each["columns"][0]["name"]: str(each["columns"][0]["watermark"]) for each in (given, other)}
+    waits = {(each["data-waits"], each["data-held-by"]) for each in by_class["sj-waits"]}
+    held = [each["columns"][0].get("heldBy", each["name"]) for each in (given, other)]
+    assert waits == {(given["name"], held[1]), (other["name"], held[0])}
+    assert len(by_class["sj-hint"]) == 1
+    assert len(by_class["js-plotly-plot"]) == len(charts([with_all(each) for each in ran.figures], None))
