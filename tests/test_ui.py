@@ -1,0 +1,95 @@
+"""The tab "Stream joins" of Spark's web page, as a browser shows it."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+from conftest import PATIENCE, ROOT
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+# The page looks for new batches that long by its own clock, which stands while it waits for answers.
+PAGE_MS = 600_000
+
+
+class Job(NamedTuple):
+    """A job that runs: the address of its page, and the id of its query."""
+
+    page: str
+    query: str
+
+    @property
+    def tab(self) -> str:
+        return f"{self.page}/streamjoin/?query={self.query}"
+
+    def has_batch(self) -> bool:
+        """Whether the page has a tab with the query's figures."""
+        # Without a tab, Spark answers with its own page.
+        try:
+            with urlopen(f"{self.page}/streamjoin/figures/?query={self.query}&last=1") as answer:
+                return bool(json.load(answer))
+        except ValueError:
+            return False
+
+
+@pytest.fixture(scope="module")
+def job() -> Iterator[Job]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium (Debian's package `chromium`)")
+    command = [sys.executable, str(ROOT / "tests" / "jobs" / "ui_job.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            # What Spark prints about itself comes before.
+            line = next(line for line in process.stdout if line.startswith("http"))
+            page, query = line.split()
+            # The name of this machine may lead a browser to a proxy.
+            yield Job(f"http://localhost:{urlsplit(page).port}", query)
+        finally:
+            process.stdin.close()
+            process.wait(PATIENCE)
+
+
+def document(address: str, profile: Path, *options: str) -> str:
+    """Return the document of a page after its scripts have run."""
+    assert CHROMIUM is not None
+    fixed = ["--headless", "--no-sandbox", "--disable-gpu", "--no-proxy-server", f"--user-data-dir={profile}"]
+    done = subprocess.run(
+        [CHROMIUM, *fixed, *options, "--dump-dom", address],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_a_browser_draws_each_new_batch(job: Job, tmp_path: Path) -> None:
+    until = time.monotonic() + PATIENCE
+    while not job.has_batch():
+        assert time.monotonic() < until
+        time.sleep(1)
+    page = document(job.tab, tmp_path / "profile", f"--virtual-time-budget={PAGE_MS}")
+    plan = re.search(r'<div id="sj-plan"[^>]*>', page)
+    assert plan is not None
+    assert 'data-live="true"' in plan[0]
+    drawn = re.search(r'data-drawn="(\d+)"', plan[0])
+    assert drawn is not None, plan[0]
+    assert int(drawn[1]) > 1
+    assert 'class="sj-state"' in page
+    assert 'data-input="orders"' in page
+    assert "left outer interval join" in page
+    # The name of the query is text, whoever has written it into the page.
+    assert "<title>taken</title>" not in page
+    assert "&lt;script&gt;document.title" in page
+    assert "<script>document.title" not in page
