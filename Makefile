@@ -49,7 +49,7 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-s3 bench-full jmh clean
+.PHONY: help demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,15 @@ help: ## list the targets
 demo: $(JAR) $(ENVIRONMENT)/.installed ## join two growing streams of files, and compare with DuckDB's answer
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries.py
+
+# Where there is a browser, it shows the report.
+demo-report: $(JAR) $(ENVIRONMENT)/.installed ## the same, and a report of its batches, in the browser
+	rm -rf build/demo-report
+	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
+		--conf spark.streamjoin.history="$(CURDIR)/build/demo-report/history" \
+		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries.py
+	$(VENV)/python -m streamjoin report build/demo-report/history build/demo-report/report.html
+	-$(VENV)/python -m webbrowser "file://$(CURDIR)/build/demo-report/report.html"
 
 demo-chain: $(JAR) $(ENVIRONMENT)/.installed ## three streams, one of which stalls: every watermark and the state of each join
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \

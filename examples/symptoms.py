@@ -157,7 +157,7 @@ SYMPTOMS: dict[str, Symptom] = {
 }
 
 
-def show(spark: SparkSession, name: str) -> None:
+def show(spark: SparkSession, name: str, reports: Path | None) -> None:
     """Make a symptom, and print the lines that say it."""
     symptom = SYMPTOMS[name]
     with tempfile.TemporaryDirectory() as folder:
@@ -167,18 +167,24 @@ def show(spark: SparkSession, name: str) -> None:
             plan.select("plan", "rows_in", "rows_kept", "late").show(truncate=False)
             for row in plan.where("size(hints) > 0").collect():
                 print("\n".join(f"{row.plan.strip()}: {hint}" for hint in row.hints))
+            # A query that maintains an arrangement has no join to draw.
+            if reports and plan.where("operator IS NOT NULL").count():
+                print("report:", sj.report(query, reports / f"{name}.html"))
 
 
 def main() -> None:
     """Show what the command line asks for."""
     parser = argparse.ArgumentParser(description="What goes wrong with joins of streams, and where it shows.")
     parser.add_argument("name", choices=["all", *SYMPTOMS])
-    name = parser.parse_args().name
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help="write the report of each, too")
+    options = parser.parse_args()
+    if options.report:
+        options.report.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
     spark = sj.configure(builder.config("spark.ui.enabled", "false")).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for each in SYMPTOMS if name == "all" else [name]:
-        show(spark, each)
+    for each in SYMPTOMS if options.name == "all" else [options.name]:
+        show(spark, each, options.report)
     spark.stop()
 
 

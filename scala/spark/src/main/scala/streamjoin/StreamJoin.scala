@@ -72,6 +72,34 @@ object StreamJoin {
   def lateRowsStream(query: StreamingQuery): DataFrame =
     LateRowsOfQuery.of(query.sparkSession, query, streaming = true)
 
+  /**
+   * What the joins of a running query keep, who holds back whom, and what stands out, as the
+   * function of Python: a row for each operator and each of its inputs, as an indented plan.
+   */
+  def explainAnalyze(query: StreamingQuery): DataFrame = explainAnalyze(query, withSkew = false)
+
+  /** @param withSkew a row for each task, and the hottest keys of each input */
+  def explainAnalyze(query: StreamingQuery, withSkew: Boolean): DataFrame =
+    query.sparkSession.sql(s"SELECT * FROM sj_explain_analyze('${query.id}', $withSkew)")
+
+  /**
+   * What has become of the rows of a join's inputs that satisfy a condition, by the state after the
+   * last ten batches.
+   *
+   * @param condition
+   *   SQL text on the columns of an input
+   */
+  def why(query: StreamingQuery, condition: String): DataFrame = why(query, condition, "")
+
+  /** @param batches how many of the last batches it looks back */
+  def why(query: StreamingQuery, condition: String, batches: Int): DataFrame =
+    why(query, condition, s", $batches")
+
+  private def why(query: StreamingQuery, condition: String, more: String): DataFrame = {
+    val text = condition.replace("\\", "\\\\").replace("'", "\\'")
+    query.sparkSession.sql(s"SELECT * FROM sj_why('${query.id}', '$text'$more)")
+  }
+
   /** Whether a session has the extension. */
   def isEnabled(spark: SparkSession): Boolean = StreamJoinExtensions.isEnabled(spark)
 

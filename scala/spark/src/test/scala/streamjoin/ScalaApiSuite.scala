@@ -339,6 +339,26 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     assert(condition(StreamJoin.lateRows(dropped)) == "STREAMJOIN_LATE_ROWS_NOT_KEPT")
   }
 
+  test("what a query keeps") {
+    val checkpoint = newFolder()
+    val joined =
+      StreamJoin.interval(orders, deliveries).on("order_id").joinType("left").within("1 hour").toDF()
+    val query = joined.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+    try {
+      query.processAllAvailable()
+      val plan = StreamJoin.explainAnalyze(query)
+      val answer = StreamJoin.why(query, "order_id = 7")
+      val kept = spark.read.format("streamjoin").option("checkpoint", checkpoint).option("operator", 1).load()
+      assert(plan.select("plan").head().getString(0) == "1 left outer interval join")
+      assert(StreamJoin.explainAnalyze(query, withSkew = true).where("task IS NOT NULL").count() > 0)
+      assert(answer.select("outcome").distinct().collect().map(_.getString(0)).toSeq == Seq("waiting"))
+      assert(
+        StreamJoin.why(query, "CAST(order_id AS STRING) = 'it\\'s'", 1).head().getString(4) == "not seen"
+      )
+      assert(kept.where("left.order_id = 7").count() == 1)
+    } finally query.stop()
+  }
+
   test("the session") {
     assert(StreamJoin.isEnabled(spark))
     assert(StreamJoin.version == Files.readString(Path.of("VERSION")).trim)

@@ -76,7 +76,9 @@ private[monitor] object FiguresJson {
       buckets(histogram, "pairs", distances)
     }
     val inputs = node.putArray("inputs")
-    of.outline.inputs.zipWithIndex.foreach { case (one, at) => input(of, one, at, hints, showsKeys, inputs.addObject()) }
+    of.outline.inputs.zipWithIndex.foreach { case (one, at) =>
+      input(of, one, at, hints, showsKeys, inputs.addObject())
+    }
     val words = node.putArray("hints")
     hints.ofOperator(of).foreach(words.add)
   }
