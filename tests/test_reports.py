@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import IntegerType, StructType, TimestampType
 
 import streamjoin as sj
+from streamjoin import _live
 from streamjoin._charts import charts, delays
 from streamjoin._figures import of_lines, of_place
 from streamjoin._live_table import as_text, sparkline
@@ -54,6 +55,9 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             row = {"id": key, TIME: f"2026-01-01T{time}:00Z"}
             (folder / name / f"{number}.json").write_text(json.dumps(row))
     spark.conf.set("spark.streamjoin.history", str(folder / "history"))
+    # With pytest -s this is a terminal.
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(_live, "in_terminal", lambda: False)
     try:
         joined = sj.join(stream("orders").alias(NAME), stream("deliveries"), "id", within=("0 seconds", "1 hour"))
         writer = joined.writeStream.format("noop").queryName(NAME)
@@ -64,6 +68,7 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         lines = [row.figures for row in spark.sql(f"SELECT figures FROM sj_figures('{query.id}')").collect()]
         yield Ran(query, folder / "history", folder / "checkpoint", [json.loads(line) for line in lines])
     finally:
+        monkeypatch.undo()
         spark.conf.unset("spark.streamjoin.history")
 
 
