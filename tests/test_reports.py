@@ -233,7 +233,7 @@ def test_the_live_table(ran: Ran) -> None:
     (line,) = [line for line in as_text({"q": [figures]}).splitlines() if "[bold]orders" in line]
     assert "\x1b" not in line
     assert "1,234" in line and "1970-01-01 02:00:00   30 minutes" in line
-    # The limit is 00:00, the state begins at 01:00, the watermark is 02:00, the newest row is of 02:30.
+    # Limit 00:00, state from 01:00, watermark 02:00, newest row 02:30.
     assert "·········█████████│█████" in line
     assert line.rstrip().endswith("deliveries, 2 hours to go")
     assert "! 5 rows wait <b>" in as_text({"q": [figures]})
