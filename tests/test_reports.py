@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import IntegerType, StructType, TimestampType
 
 import streamjoin as sj
-from streamjoin import _live
+from streamjoin import _figures, _live
 from streamjoin._charts import charts, delays
 from streamjoin._figures import of_lines, of_place
 from streamjoin._live_table import as_text, sparkline
@@ -144,6 +144,14 @@ def test_a_report_of_each_place(ran: Ran, spark: SparkSession, tmp_path: Path) -
         assert drawn == {chart["name"] for chart in query["charts"]}
         assert drawn >= {"watermarks", "state", "rows", "phases"}
         assert ("files" in drawn) == (of == ran.checkpoint), place
+
+
+def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_figures, "local", lambda place: None)
+    monkeypatch.setattr(_live, "in_terminal", lambda: False)
+    for place in (ran.history, ran.checkpoint):
+        assert of_place(str(place), str(ran.history), "test") == {str(ran.query.id): ran.figures}
+    refused("STREAMJOIN_NO_FIGURES", "is no history", lambda: sj.watch(str(ran.history / "nothing")))
 
 
 def with_all(figures: Figures) -> Figures:
