@@ -236,6 +236,8 @@ def test_readers_and_how_far_behind_they_are(shop: Shop) -> None:
     shop.arrange("orders", ORDERS, [["id"]], op="op")
     (after,) = orders.readers
     assert (after.name, after.version, after.versions_behind) == (before.name, 0, 2)
+    shown = orders._repr_html_()
+    assert "<th>versions</th><td>0 to 2</td>" in shown and "<td>version 0, 2 behind</td>" in shown
     assert after.since == before.since
     assert shop.spark.sql("SELECT versions_behind FROM sj_arrangements()").collect() == [(2,)]
 

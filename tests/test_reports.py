@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import IntegerType, StructType, TimestampType
 
 import streamjoin as sj
+from streamjoin import _figures, _live
 from streamjoin._charts import charts, delays
 from streamjoin._figures import of_lines, of_place
 from streamjoin._live_table import as_text, sparkline
@@ -54,6 +55,9 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             row = {"id": key, TIME: f"2026-01-01T{time}:00Z"}
             (folder / name / f"{number}.json").write_text(json.dumps(row))
     spark.conf.set("spark.streamjoin.history", str(folder / "history"))
+    # With pytest -s this is a terminal.
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(_live, "in_terminal", lambda: False)
     try:
         joined = sj.join(stream("orders").alias(NAME), stream("deliveries"), "id", within=("0 seconds", "1 hour"))
         writer = joined.writeStream.format("noop").queryName(NAME)
@@ -64,6 +68,7 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         lines = [row.figures for row in spark.sql(f"SELECT figures FROM sj_figures('{query.id}')").collect()]
         yield Ran(query, folder / "history", folder / "checkpoint", [json.loads(line) for line in lines])
     finally:
+        monkeypatch.undo()
         spark.conf.unset("spark.streamjoin.history")
 
 
@@ -139,6 +144,14 @@ def test_a_report_of_each_place(ran: Ran, spark: SparkSession, tmp_path: Path) -
         assert drawn == {chart["name"] for chart in query["charts"]}
         assert drawn >= {"watermarks", "state", "rows", "phases"}
         assert ("files" in drawn) == (of == ran.checkpoint), place
+
+
+def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_figures, "local", lambda place: None)
+    monkeypatch.setattr(_live, "in_terminal", lambda: False)
+    for place in (ran.history, ran.checkpoint):
+        assert of_place(str(place), str(ran.history), "test") == {str(ran.query.id): ran.figures}
+    refused("STREAMJOIN_NO_FIGURES", "is no history", lambda: sj.watch(str(ran.history / "nothing")))
 
 
 def with_all(figures: Figures) -> Figures:
@@ -228,7 +241,7 @@ def test_the_live_table(ran: Ran) -> None:
     (line,) = [line for line in as_text({"q": [figures]}).splitlines() if "[bold]orders" in line]
     assert "\x1b" not in line
     assert "1,234" in line and "1970-01-01 02:00:00   30 minutes" in line
-    # The limit is 00:00, the state begins at 01:00, the watermark is 02:00, the newest row is of 02:30.
+    # Limit 00:00, state from 01:00, watermark 02:00, newest row 02:30.
     assert "·········█████████│█████" in line
     assert line.rstrip().endswith("deliveries, 2 hours to go")
     assert "! 5 rows wait <b>" in as_text({"q": [figures]})

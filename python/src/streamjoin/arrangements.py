@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from html import escape
 from typing import Literal, NamedTuple
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -12,6 +13,7 @@ from streamjoin._arguments import batch_limits, expect_frames, wrong_argument
 from streamjoin._calls import ask, check_session, invoke
 from streamjoin._columns import ColumnOrName, Key, column_name, several_keys
 from streamjoin._durations import Duration, spark_interval
+from streamjoin._words import size
 
 
 class Versions(NamedTuple):
@@ -144,6 +146,22 @@ class Arrangement:
     def __repr__(self) -> str:
         keys = ", ".join(f"[{', '.join(key)}]" for key in self.keys)
         return f"Arrangement {self.name} at {self.path}, keys {keys}"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what it is now, and who reads it."""
+        now = self._now()
+        shown = {
+            "path": self.path,
+            "columns": self.schema.simpleString().removeprefix("struct<").removesuffix(">"),
+            "keys": "; ".join(", ".join(key) for key in self.keys),
+            "versions": "none" if now.newest_version is None else f"{now.oldest_version} to {now.newest_version}",
+            "rows": f"{now.rows:,}",
+            "bytes": size(now.bytes),
+        }
+        for reader in (Reader(*each) for each in now.readers):
+            shown[f"reader {reader.name}"] = f"version {reader.version}, {reader.versions_behind} behind"
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in shown.items())
+        return f"<table><caption>Arrangement {escape(self.name)}</caption>{rows}</table>"
 
 
 def arrange(

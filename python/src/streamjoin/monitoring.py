@@ -140,8 +140,7 @@ def watch(
 def _figures_of(of: StreamingQuery | str | Path, history: str | Path | None, call: str, patience: float = 0) -> Batches:
     """Return the figures of a query or at a place; arguments and errors as of :func:`report`.
 
-    Args:
-        patience: For how many seconds it waits for those of the last batch, which come a moment after its end.
+    It waits so many seconds for the figures of a query's last batch, which come a moment after its end.
     """
     folder = None if history is None else str(history)
     if isinstance(of, str | Path):
@@ -153,7 +152,8 @@ def _figures_of(of: StreamingQuery | str | Path, history: str | Path | None, cal
     while True:
         found = of_lines(row.figures for row in ask(spark, f"SELECT figures FROM sj_figures('{query}')").collect())
         last = found[query][-1]["batch"] if query in found else -1
-        if time.monotonic() >= until or last >= (of.lastProgress or {}).get("batchId", -1):
+        progress = of.lastProgress
+        if time.monotonic() >= until or progress is None or last >= progress.batchId:
             break
         time.sleep(0.05)
     if folder is not None:

@@ -20,8 +20,8 @@ var StreamJoin = (() => {
 .sj-hints { list-style: none; margin: 6px 0; padding: 0; }
 .sj-hint { background: var(--sj-hint); border-left: 4px solid var(--sj-limit); padding: 4px 8px; margin: 3px 0; }
 .sj-below { border-left: 3px solid var(--sj-border); padding-left: 12px; margin-left: 4px; }
-.sj-picture { max-width: 860px; width: 100%; min-width: 560px; height: auto; display: block; background: var(--sj-paper);
-  border-radius: 6px; font: 12px sans-serif; fill: var(--sj-text); }
+.sj-picture { max-width: 860px; width: 100%; min-width: 560px; height: auto; display: block;
+  background: var(--sj-paper); border-radius: 6px; font: 12px sans-serif; fill: var(--sj-text); }
 .sj-picture text { paint-order: stroke; stroke: var(--sj-paper); stroke-width: 3px; }
 .sj-name { font-weight: bold; font-size: 13px; }
 .sj-small { fill: var(--sj-muted); }
@@ -178,9 +178,9 @@ var StreamJoin = (() => {
       each.top = top + 2 + row * Row;
       svg += mark(each.kind, scale(each.at), each.top + 10, axis, each.words, each.data);
     });
-    const side = input.side ? ` (${input.side})` : "";
+    const side = input.side && String(input.name).length < 12 ? ` (${input.side})` : "";
     svg += element("text", { class: "sj-name", x: 12, y: top + 14, ...name },
-      `${element("title", {}, escape(input.name))}${escape(cut(input.name, 17) + (String(input.name).length < 12 ? side : ""))}`);
+      element("title", {}, escape(input.name)) + escape(cut(input.name, 17) + side));
     svg += textAt(12, top + 30, `${count(input.rowsKept, "row")}, ${bytes(number(input.bytesKept))}`);
     svg += textAt(12, top + 46, `${count(input.rowsIn, "row")} came`, { class: "sj-small" });
     if (number(input.late) > 0)
@@ -201,7 +201,8 @@ var StreamJoin = (() => {
     const tip = down ? `M ${end} ${tipY} l -5 -9 h 10 Z` : `M ${end} ${tipY} l -5 9 h 10 Z`;
     const half = words.length * 3.2;
     const middle = Math.min(Math.max((start + end) / 2, half + 8), Width - half - 8);
-    return element("path", { class: "sj-waits", d: `M ${start} ${startY} V ${y} H ${end} V ${down ? tipY - 8 : tipY + 8}`,
+    const line = `M ${start} ${startY} V ${y} H ${end} V ${down ? tipY - 8 : tipY + 8}`;
+    return element("path", { class: "sj-waits", d: line,
       "data-waits": target, "data-held-by": holder, "data-column": each.column, "data-postpone-ms": each.postponeMs }) +
       `<path class="sj-tip" d="${tip}"/>` + textAt(middle, y - 5, words, { "text-anchor": "middle", class: "sj-why" });
   };
@@ -213,9 +214,11 @@ var StreamJoin = (() => {
     if (domain === undefined)
       return `<svg class="sj-picture" viewBox="0 0 ${Width} 40" role="img">` +
         textAt(12, 25, "No row with a time has come yet.") + "</svg>";
-    const scale = (millis) => Math.round((Left + ((millis - domain.from) / (domain.to - domain.from)) * (Right - Left)) * 10) / 10;
+    const unit = (Right - Left) / (domain.to - domain.from);
+    const scale = (millis) => Math.round((Left + (millis - domain.from) * unit) * 10) / 10;
     const oneDay = sameDay(domain.from, domain.to);
-    const time = (millis) => (oneDay && sameDay(millis, domain.from) ? instant(millis).slice(11) : instant(millis)) || "0:00";
+    const time = (millis) =>
+      oneDay && sameDay(millis, domain.from) ? instant(millis).slice(11) : instant(millis);
     // An arrow between two lanes has a track between them, one within a lane has it below the lane.
     const arrows = inputs.flatMap((input, at) =>
       limitsOf(operator, input).filter((each) => each.limit !== undefined)
@@ -276,7 +279,8 @@ var StreamJoin = (() => {
 
   const summary = (operator) => [
     `${count(operator.rowsOut, "row")} out`,
-    `${count(operator.rowsKept, "row")} kept (${bytes(number(operator.bytesKept))}, index ${bytes(number(operator.memoryBytes))})`,
+    `${count(operator.rowsKept, "row")} kept ` +
+      `(${bytes(number(operator.bytesKept))}, index ${bytes(number(operator.memoryBytes))})`,
     ...(number(operator.padded) > 0 ? [`${number(operator.padded)} padded`] : []),
     ...(number(operator.late) > 0 ? [`${number(operator.late)} late`] : []),
   ].join(", ");
