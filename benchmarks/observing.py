@@ -120,7 +120,7 @@ def main() -> None:
                 "",
                 f"`python benchmarks/observing.py`, {options.rounds} pairs of batches, {machine()['CPU']}",
                 "",
-                "| rows of each input in a batch | nothing is shown or kept, ms | all of it, ms | median of the pairs, x |",
+                "| rows of each input | nothing is shown or kept, ms | all of it, ms | median of the pairs, x |",
                 "|---|---|---|---|",
                 *lines,
                 "",

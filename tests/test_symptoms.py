@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import streamjoin as sj
 
 sys.path.insert(0, str(ROOT / "examples"))
-from symptoms import SYMPTOMS, Shop  # noqa: E402
+from symptoms import SYMPTOMS, Shop
 
 # By symptom: the line of the plan, and words of its hint.
 SAID = {
