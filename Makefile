@@ -157,7 +157,7 @@ lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## formats, lint rules, ty
 	$(RUFF) format --check $(RUFF_CONFIG)
 	$(MYPY) python/src $(wildcard examples/*.py)
 	MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
-	MYPYPATH=tests:examples/demo:project $(MYPY) $(wildcard tests/*.py)
+	MYPYPATH=tests:examples:examples/demo:project $(MYPY) $(wildcard tests/*.py)
 	$(MYPY) $(wildcard tests/jobs/*.py)
 	MYPYPATH=benchmarks:project $(MYPY) $(wildcard benchmarks/*.py)
 	$(VENV)/python project/jars.py check

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 import streamjoin as sj
 
-sys.path.insert(0, str(ROOT / "examples"))
+# Behind the tests, which have a module shop too.
+sys.path.append(str(ROOT / "examples"))
 from symptoms import SYMPTOMS, Shop
 
 # By symptom: the line of the plan, and words of its hint.
