@@ -125,6 +125,7 @@ def write(joined: DataFrame, args: argparse.Namespace) -> StreamingQuery:
     if args.source != "kafka":
         return (
             joined.writeStream.format("parquet")
+            .queryName("orders with deliveries")
             .option("path", str(args.work / "joined"))
             .option("checkpointLocation", checkpoint)
             .trigger(processingTime="1 second")

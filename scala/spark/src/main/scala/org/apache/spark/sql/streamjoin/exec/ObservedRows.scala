@@ -31,7 +31,7 @@ final private[streamjoin] class ObservedRows {
     }
   }
 
-  /** Of matches: their number, and the distances, in milliseconds, below which shares of them lie. */
+  /** The number of matches, and the distances, in ms, below which shares of them lie. */
   def quantiles(shares: Double*): (Long, Seq[Long]) = synchronized {
     (distances.total, shares.flatMap(distances.quantile))
   }
