@@ -38,12 +38,23 @@ final private[streamjoin] class RowObserver(newest: Seq[Option[Long]], layouts: 
     if (seen != null) seen.add(row)
   }
 
-  /** @param left time of the left row of a match */
-  def matched(left: Long, right: Long): Unit = {
+  /**
+   * Counts a match; whether its distance is asked for. There may be far more matches than rows, so
+   * this has to be cheap.
+   */
+  def asksForMatch: Boolean = {
     matches += 1
-    if (matches <= First) distances.add(right - left, 1)
-    else if (matches % OfMatches == 0) distances.add(right - left, OfMatches)
+    matches <= First || (matches & (OfMatches - 1)) == 0
   }
+
+  /**
+   * The distance of the match that was counted last.
+   *
+   * @param left
+   *   time of the left row
+   */
+  def matched(left: Long, right: Long): Unit =
+    distances.add(right - left, if (matches <= First) 1 else OfMatches)
 
   def report: Observed = Observed(
     lateness.toIndexedSeq,
@@ -55,13 +66,13 @@ final private[streamjoin] class RowObserver(newest: Seq[Option[Long]], layouts: 
 private[streamjoin] object RowObserver {
 
   /** Of the first rows, each counts. */
-  private val First = 256
+  final private val First = 256L
 
-  /** Of further matches, one of so many. */
-  private val OfMatches = 16L
+  /** Of further matches, one of so many: a power of two. */
+  final private val OfMatches = 64L
 
-  /** Of further kept rows, one of so many. */
-  private val OfRows = 64L
+  /** Of further kept rows, one of so many: a power of two. */
+  final private val OfRows = 64L
 
   /** A key with a lower share of a task's rows is not hot. */
   private val Share = 0.05
@@ -106,7 +117,7 @@ private[streamjoin] object RowObserver {
     def add(row: UnsafeRow): Unit = {
       rows += 1
       if (rows <= First) add(row, 1)
-      else if (rows % OfRows == 0) add(row, OfRows)
+      else if ((rows & (OfRows - 1)) == 0) add(row, OfRows)
     }
 
     private def add(row: UnsafeRow, weight: Long): Unit = {

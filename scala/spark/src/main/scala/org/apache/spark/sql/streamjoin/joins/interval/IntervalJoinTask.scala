@@ -131,7 +131,8 @@ final private[streamjoin] class IntervalJoinTask(
 
   /** Handles a matching pair; returns the row to emit, or null. */
   private def joined(side: Side, matches: MatchIterator, left: UnsafeRow, right: UnsafeRow): InternalRow = {
-    if (measures) observer.matched(left.getLong(leftTime), right.getLong(rightTime))
+    if (measures && observer.asksForMatch)
+      observer.matched(left.getLong(leftTime), right.getLong(rightTime))
     if (joinType.leavesOnMatch(side)) {
       matches.removeOwn()
       leftAtOnce += 1

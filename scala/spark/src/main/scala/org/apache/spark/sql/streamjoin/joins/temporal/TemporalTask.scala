@@ -182,7 +182,8 @@ final private[temporal] class TemporalTask(
   private def resultOf(fact: UnsafeRow, version: UnsafeRow): InternalRow =
     if (version != null && !isDelete(version) && condition.forall(_.eval(joined(fact, version)))) {
       joinedRows += 1
-      if (observer != null) observer.matched(fact.getLong(left.field), version.getLong(right.field))
+      if (observer != null && observer.asksForMatch)
+        observer.matched(fact.getLong(left.field), version.getLong(right.field))
       toOutput(joined(fact, version))
     } else padded(fact)
 
