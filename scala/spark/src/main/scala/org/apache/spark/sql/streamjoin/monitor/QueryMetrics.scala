@@ -44,8 +44,14 @@ final private[monitor] class QueryMetrics(source: FiguresSource, run: UUID, quer
     for {
       operator <- figures.path("operators").asScala.toSeq
       number = Seq(operator.path("operator").asText)
-      budget = Seq((number :+ "memoryBudgetBytes") -> Now(taskMemory * operator.path("tasks").path("rows").size))
-      inputs = operator.path("inputs").asScala.toSeq.flatMap(ofInput(number, _, figures.path("timestamp").asLong))
+      budget = Seq(
+        (number :+ "memoryBudgetBytes") -> Now(taskMemory * operator.path("tasks").path("rows").size)
+      )
+      inputs = operator
+        .path("inputs")
+        .asScala
+        .toSeq
+        .flatMap(ofInput(number, _, figures.path("timestamp").asLong))
       figure <- added(operator, number, "rowsOut", "late", "padded") ++
         now(operator, number, "rowsKept", "bytesKept", "memoryBytes") ++ budget ++ inputs
     } yield figure

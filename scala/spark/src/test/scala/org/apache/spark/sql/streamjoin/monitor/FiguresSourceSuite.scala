@@ -96,7 +96,9 @@ class FiguresSourceSuite extends AnyFunSuite with PageTest with ArrangementTest 
     source.remove(first)
     assert(names == Set("a_b_22222222__x"))
     source.remove(first)
-    assert(MetricNames.distinct(Seq(Seq("o", "x") -> 1L, Seq("o", "x") -> 2L)) == Map("o__x" -> 1, "o__2_x" -> 2))
+    assert(
+      MetricNames.distinct(Seq(Seq("o", "x") -> 1L, Seq("o", "x") -> 2L)) == Map("o__x" -> 1, "o__2_x" -> 2)
+    )
     assert(MetricNames.part("<<>>") == "_")
   }
 
@@ -128,7 +130,8 @@ class FiguresSourceSuite extends AnyFunSuite with PageTest with ArrangementTest 
         }
       finally reader.stop()
     }
-    val used = expressions.flatMap(text => Matcher.findAllMatchIn(text) ++ Named.findAllMatchIn(text)).map(_.group(1))
+    val used =
+      expressions.flatMap(text => Matcher.findAllMatchIn(text) ++ Named.findAllMatchIn(text)).map(_.group(1))
     assert(used.size > 20)
     val unknown = used.distinct.filterNot(regex => all.exists(_.matches(regex)))
     assert(unknown.isEmpty)

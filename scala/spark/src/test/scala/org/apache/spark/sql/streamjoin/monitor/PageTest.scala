@@ -14,7 +14,8 @@ import org.apache.spark.sql.streamjoin.JoinTest.row
 /** A driver with Spark's web page, on a free port. */
 private[monitor] trait PageTest extends JoinTest { this: AnyFunSuite =>
 
-  override protected def settings: Map[String, String] = Map("spark.ui.enabled" -> "true", "spark.ui.port" -> "0")
+  override protected def settings: Map[String, String] =
+    Map("spark.ui.enabled" -> "true", "spark.ui.port" -> "0")
 
   private val client = HttpClient.newBuilder.followRedirects(Redirect.NORMAL).build()
 

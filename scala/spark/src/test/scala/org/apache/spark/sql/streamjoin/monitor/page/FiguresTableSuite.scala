@@ -10,7 +10,8 @@ class FiguresTableSuite extends AnyFunSuite {
     FiguresTable.of(new ObjectMapper().readTree(s"""{"operators":[$operators]}""")).mkString
 
   test("what is not known yet is left out; all text is escaped") {
-    val first = html("""{"operator":1,"title":"a < b","inputs":[{"name":"<i>","columns":[{"name":"o.t"}]}]}""")
+    val first =
+      html("""{"operator":1,"title":"a < b","inputs":[{"name":"<i>","columns":[{"name":"o.t"}]}]}""")
     assert(first.contains("1. a &lt; b"))
     assert(first.contains("""data-input="&lt;i&gt;""""))
     assert(first.contains("<td>&lt;i&gt;</td>"))
