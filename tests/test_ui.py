@@ -17,7 +17,7 @@ from conftest import PATIENCE, ROOT
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
-# So long by its own clock the page looks for batches. It stands while the page waits for answers.
+# How long the page looks for new batches, by its own clock. It stands while the page waits.
 PAGE_MS = 600_000
 
 

@@ -2,8 +2,6 @@ package org.apache.spark.sql.streamjoin.monitor
 
 import java.util.UUID
 
-import scala.util.control.NonFatal
-
 import com.fasterxml.jackson.databind.ObjectMapper
 
 import org.apache.spark.SparkConf
@@ -24,39 +22,33 @@ final private[streamjoin] class FiguresInEventLog extends AppHistoryServerPlugin
   override def displayOrder: Int = 10
 
   override def createListeners(conf: SparkConf, store: ElementTrackingStore): Seq[SparkListener] =
-    Seq(new FiguresOfLog(store))
+    Seq(new FiguresOfLog(store, guard))
 
-  override def setupUI(ui: SparkUI): Unit =
-    try {
-      val stored = KVUtils.viewToSeq(ui.store.store.view(classOf[StoredFigures])).sortBy(_.position)
-      if (stored.nonEmpty) {
-        val batches = new RecentBatches
-        for (query <- stored; line <- query.lines)
-          batches.add(UUID.fromString(query.id), Option(query.name), line)
-        FiguresTab.attach(ui, batches, live = false)
-      }
-    } catch {
-      case failure @ (NonFatal(_) | _: LinkageError) =>
-        logWarning("The figures of an event log cannot be shown", failure)
+  private def guard: Guard =
+    new Guard((what, failure) => logWarning(s"The figures of an event log cannot be shown ($what)", failure))
+
+  override def setupUI(ui: SparkUI): Unit = guard("page") {
+    val stored = KVUtils.viewToSeq(ui.store.store.view(classOf[StoredFigures])).sortBy(_.position)
+    if (stored.nonEmpty) {
+      val batches = new RecentBatches
+      for (query <- stored; line <- query.lines)
+        batches.add(UUID.fromString(query.id), Option(query.name), line)
+      FiguresTab.attach(ui, batches, live = false)
     }
+  }
 }
 
 /** Keeps the last figures while a log is read; the server's store has them once it is read. */
-final private[monitor] class FiguresOfLog(store: ElementTrackingStore) extends SparkListener with Logging {
+final private[monitor] class FiguresOfLog(store: ElementTrackingStore, guard: Guard) extends SparkListener {
   private val batches = new RecentBatches
   private val mapper = new ObjectMapper()
-  private var failed = false
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case SparkListenerStreamJoinFigures(line) =>
-      try {
+      guard("event") {
         val figures = mapper.readTree(line)
         val name = Option.when(figures.has("name"))(figures.path("name").asText)
         batches.add(UUID.fromString(figures.path("id").asText), name, line)
-      } catch {
-        case NonFatal(failure) =>
-          if (!failed) logWarning("Figures of an event log cannot be read", failure)
-          failed = true
       }
     case _ =>
   }

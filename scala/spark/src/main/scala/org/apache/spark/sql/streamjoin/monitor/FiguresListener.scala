@@ -3,7 +3,6 @@ package org.apache.spark.sql.streamjoin.monitor
 import java.util.UUID
 
 import scala.collection.concurrent.TrieMap
-import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 
@@ -28,10 +27,10 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
   private val queries = TrieMap.empty[UUID, Watched]
 
   /** In the query's thread: later it may have ended, and Spark knows it no more. */
-  override def onQueryStarted(event: QueryStartedEvent): Unit = guarded(None) {
+  override def onQueryStarted(event: QueryStartedEvent): Unit = newGuard("start") {
     RunningQuery
       .of(session, event.id)
-      .map(query => new Watched(query, history(query), shown(query), metrics(query)))
+      .map(query => new Watched(query, history(query), shown(query), metrics(query), newGuard))
       .filter(_.isAskedFor)
       .foreach(queries.put(event.runId, _))
   }
@@ -60,36 +59,32 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
 
   override def onQueryProgress(event: QueryProgressEvent): Unit =
     queries.get(event.progress.runId).foreach { watched =>
-      guarded(Some(watched)) {
+      import watched.guard
+      guard("figures") {
         val progress = event.progress
         val figures = QueryFigures
           .of(watched.query, progress)
           .map(FiguresJson.of(_, progress, System.currentTimeMillis(), watched.showsKeys))
-        guarded(Some(watched))(watched.metrics.foreach(_.add(progress, figures)))
+        guard("metrics")(watched.metrics.foreach(_.add(progress, figures)))
         figures.foreach { json =>
           val line = json.toString
           val name = Option(progress.name)
           RecentFigures.all.add(progress.id, name, line)
-          guarded(Some(watched))(watched.shown.foreach(_.add(progress.id, name, line)))
-          watched.history.foreach(_.add(progress.batchId, line, System.nanoTime()))
+          guard("page")(watched.shown.foreach(_.add(progress.id, name, line)))
+          guard("history")(watched.history.foreach(_.add(progress.batchId, line, System.nanoTime())))
         }
       }
     }
 
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit =
     queries.remove(event.runId).foreach { watched =>
-      guarded(Some(watched))(watched.metrics.foreach(_.remove()))
-      guarded(Some(watched))(watched.history.foreach(_.write()))
+      watched.guard("metrics")(watched.metrics.foreach(_.remove()))
+      watched.guard("history")(watched.history.foreach(_.write()))
     }
 
-  private def guarded(watched: Option[Watched])(run: => Unit): Unit =
-    try run
-    catch {
-      // A platform may lack what Spark's web page is made with.
-      case failure @ (NonFatal(_) | _: LinkageError) =>
-        if (!watched.exists(_.failed)) logWarning("The figures of a query cannot be shown or kept", failure)
-        watched.foreach(_.failed = true)
-    }
+  private def newGuard: Guard = new Guard((what, failure) =>
+    logWarning(s"The figures of a query cannot be shown or kept ($what)", failure)
+  )
 }
 
 private[streamjoin] object FiguresListener {
@@ -97,10 +92,9 @@ private[streamjoin] object FiguresListener {
       val query: MicroBatchExecution,
       val history: Option[FiguresHistory],
       val shown: Option[ShownFigures],
-      val metrics: Option[QueryMetrics]
+      val metrics: Option[QueryMetrics],
+      val guard: Guard
   ) {
-    @volatile var failed = false
-
     def isAskedFor: Boolean = history.isDefined || shown.isDefined || metrics.isDefined
 
     val showsKeys: Boolean = query.sparkSession.sessionState.conf.getConf(StreamJoinConf.UiShowKeys)

@@ -98,6 +98,17 @@ class FiguresTabSuite extends AnyFunSuite with PageTest {
     assert(JsonProtocol.sparkEventFromJson(written) == event)
   }
 
+  test("what fails beside a query is logged once, also where a class is missing") {
+    val logged = scala.collection.mutable.Buffer.empty[(String, String)]
+    val guard = new Guard((what, failure) => logged += what -> failure.getMessage: Unit)
+    (1 to 3).foreach { _ =>
+      guard("page")(throw new NoClassDefFoundError("jakarta/servlet/http/HttpServletRequest"))
+      guard("history")(throw new java.io.IOException("full"))
+    }
+    assert(logged == Seq("page" -> "jakarta/servlet/http/HttpServletRequest", "history" -> "full"))
+    assertThrows[OutOfMemoryError](guard("page")(throw new OutOfMemoryError))
+  }
+
   test("a history server has the tab, of the last batches only") {
     val id = named("remembered") { query =>
       eventually(timeout(20.seconds))(assert(figures(query.id.toString).nonEmpty))

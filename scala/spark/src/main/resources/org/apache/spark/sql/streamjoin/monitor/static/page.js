@@ -1,6 +1,6 @@
-// The tab "Stream joins" of Spark's web page: draws the last batch of a query with streamjoin.js, and while the query's
-// driver runs, each later one. Without it the page has the figures as a table. It is a file, as Spark's page allows no
-// script within the page.
+// The tab "Stream joins" of Spark's web page: draws the last batch of a query with streamjoin.js, and
+// while the query's driver runs, each later one. Without it the page has the figures as a table. It
+// is a file, as Spark can forbid scripts within a page.
 (function () {
   "use strict";
   var INTERVAL_MS = 2000;
