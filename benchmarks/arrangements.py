@@ -73,3 +73,44 @@ def cold_start(spark: SparkSession, work: Path) -> str:
         f"An index that is not in memory takes {spread(per_million)} ms of task time a million rows "
         f"({loaded:,} rows that have come or gone were read, {COLD_STARTS} times)."
     )
+
+
+def hot_key(spark: SparkSession, work: Path, rows: int, rounds: int) -> list[str]:
+    """Return the table of updates of a second key: all rows have one value, or each its own."""
+
+    def of(ids: DataFrame, version: int, hot: bool) -> DataFrame:
+        group = F.lit(1) if hot else F.col("id")
+        return ids.select(F.col("id").alias("key"), group.cast("long").alias("group"), F.lit(version).alias("value"))
+
+    # A row that finds nothing: its batch only brings the index up to date.
+    nothing = spark.range(-1, 0, 1, 1).select(F.col("id").alias("group"))
+    sides = {"one value": True, "a value each": False}
+    feeds = {side: Feed(spark, work / f"feed-{hot}") for side, hot in sides.items()}
+    probes = {side: Feed(spark, work / f"probes-{hot}") for side, hot in sides.items()}
+    maintainers, readers = {}, {}
+    for side, hot in sides.items():
+        feeds[side].put(of(spark.range(0, rows, 1, 2), 0, hot), "i")
+        name = f"hot_{hot}".lower()
+        keeps = maintained(feeds[side].stream(), name, [["key"], ["group"]], work / f"checkpoint-{hot}", "op")
+        maintainers[side] = keeps
+        probes[side].put(nothing)
+        joined = probes[side].stream().join(sj.table(name, at_least="caught up", spark=spark), "group", "left")
+        readers[side] = joined.writeStream.format("noop").start(checkpointLocation=str(work / f"reads-{hot}"))
+        readers[side].processAllAvailable()
+    for number in range(1, rounds + WARM_UP + 1):
+        for side, hot in sides.items():
+            feeds[side].put(of(spark.range(0, rows, max(1, rows // CHANGES), 1), number, hot), "u")
+            maintainers[side].processAllAvailable()
+            probes[side].put(nothing)
+            readers[side].processAllAvailable()
+    kept = {side: times(query, rounds) for side, query in maintainers.items()}
+    read = {side: times(query, rounds) for side, query in readers.items()}
+    for query in (*maintainers.values(), *readers.values()):
+        query.stop()
+    return [
+        f"## {CHANGES:,} updates of {rows:,} rows with a second key",
+        "",
+        "| the second key has | batch of the maintaining query, ms | batch of a reader that follows, ms |",
+        "|---|---|---|",
+        *(f"| {side} | {spread(kept[side])} | {spread(read[side])} |" for side in sides),
+    ]

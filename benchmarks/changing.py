@@ -139,4 +139,6 @@ def spread(values: list[float]) -> str:
 def registry(spark: SparkSession) -> Any:
     """Return the indexes of the process."""
     jvm: Any = spark._jvm
-    return jvm.org.apache.spark.sql.streamjoin.arrangement.IndexRegistry.apply(jvm.scala.Option.empty())
+    index = jvm.org.apache.spark.sql.streamjoin.arrangement.index
+    none = jvm.scala.Option.empty()
+    return index.IndexRegistry.apply(index.IndexSettings(none, none))

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from arrangements import cold_start, commit
+from arrangements import cold_start, commit, hot_key
 from changing import TABLES, WARM_UP, Feed, Tables, maintained, measured, registry, session, spread, times
 from machine import machine, project
 from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +59,7 @@ def main() -> None:
         else:
             lines += ["", *commit(spark, work / "commit", options.rows, options.rounds)]
             lines += ["", cold_start(spark, work / "commit")]
+            lines += ["", *hot_key(spark, work / "hot", options.rows, options.rounds)]
         print(*lines[-8:], sep="\n", flush=True)
     options.results.write_text("\n".join(lines) + "\n")
     spark.stop()

@@ -1,10 +1,13 @@
 package org.apache.spark.sql.streamjoin.exec
 
+import java.io.{Externalizable, ObjectInput, ObjectOutput}
+
 /**
  * Counts time spans, in buckets whose width is a quarter of a power of two: a span is known to a
- * quarter of its size, in milliseconds.
+ * quarter of its size, in milliseconds. Each task sends its own to the driver, so the buckets that
+ * have counted nothing are not written.
  */
-final private[streamjoin] class TimeHistogram extends Serializable {
+final private[streamjoin] class TimeHistogram extends Externalizable {
   import TimeHistogram._
 
   /** By size; those of the negative spans apart. */
@@ -28,6 +31,25 @@ final private[streamjoin] class TimeHistogram extends Serializable {
   def add(other: TimeHistogram): Unit = {
     positive = sum(positive, other.positive)
     negative = sum(negative, other.negative)
+  }
+
+  override def writeExternal(out: ObjectOutput): Unit = Seq(positive, negative).foreach { counts =>
+    out.writeInt(counts.length)
+    out.writeInt(counts.count(_ > 0))
+    counts.indices.filter(counts(_) > 0).foreach { at =>
+      out.writeInt(at)
+      out.writeLong(counts(at))
+    }
+  }
+
+  override def readExternal(in: ObjectInput): Unit = {
+    def read(): Array[Long] = {
+      val counts = new Array[Long](in.readInt())
+      (0 until in.readInt()).foreach(_ => counts(in.readInt()) = in.readLong())
+      counts
+    }
+    positive = read()
+    negative = read()
   }
 
   def total: Long = positive.sum + negative.sum

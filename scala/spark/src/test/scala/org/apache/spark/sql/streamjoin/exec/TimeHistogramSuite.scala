@@ -4,6 +4,8 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.util.Utils
+
 class TimeHistogramSuite extends AnyFunSuite {
   private def of(millis: Long*): TimeHistogram = {
     val histogram = new TimeHistogram
@@ -31,6 +33,14 @@ class TimeHistogramSuite extends AnyFunSuite {
     both.add(of(100, 100000))
     assert(both.buckets.map(_.count) == Seq(1, 1, 2, 1))
     assert(both.total == 5)
+  }
+
+  test("it is sent as it is, without its empty buckets") {
+    val many = of((0L to 10L).flatMap(each => Seq(each * 86400000, -each)): _*)
+    val sent = Utils.serialize(many)
+    assert(sent.length < 600)
+    assert(Utils.deserialize[TimeHistogram](sent).buckets == many.buckets)
+    assert(Utils.deserialize[TimeHistogram](Utils.serialize(of())).buckets.isEmpty)
   }
 
   test("a part of a millisecond before zero is before zero") {
