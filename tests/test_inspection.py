@@ -1,6 +1,7 @@
 """What a user sees of a query: from a symptom to its cause, and the arguments that no function takes."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,26 @@ def test_a_query_that_runs_and_its_checkpoint(inputs: Inputs) -> None:
     for of in (query, str(inputs.folder / "checkpoint")):
         assert sj.state(of).count() == 2
         assert only(sj.why(of, "id = 2")).outcome == "waiting"
-    refused("STREAMJOIN_TABLE_FUNCTION", "finds no query", lambda: sj.explain_analyze(query))
+    assert [row.plan for row in sj.explain_analyze(query).collect()] == [row.plan for row in plan.collect()]
+
+
+def test_rows_that_wait_for_a_table(inputs: Inputs) -> None:
+    spark, folder = inputs.spark, inputs.folder
+    spark.conf.set("spark.streamjoin.arrangements", str(folder / "arrangements"))
+    try:
+        inputs.add("deliveries", (1, "09:20:00"))
+        kept = sj.arrange(inputs.stream("deliveries").withColumnRenamed("t", "u"), "deliveries", "id")
+        kept.trigger(availableNow=True).start(checkpointLocation=str(folder / "keeps")).awaitTermination()
+        inputs.add("orders", (1, "09:00:00"), (2, "09:30:00"))
+        joined = inputs.stream("orders").join(sj.table("deliveries", rematch="1 hour"), "id", "left")
+        query = joined.writeStream.format("noop").start(checkpointLocation=str(folder / "checkpoint"))
+        query.processAllAvailable()
+        waiting = only(sj.state(query, operator=1))
+        assert (waiting.row.id, waiting.leaves_after - waiting.time) == (2, timedelta(hours=1))
+        assert only(sj.why(query, "id = 2")).outcome in ("waiting", "kept")
+        query.stop()
+    finally:
+        spark.conf.unset("spark.streamjoin.arrangements")
 
 
 def test_quotes_in_a_condition(inputs: Inputs) -> None:

@@ -9,10 +9,10 @@ from streamjoin._queries import session_of
 
 
 def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame:
-    """Return what the joins of a running query keep, who holds back whom, and what stands out.
+    """Return what the joins of a query keep, who holds back whom, and what stands out.
 
     Args:
-        query: A streaming query that runs.
+        query: A streaming query that runs, or has stopped in this driver: what it was at its end.
         with_skew: Add a row for each task.
 
     Returns:
@@ -36,7 +36,7 @@ def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame
     Raises:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of
             :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_TABLE_FUNCTION`` if the query does not run.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_TABLE_FUNCTION`` if the query is not known.
 
     Source:
         Materialize, ``EXPLAIN ANALYZE``.

@@ -5,7 +5,6 @@ import java.time.Instant
 import java.time.temporal.ChronoUnit.MICROS
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.base.TableFunction
 import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
 import org.apache.spark.sql.streamjoin.exec.{StatefulNodeExec, TaskReport}
@@ -18,7 +17,7 @@ import org.apache.spark.sql.types._
 private[streamjoin] object ExplainAnalyze {
   val Function: TableFunction = TableFunction(
     "sj_explain_analyze",
-    "SELECT * FROM sj_explain_analyze('the id or the name of a query that runs')"
+    "SELECT * FROM sj_explain_analyze('the id or the name of a query')"
   )
 
   private val Watermarks = ArrayType(
@@ -59,11 +58,10 @@ private[streamjoin] object ExplainAnalyze {
     .add("hints", ArrayType(StringType, containsNull = false))
 
   /** @param skew a row for each task besides */
-  def rows(query: StreamingQuery, skew: Boolean, now: Long): Seq[Row] =
-    QueryFigures.of(query).toSeq.flatMap { figures =>
-      val rows = new ExplainAnalyze(figures, skew, now)
-      figures.roots.flatMap(rows.operator(_, 0))
-    }
+  def rows(figures: QueryFigures, skew: Boolean, now: Long): Seq[Row] = {
+    val rows = new ExplainAnalyze(figures, skew, now)
+    figures.roots.flatMap(rows.operator(_, 0))
+  }
 
   /** The row of an arrangement that the query keeps. */
   def arrangement(name: String, rows: Long, bytes: Long, hints: Seq[String]): Row = {

@@ -57,12 +57,14 @@ private[streamjoin] object QueryFigures {
 
   /** None before the first batch has ended, or if the query has no operator of ours. */
   def of(query: StreamingQuery): Option[QueryFigures] = QueriesByName.execution(query) match {
-    case execution: MicroBatchExecution =>
-      BatchBinding.lastEnded(execution).headOption.flatMap { case (binding, operators) =>
-        of(execution, binding, operators, batches(execution))
-      }
+    case execution: MicroBatchExecution => of(execution)
     case _ => None
   }
+
+  def of(query: MicroBatchExecution): Option[QueryFigures] =
+    BatchBinding.lastEnded(query).headOption.flatMap { case (binding, operators) =>
+      of(query, binding, operators, batches(query))
+    }
 
   /**
    * After a batch that has just ended; none if the query has no operator of ours, or is two batches

@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.inspect.QueryFigures
+import org.apache.spark.sql.streamjoin.inspect.{QueryFigures, StoppedQueries}
 
 /**
  * Passes the figures of each batch on to those who show or keep them. What fails here is logged,
@@ -80,6 +80,12 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
     queries.remove(event.runId).foreach { watched =>
       watched.guard("metrics")(watched.metrics.foreach(_.remove()))
       watched.guard("history")(watched.history.foreach(_.write()))
+      watched.guard("plan") {
+        val query = watched.query
+        QueryFigures.of(query).foreach { figures =>
+          StoppedQueries.add(query.id, Option(query.name), figures, System.currentTimeMillis())
+        }
+      }
     }
 
   private def newGuard: Guard = new Guard((what, failure) =>

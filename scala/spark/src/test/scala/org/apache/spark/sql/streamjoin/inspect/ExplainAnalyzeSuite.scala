@@ -68,6 +68,18 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("a query that has stopped, as it was at its end") {
+    val id = running(job(hourly())) { job =>
+      job.feed(o("a", "10:00", 1), d("a", "10:30", 3))
+      val id = job.streaming.id.toString
+      val before = rows(spark.sql(s"SELECT * FROM sj_explain_analyze('$id', true)"), "plan", "rows_kept")
+      job.stop()
+      assert(rows(spark.sql(s"SELECT * FROM sj_explain_analyze('$id', true)"), "plan", "rows_kept") == before)
+      id
+    }
+    assert(spark.sql(s"SELECT * FROM sj_explain_analyze('$id')").count() == 3)
+  }
+
   test("with skew, each task has its ratio to the average") {
     running(job(hourly())) { job =>
       job.feed((0 until 9).map(n => o("one key", "10:00", n)): _*)
@@ -122,7 +134,11 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
 
   test("a query that does not run, and other arguments, are refused") {
     def refused(call: String) = intercept[AnalysisException](spark.sql(s"SELECT * FROM $call")).getMessage
-    assert(refused("sj_explain_analyze('nobody')").contains("finds no query nobody that runs; none runs"))
+    assert(
+      refused("sj_explain_analyze('nobody')").contains(
+        "finds no query nobody that runs or has just stopped; none runs"
+      )
+    )
     assert(refused("sj_explain_analyze(1)").contains("the id or the name of a query"))
     assert(refused("sj_explain_analyze()").contains("the id or the name of a query"))
   }

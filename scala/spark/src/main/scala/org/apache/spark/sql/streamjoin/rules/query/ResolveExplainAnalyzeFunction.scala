@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.QueriesByName
-import org.apache.spark.sql.streamjoin.inspect.ExplainAnalyze
+import org.apache.spark.sql.streamjoin.inspect.{ExplainAnalyze, QueryFigures, StoppedQueries}
 import org.apache.spark.sql.types.{BooleanType, StringType}
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.unsafe.types.UTF8String
@@ -35,23 +35,26 @@ final private[streamjoin] case class ResolveExplainAnalyzeFunction(session: Spar
           (name.toString, skew)
         case _ =>
           throw Function.refused(
-            "takes the id or the name of a query that runs and, for a row for each task, true",
+            "takes the id or the name of a query and, for a row for each task, true",
             call.origin
           )
       }
-      val query = QueriesByName
+      val rows = QueriesByName
         .running(session, name)
+        .map(ofRunning(_, skew))
+        .orElse(StoppedQueries.rows(session.sparkContext, name, skew))
         .getOrElse(
           throw Function.refused(
-            s"finds no query $name that runs; ${QueriesByName.known(session)}",
+            s"finds no query $name that runs or has just stopped; ${QueriesByName.known(session)}",
             call.origin
           )
         )
-      val now = System.currentTimeMillis()
-      LocalRelation.fromExternalRows(
-        DataTypeUtils.toAttributes(Schema),
-        arrangement(query, now).toSeq ++ ExplainAnalyze.rows(query, skew, now)
-      )
+      LocalRelation.fromExternalRows(DataTypeUtils.toAttributes(Schema), rows)
+  }
+
+  private def ofRunning(query: StreamingQuery, skew: Boolean): Seq[Row] = {
+    val now = System.currentTimeMillis()
+    arrangement(query, now).toSeq ++ QueryFigures.of(query).toSeq.flatMap(ExplainAnalyze.rows(_, skew, now))
   }
 
   /** Of a query that maintains an arrangement. */
