@@ -24,9 +24,8 @@ final private[streamjoin] class FiguresInEventLog extends AppHistoryServerPlugin
   override def createListeners(conf: SparkConf, store: ElementTrackingStore): Seq[SparkListener] =
     Seq(new FiguresOfLog(store, guard))
 
-  private def guard: Guard = new Guard((what, failure) =>
-    logWarning(s"The figures of an event log cannot be shown ($what)", failure)
-  )
+  private def guard: Guard =
+    new Guard((what, failure) => logWarning(s"The figures of an event log cannot be shown ($what)", failure))
 
   override def setupUI(ui: SparkUI): Unit = guard("page") {
     val stored = KVUtils.viewToSeq(ui.store.store.view(classOf[StoredFigures])).sortBy(_.position)
