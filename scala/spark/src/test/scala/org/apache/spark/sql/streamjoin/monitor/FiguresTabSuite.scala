@@ -57,7 +57,8 @@ class FiguresTabSuite extends AnyFunSuite with PageTest {
       assert(script.body.contains("StreamJoin.plan"))
       assert(script.headers.firstValue("Content-Type").get.startsWith("text/javascript"))
       assert(get(s"$page/streamjoin/static/version.properties").statusCode == 400)
-      assert(get(s"$page/streamjoin/static/..%2F..%2Fpage.js").statusCode >= 400)
+      // An error, or Spark's own page where its server resolves the path; no file of ours.
+      assert(!get(s"$page/streamjoin/static/..%2F..%2Fpage.js").body.contains("StreamJoin.plan"))
     }
   }
 
