@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from streamjoin._figures import Figures
 from streamjoin._words import instant, length
-
-Figures = dict[str, Any]
 
 _MOST = 2000
 """Batches in a chart: more are thinned out."""

@@ -26,12 +26,20 @@ _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 def of_lines(lines: Iterable[str]) -> Batches:
     """Return the figures in lines of JSON; a later line of one batch wins, for the batch ran again."""
+    return of_figures(figures for line in lines for figures in _parsed(line))
+
+
+def _parsed(line: str) -> list[Any]:
+    try:
+        return [json.loads(line)]
+    except ValueError:
+        return []  # the last line of a file that is being written
+
+
+def of_figures(all_figures: Iterable[Any]) -> Batches:
+    """Return the figures by query and batch, without what is none; the later one of one batch wins."""
     found: dict[str, dict[int, Figures]] = {}
-    for line in lines:
-        try:
-            figures = json.loads(line)
-        except ValueError:
-            continue  # the last line of a file that is being written
+    for figures in all_figures:
         if isinstance(figures, dict) and "id" in figures and "batch" in figures:
             found.setdefault(str(figures["id"]), {})[int(figures["batch"])] = figures
     return {query: [batches[number] for number in sorted(batches)] for query, batches in found.items()}
@@ -40,7 +48,7 @@ def of_lines(lines: Iterable[str]) -> Batches:
 def merged(*all_batches: Batches) -> Batches:
     """Return the figures of several places together; the last one wins."""
     each = itertools.chain.from_iterable(figures for found in all_batches for figures in found.values())
-    return of_lines(json.dumps(figures) for figures in each)
+    return of_figures(each)
 
 
 def of_page(address: str, query: str | None, call: str) -> Batches:
@@ -64,7 +72,7 @@ def of_page(address: str, query: str | None, call: str) -> Batches:
         return found if isinstance(found, list) else []
 
     ids = [query] if query else [str(figures["id"]) for figures in get("")]
-    return of_lines(json.dumps(figures) for each in ids for figures in get(f"?query={each}"))
+    return of_figures(figures for each in ids for figures in get(f"?query={each}"))
 
 
 def of_place(place: str, history: str | None, call: str) -> Batches:

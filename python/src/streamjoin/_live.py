@@ -9,12 +9,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from streamjoin._figures import Batches
 from streamjoin._live_table import renderable
 from streamjoin._packages import needed
 from streamjoin._report_page import embedded, script, without_values
 
-Figures = dict[str, Any]
-Read = Callable[[], dict[str, list[Figures]]]
+Read = Callable[[], Batches]
 WATCH = "streamjoin[watch]"
 
 
@@ -81,7 +81,7 @@ def _key_of_windows(seconds: float) -> str | None:
     return None
 
 
-def as_html(queries: dict[str, list[Figures]]) -> str:
+def as_html(queries: Batches) -> str:
     """Return the plans after the last batches as HTML with its own script, which leaves no name in the page."""
     place = f"streamjoin-{uuid.uuid4().hex}"
     data = embedded([without_values(batches[-1]) for batches in queries.values()])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from streamjoin._figures import Batches, Figures
 from streamjoin._words import instant, length, size
 
 if TYPE_CHECKING:
@@ -12,15 +13,13 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-Figures = dict[str, Any]
-
 _BAR = 24
 _SPARKS = "▁▂▃▄▅▆▇█"
 _BATCHES = 40
 """Of the line of batch times."""
 
 
-def renderable(queries: dict[str, list[Figures]]) -> RenderableType:
+def renderable(queries: Batches) -> RenderableType:
     """Return what a terminal shows of some queries after their last batches."""
     from rich.console import Group
 
@@ -31,7 +30,7 @@ def renderable(queries: dict[str, list[Figures]]) -> RenderableType:
     return Group(*parts)
 
 
-def as_text(queries: dict[str, list[Figures]], width: int = 150) -> str:
+def as_text(queries: Batches, width: int = 150) -> str:
     """Return the same as plain text."""
     import io
 

@@ -9,16 +9,26 @@ from zipfile import ZipFile
 
 from streamjoin import _packaged_jar
 from streamjoin._charts import Chart, charts, inputs
+from streamjoin._figures import Batches, Figures, checkpoint_id, local
 from streamjoin._packages import needed
 from streamjoin._words import instant
-
-Figures = dict[str, Any]
 
 _SHOWN = 200
 """Batches of a query whose plan the report has: the last ones."""
 
 
-def page(queries: dict[str, list[Figures]], checkpoint: Path | None, call: str) -> str:
+def write(batches: Batches, of: object, file: Path, call: str) -> None:
+    """Write the report of batches that are of a query or a path; those of a checkpoint come with its files.
+
+    Raises:
+        StreamJoinError: As of :func:`page`.
+    """
+    place = str(of) if isinstance(of, str | Path) else None
+    checkpoint = local(place) if place is not None and checkpoint_id(place) is not None else None
+    file.write_text(page(batches, checkpoint, call), encoding="utf-8")
+
+
+def page(queries: Batches, checkpoint: Path | None, call: str) -> str:
     """Return the report of some queries' batches; a checkpoint on this machine is that of the only one.
 
     Raises:

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 
 from streamjoin import _live
-from streamjoin._figures import checkpoint_id, local, of_place
+from streamjoin._figures import Batches, of_place
 from streamjoin._live_table import as_text
 from streamjoin._packages import needed
-from streamjoin._report_page import page
+from streamjoin._report_page import write
 
 
 def watch(arguments: argparse.Namespace) -> None:
@@ -15,7 +15,7 @@ def watch(arguments: argparse.Namespace) -> None:
     call = "python -m streamjoin watch"
     needed("rich", _live.WATCH, call)
 
-    def read() -> dict[str, list[_live.Figures]]:
+    def read() -> Batches:
         return of_place(arguments.of, arguments.history, call)
 
     if _live.in_terminal() and not arguments.once:
@@ -27,6 +27,5 @@ def report(arguments: argparse.Namespace) -> None:
     """Write a report and print where it is."""
     call = "python -m streamjoin report"
     batches = of_place(arguments.of, arguments.history, call)
-    checkpoint = local(arguments.of) if checkpoint_id(arguments.of) is not None else None
-    Path(arguments.path).write_text(page(batches, checkpoint, call), encoding="utf-8")
+    write(batches, arguments.of, Path(arguments.path), call)
     print(arguments.path)

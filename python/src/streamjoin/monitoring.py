@@ -9,11 +9,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamjoin import _live
 from streamjoin._arguments import wrong_argument
 from streamjoin._calls import ask, check_session
-from streamjoin._figures import Batches, checkpoint_id, local, merged, no_figures, of_history, of_lines, of_place
+from streamjoin._figures import Batches, merged, no_figures, of_history, of_lines, of_place
 from streamjoin._live_table import as_text
 from streamjoin._packages import needed
 from streamjoin._queries import session_of
-from streamjoin._report_page import page
+from streamjoin._report_page import write
 
 
 def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | Path | None = None) -> Path:
@@ -50,11 +50,8 @@ def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | 
     if not isinstance(path, str | Path):
         raise wrong_argument("sj.report", "the path of the file to write", path)
     batches = _figures_of(of, history, "sj.report", patience=2)
-    checkpoint = None
-    if isinstance(of, str | Path) and checkpoint_id(str(of)) is not None:
-        checkpoint = local(str(of))
     file = Path(path)
-    file.write_text(page(batches, checkpoint, "sj.report"), encoding="utf-8")
+    write(batches, of, file, "sj.report")
     return file
 
 

@@ -205,7 +205,9 @@ private[streamjoin] object StreamJoinConf {
 
   val UiShowKeys: ConfigEntry[Boolean] = SQLConf
     .buildConf("spark.streamjoin.ui.showKeys")
-    .doc("Show values of keys, too, in Spark's web page and its event log.")
+    .doc(
+      "Whether the figures, wherever they are shown or kept, have values of keys too, those with the most rows."
+    )
     .version("0.1.0")
     .booleanConf
     .createWithDefault(false)

@@ -123,9 +123,8 @@ private[streamjoin] object RowObserver {
     private def add(row: UnsafeRow, weight: Long): Unit = {
       val hash = layout.hash(row.getBaseObject, row.getBaseOffset).toLong
       sketch.update(hash, weight)
-      if (rows >= Enough && sketch.getEstimate(hash) >= rows * Share) {
-        if (!texts.contains(hash)) texts(hash) = layout.keyText(row)
-      }
+      val isHot = rows >= Enough && sketch.getEstimate(hash) >= rows * Share
+      if (isHot && !texts.contains(hash)) texts(hash) = layout.keyText(row)
     }
 
     def hottest: Seq[HotKey] =

@@ -86,19 +86,12 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     allowed <- of.allowed
     (left, right) <- of.pairOfColumns
     (pairs, Seq(earliest, latest)) <- Some(of.observed.quantiles(1 - Nearly, Nearly)) if pairs >= Pairs
-    said <- allowed.highest
-      .filter(isWide(_, math.max(latest, 0L)))
-      .map { highest =>
-        val need = words(math.max(latest, 1000L))
-        s"within $need, and rows are kept for ${words(highest)}. If the rest may be lost, write $right <= $left + " +
-          s"INTERVAL '${seconds(latest)}' SECOND."
-      }
-      .orElse(allowed.lowest.map(-_).filter(isWide(_, math.max(-earliest, 0L))).map { back =>
-        val need = words(math.max(-earliest, 1000L))
-        s"within $need, and rows are kept for ${words(back)}. If the rest may be lost, write $right >= $left - " +
-          s"INTERVAL '${seconds(-earliest)}' SECOND."
-      })
-  } yield s"${Nearly * 100} % of the matches are $said"
+    (bound, need, narrower) <- Seq(
+      allowed.highest.map((_, latest, s"$right <= $left +")),
+      allowed.lowest.map(lowest => (-lowest, -earliest, s"$right >= $left -"))
+    ).flatten.find { case (bound, need, _) => isWide(bound, math.max(need, 0L)) }
+  } yield s"${Nearly * 100} % of the matches are within ${words(math.max(need, 1000L))}, and rows are kept for " +
+    s"${words(bound)}. If the rest may be lost, write $narrower INTERVAL '${seconds(need)}' SECOND."
 
   private def isWide(bound: Long, need: Long): Boolean = bound >= Minute && need * 4 < bound
 

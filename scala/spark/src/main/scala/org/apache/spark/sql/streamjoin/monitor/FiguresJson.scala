@@ -14,20 +14,25 @@ import org.apache.spark.sql.streamjoin.inspect.{Hints, OperatorFigures, QueryFig
  * The figures of a batch as JSON, which the history, the web page, the report and `watch` have in
  * common: `docs/figures.schema.json` describes it. Times are milliseconds since 1970, UTC. It has
  * names of columns, and no values of rows, except for hot keys where they are asked for.
+ *
+ * @param batch
+ *   progress of the batch that the figures are of
+ * @param now
+ *   in milliseconds
+ * @param showsKeys
+ *   whether it has the values of hot keys
  */
-private[monitor] object FiguresJson {
-  private val Version = 1
-  private val mapper = new ObjectMapper()
+final private[monitor] class FiguresJson(
+    query: QueryFigures,
+    batch: StreamingQueryProgress,
+    now: Long,
+    showsKeys: Boolean
+) {
+  import FiguresJson._
 
-  /**
-   * @param batch
-   *   progress of the batch that the figures are of
-   * @param now
-   *   in milliseconds
-   * @param showsKeys
-   *   whether it has the values of hot keys
-   */
-  def of(query: QueryFigures, batch: StreamingQueryProgress, now: Long, showsKeys: Boolean): ObjectNode = {
+  private val hints = new Hints(query, now)
+
+  def root: ObjectNode = {
     val root = mapper.createObjectNode().put("version", Version)
     root.put("id", batch.id.toString).put("runId", batch.runId.toString)
     Option(batch.name).foreach(root.put("name", _))
@@ -35,23 +40,19 @@ private[monitor] object FiguresJson {
     query.triggerMs.foreach(root.put("triggerMs", _))
     val phases = root.putObject("phasesMs")
     batch.durationMs.asScala.toSeq.sortBy(_._1).foreach { case (phase, millis) => phases.put(phase, millis) }
-    val hints = new Hints(query, now)
     val operators = root.putArray("operators")
-    query.all.foreach(one => operator(one, hints, showsKeys, operators.addObject()))
+    query.all.foreach(one => operator(one, operators.addObject()))
     root
   }
 
-  private def operator(of: OperatorFigures, hints: Hints, showsKeys: Boolean, node: ObjectNode): Unit = {
-    val last = of.last.toSeq
-    def figure(name: String): Long =
-      last.flatMap(progress => Option(progress.customMetrics.get(name))).map(_.longValue).sum
+  private def operator(of: OperatorFigures, node: ObjectNode): Unit = {
     node
       .put("operator", of.outline.ordinal + 1)
       .put("kind", of.outline.kind)
       .put("title", of.outline.title)
-      .put("rowsOut", figure(StatefulNodeExec.RowsOut))
-      .put("late", last.map(_.numRowsDroppedByWatermark).sum)
-      .put("padded", figure("paddedRows"))
+      .put("rowsOut", of.sum(Seq(batch), StatefulNodeExec.RowsOut))
+      .put("late", of.late(Seq(batch)))
+      .put("padded", of.sum(Seq(batch), "paddedRows"))
       .put("rowsKept", of.sum(_.rows.sum))
       .put("bytesKept", of.sum(_.bytes.sum))
       .put("memoryBytes", of.sum(_.indexBytes))
@@ -77,7 +78,7 @@ private[monitor] object FiguresJson {
     }
     val inputs = node.putArray("inputs")
     of.outline.inputs.zipWithIndex.foreach { case (one, at) =>
-      input(of, one, at, hints, showsKeys, inputs.addObject())
+      input(of, one, at, inputs.addObject())
     }
     val words = node.putArray("hints")
     hints.ofOperator(of).foreach(words.add)
@@ -90,25 +91,16 @@ private[monitor] object FiguresJson {
     }
   }
 
-  private def input(
-      of: OperatorFigures,
-      input: InputOutline,
-      at: Int,
-      hints: Hints,
-      showsKeys: Boolean,
-      node: ObjectNode
-  ): Unit = {
-    def figure(name: String): Long =
-      of.last.flatMap(progress => Option(progress.customMetrics.get(name))).fold(0L)(_.longValue)
+  private def input(of: OperatorFigures, input: InputOutline, at: Int, node: ObjectNode): Unit = {
     def millis(field: String, micros: Option[Long], to: ObjectNode): Unit =
       micros.foreach(value => to.put(field, Math.floorDiv(value, 1000L)))
     input.side.foreach(node.put("side", _))
     node
       .put("name", input.name)
-      .put("rowsIn", figure(StatefulNodeExec.rowsIn(input.side)))
+      .put("rowsIn", of.sum(Seq(batch), StatefulNodeExec.rowsIn(input.side)))
       .put("rowsKept", of.sum(_.rows(at)))
       .put("bytesKept", of.sum(_.bytes(at)))
-    input.side.foreach(side => node.put("late", figure(s"${side}LateRows")))
+    input.side.foreach(side => node.put("late", of.sum(Seq(batch), s"${side}LateRows")))
     val columns = node.putArray("columns")
     of.columns(input).foreach { key =>
       val column = columns.addObject().put("name", of.outline.columns(key))
@@ -146,4 +138,9 @@ private[monitor] object FiguresJson {
     val words = node.putArray("hints")
     hints.ofInput(of, input, at).foreach(words.add)
   }
+}
+
+private object FiguresJson {
+  private val Version = 1
+  private val mapper = new ObjectMapper()
 }

@@ -8,11 +8,10 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
-import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, SessionListeners, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.inspect.{QueryFigures, StoppedQueries}
 
 /**
@@ -64,7 +63,7 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
         val progress = event.progress
         val figures = QueryFigures
           .of(watched.query, progress)
-          .map(FiguresJson.of(_, progress, System.currentTimeMillis(), watched.showsKeys))
+          .map(new FiguresJson(_, progress, System.currentTimeMillis(), watched.showsKeys).root)
         guard("metrics")(watched.metrics.foreach(_.add(progress, figures)))
         figures.foreach { json =>
           val line = json.toString
@@ -107,9 +106,6 @@ private[streamjoin] object FiguresListener {
   }
 
   /** Begins to pass on the figures of a session's queries. */
-  def listen(session: SparkSession): Unit = {
-    val streams = session.asInstanceOf[ClassicSession].streams
-    if (!streams.listListeners().exists(_.isInstanceOf[FiguresListener]))
-      streams.addListener(new FiguresListener(session))
-  }
+  def listen(session: SparkSession): Unit =
+    SessionListeners.addOnce(session)(new FiguresListener(session))
 }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.streaming.OneTimeTrigger
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
-import org.apache.spark.sql.streamjoin.base.{NextOffsets, RunningQuery}
+import org.apache.spark.sql.streamjoin.base.{NextOffsets, RunningQuery, SessionListeners}
 import org.apache.spark.sql.streamjoin.joins.table.TableRematch
 
 /**
@@ -22,9 +22,7 @@ final private[streamjoin] case class PlanFirstBatch(session: SparkSession) exten
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
       case write: WriteToStream if FirstBatch.isFor(write.inputQuery) =>
-        val streams = session.streams
-        if (!streams.listListeners().exists(_.isInstanceOf[FirstBatch]))
-          streams.addListener(new FirstBatch(session))
+        SessionListeners.addOnce(session)(new FirstBatch(session))
       case _ =>
     }
     plan

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.streamjoin.arrangement.storage.TemporaryReaders
+import org.apache.spark.sql.streamjoin.base.SessionListeners
 
 /** start(): the leases of a temporary checkpoint go with the query: [[TemporaryReaders]]. */
 final private[streamjoin] case class ReleaseTemporaryReaders(session: SparkSession)
@@ -13,9 +14,7 @@ final private[streamjoin] case class ReleaseTemporaryReaders(session: SparkSessi
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
       case write: WriteToStream if write.deleteCheckpointOnStop =>
-        val streams = session.streams
-        if (!streams.listListeners().exists(_.isInstanceOf[TemporaryReaders]))
-          streams.addListener(new TemporaryReaders(session))
+        SessionListeners.addOnce(session)(new TemporaryReaders(session))
         TemporaryReaders.expect(write.resolvedCheckpointLocation)
       case _ =>
     }

@@ -1,0 +1,17 @@
+package org.apache.spark.sql.streamjoin.base
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.streaming.StreamingQueryListener
+
+/** Our listeners of a session's queries. */
+private[streamjoin] object SessionListeners {
+
+  /** Adds a listener, unless the session has one of its class. */
+  def addOnce[L <: StreamingQueryListener: ClassTag](session: SparkSession)(make: => L): Unit = {
+    val streams = session.streams
+    val known = streams.listListeners().exists(implicitly[ClassTag[L]].runtimeClass.isInstance)
+    if (!known) streams.addListener(make)
+  }
+}
