@@ -52,6 +52,8 @@ class Store:
             "endpoint.region": "us-east-1",
             "path.style.access": "true",
             "connection.ssl.enabled": "false",
+            # The server takes the client's `Expect: 100-continue` for the end of the request.
+            "connection.expect.continue": "false",
             "access.key": "any",
             "secret.key": "any",
         }
