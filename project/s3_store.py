@@ -9,8 +9,16 @@ from ports import free_port
 
 _FOLDER = Path(__file__).resolve().parent.parent / ".tools" / "s3"
 JARS = sorted((_FOLDER / "jars").glob("*.jar"))
-_SERVER = _FOLDER / "venv" / "bin" / "moto_server"
-IS_INSTALLED = bool(JARS) and _SERVER.exists()
+_PYTHON = _FOLDER / "venv" / "bin" / "python"
+IS_INSTALLED = bool(JARS) and _PYTHON.exists()
+# Werkzeug answers `Expect: 100-continue`, and so does the HTTP server below it: a client takes the second answer for
+# that of its request.
+_SERVER = """
+from http.server import BaseHTTPRequestHandler
+from moto.server import main
+BaseHTTPRequestHandler.handle_expect_100 = lambda handler: True
+main()
+"""
 
 
 class Store:
@@ -21,7 +29,9 @@ class Store:
         self.endpoint = f"http://127.0.0.1:{port}"
         self.log = log
         self.process = subprocess.Popen(
-            [str(_SERVER), "-H", "127.0.0.1", "-p", str(port)], stdout=log.open("wb"), stderr=subprocess.STDOUT
+            [str(_PYTHON), "-c", _SERVER, "-H", "127.0.0.1", "-p", str(port)],
+            stdout=log.open("wb"),
+            stderr=subprocess.STDOUT,
         )
         end = time.monotonic() + 60
         while True:
@@ -52,8 +62,6 @@ class Store:
             "endpoint.region": "us-east-1",
             "path.style.access": "true",
             "connection.ssl.enabled": "false",
-            # The server takes the client's `Expect: 100-continue` for the end of the request.
-            "connection.expect.continue": "false",
             "access.key": "any",
             "secret.key": "any",
         }

@@ -99,6 +99,19 @@ def test_rows_that_wait_for_a_table(inputs: Inputs) -> None:
         spark.conf.unset("spark.streamjoin.arrangements")
 
 
+def test_in_a_notebook(inputs: Inputs) -> None:
+    query = inputs.start()
+    inputs.add("orders", (1, "09:00:00"))
+    query.processAllAvailable()
+    plan = sj.explain_analyze(query)._repr_html_()
+    assert plan is not None and "<td>  left: orders</td>" in plan and "<th>watermarks</th>" in plan
+    assert "<th>task</th>" not in plan, "columns without a value"
+    found = sj.why(query, "id = 1")
+    html = found._repr_html_()
+    assert html is not None and f"<td>{only(found).outcome}</td>" in html
+    assert "{&quot;id&quot;:1," in html, "its values are escaped"
+
+
 def test_quotes_in_a_condition(inputs: Inputs) -> None:
     query = inputs.start()
     inputs.add("orders", (1, "09:00:00"))

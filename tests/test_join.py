@@ -276,6 +276,8 @@ def test_bounds_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     rows = {row.side: row for row in shown.collect()}
     assert {side: row.column for side, row in rows.items()} == {"left": "ordered", "right": "delivered"}
     assert all("1 hour" in row.keeps for row in rows.values()), rows
+    html = shown._repr_html_()
+    assert html is not None and "<td>delivered</td>" in html and "delivered &lt;= " in html
 
 
 def test_bounds_of_a_batch(spark: SparkSession) -> None:

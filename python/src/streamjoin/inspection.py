@@ -5,6 +5,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments import expect, wrong_argument
 from streamjoin._calls import ask, check_session
+from streamjoin._notebook import shown
 from streamjoin._queries import session_of
 
 
@@ -16,8 +17,9 @@ def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame
         with_skew: Add a row for each task.
 
     Returns:
-        A DataFrame with the figures after the last batch: a row for each operator of streamjoin that keeps rows and for
-        each of its inputs, as an indented plan; none before the first batch. Columns:
+        A DataFrame, which a notebook shows as a table, with the figures after the last batch: a row for each operator
+        of streamjoin that keeps rows and for each of its inputs, as an indented plan; none before the first batch.
+        Columns:
 
         - ``plan``: the operator or input, indented; ``operator`` (its number, from the inputs up), ``side``
           (``left`` or ``right``) and ``task``, where they apply;
@@ -52,7 +54,7 @@ def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame
     expect(bool, with_skew, "sj.explain_analyze", "with_skew=True or with_skew=False")
     spark = session_of(query, "sj.explain_analyze")
     check_session(spark)
-    return ask(spark, f"SELECT * FROM sj_explain_analyze('{query.id}', {str(with_skew).lower()})")
+    return shown(ask(spark, f"SELECT * FROM sj_explain_analyze('{query.id}', {str(with_skew).lower()})"))
 
 
 def why(of: StreamingQuery | str, condition: str, batches: int = 10) -> DataFrame:
@@ -68,7 +70,8 @@ def why(of: StreamingQuery | str, condition: str, batches: int = 10) -> DataFram
             read of the state.
 
     Returns:
-        A DataFrame, a row for each row that was found in an input of an operator, or one that says that there is none:
+        A DataFrame, which a notebook shows as a table: a row for each row that was found in an input of an operator, or
+        one that says that there is none:
         ``operator``, ``side`` and ``input`` (as in :func:`streamjoin.state`), ``row`` (as JSON), ``outcome``
         (``waiting`` or ``kept``: it is in state, and the operator records whether it has matched or does not;
         ``left``; ``late``; ``not seen``), ``batch`` (in which it left or was late, else the last one) and ``why`` (a
@@ -93,7 +96,7 @@ def why(of: StreamingQuery | str, condition: str, batches: int = 10) -> DataFram
     if not isinstance(batches, int) or isinstance(batches, bool) or batches < 1:
         raise wrong_argument("sj.why", "a positive number as batches", batches)
     spark, _, which = _looked_at(of, "sj.why")
-    return ask(spark, f"SELECT * FROM sj_why({_literal(which)}, {_literal(condition)}, {batches})")
+    return shown(ask(spark, f"SELECT * FROM sj_why({_literal(which)}, {_literal(condition)}, {batches})"))
 
 
 def _literal(text: str) -> str:

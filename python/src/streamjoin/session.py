@@ -5,6 +5,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments import expect, expect_frames
 from streamjoin._calls import EXTENSION, ask, check_session, invoke, is_connect
+from streamjoin._notebook import shown
 from streamjoin._queries import session_of
 from streamjoin.errors import StreamJoinError
 
@@ -84,7 +85,8 @@ def bounds(df: DataFrame) -> DataFrame:
         that stands: ``this join``, or the joins and filters below that it was derived from). An event-time column that
         has no bound in a join keeps nothing there; its row says what gives it its watermark in the output. Not listed
         are joins that Spark runs (with a table, or handed over by a setting), and those without such bounds: temporal
-        and as-of joins, delta joins, look-ups. ``show(truncate=False)`` shows all of the text.
+        and as-of joins, delta joins, look-ups. ``show(truncate=False)`` shows all of the text, and a notebook the
+        table itself.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
@@ -98,7 +100,7 @@ def bounds(df: DataFrame) -> DataFrame:
     """
     expect_frames("sj.bounds", "the streaming DataFrame with the joins, before writeStream", df)
     check_session(df.sparkSession)
-    return invoke(df, "sj_bounds")
+    return shown(invoke(df, "sj_bounds"))
 
 
 def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
