@@ -73,7 +73,7 @@ def _watermarks(batches: list[Figures]) -> Chart:
         "Watermarks by column",
         "A line that stays level holds the others back. In brackets the number of the operator.",
         lines + newest if lines else [],
-        {"yaxis": {"title": {"text": "watermark, UTC"}, "type": "date"}, "xaxis": {"type": "date"}},
+        {"yaxis": {"title": {"text": "watermark, UTC"}, "type": "date", "automargin": True}, "xaxis": {"type": "date"}},
     )
 
 
