@@ -8,7 +8,9 @@ import scala.collection.mutable
 
 import com.github.luben.zstd.Zstd
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{ChecksumException, Path}
+import org.apache.hadoop.fs.Options.OpenFileOptions
+import org.apache.hadoop.fs.{ChecksumException, FSDataInputStream, Path}
+import org.apache.hadoop.util.functional.FutureIO
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -169,7 +171,7 @@ private[streamjoin] object BlockFiles {
     )
     val bytes = new Array[Byte](block.bytes)
     try {
-      val in = path.getFileSystem(hadoopConf).open(path)
+      val in = open(path, block, hadoopConf)
       try in.readFully(block.offset, bytes)
       finally in.close()
     } catch {
@@ -181,4 +183,18 @@ private[streamjoin] object BlockFiles {
     if (checksum(bytes) != block.checksum) throw unreadable("the checksum of a block is wrong")
     Zstd.decompress(bytes, block.rawBytes)
   }
+
+  /** Says where the block ends: an object store is then not asked for the length of the file. */
+  private def open(path: Path, block: BlockRef, hadoopConf: Configuration): FSDataInputStream =
+    FutureIO.awaitFuture(
+      path
+        .getFileSystem(hadoopConf)
+        .openFile(path)
+        .optLong(OpenFileOptions.FS_OPTION_OPENFILE_LENGTH, block.offset + block.bytes)
+        .opt(
+          OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY,
+          OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY_RANDOM
+        )
+        .build()
+    )
 }
