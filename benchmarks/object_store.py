@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ def run(query: str, side: str, folder: Path, log: Path, settings: dict[str, str]
     """Run a query; return from where to where the log of the server has the requests of the batches that count."""
     more = settings | {
         "spark.sql.shuffle.partitions": str(PARTITIONS),
+        # As with a trigger of some seconds: a query that waits asks for a new version that seldom.
+        "spark.sql.streaming.pollingDelay": "3s",
         "spark.streamjoin.arrangements": "s3a://streams/arrangements",
     }
     spark = session(BY_NAME[side], more)
@@ -149,8 +152,9 @@ def table(found: list[tuple[str, str, Counter[str]]]) -> str:
     lines = [
         "# Requests to an object store",
         "",
-        f"`make bench-s3`. Requests to S3 a batch of {ROWS} rows of each input, with the batch without rows that",
-        f"follows it; {PARTITIONS} tasks; the mean of {COUNTED} batches. Of the delta join, all three queries.",
+        f"`make bench-s3`, {datetime.now(UTC):%Y-%m-%d}. Requests to S3 a batch of {ROWS} rows of each input, with the",
+        f"batch without rows that follows it; {PARTITIONS} tasks; the mean of {COUNTED} batches. Of the delta join, of",
+        "all three queries.",
         "",
         *(f"- {name}: {value}" for name, value in (machine() | project()).items()),
         "",

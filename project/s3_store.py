@@ -12,11 +12,13 @@ JARS = sorted((_FOLDER / "jars").glob("*.jar"))
 _PYTHON = _FOLDER / "venv" / "bin" / "python"
 IS_INSTALLED = bool(JARS) and _PYTHON.exists()
 # Werkzeug answers `Expect: 100-continue`, and so does the HTTP server below it: a client takes the second answer for
-# that of its request.
+# that of its request. It would colour the lines of requests that fail or return a part.
 _SERVER = """
 from http.server import BaseHTTPRequestHandler
 from moto.server import main
+from werkzeug import serving
 BaseHTTPRequestHandler.handle_expect_100 = lambda handler: True
+serving._log_add_style = False
 main()
 """
 

@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.arrangement.storage
 import java.io.FileNotFoundException
 import java.util.UUID
 
+import scala.annotation.nowarn
 import scala.util.Try
 
 import com.fasterxml.jackson.databind.ObjectMapper
@@ -78,7 +79,9 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     fs.delete(root, true): Unit
   }
 
-  def hasVersion(version: Long): Boolean = fs.exists(new Path(versions, version.toString))
+  /** `exists` would ask an object store for a folder too. */
+  @nowarn("cat=deprecation")
+  def hasVersion(version: Long): Boolean = fs.isFile(new Path(versions, version.toString))
 
   /** The versions that have a manifest, ascending. */
   def versionNumbers: Seq[Long] = numbersIn(versions)

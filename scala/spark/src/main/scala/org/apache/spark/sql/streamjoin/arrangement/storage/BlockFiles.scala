@@ -98,7 +98,14 @@ final private[streamjoin] class BlockFileWriter(
 ) extends BlockWriter {
   private val relative = s"$folder/$task-${ArrangementFolder.tag(run)}-${UUID.randomUUID()}"
   private val path = new Path(root, relative)
-  private lazy val out = path.getFileSystem(hadoopConf).create(path, false)
+  // No other file has its name, so an object store need not look for one.
+  private lazy val out = path
+    .getFileSystem(hadoopConf)
+    .createFile(path)
+    .recursive()
+    .overwrite(true)
+    .opt("fs.s3a.create.performance", true)
+    .build()
   private var offset = 0L
   private var opened = false
   private val open = mutable.Map.empty[(Int, Int), BlockBuilder]
