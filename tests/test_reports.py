@@ -166,7 +166,7 @@ def with_all(figures: Figures) -> Figures:
     operator["inputs"][0] |= {
         "late": 2,
         "lateness": {"delayMs": 10_000, "buckets": [{"fromMs": 0, "toMs": 1000, "rows": 97}]},
-        "hotKeys": [{"rows": 120, "share": 0.4, "key": "the value of a row"}],
+        "hotKeys": [{"share": 0.4, "key": "the value of a row"}],
     }
     return copy
 

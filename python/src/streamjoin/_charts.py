@@ -184,10 +184,14 @@ def _lateness(batches: list[Figures]) -> Iterator[Chart]:
         )
 
 
+_LONGEST = 31 * 24 * 3600 * 1000
+"""A row that is further behind, in milliseconds, needs another remedy than a longer delay."""
+
+
 def delays(buckets: list[tuple[int, int, int]], delay: int | None) -> str:
     """Return how many rows would be late with some delays of the watermark, as a sentence."""
     total = sum(many for _, _, many in buckets)
-    tried = sorted({end for _, end, _ in buckets if end > 0} | ({delay} if delay is not None else set()))
+    tried = sorted({end for _, end, _ in buckets if 0 < end <= _LONGEST} | ({delay} if delay is not None else set()))
     if len(tried) > 8:
         step = (len(tried) - 1) / 7
         tried = sorted({tried[round(step * each)] for each in range(8)} | ({delay} if delay is not None else set()))

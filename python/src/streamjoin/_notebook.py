@@ -29,5 +29,5 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {_text(each)}" for key, each in value.items())
     if isinstance(value, tuple):  # a Row
-        return ", ".join(text for text in map(_text, value) if text)
+        return ", ".join(_text(each) or '""' for each in value if each is not None)
     return str(value)

@@ -23,7 +23,7 @@ def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame
 
         - ``plan``: the operator or input, indented; ``operator`` (its number, from the inputs up), ``side``
           (``left`` or ``right``) and ``task``, where they apply;
-        - ``rows_in``, ``rows_out``, ``late`` and ``padded``: rows of the last minute;
+        - ``rows_in``, ``rows_out``, ``late`` and ``padded``: rows of the last minute, of a task of the last batch;
         - ``rows_kept``, ``bytes_kept`` (the rows themselves) and ``memory`` (bytes of the index);
         - ``ms``: time of the last batch by phase, in milliseconds, added up over all tasks;
         - ``watermarks``: of each event-time column by which rows leave, an array of ``column``, ``watermark``,

@@ -159,6 +159,7 @@ def _figures_of(of: StreamingQuery | str | Path, history: str | Path | None, cal
         raise no_figures(
             call,
             f"the query {of.name or query} has not ended a batch with a join yet",
-            "Wait for its first batch; a query without joins of streamjoin has no figures.",
+            "Wait for its first batch. A query without joins of streamjoin has no figures; of one that maintains an "
+            "arrangement sj.explain_analyze(query) has them.",
         )
     return found

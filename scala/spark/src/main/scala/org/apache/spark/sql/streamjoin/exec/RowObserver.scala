@@ -77,6 +77,9 @@ private[streamjoin] object RowObserver {
   /** A key with a lower share of a task's rows is not hot. */
   private val Share = 0.05
 
+  /** Of further rows, a key was among fewer by chance. */
+  private val Seen = 4L
+
   /** Fewer rows say nothing about their keys. */
   private val Enough = 100L
 
@@ -123,15 +126,18 @@ private[streamjoin] object RowObserver {
     private def add(row: UnsafeRow, weight: Long): Unit = {
       val hash = layout.hash(row.getBaseObject, row.getBaseOffset).toLong
       sketch.update(hash, weight)
-      val isHot = rows >= Enough && sketch.getEstimate(hash) >= rows * Share
-      if (isHot && !texts.contains(hash)) texts(hash) = layout.keyText(row)
+      if (rows >= Enough && sketch.getLowerBound(hash) > hot && !texts.contains(hash))
+        texts(hash) = layout.keyText(row)
     }
+
+    /** A key with more rows is hot. One or two rows that happen to be counted do not make it so. */
+    private def hot: Long = math.max((rows * Share).toLong, if (rows > First) Seen * OfRows else 0L)
 
     def hottest: Seq[HotKey] =
       if (rows < Enough) Nil
       else
         sketch
-          .getFrequentItems((rows * Share).toLong, ErrorType.NO_FALSE_NEGATIVES)
+          .getFrequentItems(hot, ErrorType.NO_FALSE_POSITIVES)
           .toSeq
           .flatMap(found => texts.get(found.getItem).map(HotKey(_, math.min(found.getEstimate, rows))))
           .sortBy(-_.rows)

@@ -29,7 +29,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     val othersCame = others.exists(other => of.lastRow(of.outline.inputs(other)).exists(_ > since))
     Option.when(keeps > 0 && othersCame && silence >= Silence) {
       s"${input.name} has had no row for ${words(silence)}, and $keeps rows wait for its watermark. If it may be " +
-        s"silent for longer than they may wait, write sj.idle_after(${input.name}, \"${words(2 * Silence)}\")."
+        s"silent for longer than they may wait, write sj.idle_after(${input.name}, \"${words(2 * Silence)}\") before the join."
     }
   }
 
@@ -44,7 +44,8 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     val plain = column.split('.').last
     s"The newest $column is ${Instant.ofEpochMilli(newest / 1000)}, ${words(ahead)} from now: it has moved the " +
       s"watermark, and rows of the present are late. Before withWatermark, write " +
-      s".where(\"$plain < current_timestamp() + INTERVAL 1 HOUR\")."
+      s".where(\"$plain < current_timestamp() + INTERVAL 1 HOUR\"), and start with a new checkpoint: in this one the " +
+      "watermark does not go back."
   }
 
   /** Segments that the budget leaves to the state store. */
@@ -52,8 +53,9 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     last <- of.last
     unloaded <- Option(last.customMetrics.get("segmentsOnDisk")).map(_.longValue) if unloaded > 0
   } yield s"$unloaded of ${last.customMetrics.get("segments")} segments do not fit into memory and are read from the " +
-    "state store when they are probed. Give the executors more memory and raise spark.streamjoin.indexMemory, or use " +
-    "more partitions."
+    "state store when a row looks into them: the rows have ${of.sum(_.bytes.sum)} bytes, of all tasks. Give the executors " +
+    "more memory and raise spark.streamjoin.indexMemory, the bytes of a task; or, with a new checkpoint, use more " +
+    "partitions."
 
   /** Most of the tasks' time goes into the state stores' files. */
   private def files(of: OperatorFigures): Option[String] = {
@@ -71,14 +73,15 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     all = of.sum(_.rows.sum)
     if all >= Many && most.rows.sum * 2 > all && most.rows.sum * of.reports.size > all * Skewed
   } yield s"Task $task keeps ${most.rows.sum} of $all rows: one key, or a few, have most of them. Which: " +
-    s"sj.state(checkpoint, operator=${of.outline.ordinal + 1}) by key. Leave such a key out, or join it apart."
+    "hot_keys of sj.explain_analyze(query, with_skew=True). If such a key stands for no value, such as an empty text, " +
+    "filter it before the join; otherwise add a column to the equality."
 
   /** A key that has a large part of an input's rows. */
   private def hot(of: OperatorFigures, input: InputOutline, at: Int): Option[String] =
     of.observed.hotKeys(at).headOption.filter(_._2 >= Hot).map { case (_, share) =>
       s"One key has ${math.round(share * 100)} % of the rows of ${input.name}, and one task does its work: " +
-        "sj.explain_analyze(query, with_skew=True) names it. If it stands for no value, such as an empty text, filter " +
-        "it before the join."
+        "it is in hot_keys of sj.explain_analyze(query, with_skew=True). If it stands for no value, such as an empty " +
+        "text, filter it before the join; otherwise add a column to the equality."
     }
 
   /** A bound that keeps rows for far longer than their matches need. */

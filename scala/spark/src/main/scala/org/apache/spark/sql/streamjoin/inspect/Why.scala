@@ -216,7 +216,12 @@ final private[streamjoin] class Why(
               col(s"$Kept.column"),
               lit(" was "),
               utc(col(s"$Kept.watermark")),
-              lit(". A longer delay in withWatermark keeps such rows.")
+              when(
+                col(s"$Kept.watermark") > current_timestamp() + expr("INTERVAL 1 HOUR"),
+                lit(
+                  ", which is in the future. A row has moved it: sj.explain_analyze(query) says what to write."
+                )
+              ).otherwise(lit(". A longer delay in withWatermark keeps such rows."))
             )
           )
     }

@@ -63,7 +63,7 @@ final private[monitor] class QueryMetrics(source: FiguresSource, run: UUID, quer
       input.path("columns").asScala.toSeq.filter(_.has("watermark")).flatMap { column =>
         val named = parts :+ MetricNames.part(column.path("name").asText)
         val watermark = column.path("watermark").asLong
-        Seq((named :+ "watermarkMs") -> Now(watermark), (named :+ "lagMs") -> Now(began - watermark))
+        Seq((named :+ "watermarkMs") -> Now(watermark), (named :+ "behindClockMs") -> Now(began - watermark))
       }
   }
 }

@@ -91,8 +91,13 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
 
   test("a hot key is named where it is asked for, and hinted at without its name") {
     running(job(hourly())) { job =>
-      val many = (0 until 2000).map(n => o(if (n % 2 == 0) "hot" else s"$n", f"10:${n % 60}%02d", n))
+      val many = (0 until 2000).map(n => o(if (n % 2 == 0) "gold" else s"$n", f"10:${n % 60}%02d", n))
       job.feed(many: _*)
+      job.feed((0 until 1000).map(n => d(s"$n", "10:00", n)): _*)
+      assert(
+        rows(explained(job, skew = true).where("side = 'right'"), "size(hot_keys)") == Seq("0"),
+        "each key once"
+      )
       val left = "side = 'left'"
       assert(
         rows(
@@ -100,12 +105,12 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
           "hot_keys[0].key",
           "round(hot_keys[0].share, 1)",
           "size(hot_keys)"
-        ) == Seq("hot 0.5 1")
+        ) == Seq("gold 0.5 1")
       )
       assert(rows(explained(job).where(left), "hot_keys") == Seq("-"))
       val hint = rows(explained(job).where(left), "hints[0]").head
       assert(hint.matches("One key has [45].? % of the rows of o,.*"))
-      assert(!hint.contains("hot"))
+      assert(!hint.contains("gold"))
     }
   }
 
@@ -128,7 +133,11 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
       job.feed(o("b", "2999-01-01T00:00", 1))
       val hint = rows(explained(job).where("side = 'left'"), "hints[0]").head
       assert(hint.contains("The newest o.t is 2999-01-01T00:00:00Z"))
-      assert(hint.contains(".where(\"t < current_timestamp() + INTERVAL 1 HOUR\")"))
+      assert(
+        hint.contains(
+          ".where(\"t < current_timestamp() + INTERVAL 1 HOUR\"), and start with a new checkpoint"
+        )
+      )
     }
   }
 

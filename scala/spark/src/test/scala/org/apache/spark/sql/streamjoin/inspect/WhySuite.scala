@@ -60,6 +60,20 @@ class WhySuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("late, since a row from the future has moved the watermark") {
+    withConf("spark.streamjoin.lateRows" -> "keep") {
+      running(job(hourly())) { job =>
+        job.feed(o("x", "10:00", 0), d("x", "10:00", 0))
+        job.feed(o("a", "2999-01-01T00:00", 1))
+        job.feed(o("b", "10:00", 2))
+        val late = why(job.streaming.id.toString, "id = 'b'")
+        assert(outcomes(late) == Seq("o late"))
+        assert(late.head.getString(3).contains("which is in the future. A row has moved it"))
+        assert(!late.head.getString(3).contains("longer delay"))
+      }
+    }
+  }
+
   test("a condition on columns that no input has is refused with those that there are") {
     running(job(hourly())) { job =>
       job.feed(o("a", "10:00", 1))

@@ -273,7 +273,7 @@ var StreamJoin = (() => {
     const hottest = list(input.hotKeys)[0];
     if (hottest === undefined) return "";
     const share = Math.round(number(hottest.share) * 100);
-    const inside = escape(`Its most frequent key has ${count(hottest.rows, "row")}, ${share}% of them.`);
+    const inside = escape(`One key has ${share} % of its rows.`);
     return " " + element("span", { class: "sj-hot", "data-share": hottest.share }, inside);
   };
 
