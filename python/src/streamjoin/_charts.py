@@ -71,7 +71,7 @@ def _watermarks(batches: list[Figures]) -> Chart:
     return Chart(
         "watermarks",
         "Watermarks by column",
-        "A line that stays level holds the others back. In brackets the number of the operator.",
+        "A line that stays level behind the others holds them back. In brackets the number of the operator.",
         lines + newest if lines else [],
         {"yaxis": {"title": {"text": "watermark, UTC"}, "type": "date", "automargin": True}, "xaxis": {"type": "date"}},
     )
