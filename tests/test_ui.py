@@ -63,7 +63,14 @@ def job() -> Iterator[Job]:
 def document(address: str, profile: Path, *options: str) -> str:
     """Return the document of a page after its scripts have run."""
     assert CHROMIUM is not None
-    fixed = ["--headless", "--no-sandbox", "--disable-gpu", "--no-proxy-server", f"--user-data-dir={profile}"]
+    fixed = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-proxy-server",
+        f"--user-data-dir={profile}",
+    ]
     done = subprocess.run(
         [CHROMIUM, *fixed, *options, "--dump-dom", address],
         capture_output=True,
