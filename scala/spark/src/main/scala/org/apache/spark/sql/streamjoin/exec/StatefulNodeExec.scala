@@ -2,23 +2,20 @@ package org.apache.spark.sql.streamjoin.exec
 
 import org.apache.hadoop.conf.Configuration
 
-import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
-import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.StateOperatorProgress
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.base.{OwnExec, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.outline.OperatorOutline
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
-import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState, SegmentStore}
+import org.apache.spark.sql.streamjoin.state.SegmentStore
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
-import org.apache.spark.util.CompletionIterator
 
-import streamjoin.core.{Side, Watermark}
+import streamjoin.core.Watermark
 
 /**
  * What all our stateful operators share: the binding to a batch, the watermarks that they receive
@@ -26,11 +23,9 @@ import streamjoin.core.{Side, Watermark}
  *
  * Watermark keys number the event-time columns of the inputs, from the first input to the last.
  *
- * Each task gets a copy of its operator. What only the driver needs is transient, above all the
- * plan below: to read it takes a task longer than its rows, where there are many tasks. Tasks of
- * Spark's operators above ask for `output`, so it is a value.
+ * Its tasks get a [[StatefulTasks]] and a spec, never the operator with the plan below.
  */
-private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWriter {
+private[streamjoin] trait StatefulNodeExec extends OwnExec with StateStoreWriter {
 
   /** Position among our operators in the query, from the inputs up. It identifies the state. */
   def ordinal: Int
@@ -70,14 +65,13 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
   /** The sides whose rows it keeps; none of the two if it keeps those of its only input. */
   protected def keptSides: Seq[Option[String]] = Seq(None)
 
-  /** Counts the rows of a committed state. */
-  protected def countRows(state: JoinState, report: TaskReport): Unit
+  protected def rowCounts: RowCounts
 
   /** Lines for EXPLAIN. */
   protected def words: Seq[String]
 
   /** What it is and keeps, for the checkpoint. */
-  @transient lazy val outline: OperatorOutline = makeOutline
+  lazy val outline: OperatorOutline = makeOutline
 
   protected def makeOutline: OperatorOutline
 
@@ -188,49 +182,16 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     )
   }
 
-  private lazy val stores = new StateStores(getStateInfo, conf)
-
-  /** Evaluates what tasks need and only the driver can create. */
-  final protected def makeOnDriver(): Unit = {
-    metrics: Unit
-    stores: Unit
-  }
-
-  /** A side that the task of another partition keeps, at the version that the batch starts from. */
-  final protected def replicated(
-      side: Side,
-      cap: Long,
-      keeper: Int,
-      hadoopConf: Configuration
-  ): JoinState.ReplicatedSide =
-    JoinState.ReplicatedSide(side, cap, stores.read(keeper, hadoopConf))
-
-  /**
-   * Reports a committed store.
-   *
-   * @param indexBytes
-   *   memory of the task's index, in addition to that of the store
-   */
-  private def reportStore(store: StateStore, indexBytes: Long): Unit = {
-    val storeMetrics = store.metrics
-    longMetric("stateMemory") += storeMetrics.memoryUsedBytes + indexBytes
-    setStoreCustomMetrics(storeMetrics.customMetrics)
-    setStoreInstanceMetrics(storeMetrics.instanceMetrics)
-    setOperatorMetrics()
-    if (StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf)) {
-      val info = store.getStateStoreCheckpointInfo()
-      setStateStoreCheckpointInfo(
-        StatefulOpStateStoreCheckpointInfo(
-          info.partitionId,
-          info.batchVersion,
-          info.stateStoreCkptId.map(Array(_)),
-          info.baseStateStoreCkptId.map(Array(_))
-        )
-      )
-    }
-  }
-
-  private def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
+  /** What goes to the tasks in place of the operator. */
+  final protected def tasksOfBatch: StatefulTasks = new StatefulTasks(
+    new StateStores(getStateInfo, conf),
+    metrics,
+    instanceMetrics,
+    Option.when(StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf))(checkpointInfoAccumulator),
+    reports,
+    watermarks.size,
+    rowCounts
+  )
 
   // Tasks.
 
@@ -256,81 +217,6 @@ private[streamjoin] trait StatefulNodeExec extends SparkPlan with StateStoreWrit
     session.sessionState.streamingQueryManager.stateStoreCoordinator,
     sparkContext.clean(run)
   )
-
-  /**
-   * The output of a task. Once it is consumed, the state is committed.
-   *
-   * @param replicated
-   *   a side that another task keeps
-   */
-  final protected def runTask(
-      spec: StateSpec,
-      partition: Int,
-      hadoopConf: Configuration,
-      replicated: Option[JoinState.ReplicatedSide] = None
-  )(
-      makeTask: (JoinState, Option[LateRowsWriter]) => BufferingTask
-  ): Iterator[InternalRow] = {
-    val begun = System.nanoTime()
-    val store = stores.open(partition, hadoopConf)
-    val state = new JoinState(
-      store,
-      spec.layouts,
-      spec.bucketWidths,
-      spec.limits.indexMemory,
-      IndexCache.take[JoinIndex](stores.id(partition)),
-      replicated,
-      ExecutorMemory.limit(spec.limits.executorIndexMemory)
-    )
-    TaskContext.get().addTaskCompletionListener[Unit] { task =>
-      if (task.isFailed() || task.isInterrupted()) state.close()
-      else state.leaveOff().foreach(IndexCache.put(stores.id(partition), _))
-    }
-    longMetric(StateMetric.LoadTimeMs) += millisSince(begun)
-
-    val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
-    TaskContext.get().addTaskCompletionListener[Unit](_ => lateRows.foreach(_.abort()))
-
-    val updating = System.nanoTime()
-    val task = makeTask(state, lateRows)
-    val numOutputRows = longMetric("numOutputRows")
-    val output = task.output.map { row =>
-      numOutputRows += 1
-      row
-    }
-    CompletionIterator[InternalRow, Iterator[InternalRow]](
-      output, {
-        task.finish()
-        longMetric("allUpdatesTimeMs") += millisSince(updating)
-        // Before the state: a committed state has its late rows.
-        lateRows.foreach(_.commit())
-        val report = TaskReport.empty(watermarks.size)
-        task.cameIn.copyToArray(report.in)
-        report.out = numOutputRows.value
-        report.observed = task.observed
-        commit(store, partition, state, report)
-        report.millis = millisSince(begun)
-        reports.add(partition -> report)
-      }
-    )
-  }
-
-  /** Called by a task. */
-  final protected def taskMetrics: TaskMetrics = new TaskMetrics(metrics)
-
-  private def commit(store: StateStore, partition: Int, state: JoinState, report: TaskReport): Unit = {
-    longMetric("commitTimeMs") += timeTakenMs(state.commit())
-    countRows(state, report)
-    val size = state.size
-    report.indexBytes = size.index
-    longMetric(StateMetric.IndexBytes) += size.index
-    longMetric(StateMetric.SegmentBytes) += size.stored
-    longMetric(StateMetric.Segments) += size.segments
-    longMetric(StateMetric.SegmentsOnDisk) += size.unloaded
-    reportStore(store, size.index)
-    // Last: from here on, another task may own the index.
-    IndexCache.put(stores.id(partition), state.handOver())
-  }
 
   // EXPLAIN and progress.
 
@@ -367,21 +253,4 @@ private[streamjoin] object StatefulNodeExec {
 
   /** In the progress: bytes of the rows in state, as Spark has them. */
   def bytesInState(side: Option[String]): String = side.fold("bytesInState")(_ + "BytesInState")
-}
-
-/** Metrics of a [[JoinState]] in the query progress. */
-private[streamjoin] object StateMetric {
-  val LoadTimeMs = "loadTimeMs"
-  val IndexBytes = "indexBytes"
-  val SegmentBytes = "segmentBytes"
-  val Segments = "segments"
-  val SegmentsOnDisk = "segmentsOnDisk"
-
-  val all: Seq[(String, String)] = Seq(
-    LoadTimeMs -> "time to open the state store and, where needed, read the index from it",
-    IndexBytes -> "bytes of the index in memory",
-    SegmentBytes -> "bytes of the segments in the state store",
-    Segments -> "segments in state",
-    SegmentsOnDisk -> "segments that the budget of memory leaves to the state store"
-  )
 }

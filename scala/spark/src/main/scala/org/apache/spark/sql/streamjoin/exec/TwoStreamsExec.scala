@@ -31,7 +31,7 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
       LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), inputs.toMap)
     }
 
-  @transient final protected lazy val names: JoinNames = binding match {
+  final protected lazy val names: JoinNames = binding match {
     case Some(batch) =>
       JoinNames.of(sides, watermarks, times.take(sides.size), left.output, right.output, batch.inputs)
     case None => JoinNames.qualified(left.output, right.output, expressionsInWords)
@@ -43,7 +43,7 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
   final protected def columnsInWords: Seq[String] =
     sides.indices.map(key => names.column(sides(key), times(key)))
 
-  @transient final protected lazy val watermarksInWords =
+  final protected lazy val watermarksInWords =
     new WatermarkExplain(sides, watermarks, times, names, eviction)
 
   /**

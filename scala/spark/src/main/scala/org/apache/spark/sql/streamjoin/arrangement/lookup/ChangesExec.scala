@@ -16,7 +16,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{
 }
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangeReader
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
-import org.apache.spark.sql.streamjoin.base.HadoopConf
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec}
 
 /**
  * Reads the changes of an arrangement by primary key, on the executors that hold its index.
@@ -33,14 +33,15 @@ import org.apache.spark.sql.streamjoin.base.HadoopConf
 final private[streamjoin] case class ChangesExec(
     input: ArrangedRows,
     version: Attribute,
-    @transient stream: Option[SparkDataStream],
+    stream: Option[SparkDataStream],
     start: Snapshot,
     end: Snapshot,
     tasks: Option[IndexTasks],
     condition: Option[Expression],
     values: Seq[NamedExpression]
 ) extends LeafExecNode
-    with StreamSourceAwareSparkPlan {
+    with StreamSourceAwareSparkPlan
+    with OwnExec {
 
   private def meta = input.arrangement.meta
 

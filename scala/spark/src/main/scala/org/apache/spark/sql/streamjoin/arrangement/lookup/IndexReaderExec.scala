@@ -24,7 +24,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{
 }
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, RowKey, Snapshot}
-import org.apache.spark.sql.streamjoin.base.HadoopConf
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec}
 import org.apache.spark.sql.types.{ArrayType, IntegerType}
 
 /**
@@ -118,7 +118,7 @@ final private[streamjoin] case class IndexAccess(
  * Looks up an arrangement for each row. Stateless: the index belongs to the executor, and all
  * queries share it.
  */
-private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExecNode {
+private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExecNode with OwnExec {
   def access: IndexAccess
 
   /**

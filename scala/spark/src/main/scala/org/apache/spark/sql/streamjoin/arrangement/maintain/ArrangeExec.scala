@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexLocality, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind}
-import org.apache.spark.sql.streamjoin.base.{HadoopConf, Operation, RunningQuery, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, Operation, OwnExec, RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, PlannedBatch}
 
 import streamjoin.core.Side
@@ -47,7 +47,8 @@ final private[streamjoin] case class ArrangeExec(
     isGathered: Boolean,
     output: Seq[Attribute],
     child: SparkPlan
-) extends UnaryExecNode {
+) extends UnaryExecNode
+    with OwnExec {
 
   private def rows = child.output.take(meta.schema.length)
   private def change = child.output.lift(meta.schema.length)

@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{CoalescedPartitionSpec, ShufflePartitionSpec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, BlockFileWriter, BlockWriter}
-import org.apache.spark.sql.streamjoin.base.HadoopConf
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec}
 import org.apache.spark.sql.types.{BinaryType, IntegerType, StructType}
 import org.apache.spark.unsafe.Platform
 
@@ -38,7 +38,8 @@ final private[streamjoin] case class GatherChangesExec(
     partitions: Int,
     output: Seq[Attribute],
     child: SparkPlan
-) extends UnaryExecNode {
+) extends UnaryExecNode
+    with OwnExec {
 
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(ClusteredDistribution(child.output.take(1), requiredNumPartitions = Some(partitions)))

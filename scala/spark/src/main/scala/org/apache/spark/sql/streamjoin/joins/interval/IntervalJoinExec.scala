@@ -8,8 +8,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, KeepingLimit, OperatorOutline}
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, JoinMetric, TaskReport, TwoStreamsExec, WholeRow}
-import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.exec.{BatchBinding, JoinMetric, RowCounts, TwoStreamsExec, WholeRow}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
 import streamjoin.core.{JoinType, Side, Watermark}
@@ -36,19 +35,19 @@ import streamjoin.core.{JoinType, Side, Watermark}
  *   the batch, or none if the plan is only explained
  */
 final private[streamjoin] case class IntervalJoinExec(
-    @transient leftKeys: Seq[Expression],
-    @transient rightKeys: Seq[Expression],
-    @transient conjuncts: Seq[Expression],
-    @transient override val times: Seq[Attribute],
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    conjuncts: Seq[Expression],
+    override val times: Seq[Attribute],
     join: IntervalJoinSpec,
-    @transient override val binding: Option[BatchBinding],
-    @transient left: SparkPlan,
-    @transient right: SparkPlan
+    override val binding: Option[BatchBinding],
+    left: SparkPlan,
+    right: SparkPlan
 ) extends TwoStreamsExec {
 
   override def shortName: String = IntervalJoinExec.OperatorName
 
-  override val output: Seq[Attribute] = join.output(left.output, right.output)
+  override lazy val output: Seq[Attribute] = join.output(left.output, right.output)
 
   override def ordinal: Int = join.ordinal
 
@@ -95,7 +94,7 @@ final private[streamjoin] case class IntervalJoinExec(
   override protected def ownMetrics: Seq[(String, String)] = IntervalJoinMetric.all
 
   override protected def doExecute(): RDD[InternalRow] = {
-    makeOnDriver()
+    val tasks = tasksOfBatch
     val limits = evictionLimits(binding.get.evictionValues)
     val spec = IntervalTaskSpec.of(
       this,
@@ -108,25 +107,26 @@ final private[streamjoin] case class IntervalJoinExec(
       val configuration = hadoopConf.value.value
       val broadcast = spec
         .replicated(partition)
-        .map(replicated(_, spec.broadcastMemory, IntervalTaskSpec.BroadcastKeeper, configuration))
-      runTask(spec, partition, configuration, broadcast)(
-        new IntervalJoinTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
+        .map(tasks.replicated(_, spec.broadcastMemory, IntervalTaskSpec.BroadcastKeeper, configuration))
+      tasks.run(spec, partition, configuration, broadcast)(
+        new IntervalJoinTask(spec, partition, leftRows, rightRows, _, tasks.taskMetrics, _)
       )
     }
   }
 
-  override protected def countRows(state: JoinState, report: TaskReport): Unit = {
-    Side.both.foreach { side =>
-      if (!state.isReplicated(side)) {
-        longMetric("numTotalStateRows") += state.rows(side)
-        longMetric(JoinMetric.rowsInState(side)) += state.rows(side)
-        report.add(side, state.rows(side), state.payload(side))
+  override protected def rowCounts: RowCounts = {
+    val bounded = Side.both.map(side => side -> join.bounds.bounded(side))
+    (state, report, metrics) => {
+      bounded.foreach { case (side, keys) =>
+        if (!state.isReplicated(side)) {
+          metrics("numTotalStateRows") += state.rows(side)
+          metrics(JoinMetric.rowsInState(side)) += state.rows(side)
+          report.add(side, state.rows(side), state.payload(side))
+        }
+        keys.zipWithIndex.foreach { case (key, at) => report.keeps(key, state.lowest(side, at)) }
       }
-      join.bounds.bounded(side).zipWithIndex.foreach { case (key, at) =>
-        report.keeps(key, state.lowest(side, at))
-      }
+      metrics(JoinMetric.PayloadBytes) += state.size.payload
     }
-    longMetric(JoinMetric.PayloadBytes) += state.size.payload
   }
 
   override protected def makeOutline: OperatorOutline = {

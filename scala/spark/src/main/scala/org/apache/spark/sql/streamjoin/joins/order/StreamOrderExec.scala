@@ -14,13 +14,12 @@ import org.apache.spark.sql.streamjoin.exec.{
   BucketWidth,
   BufferLimits,
   LateRows,
+  RowCounts,
   StatefulNodeExec,
-  TaskReport,
   TimeRanges,
   WholeRow
 }
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
-import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
 import streamjoin.core.{Side, Watermark}
@@ -40,16 +39,16 @@ import streamjoin.core.{Side, Watermark}
  * a range of the time between the watermarks of the batch before and of this one ([[TimeRanges]]).
  */
 final private[streamjoin] case class StreamOrderExec(
-    @transient times: Seq[Attribute],
+    times: Seq[Attribute],
     plan: OrderSpec,
-    @transient override val binding: Option[BatchBinding],
-    @transient child: SparkPlan
+    override val binding: Option[BatchBinding],
+    child: SparkPlan
 ) extends UnaryExecNode
     with StatefulNodeExec {
 
   override def shortName: String = StreamOrderExec.OperatorName
 
-  override val output: Seq[Attribute] = child.output
+  override def output: Seq[Attribute] = child.output
 
   override def ordinal: Int = plan.ordinal
 
@@ -128,7 +127,7 @@ final private[streamjoin] case class StreamOrderExec(
   override protected def ownMetrics: Seq[(String, String)] = Nil
 
   override protected def doExecute(): RDD[InternalRow] = {
-    makeOnDriver()
+    val tasks = tasksOfBatch
     val spec = OrderTaskSpec(
       new OrderLayout(child.output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
       emitted,
@@ -139,14 +138,14 @@ final private[streamjoin] case class StreamOrderExec(
     )
     val hadoopConf = binding.get.hadoopConf
     placed(child.execute()) { (partition, rows) =>
-      runTask(spec, partition, hadoopConf.value.value)(
-        new OrderTask(spec, partition, rows, _, taskMetrics, _)
+      tasks.run(spec, partition, hadoopConf.value.value)(
+        new OrderTask(spec, partition, rows, _, tasks.taskMetrics, _)
       )
     }
   }
 
-  override protected def countRows(state: JoinState, report: TaskReport): Unit = {
-    longMetric("numTotalStateRows") += state.rows(Side.Left)
+  override protected def rowCounts: RowCounts = (state, report, metrics) => {
+    metrics("numTotalStateRows") += state.rows(Side.Left)
     report.add(Side.Left, state.rows(Side.Left), state.payload(Side.Left))
     report.keeps(0, state.lowest(Side.Left, 0))
   }

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, GenericRowWithSchema, Literal, NamedExpression}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
+import org.apache.spark.sql.streamjoin.base.OwnExec
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 
 /** How many rows of a batch were looked up, matched, and padded with nulls. */
@@ -34,7 +35,8 @@ final private[streamjoin] class LookUpProgressExec(
     child: SparkPlan
 )(
     figures: () => Seq[Long]
-) extends CollectMetricsExec(name, columns, child) {
+) extends CollectMetricsExec(name, columns, child)
+    with OwnExec {
 
   override def collectedMetrics: Row = new GenericRowWithSchema(figures().toArray, metricsSchema)
 

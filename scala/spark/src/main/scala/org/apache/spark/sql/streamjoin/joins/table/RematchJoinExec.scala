@@ -16,10 +16,9 @@ import org.apache.spark.sql.streamjoin.exec.{
   BucketWidth,
   BufferLimits,
   JoinMetric,
-  StatefulNodeExec,
-  TaskReport
+  RowCounts,
+  StatefulNodeExec
 }
-import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -48,16 +47,16 @@ import streamjoin.core.{Side, Watermark}
  *   whether a change of the table starts a batch
  */
 final private[streamjoin] case class RematchJoinExec(
-    @transient lookUp: TableLookUpExec,
-    @transient keys: Seq[Attribute],
-    @transient times: Seq[Attribute],
+    lookUp: TableLookUpExec,
+    keys: Seq[Attribute],
+    times: Seq[Attribute],
     plan: RematchJoinSpec,
-    @transient override val binding: Option[BatchBinding],
-    @transient table: TableOptions,
+    override val binding: Option[BatchBinding],
+    table: TableOptions,
     followsTable: Boolean,
     override val output: Seq[Attribute],
-    @transient left: SparkPlan,
-    @transient right: SparkPlan
+    left: SparkPlan,
+    right: SparkPlan
 ) extends BinaryExecNode
     with StatefulNodeExec {
 
@@ -87,7 +86,7 @@ final private[streamjoin] case class RematchJoinExec(
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
     IndexedSeq(Watermark.postponed(watermarks.head.value(values), plan.rematch))
 
-  @transient private lazy val folder = table.options.open()
+  private lazy val folder = table.options.open()
 
   /** Runs one also if the table has changed: buffered rows may match now. */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
@@ -99,7 +98,7 @@ final private[streamjoin] case class RematchJoinExec(
   override protected def ownMetrics: Seq[(String, String)] = RematchMetric.all
 
   override protected def doExecute(): RDD[InternalRow] = {
-    makeOnDriver()
+    val tasks = tasksOfBatch
     val rows = left.output
     val spec = taskSpec(evictionLimits(binding.get.evictionValues).head)
     val lookUps = lookUp.access.spec(rows, IndexSettings.of(conf))
@@ -108,8 +107,17 @@ final private[streamjoin] case class RematchJoinExec(
     val hadoopConf = binding.get.hadoopConf
     zipped(left.execute(), right.execute()) { (partition, stream, changed) =>
       val task = LookUpTask.begin(lookUps, hadoopConf.value.value, figures)
-      runTask(spec, partition, hadoopConf.value.value) { (state, _) =>
-        new RematchTask(spec, partition, stream, changed, task, results.inTask(task), state, taskMetrics)
+      tasks.run(spec, partition, hadoopConf.value.value) { (state, _) =>
+        new RematchTask(
+          spec,
+          partition,
+          stream,
+          changed,
+          task,
+          results.inTask(task),
+          state,
+          tasks.taskMetrics
+        )
       }
     }
   }
@@ -146,9 +154,9 @@ final private[streamjoin] case class RematchJoinExec(
     )
   }
 
-  override protected def countRows(state: JoinState, report: TaskReport): Unit = {
-    longMetric("numTotalStateRows") += state.rows
-    longMetric(JoinMetric.PayloadBytes) += state.size.payload
+  override protected def rowCounts: RowCounts = (state, report, metrics) => {
+    metrics("numTotalStateRows") += state.rows
+    metrics(JoinMetric.PayloadBytes) += state.size.payload
     report.add(Side.Left, state.rows, state.payload(Side.Left))
     report.keeps(0, state.lowest(Side.Left, 0))
   }

@@ -15,11 +15,10 @@ import org.apache.spark.sql.streamjoin.exec.{
   BucketWidth,
   BufferLimits,
   JoinMetric,
-  TaskReport,
+  RowCounts,
   TimeRanges,
   TwoStreamsExec
 }
-import org.apache.spark.sql.streamjoin.state.JoinState
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -45,21 +44,21 @@ import streamjoin.core.{Side, Watermark}
  *   event-time columns, by watermark key
  */
 final private[streamjoin] case class TemporalJoinExec(
-    @transient leftKeys: Seq[Attribute],
-    @transient rightKeys: Seq[Attribute],
-    @transient operation: Option[Attribute],
-    @transient ties: Seq[Attribute],
-    @transient condition: Option[Expression],
-    @transient override val times: Seq[Attribute],
+    leftKeys: Seq[Attribute],
+    rightKeys: Seq[Attribute],
+    operation: Option[Attribute],
+    ties: Seq[Attribute],
+    condition: Option[Expression],
+    override val times: Seq[Attribute],
     plan: TemporalJoinSpec,
-    @transient override val binding: Option[BatchBinding],
-    @transient left: SparkPlan,
-    @transient right: SparkPlan
+    override val binding: Option[BatchBinding],
+    left: SparkPlan,
+    right: SparkPlan
 ) extends TwoStreamsExec {
 
   override def shortName: String = TemporalJoinExec.OperatorName
 
-  override val output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
+  override lazy val output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
   override def ordinal: Int = plan.ordinal
 
@@ -109,12 +108,12 @@ final private[streamjoin] case class TemporalJoinExec(
   override protected def ownMetrics: Seq[(String, String)] = TemporalMetric.all
 
   override protected def doExecute(): RDD[InternalRow] = {
-    makeOnDriver()
+    val tasks = tasksOfBatch
     val spec = taskSpec
     val hadoopConf = binding.get.hadoopConf
     zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
-      runTask(spec, partition, hadoopConf.value.value)(
-        new TemporalTask(spec, partition, leftRows, rightRows, _, taskMetrics, _)
+      tasks.run(spec, partition, hadoopConf.value.value)(
+        new TemporalTask(spec, partition, leftRows, rightRows, _, tasks.taskMetrics, _)
       )
     }
   }
@@ -155,14 +154,14 @@ final private[streamjoin] case class TemporalJoinExec(
   }
 
   /** The version of a key in the table counts as a row of the right input. */
-  override protected def countRows(state: JoinState, report: TaskReport): Unit = {
-    longMetric(TemporalMetric.Keys) += state.keys
-    longMetric(TemporalMetric.DeletedKeys) += state.deletedKeys
-    longMetric(JoinMetric.PayloadBytes) += state.size.payload
+  override protected def rowCounts: RowCounts = (state, report, metrics) => {
+    metrics(TemporalMetric.Keys) += state.keys
+    metrics(TemporalMetric.DeletedKeys) += state.deletedKeys
+    metrics(JoinMetric.PayloadBytes) += state.size.payload
     Side.both.foreach { side =>
       val rows = state.rows(side) + (if (side == Side.Right) state.keys else 0L)
-      longMetric("numTotalStateRows") += rows
-      longMetric(JoinMetric.rowsInState(side)) += rows
+      metrics("numTotalStateRows") += rows
+      metrics(JoinMetric.rowsInState(side)) += rows
       report.add(side, rows, state.payload(side))
       report.keeps(side.index, state.lowest(side, 0))
     }
