@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.state
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
@@ -9,8 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *
  * A look-up begins with the segments nearest to its time and ends when no segment that is left can
  * have a closer row. In a segment, the index finds the rows of the key; if there are many, they are
- * sorted by time and a binary search finds the closest. So a look-up costs what is near its time,
- * not what the buffer holds.
+ * sorted by time and a binary search finds the closest. If many have one time, the latest of them is
+ * determined once. So a look-up costs what is near its time, not what the buffer holds.
  *
  * @param asking
  *   layout of the given rows
@@ -85,39 +87,103 @@ final private[streamjoin] class ClosestRows(
     val index = segment.keys.index
     if (index.mayHave(hash)) {
       val slot = index.slot(hash)
+      val isSorted = index.isCrowded(slot)
       var low = index.from(segment, slot, from)
       var high = index.until(segment, slot, to)
       // From the end with the closest rows.
       while (low < high) {
         val at = if (forLast) high - 1 else low
         if (forLast) high = at else low = at + 1
-        if (index.mayBe(at, hash) && offer(segment, index.place(at), row, forLast))
-          if (forLast) low = math.max(low, index.from(segment, slot, from))
-          else high = math.min(high, index.until(segment, slot, to))
+        if (index.mayBe(at, hash) && isClose(segment, index.place(at), row))
+          if (isSorted) {
+            // All others are farther, or as close.
+            val time = segment.expiryTime(index.place(at), 0)
+            def isTie(other: Int) = segment.expiryTime(index.place(other), 0) == time
+            val hasTies = low < high && isTie(if (forLast) high - 1 else low)
+            offer(
+              segment,
+              if (hasTies) latestOf(segment, index, slot, row, hash, time) else index.place(at),
+              forLast
+            )
+            low = high
+          } else offer(segment, index.place(at), forLast)
       }
     }
   }
 
-  /** Takes the row at a place if it is closer than the best one so far; returns whether it is. */
-  private def offer(segment: Segment, place: Int, row: UnsafeRow, forLast: Boolean): Boolean = {
+  private def isClose(segment: Segment, place: Int, row: UnsafeRow): Boolean = {
     val time = segment.expiryTime(place, 0)
-    val isClose =
-      time >= from && time <= to && !segment.isGone(place) && segment.hasKey(place, asking, row)
-    if (isClose) segment.point(candidate, place)
-    val isBetter =
-      isClose && (!isFound || time != (if (forLast) from else to) || later.gt(candidate, best))
-    if (isBetter) {
+    time >= from && time <= to && !segment.isGone(place) && segment.hasKey(place, asking, row)
+  }
+
+  /** Takes the row at a place if it is closer than the best one so far. */
+  private def offer(segment: Segment, place: Int, forLast: Boolean): Unit = {
+    val time = segment.expiryTime(place, 0)
+    segment.point(candidate, place)
+    if (!isFound || time != (if (forLast) from else to) || later.gt(candidate, best)) {
       val other = best
       best = candidate
       candidate = other
       isFound = true
       if (forLast) from = time else to = time
     }
-    isBetter
+  }
+
+  /** By segment, key and time: the place of the latest row, if there are many. */
+  private val latest = mutable.HashMap.empty[ClosestRows.Ties, Int]
+  private val (tied, latestTied) =
+    (new UnsafeRow(buffer.layout.fields), new UnsafeRow(buffer.layout.fields))
+
+  /** The place of the latest row of a key in a sorted slot, among those that have one time. */
+  private def latestOf(
+      segment: Segment,
+      index: SegmentIndex,
+      slot: Int,
+      row: UnsafeRow,
+      hash: Int,
+      time: Long
+  ): Int = {
+    val (start, end) = (index.from(segment, slot, time), index.until(segment, slot, time))
+    def search(): Int = {
+      var found = -1
+      var at = start
+      while (at < end) {
+        val place = index.place(at)
+        if (index.mayBe(at, hash) && !segment.isGone(place) && segment.hasKey(place, asking, row)) {
+          segment.point(tied, place)
+          if (found < 0 || later.gt(tied, latestTied)) {
+            found = place
+            segment.point(latestTied, place)
+          }
+        }
+        at += 1
+      }
+      found
+    }
+    if (end - start <= ClosestRows.FewTies) search()
+    else {
+      val ties = ClosestRows.Ties(segment, hash, time)
+      // Another key may have the same hash.
+      latest.get(ties).filter(segment.hasKey(_, asking, row)).getOrElse {
+        if (latest.size == ClosestRows.MostTies) latest.clear()
+        val found = search()
+        latest(ties) = found
+        found
+      }
+    }
   }
 }
 
 private object ClosestRows {
+
+  /** So many rows of one time are compared for each look-up. */
+  private val FewTies = 8
+
+  /** The latest rows that are remembered; the look-ups of a batch come in the order of time. */
+  private val MostTies = 1 << 16
+
+  /** Rows of a segment with the same time and the same hash of their keys. */
+  final private case class Ties(segment: Segment, hash: Int, time: Long)
 
   /** The position of the first of these ascending numbers that is above `number`. */
   private def firstAbove(numbers: Array[Long], number: Long): Int = {

@@ -23,16 +23,14 @@ import java.util.Arrays
  * the slots.
  *
  * The rows of a crowded slot, that is, of a key with many rows, are sorted by time, so that a probe
- * finds its range by binary search and touches no row outside it. Times are compared relative to
- * the lowest one and without their last `shift` bits. This is exact unless the segment spans more
- * than 35 minutes; the caller compares the exact times.
+ * finds its range by binary search and touches no row outside it. Rows of one time are sorted by
+ * their refs, so those of one key are next to each other, unless two keys agree in their part of
+ * the hash.
  */
 final private[state] class SegmentIndex(
     val starts: Array[Int],
     private[state] val refs: Array[Int],
-    filter: Array[Long],
-    origin: Long,
-    shift: Int
+    filter: Array[Long]
 ) {
   def bytes: Long = 4L * (starts.length + refs.length) + 8L * filter.length + 32
 
@@ -52,30 +50,27 @@ final private[state] class SegmentIndex(
 
   /** The first entry of a slot that is not before a time, or of all if the slot is not crowded. */
   def from(segment: Segment, slot: Int, time: Long): Int =
-    if (isCrowded(slot)) search(segment, slot, coarse(time)) else starts(slot)
+    if (isCrowded(slot)) search(segment, slot, time) else starts(slot)
 
   /**
    * One past the last entry of a slot that is not after a time, or of all if the slot is not
    * crowded.
    */
-  def until(segment: Segment, slot: Int, time: Long): Int = {
-    val last = coarse(time)
-    if (isCrowded(slot) && last < Long.MaxValue) search(segment, slot, last + 1) else starts(slot + 1)
-  }
+  def until(segment: Segment, slot: Int, time: Long): Int =
+    if (isCrowded(slot) && time < Long.MaxValue) search(segment, slot, time + 1) else starts(slot + 1)
 
-  private def isCrowded(slot: Int): Boolean = starts(slot + 1) - starts(slot) > SegmentIndex.Crowded
+  /** Whether the rows of a slot are sorted by time. */
+  def isCrowded(slot: Int): Boolean = starts(slot + 1) - starts(slot) > SegmentIndex.Crowded
 
-  /** The first entry of a slot whose coarse time is not below `wanted`. */
+  /** The first entry of a slot whose time is not below `wanted`. */
   private def search(segment: Segment, slot: Int, wanted: Long): Int = {
     var (from, to) = (starts(slot), starts(slot + 1))
     while (from < to) {
       val middle = (from + to) >>> 1
-      if (coarse(segment.expiryTime(place(middle), 0)) < wanted) from = middle + 1 else to = middle
+      if (segment.expiryTime(place(middle), 0) < wanted) from = middle + 1 else to = middle
     }
     from
   }
-
-  private def coarse(time: Long): Long = SegmentIndex.coarse(time, origin, shift)
 }
 
 private[state] object SegmentIndex {
@@ -123,53 +118,65 @@ private[state] object SegmentIndex {
       refs(next(to)) = tagged(hashes(i)) | (ref >>> 3)
       next(to) += 1
     }
-    val origin = segment.lowest(0)
-    val shift = if (crowded) shiftFor(origin, segment.highest(0)) else 0
     if (crowded) {
+      val order = new TimeOrder(segment)
       s = 0
       while (s < slots) {
-        if (starts(s + 1) - starts(s) > Crowded) order(segment, refs, starts(s), starts(s + 1), origin, shift)
+        if (starts(s + 1) - starts(s) > Crowded) order.sort(refs, starts(s), starts(s + 1))
         s += 1
       }
     }
-    new SegmentIndex(starts, refs, filter, origin, shift)
+    new SegmentIndex(starts, refs, filter)
   }
 
   private def slot(hash: Int, slots: Int): Int = (((hash & 0xffffffffL) * slots) >>> 32).toInt
 
-  /** Times before the origin, or too far from it for a long, are at the ends of the range. */
-  private def coarse(time: Long, origin: Long, shift: Int): Long =
-    if (time <= origin) 0L
-    else {
-      val distance = time - origin
-      if (distance < 0) Long.MaxValue else distance >>> shift
+  /**
+   * Sorts refs by the times of their rows, packed into one long each: half a long for the time,
+   * relative to the lowest one and without its last bits, and half for the ref. If the segment
+   * spans more than 35 minutes, rows that agree in the first bits are then sorted by the rest.
+   */
+  final private class TimeOrder(segment: Segment) {
+    private val origin = segment.lowest(0)
+    private val shift =
+      math.max(0, 64 - java.lang.Long.numberOfLeadingZeros(segment.highest(0) - origin) - TimeBits)
+
+    private def since(ref: Int): Long = segment.expiryTime(place(ref), 0) - origin
+
+    def sort(refs: Array[Int], low: Int, high: Int): Unit = {
+      val packed = new Array[Long](high - low)
+      var i = 0
+      while (i < packed.length) {
+        val ref = refs(low + i)
+        packed(i) = ((since(ref) >>> shift) << 32) | (ref & 0xffffffffL)
+        i += 1
+      }
+      Arrays.sort(packed)
+      if (shift > 0) sortRest(packed)
+      i = 0
+      while (i < packed.length) {
+        refs(low + i) = packed(i).toInt
+        i += 1
+      }
     }
 
-  private def shiftFor(lowest: Long, highest: Long): Int = {
-    val bits = 64 - java.lang.Long.numberOfLeadingZeros(coarse(highest, lowest, 0))
-    math.max(0, bits - TimeBits)
-  }
-
-  private def order(
-      segment: Segment,
-      refs: Array[Int],
-      low: Int,
-      high: Int,
-      origin: Long,
-      shift: Int
-  ): Unit = {
-    val packed = new Array[Long](high - low)
-    var i = low
-    while (i < high) {
-      val time = coarse(segment.expiryTime(place(refs(i)), 0), origin, shift)
-      packed(i - low) = (time << 32) | (refs(i) & 0xffffffffL)
-      i += 1
-    }
-    Arrays.sort(packed)
-    i = low
-    while (i < high) {
-      refs(i) = packed(i - low).toInt
-      i += 1
+    private def sortRest(packed: Array[Long]): Unit = {
+      var from = 0
+      while (from < packed.length) {
+        var to = from + 1
+        while (to < packed.length && packed(to) >>> 32 == packed(from) >>> 32) to += 1
+        if (to - from > 1) {
+          var i = from
+          while (i < to) {
+            // The sign is flipped, because the rest may take all 32 bits.
+            val rest = since(packed(i).toInt) & ((1L << shift) - 1)
+            packed(i) = ((rest << 32) ^ Long.MinValue) | (packed(i) & 0xffffffffL)
+            i += 1
+          }
+          Arrays.sort(packed, from, to)
+        }
+        from = to
+      }
     }
   }
 }

@@ -29,16 +29,18 @@ class ClosestRowsSuite extends StateTest {
         val keys = if (seed % 2 == 0) 2 else 40
         // Some spans cover many buckets, some have many rows of one time.
         val span = Seq(30, 2000, 10000000)(random.nextInt(3))
+        // Some segments span more than half a long can tell apart.
+        val unit = Seq(1L, (1L << 30) + 1)(random.nextInt(2))
         val budget = if (random.nextBoolean()) 1L else Long.MaxValue
         def key = if (text) s"key ${random.nextInt(keys)}" else random.nextInt(keys).toLong
         var all = Seq.empty[TestRow]
         var number = 0L
         var evicted = Long.MinValue
         (0 until 4).foreach { version =>
-          val state = on(provider.getStore(version.toLong, None), rows, width = 7, budget = budget)
+          val state = on(provider.getStore(version.toLong, None), rows, width = 7 * unit, budget = budget)
           val added = Seq.fill(random.nextInt(400)) {
             number += 1
-            val time = math.max(evicted, 0) + random.nextInt(span)
+            val time = math.max(evicted, 0) + random.nextInt(span) * unit + random.nextInt(2)
             TestRow(number, Seq(key), Seq(time, time), random.nextInt(60))
           }
           added.foreach(row => state.append(Side.Right, rows(row)))
@@ -47,7 +49,7 @@ class ClosestRowsSuite extends StateTest {
             val closest = state.closest(Side.Right, asking.layout, byNumber)
             (0 until 80).foreach { _ =>
               val wanted = key
-              val ends = Seq.fill(2)(random.nextInt(span) + math.max(evicted, 0)).sorted
+              val ends = Seq.fill(2)(random.nextInt(span) * unit + math.max(evicted, 0)).sorted
               val (from, to) =
                 (
                   if (random.nextInt(4) == 0) Long.MinValue else ends.head,
@@ -68,7 +70,7 @@ class ClosestRowsSuite extends StateTest {
           }
           check()
           if (random.nextBoolean()) {
-            evicted = math.max(evicted, random.nextInt(span).toLong)
+            evicted = math.max(evicted, random.nextInt(span) * unit)
             evict(state, Side.Right, unmatched = random.nextBoolean(), evicted)
             all = all.filter(_.times.head >= evicted)
             check()
@@ -76,6 +78,34 @@ class ClosestRowsSuite extends StateTest {
           state.commit()
         }
       }
+    }
+  }
+
+  test("the latest of many rows with one time is determined once for all look-ups") {
+    for (unit <- Seq(1L, 1L << 31)) withProvider(partition = unit.toInt & 1) { provider =>
+      val rows = TestRows.simple
+      val (times, ties) = (4, 3000)
+      val state = on(provider.getStore(0, None), rows, width = 100 * unit)
+      val all = new Random(unit).shuffle((0 until times * ties).toIndexedSeq)
+      all.foreach(i =>
+        state.append(Side.Right, rows(TestRows.simple(i, key = i % 2, time = unit * (i % times))))
+      )
+      var compared = 0
+      val counting: Ordering[InternalRow] = (a, b) => {
+        compared += 1
+        byNumber.compare(a, b)
+      }
+      val closest = state.closest(Side.Right, rows.layout, counting)
+      (0 until times * ties).foreach { i =>
+        val (key, time) = (i % 2, unit * (i % times))
+        val ask = rows(TestRows.simple(-1, key, time))
+        // Times of the key are even or odd, like the key.
+        val newest = Some(times * (ties - 1L) + i % times)
+        assert(lookUp(closest.last(ask, Long.MinValue, time + unit / 2)) == newest, s"last of $key at $time")
+        assert(lookUp(closest.first(ask, time - unit / 2, Long.MaxValue)) == newest, s"first of $key at $time")
+      }
+      assert(compared <= times * ties, "each row is compared once")
+      state.abort()
     }
   }
 
