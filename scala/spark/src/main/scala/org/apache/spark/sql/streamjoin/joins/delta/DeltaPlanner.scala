@@ -145,18 +145,18 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
    * changes is unmatched if it had no match in the right input before the batch. If the right input
    * changes, the matches of each left row with the key of a change are counted twice, before and
    * after the batch: the unmatched row is added when its last match is removed, and removed when
-   * its first match is added.
+   * its first match is added. The rows of a key are read once for all of these counts.
    */
   private def unmatchedRows(left: DeltaPath, right: DeltaPath): Seq[SparkPlan] = {
     val (leftInput, leftBatch) = (inputs(left.input), batches(left.input))
     val (rightInput, rightBatch) = (inputs(right.input), batches(right.input))
     val toRight = left.lookUps.head
     val keyToRight = KeyColumns.of(toRight.key)
+    val undecided = PredicateParts.all(left.conditions ++ toRight.conditions)
     def counted(at: Snapshot, plan: SparkPlan): (SparkPlan, Attribute) = {
       val matches = AttributeReference("matches", LongType, nullable = false)()
       val access = accessed(toRight, keyToRight.columns, at)
-      val conditions = join.conditions ++ join.filters(right.input)
-      (CountMatchesExec(access, PredicateParts.all(conditions), matches, access.gathered(plan)), matches)
+      (CountMatchesExec(access, undecided, matches, access.gathered(plan)), matches)
     }
     def isNone(matches: Attribute): Expression = EqualTo(matches, Literal(0L))
     val nulls = AttributeMap(rightInput.output.map(column => column -> Literal(null, column.dataType)))
@@ -178,7 +178,14 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       val keys = toLeft.key.map(key => Alias(NormalizeFloatingNumbers.normalize(key), "key")())
       val columns = keys.map(_.toAttribute)
       val distinct =
-        AggUtils.planAggregateWithoutDistinct(columns, Nil, columns, changes(right.input, Nil, keys)).head
+        AggUtils
+          .planAggregateWithoutDistinct(
+            columns,
+            Nil,
+            columns,
+            changes(right.input, right.conditions, keys)
+          )
+          .head
       val access = accessed(toLeft, columns, leftBatch.end)
       val found = LookUpExec(
         access,

@@ -38,39 +38,3 @@ final private[streamjoin] case class LookUpExec(
   override def simpleString(maxFields: Int): String =
     s"LookUp ${access.words}${FilterProject.where(condition)}, keeps nothing"
 }
-
-/**
- * Adds to each row the number of its matches in the arrangement.
- *
- * @param condition
- *   the remaining condition on a row found by its key
- */
-final private[streamjoin] case class CountMatchesExec(
-    access: IndexAccess,
-    condition: Option[Expression],
-    matches: Attribute,
-    child: SparkPlan
-) extends IndexReaderExec {
-  override protected def outputExpressions: Seq[NamedExpression] = output
-
-  override def output: Seq[Attribute] = child.output :+ matches
-
-  override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
-    val counted = FilterProject(condition, Seq(access.found.head), child.output ++ access.found)
-    val handedOn = FilterProject(None, output, output)
-    (task, rows) => {
-      val copiesOf = counted.inTask
-      val number = new GenericInternalRow(1)
-      val joined = new JoinedRow
-      handedOn.inTask(rows.map { row =>
-        number.setLong(0, copiesOf(task.look(row)).map(_.getLong(0)).sum)
-        joined(row, number)
-      })
-    }
-  }
-
-  override protected def withNewChildInternal(newChild: SparkPlan): CountMatchesExec = copy(child = newChild)
-
-  override def simpleString(maxFields: Int): String =
-    s"CountMatches ${access.words}${FilterProject.where(condition)}, keeps nothing"
-}
