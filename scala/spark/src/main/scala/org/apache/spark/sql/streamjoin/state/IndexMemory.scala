@@ -63,6 +63,10 @@ final private[streamjoin] class IndexMemory(
   def allowance: Long =
     if (executor.memory.used <= executor.limit) budget else math.min(budget, share)
 
+  /** Whether so many more bytes exceed neither the budget nor the limit of the executor. */
+  def hasRoomFor(more: Long): Boolean =
+    bytes + more <= budget && executor.memory.used + more <= executor.limit
+
   /** Changes the limit that this index sees for all indexes of the executor together. */
   def limitTo(bytes: Long): Unit = executor = executor.copy(limit = bytes)
 

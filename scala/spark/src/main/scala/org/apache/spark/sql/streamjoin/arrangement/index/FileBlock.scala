@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.arrangement.index
 
 import java.util.LinkedHashSet
 import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicInteger
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -25,6 +26,9 @@ final private[streamjoin] class FileBlock(
 ) extends LoadedBlock {
   private var loaded: Array[Byte] = _
   private var released = false
+
+  /** Its bytes were dropped, and an index still refers to it. */
+  private var isUnloaded = false
 
   /** Whether it was used since the last check for unloading. */
   private[arrangement] var isUsed = false
@@ -53,7 +57,10 @@ final private[streamjoin] class FileBlock(
         }
       val isFirst = synchronized {
         val first = loaded == null && !released
-        if (first) loaded = read
+        if (first) {
+          loaded = read
+          markUnloaded(false)
+        }
         first
       }
       // Outside the lock, because it may unload another block.
@@ -62,17 +69,31 @@ final private[streamjoin] class FileBlock(
     }
   }
 
-  /** Drops the bytes and returns how many there were. Tasks that hold them can still use them. */
-  private[arrangement] def unload(): Long = synchronized {
+  /** Whether its bytes are in memory. */
+  private[arrangement] def isLoaded: Boolean = synchronized(loaded != null)
+
+  private def markUnloaded(is: Boolean): Unit = if (isUnloaded != is) {
+    isUnloaded = is
+    memory.countUnloaded(if (is) 1 else -1)
+  }
+
+  private def drop(): Long = {
     val bytes = if (loaded == null) 0L else loaded.length.toLong
     loaded = null
     bytes
   }
 
+  /** Drops the bytes and returns how many there were. Tasks that hold them can still use them. */
+  private[arrangement] def unload(): Long = synchronized {
+    if (!released) markUnloaded(true)
+    drop()
+  }
+
   /** No index refers to it any more. Tasks still holding an old index reread the block. */
   private[arrangement] def release(): Long = synchronized {
     released = true
-    unload()
+    markUnloaded(false)
+    drop()
   }
 }
 
@@ -85,8 +106,11 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
   /** The next block to unload comes first. */
   private val loaded = new LinkedHashSet[FileBlock]
 
-  /** Whether a block may have to be reread. */
-  @volatile var hasUnloaded = false
+  /** Blocks of indexes that are not in memory. */
+  private val unloaded = new AtomicInteger
+  @volatile private var unloadedSoFar = 0L
+
+  private[arrangement] def countUnloaded(change: Int): Unit = unloaded.addAndGet(change): Unit
 
   private val failed = new ConcurrentHashMap[Path, Int]
 
@@ -98,7 +122,7 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
   private[arrangement] def add(block: FileBlock): Unit = {
     synchronized(loaded.add(block))
     memory.add(block.rawBytes.toLong)
-    while (memory.exceeded && unloadOne()) hasUnloaded = true
+    while (memory.exceeded && unloadOne()) synchronized(unloadedSoFar += 1)
   }
 
   private def unloadOne(): Boolean = {
@@ -120,8 +144,19 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
 
   private def isNeeded(block: FileBlock) = block.isUsed || block.isLast
 
-  /** Whether blocks were unloaded, or cannot be: then indexes have to start from newer files. */
-  def isScarce: Boolean = hasUnloaded || memory.exceeded
+  /** How many blocks have been unloaded so far. */
+  def unloads: Long = unloadedSoFar
+
+  def hasUnloaded(of: KeyIndex): Boolean = unloaded.get > 0 && unloadedOf(of).nonEmpty
+
+  private def unloadedOf(of: KeyIndex): Seq[FileBlock] =
+    of.usedBlocks.collect { case block: FileBlock if !block.isLoaded => block }
+
+  /** Reads the blocks of an index that are not in memory, if there is room for all of them. */
+  def refill(index: KeyIndex): Unit = {
+    val missing = unloadedOf(index)
+    if (memory.hasRoomFor(missing.map(_.rawBytes.toLong).sum)) missing.foreach(_.bytes)
+  }
 
   private def takeFirst(): FileBlock = {
     val first = loaded.iterator.next()

@@ -113,7 +113,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
           slot.failures = failures
         }
         val loader = new Loader(arrangement, root, index, partition, hadoopConf, stats)
-        Some(slot.index.filter(known => known.covers(low, high) && loader.canGoOn(known, high)).getOrElse {
+        Some(slot.index.filter(known => known.covers(low, high) && loader.canGoOn(slot, known, high)).getOrElse {
           val begun = System.nanoTime()
           val loaded =
             try loader.load(slot, low, high)
@@ -171,7 +171,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
         val target = manifest(high)
         checkRetains(low, arrangement, target)
         slot.index
-          .filter(known => known.oldest <= low && canGoOn(known, high))
+          .filter(known => known.oldest <= low && canGoOn(slot, known, high))
           .map { known =>
             advance(known, high)
             keepOld(slot, known, target)
@@ -180,11 +180,29 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
           .getOrElse(build(low, math.max(high, slot.index.fold(high)(_.newest))))
       }
 
-    /** Whether the files of blocks that may have to be reread still exist. */
-    def canGoOn(known: KeyIndex, high: Long): Boolean = !blockMemory.isScarce || {
-      val newest = newestManifest(high)
-      known.usedBlocks.forall { case block: FileBlock => block.isKept(newest); case _ => true }
+    /**
+     * Whether the files of blocks that may have to be reread still exist. While memory suffices,
+     * none has to, and nothing is looked up. Once it suffices again, what is missing is read back.
+     */
+    def canGoOn(slot: Slot, known: KeyIndex, high: Long): Boolean = {
+      val unloads = blockMemory.unloads
+      val isSafe = slot.unloads == unloads && !memory.exceeded && !blockMemory.hasUnloaded(known)
+      isSafe || {
+        val newest = newestManifest(high)
+        val isSo = known.usedBlocks.forall {
+          case block: FileBlock => block.isKept(newest); case _ => true
+        } && isRefilled(known)
+        if (isSo) slot.unloads = unloads
+        isSo
+      }
     }
+
+    /** False if a file has gone in the meantime. */
+    private def isRefilled(known: KeyIndex): Boolean =
+      try {
+        blockMemory.refill(known)
+        true
+      } catch { case error: StreamJoinRuntimeException if isUnreadable(error) => false }
 
     /** An older manifest may name bases that have been removed. */
     private def newestManifest(atLeast: Long) = manifest(math.max(atLeast, folder.newest))
@@ -269,6 +287,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
 
     /** Failed reads of the arrangement's files, when the index was begun. */
     var failures = 0
+
+    /** Blocks that had been unloaded, of whatever index, when its files were last looked for. */
+    var unloads = 0L
     private var counted = 0L
 
     def put(loaded: KeyIndex): Unit = {

@@ -1,16 +1,21 @@
 package org.apache.spark.sql.streamjoin.arrangement.index
 
 import java.io.IOException
+import java.util.UUID
+import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.AtomicReference
 
+import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FSDataInputStream, LocalFileSystem, Path}
+import org.apache.hadoop.fs.{FSDataInputStream, FileStatus, LocalFileSystem, Path}
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.streamjoin.SparkTest
+import org.apache.spark.sql.streamjoin.arrangement.source.ChangeReader
+import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, BlockRef, Manifest, Snapshot}
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementFiles, Item, Model}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
 
@@ -23,6 +28,13 @@ class IndexRegistrySuite extends AnyFunSuite {
     val files = new ArrangementFiles(conf)
     try body(files)
     finally files.delete()
+  }
+
+  private def withCalls[T](body: ArrangementFiles => T): T = {
+    val conf = new Configuration()
+    conf.set("fs.file.impl", classOf[FileCalls].getName)
+    conf.setBoolean("fs.file.impl.disable.cache", true)
+    withFiles(conf)(body)
   }
 
   private def registry(limit: Long = Long.MaxValue): IndexRegistry =
@@ -339,6 +351,78 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
   }
 
+  test("each manifest is read once, however many partitions are as many versions behind") {
+    withCalls { files =>
+      val random = new Random(13)
+      grow(files, random, 2, bases = false)
+      val indexes = registry()
+      for (index <- 0 until 2) files.rows(indexes, 1, index)
+      // The last version again, without changes.
+      (0 until 600).foreach(_ => files.add(Nil))
+      FileCalls.count()
+      val tasks = Seq.tabulate(2)(index => new Thread(() => assert(files.rows(indexes, 601, index).nonEmpty)))
+      tasks.foreach(_.start())
+      tasks.foreach(_.join())
+      val reader = new ChangeReader(files.ref, indexes, files.conf)
+      val changes = (0 until files.partitions).flatMap(reader.changes(_, Snapshot(1), Snapshot(601)))
+      assert(changes.isEmpty)
+      assert(FileCalls.opened.filter(_.getParent.getName == "versions").distinct.size == 600)
+      assert(FileCalls.opened.count(_.getParent.getName == "versions") == 600)
+    }
+  }
+
+  test("recently read manifests are kept while they fit") {
+    val files = Seq(BlockFile("file", Seq.fill(1000)(BlockRef(0, 0, 0, 1, 1, 1, 0))))
+    def manifest(version: Int, changes: Seq[BlockFile]) =
+      Manifest(version.toLong, UUID.randomUUID(), 0, 0, Nil, changes, Nil, Map.empty)
+    def key(version: Int) = ("root", new UUID(0, 0), version.toLong)
+    val size = RecentManifests.sizeOf(manifest(0, files))
+    assert(RecentManifests.sizeOf(manifest(0, Nil)) < size / 20)
+    val recent = new RecentManifests(100 * size)
+    (0 until 300).foreach(version => recent.put(key(version), manifest(version, files)))
+    assert((0 until 300).filter(version => recent.get(key(version)).isDefined) == (200 until 300))
+    // Replaced, not counted twice.
+    (0 until 300).foreach(_ => recent.put(key(299), manifest(299, files)))
+    assert(recent.get(key(200)).isDefined)
+    val tiny = new RecentManifests(1)
+    (0 until 300).foreach(version => tiny.put(key(version), manifest(version, files)))
+    assert(tiny.get(key(299)).isDefined)
+    assert(tiny.get(key(200)).isEmpty)
+  }
+
+  test("once memory suffices again, nothing is listed and blocks are in memory") {
+    withCalls { files =>
+      val random = new Random(14)
+      (0 until 30).foreach { at =>
+        files.add(Seq.fill(40)(Item(Some(random.nextInt(keys)), "x" * 60, at.toLong) -> 1))
+      }
+      val all = registry()
+      files.rows(all, 29)
+      val limit = ExecutorMemory.Limit(new ExecutorMemory, all.bytes * 3 / 2)
+      val indexes = new IndexRegistry(limit)
+      def rows() = assert(files.rows(indexes, 29) == files.collections(29))
+      def lists() = {
+        FileCalls.count()
+        rows()
+        FileCalls.listed.count(_.getName == "versions")
+      }
+      rows()
+      assert(lists() == 0)
+      assert(FileCalls.opened.isEmpty)
+      // Something else needs the memory.
+      val other = new IndexMemory(Long.MaxValue, limit)
+      other.add(limit.limit)
+      assert(lists() == files.partitions)
+      // It is there again.
+      other.close()
+      assert(lists() <= files.partitions)
+      for (_ <- 1 to 3) {
+        assert(lists() == 0)
+        assert(FileCalls.opened.isEmpty, "blocks are not read again")
+      }
+    }
+  }
+
   test("a version whose files were removed is refused as no longer retained") {
     withFiles() { files =>
       grow(files, new Random(9), 6, bases = false)
@@ -377,6 +461,33 @@ class IndexRegistrySuite extends AnyFunSuite {
       assert(indexes.bytes == 0, s"seed $seed")
     }
   }
+}
+
+/** The local file system, with the files and folders that are opened and listed. */
+class FileCalls extends LocalFileSystem {
+  override def open(path: Path, bufferSize: Int): FSDataInputStream = {
+    FileCalls.opens.add(path)
+    super.open(path, bufferSize)
+  }
+
+  override def listStatus(path: Path): Array[FileStatus] = {
+    FileCalls.lists.add(path)
+    super.listStatus(path)
+  }
+}
+
+object FileCalls {
+  private val opens = new ConcurrentLinkedQueue[Path]
+  private val lists = new ConcurrentLinkedQueue[Path]
+
+  /** Begins to count. */
+  def count(): Unit = {
+    opens.clear()
+    lists.clear()
+  }
+
+  def opened: Seq[Path] = opens.asScala.toSeq
+  def listed: Seq[Path] = lists.asScala.toSeq
 }
 
 /** The local file system; one of the calls that open a file to read it fails. */
