@@ -23,6 +23,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
     // SQL: arrangements by name, and their joins.
     extensions.injectHintResolutionRule(_ => CheckFramesOfArrangements)
+    extensions.injectHintResolutionRule(_ => MarkPossibleDeltaJoins)
     extensions.injectResolutionRule(ResolveArrangementNames(_))
     extensions.injectResolutionRule(_ => JoinByDeclaredKeys)
     extensions.injectResolutionRule(_ => JoinArrangements)

@@ -10,16 +10,25 @@ import org.apache.spark.sql.catalyst.plans.logical._
 final private[streamjoin] class CommonTables(definitions: Seq[CTERelationDef]) {
   def isEmpty: Boolean = definitions.isEmpty
 
-  /** A resolved part of the query with the tables in place of what refers to them. */
-  def inlined(part: LogicalPlan): LogicalPlan =
-    if (!part.exists(_.isInstanceOf[CTERelationRef])) part
+  /**
+   * A resolved part of the query with the tables in place of what refers to them; unchanged if they
+   * are defined elsewhere, as for a subquery that is analyzed on its own.
+   */
+  def inlined(part: LogicalPlan): LogicalPlan = {
+    val all = (definitions ++ CommonTables.in(part)).map(_.id).toSet
+    val references = (part +: definitions).flatMap(_.collectWithSubqueries { case reference: CTERelationRef =>
+      reference.cteId
+    })
+    if (!part.exists(_.isInstanceOf[CTERelationRef]) || !references.forall(all)) part
     else InlineCTE(alwaysInline = true)(WithCTE(part, definitions))
+  }
 }
 
 private[streamjoin] object CommonTables {
-  def of(query: LogicalPlan): CommonTables = new CommonTables(
+  def of(query: LogicalPlan): CommonTables = new CommonTables(in(query))
+
+  private def in(query: LogicalPlan): Seq[CTERelationDef] =
     query.collect { case WithCTE(_, definitions) => definitions }.flatten
-  )
 
   /** Drops tables that nothing reads any more: streams among them would never be started. */
   def withoutUnused(query: LogicalPlan): LogicalPlan = query.resolveOperatorsUp {

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
@@ -156,7 +157,7 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
 /**
  * The changes of an arrangement: its rows, with the version in which they were added or removed.
  */
-final private[streamjoin] class ChangesTable(rows: StructType, options: ArrangementOptions)
+final private[streamjoin] class ChangesTable(val rows: StructType, options: ArrangementOptions)
     extends ArrangementTable(rows, options) {
   override def columns: Array[Column] = CatalogV2Util.structTypeToV2Columns(ChangesTable.schema(rows))
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => scan(true)
@@ -171,6 +172,27 @@ private[streamjoin] object ChangesTable {
       .options(options)
       .option(ArrangementOptions.Source, UUID.randomUUID().toString)
       .load(nameOrPath)
+
+  /** What tells a stream apart from the others. */
+  def sourceOf(relation: StreamingRelationV2): Option[String] = relation.table match {
+    case table: ChangesTable => table.options.source
+    case _ => None
+  }
+
+  /** The same changes as another stream. */
+  def again(relation: StreamingRelationV2): StreamingRelationV2 = relation.table match {
+    case table: ChangesTable =>
+      val options = new java.util.HashMap[String, String](table.options.options.asCaseSensitiveMap)
+      options.remove(ArrangementOptions.Source.toLowerCase(java.util.Locale.ROOT))
+      options.put(ArrangementOptions.Source, UUID.randomUUID().toString)
+      val all = new CaseInsensitiveStringMap(options)
+      relation.copy(
+        table = new ChangesTable(table.rows, ArrangementOptions(all)),
+        extraOptions = all,
+        output = relation.output.map(_.newInstance())
+      )
+    case _ => relation
+  }
 
   def schema(rows: StructType): StructType =
     rows

@@ -1,28 +1,59 @@
 package org.apache.spark.sql.streamjoin.rules.query
-import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
+import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoinOf}
+import org.apache.spark.sql.streamjoin.plans.PossibleDeltaJoin
 
 /**
  * Replaces a SQL join of arrangements, and the columns that are selected from it, with a delta
  * join. Spark calls the rule while a query is analyzed, so that the query around the join can use
- * the columns that the delta join adds.
+ * the columns that the delta join adds; [[PossibleDeltaJoin]] has it wait until then.
  */
 private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-    case project @ Project(list, ArrangedInputs(inputs)) if project.resolved =>
-      val hidden = AttributeSet(inputs.named.flatMap { case (_, relation) =>
-        relation.output.takeRight(ChangeColumns.OfSource.size)
-      })
-      // `*` includes them. The result has its own number of copies, and no version.
-      val columns = list.filterNot(column => hidden.contains(column.toAttribute))
-      val join = DeltaJoinOf(columns, inputs.conditions, inputs.named, inputs.outer)
-      // A query around it may refer to these columns already.
-      val known = join.output.zip(columns).map { case (output, column) =>
-        Alias(output, column.name)(exprId = column.exprId)
-      }
-      Project(known ++ join.output.drop(columns.size), join)
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    lazy val tables = CommonTables.of(plan)
+    var inlined = false
+    val joined = plan.resolveOperatorsUp {
+      case PossibleDeltaJoin(query @ Project(list, source)) if query.resolved =>
+        ArrangedInputs.of(tables.inlined(source)).fold[LogicalPlan](query) { inputs =>
+          inlined ||= !tables.isEmpty
+          joinOf(list, inputs)
+        }
+      case PossibleDeltaJoin(query) if query.resolved => query
+    }
+    if (inlined) CommonTables.withoutUnused(joined) else joined
+  }
+
+  private def joinOf(list: Seq[NamedExpression], inputs: ArrangedInputs): LogicalPlan = {
+    // `*` includes them. The result has its own number of copies, and no version.
+    val columns = list.filterNot(inputs.isHidden)
+    columns.find(_.references.exists(inputs.computedBelow.contains)).foreach { column =>
+      throw DeltaJoinOf.refused(
+        s"the column ${column.name} is computed before an outer join",
+        "Compute it in an outer query, from the result of the join."
+      )
+    }
+    val join = DeltaJoinOf(
+      columns.map {
+        case alias: Alias => alias.copy(child = inputs.inStreams(alias.child))(
+            alias.exprId,
+            alias.qualifier,
+            alias.explicitMetadata,
+            alias.nonInheritableMetadataKeys
+          )
+        case column => Alias(inputs.inStreams(column), column.name)()
+      },
+      inputs.conditions,
+      inputs.named,
+      inputs.outer,
+      inputs.filters
+    )
+    // A query around it may refer to these columns already.
+    val known = join.output.zip(columns).map { case (output, column) =>
+      Alias(output, column.name)(exprId = column.exprId)
+    }
+    Project(known ++ join.output.drop(columns.size), join)
   }
 }

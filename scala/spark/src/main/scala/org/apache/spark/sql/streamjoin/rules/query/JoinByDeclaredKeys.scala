@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.Cross
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.arrangement.source.LookedUpTable
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.joins.delta.ArrangedInputs
@@ -22,8 +23,10 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (SQLConf.get.getConf(StreamJoinConf.Arrangements).isEmpty) plan
     else {
+      lazy val tables = CommonTables.of(plan)
       val joined = plan.resolveOperatorsUp {
-        case project @ Project(_, ArrangedInputs(inputs)) if project.resolved => ofChanges(project, inputs)
+        case project @ Project(_, source) if project.resolved && project.origin.sqlText.isDefined =>
+          ArrangedInputs.of(tables.inlined(source)).fold[LogicalPlan](project)(ofChanges(project, _))
       }
       // A condition that relates the two may be anywhere above.
       if (joined.resolved) ofTables(joined) else joined

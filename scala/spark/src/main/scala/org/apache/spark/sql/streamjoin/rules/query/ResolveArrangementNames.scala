@@ -48,9 +48,9 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
           (if (relation.isStreaming) changes(name, options) else table(name, options)).copied(relation)
       }
       read.foreach {
-        case Join(left, right, UsingJoin(_, _) | NaturalJoin(_), _, _)
-            if Seq(left, right).forall(ArrangedInputs.areIn) =>
-          throw DeltaJoinOf.refused("it is written with USING or NATURAL", "Write the condition with ON.")
+        // Both sides have a _version and a _diff.
+        case Join(left, right, NaturalJoin(_), _, _) if Seq(left, right).forall(ArrangedInputs.areIn) =>
+          throw DeltaJoinOf.refused("it is a NATURAL join", "Name the columns: USING (...), or ON.")
         case _ =>
       }
       read

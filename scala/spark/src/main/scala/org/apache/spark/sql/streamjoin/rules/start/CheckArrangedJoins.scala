@@ -2,12 +2,13 @@ package org.apache.spark.sql.streamjoin.rules.start
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoinOf}
+import org.apache.spark.sql.streamjoin.analysis.CommonTables
+import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoin, DeltaJoinOf, DroppedCopies}
 
 /**
  * Rejects a join of arrangements that has not become a delta join, because its query has more than
- * a condition and columns. Spark calls the rule at the end of analysis, when the rules that build
- * delta joins are done.
+ * a condition and columns, and a query around a delta join that loses what goes. Spark calls the
+ * rule at the end of analysis, when the rules that build delta joins are done.
  */
 private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -16,14 +17,22 @@ private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
       case join: Join if isArranged(join) => throw ofFrames
       case _ =>
     }
+    lazy val tables = CommonTables.of(plan)
     plan.foreach {
-      case join: Join if isArranged(join) =>
+      case join: Join
+          if isArranged(join) || join.origin.sqlText.isDefined &&
+            join.children.forall(side => ArrangedInputs.canBeJoined(tables.inlined(side))) =>
         throw DeltaJoinOf.refused(
           "it is more than SELECT columns FROM inner joins, or an outer join of two",
           "Put what is above the join, such as GROUP BY, into an outer query: SELECT ... FROM (SELECT ... JOIN ...)."
         )
       case _ =>
     }
+    if (plan.exists(_.isInstanceOf[DeltaJoin]) && DroppedCopies.in(plan).isDefined)
+      throw DeltaJoinOf.refused(
+        "the query around it leaves out _diff, without which a row that goes looks like one that comes",
+        "Select _diff as well, or use it: WHERE _diff > 0 keeps what comes, sum(_diff) counts what is there."
+      )
     plan
   }
 

@@ -1,0 +1,19 @@
+package org.apache.spark.sql.streamjoin.plans
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+
+/**
+ * The columns that a SQL query selects from a join, until it is known whether the inputs are
+ * arrangements. A delta join adds columns that a query around it refers to: by `*`, by `_diff`, or
+ * as the columns of a view. So it stays unresolved until then, and nothing around it is resolved
+ * too early.
+ */
+final private[streamjoin] case class PossibleDeltaJoin(child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  override lazy val resolved: Boolean = false
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): PossibleDeltaJoin =
+    copy(child = newChild)
+}
