@@ -13,7 +13,7 @@ TOOLS := $(CURDIR)/.tools
 # environment .venv; the others have .venv-4.3 and so on, with their PySpark and all else from .venv.
 DEFAULT_SPARK := $(shell awk '$$5 == "default" { print $$1 }' project/spark-lines)
 SPARK ?= $(DEFAULT_SPARK)
-LINES := $(shell awk '!/^\#/ { print $$1 }' project/spark-lines)
+LINES := $(shell awk '$$1 ~ /^[0-9]/ { print $$1 }' project/spark-lines)
 version_of = $(shell awk '$$1 == "$(1)" { print $$2 }' project/spark-lines)
 client_of = $(shell awk '$$1 == "$(1)" { print $$4 }' project/spark-lines)
 environment_of = .venv$(if $(filter-out $(DEFAULT_SPARK),$(1)),-$(1))
@@ -49,7 +49,7 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-s3 bench-full jmh clean
+.PHONY: help demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -90,20 +90,23 @@ demo-kafka: $(JAR) $(ENVIRONMENT)/.installed ## the same from Kafka to Kafka, th
 # short: they share an archive of the classes and do without the compiler.
 # Its smaller code cache would be full before sbt has compiled everything. With more JVMs than cores, a collector with
 # threads of its own takes processor time from the tests.
-test test-scala test-failures test-python test-line test-line-scala test-line-python test-lines: export \
+test test-scala test-failures test-programs test-python test-line test-line-scala test-line-python test-lines: export \
 	JDK_JAVA_OPTIONS := -XX:+UseSerialGC \
 	-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
-test-scala test-failures test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
+test-scala test-failures test-programs test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
-test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## the tests of CI, half an hour on two cores: three lanes
-	@echo "Three lanes run side by side. The output of each follows when it ends."
-	@$(MAKE) $(LANES) --jobs=3 \
-		test-scala test-failures test-python
+test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## the tests of CI, 20 minutes on two cores: four lanes
+	@echo "Four lanes run side by side. The output of each follows when it ends."
+	@$(MAKE) $(LANES) --jobs=4 \
+		test-scala test-failures test-programs test-python
 
-# About half of the Python tests by their time: those that kill, restart and wait, and random cases.
+# The Python tests are in three lanes of about the same time, as each waits for half of it: those that kill, restart and
+# wait, and random cases; those that start programs, servers and a browser; all others, which share one session.
 FAILURES := $(addprefix tests/,test_arrangement_failures.py test_cluster.py test_kafka.py test_restart.py \
 	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py \
 	test_upsert_failures.py)
+PROGRAMS := $(addprefix tests/,test_connect.py test_demo.py test_doc_code.py test_examples.py test_golden.py test_lines.py \
+	test_reports.py test_session.py test_site.py test_soak.py test_symptoms.py test_ui.py test_wheel.py)
 
 test-scala:
 	@$(SBT) test
@@ -111,8 +114,11 @@ test-scala:
 test-failures:
 	@$(VENV)/python -m pytest $(FAILURES) $(PYTEST_FLAGS:%.xml=%-failures.xml)
 
+test-programs:
+	@$(VENV)/python -m pytest $(PROGRAMS) $(PYTEST_FLAGS:%.xml=%-programs.xml)
+
 test-python:
-	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(FAILURES)) $(PYTEST_FLAGS)
+	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(FAILURES) $(PROGRAMS)) $(PYTEST_FLAGS)
 
 other-lines:
 	@echo $(filter-out $(DEFAULT_SPARK),$(LINES))
@@ -125,7 +131,7 @@ test-line: $(JAR) $(ENVIRONMENT)/.installed ## a part of the tests, on SPARK=4.3
 		test-line-scala test-line-python
 
 test-line-scala:
-	@$(SBT) scalafmtCheckAll "spark/scalafix --check $(call of_line,main)" \
+	@$(subst -Dspark=,-Dtests=line -Dspark=,$(SBT)) scalafmtCheckAll "spark/scalafix --check $(call of_line,main)" \
 		"spark/Test/scalafix --check $(call of_line,test)" \
 		"spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
 

@@ -100,6 +100,11 @@ lazy val spark = (project in file("scala/spark"))
     Compile / unmanagedJars ++= sparkLine.jars.classpath,
     Compile / unmanagedSourceDirectories ++= sparkLine.sources((Compile / sourceDirectory).value),
     Test / unmanagedSourceDirectories ++= sparkLine.sources((Test / sourceDirectory).value),
+    // `make test-line` compiles only what it runs: the other tests take most of the time of a line.
+    Test / unmanagedSources := {
+      val all = (Test / unmanagedSources).value
+      if (sys.props.get("tests").contains("line")) all.filter(SparkLine.isTestedOnEachLine) else all
+    },
     ivyConfigurations += SparkTexts,
     Test / fork := true,
     Test / javaOptions ++= sparkJvmOptions,

@@ -50,6 +50,17 @@ object SparkLine {
   lazy val Default: String = rows.find(_.lift(4).contains("default")).map(_.head).get
   private val Sources = """scala-spark-(\d+\.\d+)(?:-(\d+\.\d+))?""".r
 
+  /**
+   * What `make test-line` runs on a line beside the default one, and what that needs: the tests of
+   * single lines, traces, parity, Spark's own as-of join and its SQL texts.
+   */
+  def isTestedOnEachLine(source: File): Boolean = 
+    TestedOnEachLine.pattern.matcher(source.getPath).matches
+
+  private val TestedOnEachLine =
+    (""".*/(scala-spark-[^/]+/.*|(SparkTest|JoinTest|SqlTest|CheckpointTest|TraceQuery|TraceSuite)""" +
+      """|parity/Parity\w+|temporal/(TemporalTest|\w*AsOfJoinSuite)|sql/SqlTextsSuite|exec/TwoActionsSuite)\.scala""").r
+
   private lazy val rows: Seq[Seq[String]] =
     IO.readLines(file("project/spark-lines")).filterNot(_.startsWith("#")).map(_.split(" ").toSeq)
 
