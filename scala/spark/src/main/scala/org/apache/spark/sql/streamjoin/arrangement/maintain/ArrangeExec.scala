@@ -91,6 +91,7 @@ final private[streamjoin] case class ArrangeExec(
     val spec = ArrangeSpec(
       ArrangementRef(root, meta),
       number,
+      before.map(_.versionId),
       run,
       batchTime,
       conf.getConf(StreamJoinConf.ArrangementDeletedKeysMaxAge),

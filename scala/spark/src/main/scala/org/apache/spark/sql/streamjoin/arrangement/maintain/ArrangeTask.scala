@@ -22,7 +22,8 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   BlockWriter,
   InputKind,
   Manifest,
-  RowKey
+  RowKey,
+  VersionId
 }
 import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
@@ -30,6 +31,8 @@ import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
 /**
  * What the tasks of a batch need.
  *
+ * @param before
+ *   the previous version, if there is one
  * @param run
  *   run id of the query
  * @param batchTime
@@ -52,6 +55,7 @@ import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
 final private[streamjoin] case class ArrangeSpec(
     arrangement: ArrangementRef,
     version: Long,
+    before: Option[VersionId],
     run: UUID,
     batchTime: Long,
     deletedKeysMaxAge: Long,
@@ -141,7 +145,8 @@ final private[streamjoin] class ArrangeTask(
         OlderChanges -> olderChanges,
         Tombstones -> tombstones,
         ExpiredRows -> expired
-      )
+      ),
+      Some(Origin(meta.id, spec.before.map(_.id)))
     )
   }
 
@@ -192,10 +197,10 @@ final private[streamjoin] class ArrangeTask(
   // A changelog.
 
   /** The primary index at the previous version, if there is one. */
-  private lazy val before: Option[KeyIndex] = Option.when(spec.version > 0)(indexBefore(0))
+  private lazy val before: Option[KeyIndex] = spec.before.map(_ => indexBefore(0))
 
   private def indexBefore(index: Int, of: ArrangementRef = spec.arrangement): KeyIndex =
-    registry.get(of, index, partition, spec.version - 1, spec.version - 1, hadoopConf, load)
+    registry.get(of, index, partition, spec.version - 1, spec.before.get, hadoopConf, load)
 
   private val probe = new ProbeResult(meta.schema.length, keys(0))
 
@@ -212,7 +217,7 @@ final private[streamjoin] class ArrangeTask(
       partition,
       spec.batchTime,
       spec.deletedKeysMaxAge,
-      (of, index) => Option.when(spec.version > 0)(indexBefore(index, of)),
+      (of, index) => spec.before.map(_ => indexBefore(index, of)),
       spec.version,
       changes
     )

@@ -26,16 +26,29 @@ import org.apache.spark.util.Utils
  *   its part of the base of the previous version, if the batch writes one
  * @param counts
  *   changes to the counts of the arrangement
+ * @param origin
+ *   what the changes are changes of; none of a task that only writes them
  */
 final private[streamjoin] case class TaskOutput(
     changes: Option[BlockFile],
     base: Option[BlockFile],
     wroteBase: Boolean,
-    counts: Map[String, Long]
+    counts: Map[String, Long],
+    origin: Option[Origin] = None
 ) {
   def toBytes: Array[Byte] = Utils.serialize(this)
   def toRow: InternalRow = InternalRow(toBytes)
 }
+
+/**
+ * What a task has compared the rows of a batch with.
+ *
+ * @param arrangement
+ *   id of the arrangement
+ * @param before
+ *   id of the previous version, if there is one
+ */
+final private[streamjoin] case class Origin(arrangement: UUID, before: Option[UUID])
 
 private[streamjoin] object TaskOutput {
   val Schema: StructType = new StructType().add("output", BinaryType, nullable = false)
@@ -92,6 +105,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     present.foreach(ArrangementWrite.checkBatch(root, _, batch))
     val manifest = present.getOrElse {
       val outputs = messages.toSeq.collect { case message: OutputMessage => message.outputs }.flatten
+      outputs.flatMap(_.origin).distinct.foreach(run.checkOrigin(folder, _, before))
       val next = following(folder, epoch, before, outputs).copy(batch = batch, run = run.run)
       try new VersionLog(session, root).add(epoch, next)
       catch {
@@ -170,7 +184,8 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       changes,
       baseFiles,
       counts.toMap,
-      run.written.isDefined && CaughtUp.tookAll(session, queryId)
+      run.written.isDefined && CaughtUp.tookAll(session, queryId),
+      previous = before.map(_.id)
     )
   }
 
@@ -215,16 +230,8 @@ private[streamjoin] object ArrangementWrite {
 
   /** A version belongs to one batch: the one with its number and the same offsets. */
   private[arrangement] def checkBatch(root: Path, manifest: Manifest, batch: Option[BatchOffsets]): Unit =
-    for (wrote <- manifest.batch; now <- batch if wrote != now) {
-      def inWords(of: BatchOffsets) = of.offsets.mkString(", ")
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_ARRANGEMENT_RESTORED",
-        "arrangement" -> root.toString,
-        "version" -> manifest.version.toString,
-        "wrote" -> inWords(wrote),
-        "now" -> inWords(now)
-      )
-    }
+    for (wrote <- manifest.batch; now <- batch if wrote != now)
+      throw Restored.otherBatch(root.toString, manifest.version, wrote, now)
 }
 
 final private case class OutputMessage(outputs: Seq[TaskOutput]) extends WriterCommitMessage

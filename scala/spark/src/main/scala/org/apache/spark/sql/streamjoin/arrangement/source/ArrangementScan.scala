@@ -48,9 +48,13 @@ final private[streamjoin] class ArrangementScan(
         "version" -> version.toString,
         "newest" -> newest.toString
       )
-    if (version >= 0)
-      folder.manifest(newest).checkRetains(version, arrangement.root, StreamJoinErrors.analysis(_, _: _*))
-    ReadPartition.all(arrangement.meta, Snapshot.Nothing, Snapshot(version))
+    if (version < 0) Array.empty
+    else {
+      val last = folder.manifest(newest)
+      last.checkRetains(version, arrangement.root, StreamJoinErrors.analysis(_, _: _*))
+      val id = if (version == newest) last.id else folder.manifest(version).id
+      ReadPartition.all(arrangement.meta, Snapshot.Nothing, Snapshot(version, id = Some(id)))
+    }
   }
 
   override def createReaderFactory: PartitionReaderFactory = spec

@@ -52,13 +52,10 @@ final private[streamjoin] class ArrangementStream(
   override def prepareForTriggerAvailableNow(): Unit = ofRun.stopAtNewest()
 
   private def snapshot(version: Long, slices: Option[(Int, Int)] = None): Snapshot =
-    Snapshot(version, slices, Some(arrangement.meta.id))
+    Snapshot(version, slices, Some(arrangement.meta.id), Some(ofRun.idOf(version).id))
 
-  /** Fails for a snapshot of another arrangement, whose versions mean nothing here. */
-  def checked(seen: Snapshot): Snapshot = {
-    seen.arrangement.foreach(ofRun.checkIsSame)
-    seen
-  }
+  /** Fails for a snapshot of another arrangement or version, which means nothing here. */
+  def checked(seen: Snapshot): Snapshot = ofRun.checked(seen)
 
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
     val seen = checked(Snapshot.of(start))
@@ -74,6 +71,8 @@ final private[streamjoin] class ArrangementStream(
       else
         seen.slices match {
           case Some((slices, all)) if slices + 1 < all => snapshot(seen.version, Some((slices + 1, all)))
+          // Without its id, as an earlier release recorded it, it is the same offset.
+          case None if version == seen.version => Snapshot.of(start)
           case _ => snapshot(version)
         }
     if (next.isEmpty) null else next

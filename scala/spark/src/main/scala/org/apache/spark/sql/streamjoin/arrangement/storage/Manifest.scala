@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement.storage
 
+import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
 
 import scala.jdk.CollectionConverters._
@@ -62,6 +63,13 @@ private[streamjoin] object BaseRef {
 }
 
 /**
+ * A version that something remembers. Its number may be that of another version later: if the
+ * arrangement is restored from a backup, it continues with the numbers after the restored version.
+ * Equal ids mean equal rows, and equal versions before it, because each names the one before.
+ */
+final private[streamjoin] case class VersionId(number: Long, id: UUID)
+
+/**
  * A version of an arrangement: what changed since the previous one. A manifest is written once and
  * never changed, so a version always has the same rows.
  *
@@ -83,6 +91,11 @@ private[streamjoin] object BaseRef {
  *   batch of the query that wrote it; none if written before this was recorded
  * @param run
  *   run id of the query; none if written before this was recorded
+ * @param id
+ *   drawn when the version is written; of a manifest that was written before this was recorded, a
+ *   digest of its text
+ * @param previous
+ *   id of the version before it, if there is one; none if written before this was recorded
  */
 final private[streamjoin] case class Manifest(
     version: Long,
@@ -95,8 +108,11 @@ final private[streamjoin] case class Manifest(
     counts: Map[String, Long],
     tookAll: Boolean = false,
     batch: Option[BatchOffsets] = None,
-    run: Option[UUID] = None
+    run: Option[UUID] = None,
+    id: UUID = UUID.randomUUID(),
+    previous: Option[UUID] = None
 ) {
+  def versionId: VersionId = VersionId(version, id)
 
   /** How many rows were added or removed. */
   def changedRows: Long =
@@ -149,7 +165,9 @@ private[streamjoin] object Manifest {
   }
 
   def toJson(manifest: Manifest, root: ObjectNode): Unit = {
-    root.put("number", manifest.version).put("query", manifest.queryId.toString)
+    root.put("number", manifest.version).put("id", manifest.id.toString)
+    manifest.previous.foreach(id => root.put("previous", id.toString))
+    root.put("query", manifest.queryId.toString)
     root.put("time", manifest.timeMs).put("since", manifest.since)
     val bases = root.putArray("bases")
     manifest.bases.foreach(base => bases.addArray().add(base.version).add(base.manifest))
@@ -195,8 +213,13 @@ private[streamjoin] object Manifest {
     Option(root.get("batch")).map { batch =>
       BatchOffsets(batch.get("time").asLong, batch.get("offsets").elements().asScala.map(_.asText).toSeq)
     },
-    Option(root.get("run")).map(run => UUID.fromString(run.asText))
+    idIn(root, "run"),
+    idIn(root, "id").getOrElse(UUID.nameUUIDFromBytes(root.toString.getBytes(UTF_8))),
+    idIn(root, "previous")
   )
+
+  private def idIn(root: JsonNode, name: String): Option[UUID] =
+    Option(root.get(name)).map(id => UUID.fromString(id.asText))
 
   private def files(list: JsonNode): Seq[BlockFile] = list
     .elements()
