@@ -474,7 +474,7 @@ def test_a_checkpoint_that_was_put_back_to_an_earlier_state(shop: Shop, tmp_path
     shutil.rmtree(checkpoint)
     (tmp_path / "copy").rename(checkpoint)
     for _ in range(2):  # It keeps failing, however often it is started.
-        with pytest.raises(StreamingQueryException, match="STREAMJOIN_ARRANGEMENT_RESTORED"):
+        with pytest.raises(AnalysisException, match="STREAMJOIN_ARRANGEMENT_RESTORED.CHECKPOINT"):
             run("dddd")
     assert rows_of(shop.spark.read.format("streamjoin").load(arrangement)) == [(1, "a"), (2, "bb"), (3, "ccc")]
 

@@ -1,7 +1,12 @@
 package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.streamjoin.rules.batch.{PushFilters, RecognizeJoins, StreamJoinStrategy}
+import org.apache.spark.sql.streamjoin.rules.batch.{
+  PushFilters,
+  ReadOneVersion,
+  RecognizeJoins,
+  StreamJoinStrategy
+}
 import org.apache.spark.sql.streamjoin.rules.query._
 import org.apache.spark.sql.streamjoin.rules.start._
 import org.apache.spark.sql.streamjoin.sql.StreamJoinParser
@@ -76,6 +81,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectOptimizerRule(_ => PushFilters)
     // Each batch: our operators replace the joins, once Spark's rules are done with them.
     extensions.injectPreCBORule(RecognizeJoins(_))
+    // A query sees one version of an arrangement, however often it reads it.
+    extensions.injectPreCBORule(_ => ReadOneVersion)
     // Each batch: the physical operator, bound to its state and its watermarks.
     extensions.injectPlannerStrategy(StreamJoinStrategy(_))
   }

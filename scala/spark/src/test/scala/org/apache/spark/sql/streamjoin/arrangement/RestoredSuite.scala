@@ -1,19 +1,32 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
+import java.nio.charset.StandardCharsets.ISO_8859_1
 import java.nio.file.{Files, Path}
+import java.util.{Map => JMap}
 
 import scala.util.{Failure, Success, Try}
 
 import org.apache.commons.io.FileUtils
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{DataStreamWriter, Trigger}
+import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
-import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
+import org.apache.spark.sql.streamjoin.arrangement.source.{
+  ArrangementOptions,
+  ArrangementScan,
+  ArrangementStream,
+  ReadPartition,
+  RunVersions
+}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Snapshot}
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{Encoders, Row}
 
 /**
@@ -279,6 +292,231 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
       assert(got == expected)
       assert(!Files.exists(Path.of(world.root)), "a folder without a version is left")
     } else check(world, expected)
+  }
+
+  // A writer, its definition and its folder.
+
+  test("the same writer, started once more after its arrangement was dropped, begins another one") {
+    val world = new World
+    val writer = world.writer()
+    world.put(1 -> "old")
+    world.run(writer)
+    assert(world.rows == Seq("1 old"))
+    world.folder.drop()
+    FileUtils.cleanDirectory(Path.of(world.home, "input").toFile)
+    world.put(1 -> "new", 7 -> "new")
+    world.run(writer, "another")
+    assert(world.rows == Seq("1 new", "7 new"))
+    world.put(1 -> "newer")
+    world.run(writer, "another")
+    assert(world.rows == Seq("1 newer", "7 new"))
+    forgetIndexes()
+    assert(world.rows == Seq("1 newer", "7 new"))
+  }
+
+  test("a definition without a version does not block another one") {
+    val world = new World
+    world.run()
+    assert(world.folder.newest == -1)
+    during(world.changes) {
+      world.changes.settle()
+      // The same definition: those who wait for the first version get it.
+      world.version(1 -> "a")
+      world.changes.settle()
+      assert(world.changes.sum() == once("1 a"))
+    }
+
+    val other = new World
+    other.run()
+    val id = other.folder.meta.id
+    during(other.changes) {
+      other.changes.settle()
+      other.put(1 -> "a")
+      other.run(other.writer(Seq(Seq("id"), Seq("v"))))
+      assert(other.folder.meta.keys == Seq(Seq("id"), Seq("v")))
+      assert(other.folder.meta.id != id)
+      refused("STREAMJOIN_ARRANGEMENT_REPLACED")(other.changes.settle())
+    }
+    assert(other.rows == Seq("1 a"))
+    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(other.run())
+  }
+
+  test("two queries define an arrangement, and the one that was replaced writes nothing") {
+    val world = new World
+    val first = MemoryStream[(Int, String, String)](
+      Encoders.tuple(Encoders.scalaInt, Encoders.STRING, Encoders.STRING),
+      spark
+    )
+    val query = Arrangements
+      .arrange(
+        first.toDF().toDF("id", "v", "op"),
+        world.root,
+        Seq(Seq("v")),
+        Some("op"),
+        None,
+        None
+      )
+      .writeStream
+      .format("streamjoin")
+      .option("path", world.root)
+      .option("checkpointLocation", newFolder())
+      .start()
+    try {
+      query.processAllAvailable()
+      world.run()
+      first.addData((1, "a", "insert"))
+      refused("STREAMJOIN_ARRANGEMENT_REPLACED")(query.processAllAvailable())
+      assert(world.folder.newest == -1)
+    } finally query.stop()
+    world.version(1 -> "b")
+    assert(world.rows == Seq("1 b"))
+  }
+
+  // Queries that run while it happens.
+
+  test("running readers notice that the version they have read is another one now") {
+    val world = begun()
+    val options = ArrangementOptions(new CaseInsensitiveStringMap(JMap.of("path", world.root)))
+    val ref = ArrangementRef(world.root, world.folder.meta)
+    val stream = new ArrangementStream(ref, options, newFolder(), () => null)(new RunVersions(ref, _))
+    def next(from: Offset) = stream.latestOffset(from, ReadLimit.allAvailable())
+    val seen = next(stream.initialOffset)
+    assert(next(seen) == seen)
+    // To the same number: nothing appears and nothing disappears.
+    world.restore()
+    Seq("x", "y").foreach(value => world.version(1 -> value))
+    assert(world.folder.newest == Snapshot.of(seen).version)
+    val said = refused("STREAMJOIN_ARRANGEMENT_RESTORED.READER")(next(seen))
+    assert(said.contains("version 2, and another version has that number"))
+    world.restore()
+    assert(refused("STREAMJOIN_ARRANGEMENT_RESTORED.READER")(next(seen)).contains("the newest version is 0"))
+  }
+
+  test("a restored arrangement is not written by the run that was maintaining it") {
+    val world = begun()
+    val query = world
+      .writer()
+      .trigger(Trigger.ProcessingTime(0))
+      .option("checkpointLocation", s"${world.home}/checkpoint")
+      .start()
+    try {
+      query.processAllAvailable()
+      world.restore(Seq("arrangement"))
+      world.put(2 -> "new")
+      val error = intercept[Exception](query.processAllAvailable())
+      assert(SparkTest.errorClass(error).exists(_.startsWith("STREAMJOIN_ARRANGEMENT")), error)
+      assert(world.folder.newest == 0)
+    } finally query.stop()
+    assert(world.rows == Seq("1 a", "2 a"))
+  }
+
+  // What earlier releases have written.
+
+  /** Removes all ids of versions from the files of an arrangement and of its readers. */
+  private def forgetIds(world: World): Unit =
+    files(world.home).filter(file => !file.toString.contains("saved")).foreach { file =>
+      val text = Files.readString(file, ISO_8859_1)
+      val without = file.getParent.getParent.getFileName.toString match {
+        case "readers" => ""
+        case _ => text.replaceAll(""","(id|previous)":"[0-9a-f-]{36}"""", "")
+      }
+      val isOurs = Seq("versions", "offsets", "tables", "readers", "caught_up.json")
+        .exists(name => file.toString.contains(s"/$name"))
+      if (isOurs && without != text) {
+        Files.writeString(file, without, ISO_8859_1)
+        Files.deleteIfExists(file.resolveSibling(s".${file.getFileName}.crc"))
+      }
+    }
+
+  private def hasIds(world: World): Boolean =
+    Files.readString(Path.of(world.root, "versions", world.folder.newest.toString)).contains("\"id\"")
+
+  test("what an earlier release has written is continued, and gets ids from then on") {
+    val world = begun()
+    assert(hasIds(world))
+    forgetIds(world)
+    assert(!hasIds(world))
+    forgetIndexes()
+    val batches = world.changes.batches.size
+    assert(seen(world.changes) == newest)
+    assert(world.changes.batches.size == batches, "a record without an id is not another offset")
+    check(world, Expected(Right(newerRows), Right(newer), Right(newer), Right(newer)))
+    assert(hasIds(world))
+    assert(world.folder.manifest(3).previous.contains(world.folder.manifest(2).id))
+  }
+
+  test("an earlier release and this one may take turns with an arrangement") {
+    val world = new World
+    val values = (0 to 5).map(n => s"v$n")
+    values.zipWithIndex.foreach { case (value, n) =>
+      world.version(1 -> value)
+      assert(seen(world.changes) == once(s"1 $value"))
+      assert(seen(world.deltaJoin) == once(s"1 $value"))
+      assert(world.lookedUp() == once(s"1 $value"))
+      // As if the earlier release had written this version, and the readers had been its.
+      if (n % 2 == 1) forgetIds(world)
+      if (n % 3 == 2) forgetIndexes()
+    }
+  }
+
+  for (isOld <- Seq(false, true))
+    test(s"a restored arrangement${if (isOld) " of an earlier release" else ""} shows in memory, too") {
+      val world = begun()
+      if (isOld) {
+        forgetIds(world)
+        forgetIndexes()
+        assert(seen(world.changes) == newest)
+        assert(world.rows == Seq("1 b", "2 a", "3 lost"))
+      }
+      world.restore()
+      assert(world.rows == Seq("1 a", "2 a"))
+      Seq(1 -> "x", 2 -> "y", 1 -> "z").foreach { row =>
+        world.version(row)
+        if (isOld) forgetIds(world)
+      }
+      assert(world.rows == Seq("1 z", "2 y"))
+      forgetIndexes()
+      assert(world.rows == Seq("1 z", "2 y"))
+      assert(world.folder.manifest(3).counts("rows") == 2)
+    }
+
+  // One version in a query.
+
+  test("a query reads an arrangement at one version, and the next one reads it anew") {
+    val world = new World
+    world.version((1 to 4).map(_ -> "a"): _*)
+    val table = spark.read.format("streamjoin").load(world.root)
+    locally { val a = table.collect().toSeq; world.version(1 -> "zz"); info(s"TWICE $a ${table.collect().toSeq}") }
+    table.createOrReplaceTempView("arranged")
+    val queries = Seq(
+      "union" -> table.where("id % 2 = 0").union(table.where("id % 2 = 1")),
+      "join" -> table.as("l").join(table.as("r"), expr("l.id = r.id")).selectExpr("l.id", "r.v"),
+      "subquery" -> spark.sql("SELECT id, (SELECT max(v) FROM arranged) AS v FROM arranged WHERE v > ''"),
+      "EXISTS" -> spark.sql(
+        "SELECT id, v FROM arranged a WHERE EXISTS (SELECT 1 FROM arranged b WHERE b.id = a.id AND b.v = a.v)"
+      ),
+      "two DataFrames" -> spark.read
+        .format("streamjoin")
+        .load(world.root)
+        .where("id < 3")
+        .union(table.where("id > 2"))
+    )
+    queries.zipWithIndex.foreach { case ((name, query), n) =>
+      val scans = query.queryExecution.optimizedPlan
+        .collectWithSubqueries { case relation: DataSourceV2ScanRelation => relation.scan }
+        .collect { case scan: ArrangementScan => scan }
+      assert(scans.size == 2, name)
+      def versionOf(scan: ArrangementScan) = scan.planInputPartitions.collect { case part: ReadPartition =>
+        part.end.version
+      }.distinct
+      val first = versionOf(scans.head)
+      // Between the first scan and the second.
+      world.version((1 to 4).map(_ -> s"b$n"): _*)
+      assert(versionOf(scans(1)).sameElements(first), name)
+      val seen = query.collect().map(_.getString(1)).distinct
+      assert(seen.length == 1, name)
+      assert(table.select("v").distinct().collect().toSeq == Seq(Row(s"b$n")), name)
+    }
   }
 }
 

@@ -159,8 +159,11 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val retained = version - conf.getConf(StreamJoinConf.ArrangementVersions)
     val oldest = before.fold(0L)(_.since)
     // A lease below the oldest version is that of a reader that came back too late and is refused.
-    val leased = live.map(_.version).filter(_ >= oldest)
-    val since = math.max(oldest, (leased ++ run.baseVersion :+ retained :+ (version - 1)).min)
+    val unleased = (run.baseVersion.toSeq :+ retained :+ (version - 1)).min
+    val leased = live
+      .filter(lease => lease.version >= oldest && lease.version < unleased && run.keepsFor(leases, lease))
+      .map(_.version)
+    val since = math.max(oldest, (leased :+ unleased).min)
 
     val base = newBase(before, outputs)
     val bases = before.fold(Seq.empty[BaseRef])(_.bases) ++ base.map(_.ref(version))

@@ -13,6 +13,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   BaseRef,
   CaughtUp,
   Claim,
+  Leases,
   Manifest
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -142,6 +143,18 @@ final private[streamjoin] class MaintainingRun extends Logging {
     folder.remove(old)
     folder.removeBases(bases.filter(_ >= needed).diff(kept))
     hasRemovedOld = true
+  }
+
+  // Leases.
+
+  /** By reader: the oldest version that it needs, and whether it is one of this arrangement. */
+  private var known = Map.empty[String, (Long, Boolean)]
+
+  /** Whether a reader has read the version of its lease here, and not before it was restored. */
+  def keepsFor(leases: Leases, lease: Leases.Lease): Boolean = {
+    if (!known.get(lease.reader).exists(_._1 == lease.version))
+      known += lease.reader -> (lease.version, !leases.isOfOther(lease))
+    known(lease.reader)._2
   }
 
   // The base that is being written.

@@ -92,7 +92,7 @@ final private[streamjoin] class ArrangementStream(
   private def first(last: Long): Snapshot =
     if (last < 0) Snapshot.Nothing
     else {
-      leases.renew(reader, last)
+      leases.renew(reader, last, Some(ofRun.idOf(last).id))
       val since = folder.manifest(folder.newest).since
       // Its version may have been removed while the lease was written.
       if (last < since) first(ofRun.look())
@@ -117,7 +117,10 @@ final private[streamjoin] class ArrangementStream(
   override def createReaderFactory: PartitionReaderFactory = spec()
 
   /** Versions before `end` are not read again. */
-  override def commit(end: Offset): Unit = leases.renew(reader, Snapshot.of(end).version)
+  override def commit(end: Offset): Unit = {
+    val seen = Snapshot.of(end)
+    leases.renew(reader, seen.version, seen.id)
+  }
 
   /** Whether an offset was the newest version at the last look. */
   override def isLatest(end: Offset): Boolean = {
