@@ -161,6 +161,22 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     )
   }
 
+  /** Restores the state after a version. */
+  def restore(version: Long): Unit = {
+    files.remove(version + 1 to newest)
+    collections = collections.take(version.toInt + 1)
+    bases = bases.filter(_.manifest <= version)
+    ids = ids.filter(_._1 <= version)
+  }
+
+  /** The newest version without what says which one it is, as an earlier release wrote it. */
+  def forgetIds(): Unit = {
+    val file = s"versions/$newest"
+    val text = Files.readString(folder.resolve(file))
+    write(file, text.replaceAll(",\"(id|previous)\":\"[^\"]*\"", ""))
+    ids += newest -> files.manifest(newest).id
+  }
+
   /** Removes the bases that the newest manifest does not keep. */
   def removeBases(): Unit = files.removeBases(files.baseNumbers.diff(bases.map(_.manifest)))
 

@@ -194,10 +194,14 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
             (compacted(known, math.min(low, target.since)), high)
           }
           .getOrElse {
-            val newest = slot.newest.filter(_ => follows(slot, high)).getOrElse(high)
+            // Other tasks need the versions that it had, unless they were restored away.
+            val newest = slot.newest.filter(of => follows(slot, high) && isThere(of)).getOrElse(high)
             (build(low, newest), newest)
           }
       }
+
+    private def isThere(version: VersionId): Boolean =
+      folder.manifestOf(version.number).exists(_.id == version.id)
 
     /**
      * Whether the files of blocks that may have to be reread still exist. While memory suffices,

@@ -43,7 +43,12 @@ final private[index] class ManifestCache {
    *   if it is missing, or another version has its number
    */
   def get(arrangement: ArrangementRef, of: VersionId, folder: ArrangementFolder): Manifest = {
-    val found = cachedOrRead(arrangement, of.number, folder)(_.id == of.id)
+    def cached = recent.get(key(arrangement, of.number)).filter(_.id == of.id)
+    val found = cached.getOrElse {
+      reading(Math.floorMod(of.number, Readers)).synchronized {
+        cached.getOrElse(read(arrangement, of.number, folder))
+      }
+    }
     if (found.id != of.id) throw Restored.inTask(arrangement.root, of.number, folder.newest)
     found
   }
@@ -51,7 +56,10 @@ final private[index] class ManifestCache {
   /** The manifest that has a number now; one in memory will do if it is known to be that one. */
   def latest(arrangement: ArrangementRef, number: Long, folder: ArrangementFolder)(
       isThere: VersionId => Boolean
-  ): Manifest = cachedOrRead(arrangement, number, folder)(known => isThere(known.versionId))
+  ): Manifest = recent
+    .get(key(arrangement, number))
+    .filter(known => isThere(known.versionId))
+    .getOrElse(read(arrangement, number, folder))
 
   /**
    * The manifests from a number up to a version, each followed by its successor. They are read from
@@ -109,17 +117,6 @@ final private[index] class ManifestCache {
 
   private def key(arrangement: ArrangementRef, number: Long) =
     (arrangement.root, arrangement.meta.id, number)
-
-  private def cachedOrRead(arrangement: ArrangementRef, number: Long, folder: ArrangementFolder)(
-      isWanted: Manifest => Boolean
-  ): Manifest = {
-    def cached = recent.get(key(arrangement, number)).filter(isWanted)
-    cached.getOrElse {
-      reading(Math.floorMod(number, Readers)).synchronized {
-        cached.getOrElse(read(arrangement, number, folder))
-      }
-    }
-  }
 
   private def read(arrangement: ArrangementRef, number: Long, folder: ArrangementFolder): Manifest = {
     val read = folder.manifestOf(number).getOrElse {

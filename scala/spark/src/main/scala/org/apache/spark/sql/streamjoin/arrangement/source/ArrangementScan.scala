@@ -21,7 +21,7 @@ final private[streamjoin] class ArrangementScan(
     val arrangement: ArrangementRef,
     options: ArrangementOptions,
     changes: Boolean,
-    val newest: NewestVersion = new NewestVersion
+    val newest: NewestVersion
 ) extends Scan
     with Batch {
 

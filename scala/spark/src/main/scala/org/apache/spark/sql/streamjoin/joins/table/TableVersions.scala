@@ -131,7 +131,10 @@ private[streamjoin] object TableVersions extends Logging {
         stream.checked(Snapshot.of(offset))
     }.maxByOption(_.version)
 
-  /** A recorded snapshot. Without an id, as an earlier release wrote it, it gets the one it names. */
+  /**
+   * A recorded snapshot. Without an id, as an earlier release wrote it, it gets that of the version
+   * it names.
+   */
   private def withId(folder: ArrangementFolder, seen: Snapshot): Snapshot =
     if (seen.isEmpty || seen.id.isDefined) seen
     else
