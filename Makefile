@@ -165,7 +165,7 @@ lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## formats, lint rules, ty
 	MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
 	MYPYPATH=tests:examples:examples/demo:project $(MYPY) $(wildcard tests/*.py)
 	$(MYPY) $(wildcard tests/jobs/*.py)
-	MYPYPATH=benchmarks:project $(MYPY) $(wildcard benchmarks/*.py)
+	MYPYPATH=benchmarks:project:tests $(MYPY) $(wildcard benchmarks/*.py)
 	$(VENV)/python project/jars.py check
 
 format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the lint rules' fixes

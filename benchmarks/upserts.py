@@ -107,7 +107,9 @@ def measure(spark: SparkSession, name: str, database: Database, size: int) -> in
         writer = sj.upsert(stream.json(f"{folder}/changes"), options, "a").trigger(availableNow=True)
         running = writer.start(checkpointLocation=f"{folder}/checkpoint")
         running.awaitTermination()
-        times = [each["durationMs"]["addBatch"] for each in running.recentProgress if each["numInputRows"] > 0]
+        times: list[int] = [
+            each["durationMs"]["addBatch"] for each in running.recentProgress if each["numInputRows"] > 0
+        ]
         assert len(times) == BATCHES, "each file is a batch"
         return round(statistics.median(times[WARM:]))
 

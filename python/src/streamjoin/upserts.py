@@ -27,9 +27,9 @@ def upsert(
         target: What has the rows, and exists:
 
             - ``"catalog.db.table"``, a table of a format with ``MERGE``, such as Delta Lake or Iceberg;
-            - ``{"url": "jdbc:...", "dbtable": "orders", "user": ...}``, a table of PostgreSQL, MySQL, MariaDB, H2, Derby,
-              SQL Server, DB2 or Oracle, with the options of ``df.write.format("jdbc")``. The batch and its number, in the table ``streamjoin_batches`` beside it, are
-              one transaction;
+            - ``{"url": "jdbc:...", "dbtable": "orders", "user": ...}``, with the options of
+              ``df.write.format("jdbc")``, a table of PostgreSQL, MySQL, MariaDB, H2, Derby, SQL Server, DB2 or Oracle.
+              The batch and its number, in the table ``streamjoin_batches`` beside it, are one transaction;
             - ``{"kafka.bootstrap.servers": ..., "topic": ...}``, a compacted topic, with the options of
               ``df.write.format("kafka")``. Its keys and values are JSON; a row that went is a null.
         keys: The columns that identify a row: a column, or a list of columns. Nulls are values in them.
