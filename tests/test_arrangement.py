@@ -409,7 +409,7 @@ def test_a_version_that_is_not_kept(shop: Shop) -> None:
     orders = sj.arrangement("orders")
     assert orders.versions == (2, 4)
     assert rows_of(orders.toDF(2)) == [(1, 7, 2)]
-    refused("STREAMJOIN_ARRANGEMENT_RETENTION", lambda: orders.toDF(1).collect(), "since version 2")
+    refused("STREAMJOIN_VERSION_GONE", lambda: orders.toDF(1).collect(), "the oldest is 2")
 
 
 def test_a_reader_that_stays_away_for_too_long(shop: Shop) -> None:

@@ -26,6 +26,9 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // SQL: IMPOSE_ORDER, before Spark looks for a function of that name.
     extensions.injectHintResolutionRule(ResolveImposeOrderFunction(_))
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
+    // SQL: VERSIONS declares the key of what FOR SYSTEM_TIME AS OF joins.
+    extensions.injectHintResolutionRule(ResolveVersionsFunction(_))
+    extensions.injectResolutionRule(ResolveDeclaredVersions(_))
     // SQL: arrangements by name, and their joins.
     extensions.injectHintResolutionRule(_ => CheckFramesOfArrangements)
     extensions.injectHintResolutionRule(_ => MarkPossibleDeltaJoins)

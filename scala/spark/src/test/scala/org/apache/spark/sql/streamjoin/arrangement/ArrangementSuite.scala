@@ -50,7 +50,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
           def seen =
             rowsOf(names.root, Some(version.toLong)).map(_.takeWhile(_ != ' ').toInt).sorted
           if (version >= newest.since) assert(seen == ids(version).sorted, s"version $version")
-          else refused("STREAMJOIN_ARRANGEMENT_RETENTION")(seen)
+          else refused("STREAMJOIN_VERSION_GONE")(seen)
         }
         assert(newest.since == math.max(0, 6 - kept))
         if (kept == 2) assert(numbers(names.root, "versions").head > 0, "nothing was removed")

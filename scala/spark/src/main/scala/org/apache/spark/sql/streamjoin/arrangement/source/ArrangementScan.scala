@@ -57,7 +57,14 @@ final private[streamjoin] class ArrangementScan(
         "newest" -> lastNumber.toString
       )
     last.fold(Array.empty[InputPartition]) { manifest =>
-      manifest.checkRetains(version, arrangement.root, StreamJoinErrors.analysis(_, _: _*))
+      if (version < manifest.since)
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_VERSION_GONE",
+          "arrangement" -> arrangement.root,
+          "version" -> version.toString,
+          "oldest" -> manifest.since.toString,
+          "newest" -> lastNumber.toString
+        )
       val id = if (version == lastNumber) manifest.id else folder.manifest(version).id
       ReadPartition.all(arrangement.meta, Snapshot.Nothing, Snapshot(version, id = Some(id)))
     }

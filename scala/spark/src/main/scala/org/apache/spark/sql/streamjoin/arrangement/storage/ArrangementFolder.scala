@@ -243,10 +243,16 @@ private[streamjoin] object ArrangementFolder {
   /** A file that is being written, as named by Spark's checkpoint file managers and by ours. */
   private val Unfinished = """\.(\d{1,18})\..*\.tmp""".r
 
+  /** Whether a folder can have the name. */
+  def isName(name: String): Boolean = name.nonEmpty && !name.contains(":")
+
   /** The folder of an arrangement, from its name or a path. */
   def path(nameOrPath: String, folder: Option[String]): Path =
     if (nameOrPath.contains("/")) new Path(nameOrPath)
-    else
+    else if (!isName(nameOrPath)) {
+      val example = Option(nameOrPath.replace(':', '_')).filter(_.nonEmpty).getOrElse("orders")
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_NAME", "name" -> nameOrPath, "example" -> example)
+    } else
       new Path(
         folder.getOrElse(
           throw StreamJoinErrors.analysis("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", "arrangement" -> nameOrPath)
