@@ -269,8 +269,9 @@ private object ClauseFinder {
     Set("CASE", "WHEN", "THEN", "ELSE")
 
   /** Those that are also names of tables, aliases or columns in practice. */
-  val MayBeNames: Set[String] = Set("SET", "ALL", "ANY", "SOME", "VALUES", "LIMIT", "OFFSET", "EXTEND", "ESCAPE") ++
-    Set("DIV", "BY")
+  val MayBeNames: Set[String] =
+    Set("SET", "ALL", "ANY", "SOME", "VALUES", "LIMIT", "OFFSET", "EXTEND", "ESCAPE") ++
+      Set("DIV", "BY")
 }
 
 /**

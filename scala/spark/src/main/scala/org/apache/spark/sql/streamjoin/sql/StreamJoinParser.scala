@@ -37,10 +37,13 @@ final private[streamjoin] class StreamJoinParser(protected val other: ParserInte
   }
 
   private def hasMarkers(plan: LogicalPlan): Boolean =
-    plan.collectWithSubqueries { case operator => operator.expressions }.flatten.exists(_.exists {
-      case _: NamedParameter | _: PosParameter => true
-      case _ => false
-    })
+    plan
+      .collectWithSubqueries { case operator => operator.expressions }
+      .flatten
+      .exists(_.exists {
+        case _: NamedParameter | _: PosParameter => true
+        case _ => false
+      })
 
   override def parseQuery(sqlText: String): LogicalPlan =
     orOurs(sqlText, None)(other.parseQuery(sqlText))(_.parseQuery(_))

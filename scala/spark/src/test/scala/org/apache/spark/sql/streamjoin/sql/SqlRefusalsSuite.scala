@@ -143,12 +143,28 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "no equality for v",
       "in ON"
     ),
+    Case(
+      "SELECT * FROM VERSIONS(TABLE(raw), KEY(id))",
+      order,
+      "VERSIONS(TABLE(raw), KEY(id))",
+      "no column of its table has a watermark: STREAM prices WATERMARK since"
+    ),
     Case("SELECT * FROM VERSIONS(TABLE(d), TIME(t))", order, "VERSIONS(TABLE(d), TIME(t))", "no KEY"),
     Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id), KEY(v))", order, "KEY(v)", "KEY twice"),
     Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id), LAG(t))", order, "LAG(t)", "KEY, TIME, OP and ORDER"),
     Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id + 1))", order, "id + 1", "name of a column"),
-    Case("SELECT * FROM VERSIONS(TABLE(d), KEY(nothing))", order, "VERSIONS(TABLE(d), KEY(nothing))", "id, t, v"),
-    Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id), UNAVAILABLE('x'))", order, "UNAVAILABLE('x')", "leave UNAVAILABLE"),
+    Case(
+      "SELECT * FROM VERSIONS(TABLE(d), KEY(nothing))",
+      order,
+      "VERSIONS(TABLE(d), KEY(nothing))",
+      "id, t, v"
+    ),
+    Case(
+      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), UNAVAILABLE('x'))",
+      order,
+      "UNAVAILABLE('x')",
+      "leave UNAVAILABLE"
+    ),
     Case(
       "SELECT 1 FROM o FULL JOIN d FOR SYSTEM_TIME AS OF o.t AS x ON o.id = x.id",
       temporal,

@@ -71,7 +71,8 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     assert(spark.sql("SELECT a FROM (SELECT ? AS a) WHERE a = (SELECT ?)", Array(4, 4)).head().getInt(0) == 4)
     // If it is the outer one, the values are lost.
     val inner = new StreamJoinParser(spark.sessionState.sqlParser)
-    val error = intercept[AnalysisException](inner.parsePlan("SELECT 1 FROM o JOIN d WITHIN :x ON o.id = d.id"))
+    val error =
+      intercept[AnalysisException](inner.parsePlan("SELECT 1 FROM o JOIN d WITHIN :x ON o.id = d.id"))
     assert(error.getCondition == "STREAMJOIN_CLAUSE_PARAMETER")
     assert(error.getMessage.contains("last in spark.sql.extensions"))
   }
@@ -85,7 +86,16 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
       .toSeq
     val hours = bound("90m")
     assert(hours.head.contains("1 hour 30 minutes"), hours)
-    for (written <- Seq("1.5 HOURS", "1.5h", "'1h30m'", "'1.5 hours'", "INTERVAL 1.5 HOURS", "'1 hour 30 minutes'"))
+    for (
+      written <- Seq(
+        "1.5 HOURS",
+        "1.5h",
+        "'1h30m'",
+        "'1.5 hours'",
+        "INTERVAL 1.5 HOURS",
+        "'1 hour 30 minutes'"
+      )
+    )
       assert(bound(written) == hours, written)
     assert(bound("0.25 SECONDS") == bound("250ms"))
     assert(bound("'1m.5s'") == bound("60500ms"))
@@ -99,7 +109,10 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
       "SELECT o.v FROM o JOIN offset WITHIN 5s ON o.id = offset.id",
       "SELECT o.v FROM o JOIN d AS values WITHIN 5s ON o.id = values.id",
       "SELECT o.v FROM (SELECT id, t, v, v AS offset FROM o) o JOIN d ON d.id = o.id AND d.v = offset WITHIN 5s",
-      "SELECT o.v FROM o JOIN d set OVER (RANGE 5s FOLLOWING) ON o.id = set.id".replace("d set OVER (RANGE 5s FOLLOWING)", "d OVER (RANGE 5s FOLLOWING) set")
+      "SELECT o.v FROM o JOIN d set OVER (RANGE 5s FOLLOWING) ON o.id = set.id".replace(
+        "d set OVER (RANGE 5s FOLLOWING)",
+        "d OVER (RANGE 5s FOLLOWING) set"
+      )
     )
     texts.foreach(text => assert(spark.sql(text).isStreaming, text))
     assert(spark.sql("SELECT within FROM (SELECT 7 AS within) LIMIT 5").head().getInt(0) == 7)
@@ -110,7 +123,8 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
   test("with double-quoted identifiers, FOR SYSTEM_TIME takes them") {
     views
     withConf("spark.sql.ansi.enabled" -> "true", "spark.sql.ansi.doubleQuotedIdentifiers" -> "true") {
-      val text = "SELECT \"o o\".v FROM o AS \"o o\" JOIN d FOR SYSTEM_TIME AS OF \"o o\".\"t\" AS x ON \"o o\".id = x.id"
+      val text =
+        "SELECT \"o o\".v FROM o AS \"o o\" JOIN d FOR SYSTEM_TIME AS OF \"o o\".\"t\" AS x ON \"o o\".id = x.id"
       assert(spark.sql(text).queryExecution.analyzed.toString.contains("StreamAsOfJoin"))
     }
   }
@@ -237,12 +251,14 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
 /** An extension whose parser does not know parameters, as Delta's. */
 class DeafParser extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit =
-    extensions.injectParser((_, other) => new LoudParser.Parser(other) {
-      override def parsePlanWithParameters(
-          sqlText: String,
-          parameters: org.apache.spark.sql.catalyst.parser.ParameterContext
-      ): LogicalPlan = parsePlan(sqlText)
-    })
+    extensions.injectParser((_, other) =>
+      new LoudParser.Parser(other) {
+        override def parsePlanWithParameters(
+            sqlText: String,
+            parameters: org.apache.spark.sql.catalyst.parser.ParameterContext
+        ): LogicalPlan = parsePlan(sqlText)
+      }
+    )
 }
 
 /** An extension whose parser accepts statements that begin with `LOUD`. */

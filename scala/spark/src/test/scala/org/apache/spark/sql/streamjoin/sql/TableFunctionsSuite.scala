@@ -43,7 +43,9 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
     val keeps = Seq("left o kept 1 hour", "right d kept 0 seconds")
     def rows(query: String) = spark.sql(query).collect().map(row => s"${row(0)} ${row(1)}").toSeq.sorted
     assert(rows(s"WITH b AS ($bounds) SELECT * FROM b") == keeps)
-    assert(rows(s"WITH b AS ($bounds), c AS (SELECT * FROM b) SELECT c.* FROM b JOIN c USING (side)") == keeps)
+    assert(
+      rows(s"WITH b AS ($bounds), c AS (SELECT * FROM b) SELECT c.* FROM b JOIN c USING (side)") == keeps
+    )
     assert(rows(s"WITH b AS ($bounds) SELECT 'n', count(*) FROM b") == Seq("n 2"))
     spark.sql(s"CREATE OR REPLACE TEMPORARY VIEW bounds AS $bounds")
     assert(rows("SELECT * FROM bounds") == keeps)

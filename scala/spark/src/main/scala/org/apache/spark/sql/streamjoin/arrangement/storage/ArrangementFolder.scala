@@ -251,7 +251,11 @@ private[streamjoin] object ArrangementFolder {
     if (nameOrPath.contains("/")) new Path(nameOrPath)
     else if (!isName(nameOrPath)) {
       val example = Option(nameOrPath.replace(':', '_')).filter(_.nonEmpty).getOrElse("orders")
-      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_NAME", "name" -> nameOrPath, "example" -> example)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGEMENT_NAME",
+        "name" -> nameOrPath,
+        "example" -> example
+      )
     } else
       new Path(
         folder.getOrElse(

@@ -63,7 +63,12 @@ private[streamjoin] object AsOfClauses {
         (TemporalColumns(left, key, eventTime, operation), "as ON compares them; VERSIONS would declare it")
       }
     val key = columns.key.map(_.name).mkString(", ")
-    new AsOfJoins(clause.name, "temporal", Some(clause.where), keyInWords = Some(s"key of the versions ($key), $source"))
+    new AsOfJoins(
+      clause.name,
+      "temporal",
+      Some(clause.where),
+      keyInWords = Some(s"key of the versions ($key), $source")
+    )
       .temporalOf(names.getOrElse(join), columns, None)
   }
 
@@ -83,7 +88,8 @@ private[streamjoin] object AsOfClauses {
       .flatten
       .foreach { case (conjunct, column) =>
         val names = (key.map(_.name) :+ column.name).distinct.map(quoteIfNeeded)
-        val time = EventTime.of(join.right.output).headOption.fold("since")(column => quoteIfNeeded(column.name))
+        val time =
+          EventTime.of(join.right.output).headOption.fold("since")(column => quoteIfNeeded(column.name))
         def versions(key: Seq[String]) = s"VERSIONS(TABLE(...), KEY(${key.mkString(", ")}), TIME($time))"
         throw StreamJoinErrors.analysis(
           "STREAMJOIN_TEMPORAL",

@@ -112,6 +112,7 @@ final private[streamjoin] class AsOfJoins(
         .orElse(conjuncts.flatMap(constant).find(tie => isKey(tie.right, key)))
         .getOrElse(throw notTied(key, join))
     }
+    if (keys.forall(_.left.foldable)) throw notTied(columns.key.head, join)
     val used = keys.map(_.conjunct)
     columns.op.foreach(checkOperation)
     columns.order.foreach(checkOrder)
@@ -289,7 +290,10 @@ final private[streamjoin] class AsOfJoins(
     all.find(conjunct => !runsInTask(conjunct)).foreach { conjunct =>
       throw refused(
         s"${conjunct.sql} has a random value, a subquery or a Python function",
-        "Compute a column from it before the join, or compare after it: " + inWords("joined.where(...).", "WHERE ...")
+        "Compute a column from it before the join, or compare after it: " + inWords(
+          "joined.where(...).",
+          "WHERE ..."
+        )
       )
     }
     all

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.TableFunction
+import org.apache.spark.sql.streamjoin.time.EventTime
 
 /**
  * `VERSIONS(TABLE(prices), KEY(code), TIME(since), OP(op), ORDER(lsn))`: the changes of a table, of
@@ -39,6 +40,7 @@ final private[streamjoin] case class DeclaredVersions(
 
   /** @param changes the child, resolved */
   def rows(session: SparkSession, changes: LogicalPlan): LogicalPlan = {
+    if (time.isEmpty) checkEventTime(changes)
     val versions = VersionedInput(
       ClassicDataset.ofRows(session.asInstanceOf[ClassicSession], changes),
       key.map {
@@ -72,6 +74,21 @@ final private[streamjoin] case class DeclaredVersions(
     Project(columns.marked(rows.output), rows)
   }
 
+  private def checkEventTime(changes: LogicalPlan): Unit =
+    EventTime.of(changes.output).distinctBy(_.exprId) match {
+      case Seq(_) =>
+      case Seq() =>
+        throw DeclaredVersions.Function.refused(
+          "has no TIME, and no column of its table has a watermark: STREAM prices WATERMARK since DELAY OF INTERVAL 10 SECONDS",
+          at
+        )
+      case several =>
+        throw DeclaredVersions.Function.refused(
+          s"has no TIME, and several columns of its table have a watermark: ${several.map(_.name).mkString(", ")}",
+          at
+        )
+    }
+
   private def quoted(parts: Seq[String]): String = parts.map(quoteIfNeeded).mkString(".")
 }
 
@@ -89,8 +106,7 @@ private[streamjoin] object DeclaredVersions {
       case _ => throw refused("takes a table and its KEY", call.origin)
     }
     val parts = others.map {
-      case function @ UnresolvedFunction(Seq(name), arguments, _, _, _, _, _)
-          if Once.contains(upper(name)) =>
+      case function @ UnresolvedFunction(Seq(name), arguments, _, _, _, _, _) if Once.contains(upper(name)) =>
         (upper(name), arguments, function.origin)
       case other =>
         throw refused(s"takes KEY, TIME, OP and ORDER after the table, and not ${other.sql}", other.origin)
@@ -113,7 +129,9 @@ private[streamjoin] object DeclaredVersions {
       case several => throw refused(s"takes one column in $name, and not ${several.size}", call.origin)
     }
     DeclaredVersions(
-      columns("KEY").getOrElse(throw refused("has no KEY: the columns that tell the rows of the table apart", call.origin)),
+      columns("KEY").getOrElse(
+        throw refused("has no KEY: the columns that tell the rows of the table apart", call.origin)
+      ),
       one("TIME"),
       one("OP"),
       one("ORDER"),

@@ -64,7 +64,9 @@ private[temporal] object VersionColumns {
           all(place) -> marked.find(_.metadata.getLongArray(Here).contains(place.toLong))
         }
         found.collectFirst { case (role, None) => role.dropWhile(_ != ' ').trim }.toLeft {
-          def of(role: String) = found.collect { case (name, Some(column)) if name.startsWith(s"$role ") => column }
+          def of(role: String) = found.collect {
+            case (name, Some(column)) if name.startsWith(s"$role ") => column
+          }
           VersionColumns(of("key"), of("time").headOption, of("op").headOption, of("order").headOption)
         }
     }
@@ -76,22 +78,25 @@ private[temporal] object VersionColumns {
    *   on the left the name of a column of the key that the input has not
    */
   def primaryKey(input: LogicalPlan): Option[Either[String, Seq[Attribute]]] =
-    Option.when(isOneTable(input))(input.collectLeaves()).collect { case Seq(table: StreamingRelationV2) =>
-      table.table.constraints.toSeq.collectFirst { case key: PrimaryKey =>
-        val origins = AttributeMap(input.collect { case Project(list, _) =>
-          list.collect { case alias: Alias => passedOn(alias.child).map(alias.toAttribute -> _) }.flatten
-        }.flatten)
-        def origin(column: Attribute): Attribute = origins.get(column).fold(column)(origin)
-        val columns = key.columns.toSeq.map { name =>
-          val parts = name.fieldNames.toSeq
-          parts.last -> Try(table.resolve(parts, SQLConf.get.resolver)).toOption.flatten
-            .flatMap(of => input.output.find(column => of.exprId == origin(column).exprId))
+    Option
+      .when(isOneTable(input))(input.collectLeaves())
+      .collect { case Seq(table: StreamingRelationV2) =>
+        table.table.constraints.toSeq.collectFirst { case key: PrimaryKey =>
+          val origins = AttributeMap(input.collect { case Project(list, _) =>
+            list.collect { case alias: Alias => passedOn(alias.child).map(alias.toAttribute -> _) }.flatten
+          }.flatten)
+          def origin(column: Attribute): Attribute = origins.get(column).fold(column)(origin)
+          val columns = key.columns.toSeq.map { name =>
+            val parts = name.fieldNames.toSeq
+            parts.last -> Try(table.resolve(parts, SQLConf.get.resolver)).toOption.flatten
+              .flatMap(of => input.output.find(column => of.exprId == origin(column).exprId))
+          }
+          columns
+            .collectFirst { case (name, None) => name }
+            .toLeft(columns.flatMap(_._2))
         }
-        columns
-          .collectFirst { case (name, None) => name }
-          .toLeft(columns.flatMap(_._2))
       }
-    }.flatten
+      .flatten
 
   /** A view casts each of its columns to the type that it has. */
   private def passedOn(value: Expression): Option[Attribute] = value match {

@@ -59,9 +59,12 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
         // The type of its pattern differs between the lines of Spark.
         case describe: DescribeRelation =>
           described(describe.relation).fold[LogicalPlan](describe) { meta =>
-            val keys = Option.when(describe.isExtended)(meta.keys.map(_.mkString("(", ", ", ")")).mkString(", "))
+            val keys =
+              Option.when(describe.isExtended)(meta.keys.map(_.mkString("(", ", ", ")")).mkString(", "))
             answer(describe.output)(
-              columns(meta).map(field => Row(field.name, field.dataType.simpleString, field.getComment().orNull)) ++
+              columns(meta).map(field =>
+                Row(field.name, field.dataType.simpleString, field.getComment().orNull)
+              ) ++
                 keys.toSeq.flatMap(keys => Seq(Row("", "", ""), Row("# Keys", keys, null)))
             )
           }
@@ -96,7 +99,8 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
   }
 
   private def metaOf(parts: Seq[String]): Option[ArrangementMeta] = parts match {
-    case Seq(name) => arrangement(name).map(found => ArrangementFolder.open(ArrangementFolder.root(found)).meta)
+    case Seq(name) =>
+      arrangement(name).map(found => ArrangementFolder.open(ArrangementFolder.root(found)).meta)
     case _ => None
   }
 
@@ -167,7 +171,10 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
         if (ArrangementFolder.open(root).exists) Some(name)
         else if (SQLConf.get.caseSensitiveAnalysis) None
         else
-          ArrangementState.in(ArrangementFolder.open(root.getParent)).map(_.getName).filter(_.equalsIgnoreCase(name)) match {
+          ArrangementState
+            .in(ArrangementFolder.open(root.getParent))
+            .map(_.getName)
+            .filter(_.equalsIgnoreCase(name)) match {
             case Seq(one) => Some(one)
             case _ => None
           }

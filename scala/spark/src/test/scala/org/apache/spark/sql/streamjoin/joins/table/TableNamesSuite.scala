@@ -111,15 +111,21 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
     def read(name: String) = spark.read.format("streamjoin").load(name)
     val said = refused("STREAMJOIN_ARRANGEMENT_NAME")(read("db:orders"))
     assert(said.contains("such as db_orders"))
-    assert(intercept[AnalysisException](spark.sql("SELECT * FROM `db:orders`")).getCondition == "TABLE_OR_VIEW_NOT_FOUND")
+    assert(
+      intercept[AnalysisException](
+        spark.sql("SELECT * FROM `db:orders`")
+      ).getCondition == "TABLE_OR_VIEW_NOT_FOUND"
+    )
     withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
       val short = maintainer("id INT", Seq(Seq("id")), root = s"$folder/short")
       during(short) {
         (1 to 4).foreach(n => short.feed(Row(n)))
-        val gone = refused("STREAMJOIN_VERSION_GONE")(spark.sql("SELECT * FROM short WITH (version = 0)").collect())
+        val gone =
+          refused("STREAMJOIN_VERSION_GONE")(spark.sql("SELECT * FROM short WITH (version = 0)").collect())
         assert(gone.contains("newest"))
         assert(!gone.contains("checkpoint"))
-        val none = refused("STREAMJOIN_NO_VERSION")(spark.sql("SELECT * FROM short WITH (version = 99)").collect())
+        val none =
+          refused("STREAMJOIN_NO_VERSION")(spark.sql("SELECT * FROM short WITH (version = 99)").collect())
         assert(none.contains("FROM t"))
       }
     }

@@ -8,6 +8,7 @@ import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.constraints.Constraint
 import org.apache.spark.sql.connector.expressions.{FieldReference, NamedReference, Transform}
 import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.execution.ExplainMode
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType, TimestampType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -28,7 +29,8 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
   private def sale(code: String, region: String, time: String, v: Int) =
     event("s")(code, region, time, v, null, 0)
 
-  private val end = Seq("11:00", "11:01").map(time => Seq(sale("-", "-", time, 999), price("-", "+", time, 999)))
+  private val end =
+    Seq("11:00", "11:01").map(time => Seq(sale("-", "-", time, 999), price("-", "+", time, 999)))
 
   private def rows(text: String, before: String*)(events: (String, Row)*): Seq[String] = {
     def query(streams: Streams): DataFrame = {
@@ -76,8 +78,9 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
   }
 
   test("OP and ORDER say what a change is, and which of one time is the last") {
-    val text = "SELECT s.v, p.v FROM s LEFT JOIN VERSIONS(TABLE(p), KEY(code), TIME(t), OP(op), `ORDER`(n)) " +
-      "FOR SYSTEM_TIME AS OF s.t AS p ON s.code = p.code"
+    val text =
+      "SELECT s.v, p.v FROM s LEFT JOIN VERSIONS(TABLE(p), KEY(code), TIME(t), OP(op), `ORDER`(n)) " +
+        "FOR SYSTEM_TIME AS OF s.t AS p ON s.code = p.code"
     assert(
       rows(text)(
         price("a", "DE", "10:00", 2, n = 2),
@@ -108,7 +111,12 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
   private def explained(input: String, on: String): String = {
     val streams = newStreams(schema)
     Seq("s", "p").foreach(name => streams.marked(name).createOrReplaceTempView(name))
-    spark.sql(s"EXPLAIN SELECT s.v, p.v FROM s JOIN $input FOR SYSTEM_TIME AS OF s.t AS p ON $on").head().getString(0)
+    spark
+      .sql(s"SELECT s.v AS a, p.v AS b FROM s JOIN $input FOR SYSTEM_TIME AS OF s.t AS p ON $on")
+      // Spark explains what it knows to be a stream before it is analyzed.
+      .select("*")
+      .queryExecution
+      .explainString(ExplainMode.fromString("simple"))
   }
 
   test("EXPLAIN shows the key of the versions, and where it comes from") {
@@ -116,20 +124,28 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
       explained("p", "s.code = p.code AND s.region = p.region")
         .contains("key of the versions (code, region), as ON compares them")
     )
-    assert(explained(declared, "s.code = p.code AND p.region = 'DE'").contains("(code, region), as VERSIONS declares"))
+    assert(
+      explained(declared, "s.code = p.code AND p.region = 'DE'").contains(
+        "(code, region), as VERSIONS declares"
+      )
+    )
   }
 
   test("the primary key of a catalog's table is the key of its versions") {
     spark.conf.set("spark.sql.catalog.keyed", classOf[KeyedCatalog].getName)
     val changes = "STREAM keyed.shop.prices WATERMARK t DELAY OF INTERVAL 0 SECONDS"
-    spark.sql(s"CREATE OR REPLACE TEMPORARY VIEW keyed_prices AS SELECT code AS c, region, t, v FROM $changes")
+    spark.sql(
+      s"CREATE OR REPLACE TEMPORARY VIEW keyed_prices AS SELECT code AS c, region, t, v FROM $changes"
+    )
     val key = "key of the versions (code, region), the PRIMARY KEY"
     assert(explained(changes, "s.code = p.code AND p.region = 'DE'").contains(key))
     val ofView = explained("keyed_prices", "s.code = p.c AND p.region = s.region AND p.v = 1")
     assert(ofView.contains(key.replace("code", "c")), ofView)
     assert(ofView.contains("condition (p.v = 1)"), ofView)
     val missing = intercept[org.apache.spark.sql.AnalysisException] {
-      spark.sql(s"SELECT 1 FROM s JOIN (SELECT code, t FROM $changes) FOR SYSTEM_TIME AS OF s.t p ON s.code = p.code")
+      spark.sql(
+        s"SELECT 1 FROM s JOIN (SELECT code, t FROM $changes) FOR SYSTEM_TIME AS OF s.t p ON s.code = p.code"
+      )
     }
     assert(missing.getCondition == "STREAMJOIN_CLAUSE")
     assert(missing.getMessage.contains("region is declared"))
@@ -149,7 +165,9 @@ class KeyedCatalog extends TableCatalog {
     )
     override def capabilities: java.util.Set[TableCapability] = Set(TableCapability.MICRO_BATCH_READ).asJava
     override def constraints: Array[Constraint] = Array(
-      Constraint.primaryKey("pk", Array[NamedReference](FieldReference("code"), FieldReference("region"))).build()
+      Constraint
+        .primaryKey("pk", Array[NamedReference](FieldReference("code"), FieldReference("region")))
+        .build()
     )
     override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () =>
       new org.apache.spark.sql.connector.read.Scan {
@@ -159,7 +177,9 @@ class KeyedCatalog extends TableCatalog {
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = ()
   override def name: String = "keyed"
-  override def listTables(namespace: Array[String]): Array[Identifier] = Array(Identifier.of(namespace, "prices"))
+  override def listTables(namespace: Array[String]): Array[Identifier] = Array(
+    Identifier.of(namespace, "prices")
+  )
   override def loadTable(identifier: Identifier): Table = table
   override def createTable(
       identifier: Identifier,
