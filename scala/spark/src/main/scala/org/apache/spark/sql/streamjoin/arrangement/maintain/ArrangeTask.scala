@@ -139,14 +139,14 @@ final private[streamjoin] class ArrangeTask(
       spec.writesBase,
       Map(
         Manifest.Rows -> copies,
-        Manifest.NegativeRows -> negativeRows,
         UnknownUpdates -> unknownUpdates,
         UnknownDeletes -> unknownDeletes,
         OlderChanges -> olderChanges,
         Tombstones -> tombstones,
         ExpiredRows -> expired
       ),
-      Some(Origin(meta.id, spec.before.map(_.id)))
+      Some(Origin(meta.id, spec.before.map(_.id))),
+      negativeRows.map(partition -> _)
     )
   }
 
@@ -319,9 +319,9 @@ final private[streamjoin] class ArrangeTask(
     }
   }
 
-  /** At the previous version. */
-  private def negativeRows: Long =
-    if (meta.input == InputKind.Updates) before.fold(0L)(_.negativeRows.toLong) else 0L
+  /** At the previous version, if there can be any. */
+  private def negativeRows: Option[Long] =
+    Option.when(meta.input == InputKind.Updates)(before.fold(0L)(_.negativeRows.toLong))
 }
 
 private[streamjoin] object ArrangeTask {

@@ -28,13 +28,16 @@ import org.apache.spark.util.Utils
  *   changes to the counts of the arrangement
  * @param origin
  *   what the changes are changes of; none of a task that only writes them
+ * @param negativeRows
+ *   its partition, and how many rows with negative copies that had before the batch
  */
 final private[streamjoin] case class TaskOutput(
     changes: Option[BlockFile],
     base: Option[BlockFile],
     wroteBase: Boolean,
     counts: Map[String, Long],
-    origin: Option[Origin] = None
+    origin: Option[Origin] = None,
+    negativeRows: Option[(Int, Long)] = None
 ) {
   def toBytes: Array[Byte] = Utils.serialize(this)
   def toRow: InternalRow = InternalRow(toBytes)
@@ -173,8 +176,10 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     outputs.foreach(_.counts.foreach { case (name, change) =>
       counts(name) = counts.getOrElse(name, 0L) + change
     })
-    // A gauge: each task reports its current value.
-    counts(Manifest.NegativeRows) = outputs.flatMap(_.counts.get(Manifest.NegativeRows)).sum
+    // A gauge: a partition without a task has the value that it had.
+    val negativeRows = (before.fold(Map.empty[Int, Long])(_.negativeRows) ++ outputs.flatMap(_.negativeRows))
+      .filter(_._2 > 0)
+    counts(Manifest.NegativeRows) = negativeRows.values.sum
     base.foreach(_ => counts(Manifest.BaseBytes) = baseFiles.map(_.bytes).sum)
     counts(Manifest.ChangeBytes) = counts.getOrElse(Manifest.ChangeBytes, 0L) -
       base.fold(0L)(_.changeBytes) + changes.map(_.bytes).sum
@@ -188,7 +193,8 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       baseFiles,
       counts.toMap,
       run.written.isDefined && CaughtUp.tookAll(session, queryId),
-      previous = before.map(_.id)
+      previous = before.map(_.id),
+      negativeRows = negativeRows
     )
   }
 

@@ -96,6 +96,8 @@ final private[streamjoin] case class VersionId(number: Long, id: UUID)
  *   digest of its text
  * @param previous
  *   id of the version before it, if there is one; none if written before this was recorded
+ * @param negativeRows
+ *   by partition, how many rows with negative copies the previous version had, where there are any
  */
 final private[streamjoin] case class Manifest(
     version: Long,
@@ -110,13 +112,17 @@ final private[streamjoin] case class Manifest(
     batch: Option[BatchOffsets] = None,
     run: Option[UUID] = None,
     id: UUID = UUID.randomUUID(),
-    previous: Option[UUID] = None
+    previous: Option[UUID] = None,
+    negativeRows: Map[Int, Long] = Map.empty
 ) {
   def versionId: VersionId = VersionId(version, id)
 
   /** How many rows were added or removed. */
   def changedRows: Long =
     changes.iterator.flatMap(_.blocks).filter(_.index == 0).map(_.rows.toLong).sum
+
+  /** False if they were counted before they were recorded by partition. */
+  def knowsNegativeRows: Boolean = counts.getOrElse(Manifest.NegativeRows, 0L) == negativeRows.values.sum
 
   /**
    * Fails if a version can no longer be read.
@@ -177,6 +183,12 @@ private[streamjoin] object Manifest {
     manifest.counts.toSeq.sorted.foreach { case (name, count) => counts.put(name, count) }
     if (manifest.tookAll) root.put("took_all", true): Unit
     manifest.run.foreach(run => root.put("run", run.toString))
+    if (manifest.negativeRows.nonEmpty) {
+      val list = root.putArray("negative")
+      manifest.negativeRows.toSeq.sorted.foreach { case (partition, rows) =>
+        list.addArray().add(partition).add(rows)
+      }
+    }
     manifest.batch.foreach { batch =>
       val node = root.putObject("batch").put("time", batch.timeMs)
       val offsets = node.putArray("offsets")
@@ -215,7 +227,8 @@ private[streamjoin] object Manifest {
     },
     idIn(root, "run"),
     idIn(root, "id").getOrElse(UUID.nameUUIDFromBytes(root.toString.getBytes(UTF_8))),
-    idIn(root, "previous")
+    idIn(root, "previous"),
+    root.path("negative").elements().asScala.map(one => one.get(0).asInt -> one.get(1).asLong).toMap
   )
 
   private def idIn(root: JsonNode, name: String): Option[UUID] =
