@@ -63,7 +63,11 @@ final private[streamjoin] class ClosestRows(
   def room: Long = memory.allowance / ClosestRows.Part
 
   /** A row that asks, with the times between which it looks; it finds a copy. */
-  final class Asked(val row: UnsafeRow, private[ClosestRows] var from: Long, private[ClosestRows] var to: Long) {
+  final class Asked(
+      val row: UnsafeRow,
+      private[ClosestRows] var from: Long,
+      private[ClosestRows] var to: Long
+  ) {
     private[ClosestRows] val hash: Int = asking.hash(row.getBaseObject, row.getBaseOffset)
 
     /** The row that is found, or null. */

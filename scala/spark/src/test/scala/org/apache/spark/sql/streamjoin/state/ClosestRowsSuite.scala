@@ -117,7 +117,10 @@ class ClosestRowsSuite extends StateTest {
         // Times of the key are even or odd, like the key.
         val newest = Some(times * (ties - 1L) + i % times)
         assert(lookUp(closest.last(ask, Long.MinValue, time + unit / 2)) == newest, s"last of $key at $time")
-        assert(lookUp(closest.first(ask, time - unit / 2, Long.MaxValue)) == newest, s"first of $key at $time")
+        assert(
+          lookUp(closest.first(ask, time - unit / 2, Long.MaxValue)) == newest,
+          s"first of $key at $time"
+        )
       }
       assert(compared <= times * ties, "each row is compared once")
       state.abort()

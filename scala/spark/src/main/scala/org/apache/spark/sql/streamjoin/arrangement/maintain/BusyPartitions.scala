@@ -60,7 +60,8 @@ private[maintain] object BusyPartitions {
       val sizes = Option(Await.result(shuffle.submitShuffleJob(), Duration.Inf))
       val bytes = sizes.fold(new Array[Long](partitions))(_.bytesByPartitionId)
       val isEvery = everyPartition(spec, before)
-      val changed = before.filter(_ => spec.arrangement.meta.input == InputKind.Updates).fold(Set.empty[Int])(changedIn)
+      val changed =
+        before.filter(_ => spec.arrangement.meta.input == InputKind.Updates).fold(Set.empty[Int])(changedIn)
       val busy = (0 until partitions).filter(at => isEvery || bytes(at) > 0 || changed(at))
       val cores = math.max(1, context.defaultParallelism)
       val wanted = math.max(if (isEvery) cores * TasksOfCore else cores, bytes.sum / TaskBytes)
@@ -78,7 +79,7 @@ private[maintain] object BusyPartitions {
   private def changedIn(before: Manifest): Set[Int] =
     before.changes.iterator.flatMap(_.blocks).filter(_.index == 0).map(_.partition).toSet
 
-  private def group(busy: Seq[Int], partitions: Int, atLeast: Int, context: SparkContext): BusyPartitions = {
+  private def group(busy: Seq[Int], partitions: Int, atLeast: Int, context: SparkContext): BusyPartitions =
     if (busy.isEmpty) BusyPartitions(Nil, Nil)
     else {
       val all = IndexLocality.tasks(context, partitions, atLeast)
@@ -89,7 +90,6 @@ private[maintain] object BusyPartitions {
       val tasks = grouped.toSeq.sortBy(_._1)
       BusyPartitions(tasks.map(_._2), tasks.map { case (task, _) => all.locations.lift(task) })
     }
-  }
 
   /** The shuffle that partitions the rows; sorting them leaves them where they are. */
   private def shuffleOf(rows: SparkPlan): Option[ShuffleExchangeExec] = rows match {

@@ -67,9 +67,8 @@ final private[streamjoin] case class GatherChangesExec(
     case shuffle: ShuffleExchangeExec =>
       // Null if no partition had anything to do.
       val sizes = Option(Await.result(shuffle.submitShuffleJob(), Duration.Inf))
-      val tasks = sizes.fold(Array.empty[ShufflePartitionSpec])(all =>
-        GatherChangesExec.tasks(all.bytesByPartitionId)
-      )
+      val tasks =
+        sizes.fold(Array.empty[ShufflePartitionSpec])(all => GatherChangesExec.tasks(all.bytesByPartitionId))
       shuffle.getShuffleRDD(tasks).asInstanceOf[RDD[InternalRow]]
     case other => other.execute()
   }
