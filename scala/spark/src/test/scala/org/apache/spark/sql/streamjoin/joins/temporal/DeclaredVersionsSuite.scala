@@ -141,7 +141,7 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     assert(explained(changes, "s.code = p.code AND p.region = 'DE'").contains(key))
     val ofView = explained("keyed_prices", "s.code = p.c AND p.region = s.region AND p.v = 1")
     assert(ofView.contains(key.replace("code", "c")), ofView)
-    assert(ofView.contains("condition (p.v = 1)"), ofView)
+    assert(ofView.contains("condition (prices.v = 1)"), ofView)
     val missing = intercept[org.apache.spark.sql.AnalysisException] {
       spark.sql(
         s"SELECT 1 FROM s JOIN (SELECT code, t FROM $changes) FOR SYSTEM_TIME AS OF s.t p ON s.code = p.code"
