@@ -45,6 +45,8 @@ final private[upsert] class MergeTarget(session: SparkSession, name: String)
   }
 
   override def check(changes: NetChanges): Unit = {
+    // A caching catalog may remember one that was dropped.
+    classic.catalog.refreshTable(table)
     val there = classic.table(table).schema
     changes.columns.names.find(column => !there.names.exists(SQLConf.get.resolver(_, column))).foreach {
       column => throw UpsertOptions.noColumn(table, column, there.names.toSeq)
@@ -58,7 +60,7 @@ final private[upsert] class MergeTarget(session: SparkSession, name: String)
       case NonFatal(error) =>
         throw UpsertOptions.refused(
           s"a MERGE into the table $table cannot be planned. ${messageOf(error)}",
-          s"A target takes MERGE INTO, as tables of Delta Lake and Iceberg do, and has columns of types that those of the changes can be stored in."
+          "A target takes MERGE INTO, as tables of Delta Lake and Iceberg do, and has columns of types that those of the changes can be stored in."
         )
     }
   }

@@ -28,8 +28,9 @@ final private[upsert] case class TargetIdentity(kind: String, name: String, ids:
     if (both.isEmpty) name == other.name else both.forall(id => ids(id) == other.ids(id))
   }
 
-  def words: String = s"$name${if (ids.isEmpty) ""
-    else ids.toSeq.sorted.map { case (id, value) => s"$id $value" }.mkString(" (", ", ", ")")}"
+  def words: String =
+    if (ids.isEmpty) name
+    else ids.toSeq.sorted.map { case (id, value) => s"$id $value" }.mkString(s"$name (", ", ", ")")
 }
 
 /**

@@ -10,13 +10,12 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.jdbc.JdbcDialects
-import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Encoders, Row}
 
 import streamjoin.Upsert
-import org.apache.spark.sql.streaming.StreamingQuery
 
 /** Upserts into databases that run in this JVM: their SQL, names, types, and what a checkpoint belongs to. */
 class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
