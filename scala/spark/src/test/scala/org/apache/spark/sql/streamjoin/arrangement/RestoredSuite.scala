@@ -43,7 +43,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
   /** An arrangement of `id` and `v`, its maintainer, and one of each kind of reader. */
   final private class World {
     val home: String = newFolder("world")
-    val root = s"$home/arrangement"
+    val root: String = s"$home/arrangement"
     private def path(of: String) = Path.of(home, of)
     Files.createDirectories(path("input"))
     private val schema = "id INT, v STRING, op STRING"

@@ -61,7 +61,9 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
       // The version may belong to an arrangement that replaced this one.
       checkIsSame()
       val manifest = folder.manifest(now)
-      for (of <- found; before <- manifest.previous if of.version.number == now - 1 && of.version.id != before)
+      for (
+        of <- found; before <- manifest.previous if of.version.number == now - 1 && of.version.id != before
+      )
         throw Restored.ofReader(arrangement.root, of.version.number, now)
       note(manifest.versionId)
       found = folder.stampOf(now).map(Found(manifest.versionId, _))

@@ -13,11 +13,7 @@ import org.apache.hadoop.fs.{ChecksumException, FileSystem, Path}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.base.{
-  StreamJoinConf,
-  StreamJoinErrors,
-  StreamJoinRuntimeException
-}
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors, StreamJoinRuntimeException}
 
 /**
  * The files of an arrangement.

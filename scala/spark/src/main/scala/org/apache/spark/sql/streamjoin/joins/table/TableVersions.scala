@@ -126,10 +126,12 @@ private[streamjoin] object TableVersions extends Logging {
 
   /** The version at which the streams of an arrangement end in a batch, from its offsets. */
   private def streamed(batch: PlannedBatch, arrangement: UUID): Option[Snapshot] =
-    batch.context.endOffsets.collect {
-      case (stream: ArrangementStream, offset) if stream.arrangement.meta.id == arrangement =>
-        stream.checked(Snapshot.of(offset))
-    }.maxByOption(_.version)
+    batch.context.endOffsets
+      .collect {
+        case (stream: ArrangementStream, offset) if stream.arrangement.meta.id == arrangement =>
+          stream.checked(Snapshot.of(offset))
+      }
+      .maxByOption(_.version)
 
   /**
    * A recorded snapshot. Without an id, as an earlier release wrote it, it gets that of the version
@@ -151,7 +153,8 @@ private[streamjoin] object TableVersions extends Logging {
 
   /** Leases the versions since the previous batch, and one more for look-ups of `previous`. */
   private def hold(folder: ArrangementFolder, reader: String, version: Long, before: Long): Unit =
-    new Leases(folder).renew(reader, math.max(0, (if (before < 0) version else math.min(before, version)) - 1))
+    new Leases(folder)
+      .renew(reader, math.max(0, (if (before < 0) version else math.min(before, version)) - 1))
 
   /**
    * Leases the newest version for as long as the batch may run again, with the changes since the

@@ -154,7 +154,8 @@ class IndexRegistrySuite extends AnyFunSuite {
       grow(files, new Random(13), 4, bases = false)
       val memory = new ExecutorMemory
       val indexes = new IndexRegistry(ExecutorMemory.Limit(memory, 0))
-      def get(partition: Int) = indexes.get(files.ref, 0, partition, 3, files.idOf(3), files.conf, new LoadStats)
+      def get(partition: Int) =
+        indexes.get(files.ref, 0, partition, 3, files.idOf(3), files.conf, new LoadStats)
       val task = TaskContext.empty()
       try {
         TaskContext.setTaskContext(task)

@@ -38,7 +38,9 @@ class RestoredIndexSuite extends AnyFunSuite {
     (name, limit) <- Seq("enough memory" -> Long.MaxValue, "little memory" -> 2000L);
     isOld <- Seq(false, true)
   )
-    test(s"a version has its rows and changes, with $name${if (isOld) ", partly of an earlier release" else ""}") {
+    test(
+      s"a version has its rows and changes, with $name${if (isOld) ", partly of an earlier release" else ""}"
+    ) {
       for (seed <- 0 until seeds) {
         val files = new ArrangementFiles
         try {
@@ -64,8 +66,11 @@ class RestoredIndexSuite extends AnyFunSuite {
               files.rows(indexes, version, index, Some(low)) == files.collections(version.toInt),
               clue
             )
-            val changed = Model.plus(files.collections(low.toInt), changes(files, indexes, low, version).toSeq
-              .map { case (item, copies) => item -> copies.toInt })
+            val changed = Model.plus(
+              files.collections(low.toInt),
+              changes(files, indexes, low, version).toSeq
+                .map { case (item, copies) => item -> copies.toInt }
+            )
             assert(changed == files.collections(version.toInt), clue)
           }
           assert(gone.nonEmpty)
