@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, SparkRuntimeException, StreamingQueryException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from shop import ORDERS, Shop, Values, refused, rows_of
@@ -474,7 +474,7 @@ def test_a_checkpoint_that_was_put_back_to_an_earlier_state(shop: Shop, tmp_path
     shutil.rmtree(checkpoint)
     (tmp_path / "copy").rename(checkpoint)
     for _ in range(2):  # It keeps failing, however often it is started.
-        with pytest.raises(AnalysisException, match="STREAMJOIN_ARRANGEMENT_RESTORED.CHECKPOINT"):
+        with pytest.raises(AnalysisException, match=r"STREAMJOIN_ARRANGEMENT_RESTORED\.CHECKPOINT"):
             run("dddd")
     assert rows_of(shop.spark.read.format("streamjoin").load(arrangement)) == [(1, "a"), (2, "bb"), (3, "ccc")]
 
