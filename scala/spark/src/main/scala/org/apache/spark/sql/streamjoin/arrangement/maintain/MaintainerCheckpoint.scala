@@ -42,7 +42,10 @@ final private[streamjoin] class MaintainerCheckpoint(checkpoint: String, hadoopC
     catch { case _: FileNotFoundException => -1L }
   }
 
-  /** @throws org.apache.spark.sql.AnalysisException if an arrangement is not the one it has written */
+  /**
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if an arrangement is not the one it has written
+   */
   def check(folder: ArrangementFolder): Unit = {
     val (name, newest) = (folder.root.toString, if (folder.exists) folder.newest else -1L)
     if (newest < next - 1) throw Restored.arrangement(name, checkpoint, next - 1, newest)

@@ -21,7 +21,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
  *
  * {{{
  *   readers/<reader>/<version>      up to where it has read; holds the id of the version
- *   readers/<reader>/alive-<time>   it is still there, if it has read nothing since: see [[LeaseKeeper]]
+ *   readers/<reader>/alive-<time>   it is still there, with nothing new read: see [[LeaseKeeper]]
  * }}}
  *
  * A lease is never overwritten, and its time is that of the newest file: an object store may ignore
