@@ -131,6 +131,17 @@ class GatherChangesSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("a batch without rows has all counts") {
+    val it = maintainer("id INT, op STRING", Seq(Seq("id")), op = Some("op"))
+    during(it) {
+      it.feed()
+      it.feed(Row(1, "i"))
+      for (version <- 0L to it.folder.newest)
+        assert(it.folder.manifest(version).counts.keySet == it.folder.manifest(it.folder.newest).counts.keySet)
+      assert(it.folder.manifest(it.folder.newest).counts(Manifest.Rows) == 1)
+    }
+  }
+
   test("rows with negative copies that were not counted by partition are counted anew") {
     many {
       val it = maintainer("id INT, n INT", Seq(Seq("id")), diff = Some("n"))

@@ -354,4 +354,7 @@ private[streamjoin] object ArrangeTask {
     LoadedRows -> "rows loaded into the index",
     LoadMs -> "time to load the index"
   )
+
+  /** Names in a manifest, also if no partition had anything to do. */
+  val Counts: Seq[String] = Manifest.Rows +: Figures.map(_._1).filterNot(Set(LoadedRows, LoadMs))
 }

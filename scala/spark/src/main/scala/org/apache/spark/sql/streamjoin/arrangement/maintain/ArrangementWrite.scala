@@ -172,7 +172,8 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val bases = before.fold(Seq.empty[BaseRef])(_.bases) ++ base.map(_.ref(version))
     val baseFiles = base.fold(Seq.empty[BlockFile])(_.files)
     val changes = outputs.flatMap(_.changes)
-    val counts = mutable.Map.from(before.fold(Map.empty[String, Long])(_.counts))
+    val counts = mutable.Map.from(ArrangeTask.Counts.map(_ -> 0L))
+    counts ++= before.fold(Map.empty[String, Long])(_.counts)
     outputs.foreach(_.counts.foreach { case (name, change) =>
       counts(name) = counts.getOrElse(name, 0L) + change
     })
