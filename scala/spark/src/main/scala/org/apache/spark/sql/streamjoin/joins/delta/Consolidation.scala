@@ -58,7 +58,7 @@ private[delta] object Consolidation {
   }
 
   /** A task costs some milliseconds however little it has to do, so a small batch gets few. */
-  private def inTasks(aggregate: SparkPlan, columns: Int, tasks: Int): SparkPlan = aggregate match {
+  def inTasks(aggregate: SparkPlan, columns: Int, tasks: Int): SparkPlan = aggregate match {
     case last @ HashAggregateExec(_, _, _, _, _, _, _, _, first: HashAggregateExec) if tasks == 1 =>
       last.copy(
         groupingExpressions = first.groupingExpressions,

@@ -184,15 +184,10 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       // Grouping compares byte by byte.
       val keys = toLeft.key.map(key => Alias(NormalizeFloatingNumbers.normalize(key), "key")())
       val columns = keys.map(_.toAttribute)
-      val distinct =
-        AggUtils
-          .planAggregateWithoutDistinct(
-            columns,
-            Nil,
-            columns,
-            changes(right.input, right.conditions, keys)
-          )
-          .head
+      val grouped = AggUtils
+        .planAggregateWithoutDistinct(columns, Nil, columns, changes(right.input, right.conditions, keys))
+        .head
+      val distinct = tasks.fold(grouped)(Consolidation.inTasks(grouped, columns.size, _))
       val access = accessed(toLeft, columns, leftBatch.end)
       val found = LookUpExec(
         access,
