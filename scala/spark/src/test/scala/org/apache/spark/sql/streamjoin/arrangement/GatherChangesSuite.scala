@@ -137,7 +137,9 @@ class GatherChangesSuite extends AnyFunSuite with ArrangementTest {
       it.feed()
       it.feed(Row(1, "i"))
       for (version <- 0L to it.folder.newest)
-        assert(it.folder.manifest(version).counts.keySet == it.folder.manifest(it.folder.newest).counts.keySet)
+        assert(
+          it.folder.manifest(version).counts.keySet == it.folder.manifest(it.folder.newest).counts.keySet
+        )
       assert(it.folder.manifest(it.folder.newest).counts(Manifest.Rows) == 1)
     }
   }
