@@ -14,7 +14,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
 import org.apache.spark.sql.catalyst.json.{JSONOptions, JacksonGenerator}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
@@ -22,7 +22,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.base.{JsonValues, StreamJoinConf}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -155,8 +155,16 @@ final private[streamjoin] class LateRowsWriter(
   private var out: BufferedWriter = _
 
   private val generated = new CharArrayWriter
-  private lazy val generators: Map[Side, JacksonGenerator] = spec.inputs.transform { (_, input) =>
-    SQLConf.withExistingConf(defaults)(new JacksonGenerator(input.schema, generated, options))
+  private lazy val generators: Map[Side, InternalRow => Unit] = spec.inputs.transform { (_, input) =>
+    SQLConf.withExistingConf(defaults) {
+      val json = JsonValues.typeOf(input.schema).asInstanceOf[StructType]
+      val generator = new JacksonGenerator(json, generated, options)
+      val converted: InternalRow => InternalRow =
+        if (json == input.schema) identity else UnsafeProjection.create(JsonValues.columns(input.schema))
+      (row: InternalRow) =>
+        generator.write(converted(row))
+        generator.flush()
+    }
   }
 
   /**
@@ -201,8 +209,7 @@ final private[streamjoin] class LateRowsWriter(
 
   private def json(side: Side, row: InternalRow): String = {
     generated.reset()
-    generators(side).write(row)
-    generators(side).flush()
+    generators(side)(row)
     generated.toString
   }
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.Cast
 import org.apache.spark.sql.classic.ExpressionUtils.{column, expression}
 import org.apache.spark.sql.functions.{column => _, _}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, TableFunction}
+import org.apache.spark.sql.streamjoin.base.{JsonValues, StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
 import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.types.StringType
@@ -99,7 +99,7 @@ final private[streamjoin] class Why(
     val rows = looked
       .map(stateAfter(_, operator, input).where(condition).select(Row, Kept))
       .reduce(_ union _)
-      .groupBy(to_json(col(Row), Json).as("row"))
+      .groupBy(to_json(column(JsonValues.of(expression(col(Row)), input.columns)), Json).as("row"))
       .agg(
         max(of("batch")).as("seen"),
         min(of("batch")).as("first"),
@@ -196,7 +196,7 @@ final private[streamjoin] class Why(
           .where(col("join") === operator.ordinal + 1)
           .where(input.side.fold(lit(true))(side => col("side") === side))
           .select(
-            from_json(col("row"), input.columns, Json).as(Row),
+            from_json(col("row"), JsonValues.typeOf(input.columns), Json).as(Row),
             struct(col("batch"), col("column"), col("watermark"), col("row")).as(Kept)
           )
           .select(col(s"$Row.*"), col(Kept))

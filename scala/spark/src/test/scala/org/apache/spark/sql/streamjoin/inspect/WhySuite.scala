@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.inspect
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.{AnalysisException, Row}
 
@@ -84,6 +85,38 @@ class WhySuite extends AnyFunSuite with JoinTest {
       )
       val none = why(job.streaming.id.toString, "id = 'nobody'")
       assert(none.head.getString(3).contains("late rows are not kept"))
+    }
+  }
+
+  test("rows with geometries: late ones are kept, and why answers") {
+    withConf("spark.streamjoin.lateRows" -> "keep", "spark.sql.geospatial.enabled" -> "true") {
+      val point = "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040')"
+      val query = (streams: Streams) =>
+        streams
+          .marked("o")
+          .selectExpr(
+            "id",
+            "t",
+            "v",
+            s"CASE WHEN v > 0 THEN $point END AS g",
+            s"array(struct($point AS h)) AS many"
+          )
+          .as("o")
+          .join(streams.marked("d"), expr(Hourly), "left_outer")
+          .selectExpr("o.v", "hex(st_asbinary(o.g))", "st_srid(o.many[0].h)")
+      running(job(query)) { job =>
+        job.feed(o("a", "10:00", 1), o("x", "10:30", 0), d("x", "10:30", 0))
+        job.feed(o("y", "10:30", 0), d("y", "10:30", 0))
+        job.feed(o("late", "09:00", 7))
+        val wkb = "AQEAAAAAAAAAAADwPwAAAAAAAABA"
+        val id = job.streaming.id.toString
+        val waiting = why(id, "id = 'x' AND o.v = 0 AND g IS NULL")
+        assert(outcomes(waiting) == Seq("o waiting"))
+        assert(waiting.head.getString(4).contains(s""""g":null,"many":[{"h":"$wkb"}]"""), waiting)
+        val late = why(id, "id = 'late' AND g IS NOT NULL")
+        assert(outcomes(late) == Seq("o late"))
+        assert(late.head.getString(4).contains(s""""g":"$wkb","many":[{"h":"$wkb"}]"""), late)
+      }
     }
   }
 }
