@@ -247,14 +247,9 @@ private[streamjoin] object TableJoin {
     val diff = AttributeReference("_diff", LongType, nullable = false)()
     val rows = ArrangedRows(table.options.root.getName, arrangement, columns, diff)
     val values = AttributeMap(fields.collect { case alias: Alias => alias.toAttribute -> alias.child })
-    val inCondition = join.condition.toSeq
-      .flatMap(PredicateParts.conjuncts)
-      .map(_.transform { case attribute: Attribute =>
-        values.getOrElse(attribute, attribute)
-      })
-    inCondition
-      .find(!isAllowed(_, stream, rows))
-      .foreach(condition => throw refusedCondition(table, condition))
+    val inCondition = WrittenEqualities
+      .of(join.condition.toSeq.flatMap(PredicateParts.conjuncts))
+      .map(_.transform { case attribute: Attribute => values.getOrElse(attribute, attribute) })
     val conditions = inCondition ++ filters
     val known = stream.outputSet
     def parts(index: Int) = rows.key(index).map(column => KeyPart.of(column, known, conditions))
@@ -291,25 +286,6 @@ private[streamjoin] object TableJoin {
         columns.zip(key).exists { case (of, part) => of.exprId == column.exprId && !part.nullSafe }
       case other => key.exists(_.decides.exists(_ eq other))
     }
-
-  /** An equality with one input on each side, or a predicate on one input. */
-  private def isAllowed(condition: Expression, stream: LogicalPlan, rows: ArrangedRows): Boolean = {
-    val table = AttributeSet(rows.columns)
-    def isOfOne(expression: Expression) =
-      expression.references.subsetOf(stream.outputSet) || expression.references.subsetOf(table)
-    condition match {
-      case _ if isOfOne(condition) => true
-      case EqualTo(left, right) => isOfOne(left) && isOfOne(right)
-      case EqualNullSafe(left, right) => isOfOne(left) && isOfOne(right)
-      case _ => false
-    }
-  }
-
-  private def refusedCondition(table: TableOptions, condition: Expression) = refused(
-    table,
-    s"the condition ${condition.sql} has columns of both sides and is no equality with one side on either side of it",
-    "Join by equalities and conditions on one side, joined by AND; put the rest into a filter after an inner join."
-  )
 
   private[table] def refused(table: TableOptions, problem: String, advice: String): AnalysisException =
     StreamJoinErrors.analysis(
