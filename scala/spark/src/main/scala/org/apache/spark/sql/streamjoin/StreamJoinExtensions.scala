@@ -23,6 +23,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // SQL: clauses move to their joins before anything is resolved, and then become conditions.
     extensions.injectHintResolutionRule(_ => AttachClauses)
     extensions.injectResolutionRule(_ => ResolveClauses)
+    // Equal windows in the condition of a join.
+    extensions.injectResolutionRule(_ => ResolveEqualWindows)
     // SQL: IMPOSE_ORDER, before Spark looks for a function of that name.
     extensions.injectHintResolutionRule(ResolveImposeOrderFunction(_))
     extensions.injectResolutionRule(_ => ResolveImposeOrder)

@@ -5,6 +5,9 @@ import java.time.{Instant, ZoneId}
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.internal.SQLConf
+
 /**
  * How far a zone's clocks can shift while a duration passes. Spark adds days to a `TIMESTAMP` on
  * the local clock (`DateTimeUtils.timestampAddDayTime`), and subtracts timestamps on it, so a "day"
@@ -33,6 +36,25 @@ private[streamjoin] object ClockChanges {
     )
     differences.maxOption.getOrElse(0) * MicrosPerSecond
   }
+
+  /**
+   * The longest time over which a timestamp truncated to a minute or an hour may stay the same, in
+   * microseconds. When clocks are set back, an hour repeats as another hour, unless it has already
+   * begun.
+   *
+   * @param unit
+   *   in microseconds
+   */
+  def longest(zone: ZoneId, unit: Long): Long = {
+    val repeated = transitions(zone).collect {
+      case change if change.isOverlap && change.getDateTimeAfter.toLocalTime.toNanoOfDay / 1000 % unit != 0 =>
+        -change.getDuration.getSeconds * MicrosPerSecond
+    }
+    unit + repeated.maxOption.getOrElse(0L)
+  }
+
+  /** The zone of dates, which know none. */
+  def sessionZone: ZoneId = DateTimeUtils.getZoneId(SQLConf.get.sessionLocalTimeZone)
 
   private def transitions(zone: ZoneId): IndexedSeq[ZoneOffsetTransition] = {
     val rules = zone.getRules

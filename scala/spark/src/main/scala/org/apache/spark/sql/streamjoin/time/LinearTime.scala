@@ -89,6 +89,12 @@ private[streamjoin] object LinearTime {
     case KnownNotNull(child) => sum(child)
     case KnownNullable(child) => sum(child)
     case Cast(child, TimestampType, _, _) if child.dataType == TimestampType => sum(child)
+    case Truncated(start, longest) => sum(start).map(_.widened(longest - 1, 0L))
+    case truncated: TruncTimestamp => Left(Months(truncated))
+    // A date stands for the instant at which it begins.
+    case Cast(child, TimestampType, _, _) if child.dataType == DateType => sum(child)
+    case DateAdd(start, days) => movedByDays(start, days, _ + _)
+    case DateSub(start, days) => movedByDays(start, days, _ - _)
     case replaced: RuntimeReplaceable => sum(replaced.replacement)
     case foldable if foldable.foldable => constant(foldable)
     case add @ TimestampAddInterval(start, interval, _) =>
@@ -141,6 +147,23 @@ private[streamjoin] object LinearTime {
       if (days == 0) sum else widened(add, Math.multiplyExact(days, MICROS_PER_DAY), sum)
     }
 
+  private def movedByDays(
+      start: Expression,
+      days: Expression,
+      moved: (LinearTime, LinearTime) => LinearTime
+  ): Result =
+    if (!days.foldable || days.eval() == null) Left(Varies(days))
+    else {
+      val length = Math.multiplyExact(days.eval().asInstanceOf[Number].longValue, MICROS_PER_DAY)
+      sum(start).map { from =>
+        widened(ClockChanges.sessionZone, math.abs(length), moved(from, Zero.copy(constant = length)))
+      }
+    }
+
+  /** A number of days or of other units between two times, on the local clock. */
+  private[time] def between(end: Expression, start: Expression, zone: ZoneId): Result =
+    both(end, start)(_ - _).map(widened(zone, LongestDifference, _))
+
   private def timestampAdd(add: TimestampAdd): Result =
     if (!add.quantity.foldable || add.quantity.eval() == null) Left(Varies(add.quantity))
     else {
@@ -165,8 +188,10 @@ private[streamjoin] object LinearTime {
       }
     }
 
-  private def widened(at: TimeZoneAwareExpression, span: Long, sum: LinearTime): LinearTime = {
-    val zone: ZoneId = at.zoneId
+  private def widened(at: TimeZoneAwareExpression, span: Long, sum: LinearTime): LinearTime =
+    widened(at.zoneId, span, sum)
+
+  private def widened(zone: ZoneId, span: Long, sum: LinearTime): LinearTime = {
     // Local time may run a day ahead of the span, if the zone jumped over the date line.
     val change = ClockChanges.largest(zone, Math.addExact(span, MICROS_PER_DAY))
     sum.widened(change, change)

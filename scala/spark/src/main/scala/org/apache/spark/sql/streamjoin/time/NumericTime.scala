@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.time
 
+import java.time.ZoneId
+
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.types._
@@ -22,7 +24,12 @@ private[streamjoin] object NumericTime {
    * The unit in which both sides count, in microseconds; None if there is none, or more than one.
    */
   def unit(one: Expression, other: Expression): Option[Long] =
-    Seq(one, other).flatMap(_.collect { case Counted(_, unit, _, _) => unit }).distinct match {
+    Seq(one, other)
+      .flatMap(_.collect {
+        case Counted(_, unit, _, _) => unit
+        case Difference(_, _, unit, _) => unit
+      })
+      .distinct match {
       case Seq(unit) => Some(unit)
       case _ => None
     }
@@ -30,6 +37,9 @@ private[streamjoin] object NumericTime {
   /** @param unit unit of the numbers, in microseconds */
   def sum(expression: Expression, unit: Long): Result = expression match {
     case Counted(time, `unit`, below, above) => LinearTime.of(time).map(_.widened(below, above))
+    // Whole units, rounded towards zero.
+    case Difference(end, start, `unit`, zone) =>
+      LinearTime.between(end, start, zone).map(_.widened(unit - 1, unit - 1))
     case Alias(child, _) => sum(child, unit)
     case KnownNotNull(child) => sum(child, unit)
     case KnownNullable(child) => sum(child, unit)
@@ -79,6 +89,16 @@ private[streamjoin] object NumericTime {
       val rounding = DoubleRounding + math.ceil(unit * math.pow(10, -decimal.scale)).toLong
       sum.widened(rounding, rounding)
     case _ => sum
+  }
+
+  /** A difference of two times in whole units: the times, the unit in microseconds, the zone. */
+  private object Difference {
+    def unapply(expression: Expression): Option[(Expression, Expression, Long, ZoneId)] = expression match {
+      case difference @ TimestampDiff(unit, start, end, _) =>
+        LengthOf.unit(unit).map((end, start, _, difference.zoneId))
+      case DateDiff(end, start) => Some((end, start, MICROS_PER_DAY, ClockChanges.sessionZone))
+      case _ => None
+    }
   }
 
   /**

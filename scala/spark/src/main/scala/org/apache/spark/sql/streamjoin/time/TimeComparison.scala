@@ -24,7 +24,20 @@ private[streamjoin] object TimeComparison {
 
   /** The comparisons in a conjunct: none, one, or two for an equality. */
   def in(conjunct: Expression): Seq[TimeComparison] =
-    pairs(conjunct).flatMap { case (greater, less, strict) => of(greater, less, strict, conjunct) }
+    for {
+      (greater, less, strict) <- pairs(conjunct)
+      each <- signed(less).getOrElse(Seq(less))
+      found <- of(greater, each, strict, conjunct)
+    } yield found
+
+  /** What is at least an absolute value is at least the value, and at least its negative. */
+  private def signed(less: Expression): Option[Seq[Expression]] = less match {
+    case Abs(child, _) => Some(Seq(child, UnaryMinus(child)))
+    case Alias(child, _) => signed(child)
+    case KnownNotNull(child) => signed(child)
+    case cast: Cast => signed(cast.child).map(_.map(each => cast.withNewChildren(Seq(each))))
+    case _ => None
+  }
 
   /** A conjunct as `greater >= less`, or `>` if strict. */
   def pairs(conjunct: Expression): Seq[(Expression, Expression, Boolean)] = conjunct match {

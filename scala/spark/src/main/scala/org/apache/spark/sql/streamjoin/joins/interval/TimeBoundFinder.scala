@@ -1,10 +1,11 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.time.{EventTime, LinearTime, TimeComparison}
 import org.apache.spark.sql.types.YearMonthIntervalType
-import org.apache.spark.unsafe.types.CalendarInterval
+import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 
 import streamjoin.core.Side
 
@@ -101,5 +102,11 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
   private def months(part: Expression): Option[Int] = part.collectFirst {
     case Literal(months: Int, _: YearMonthIntervalType) => math.abs(months)
     case Literal(interval: CalendarInterval, _) => math.abs(interval.months)
+    case Literal(unit: UTF8String, _) if part.isInstanceOf[TruncTimestamp] =>
+      DateTimeUtils.parseTruncLevel(unit) match {
+        case DateTimeUtils.TRUNC_TO_YEAR => 12
+        case DateTimeUtils.TRUNC_TO_QUARTER => 3
+        case _ => 1
+      }
   }
 }

@@ -57,6 +57,44 @@ class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
     assert(exact(Side.Right) < 501000)
   }
 
+  test("an absolute difference bounds both sides") {
+    val rounding = Second - 1
+    def both(condition: String, micros: Long): Unit = on(condition, micros, micros)
+    both("abs(CAST(d.t AS LONG) - CAST(o.t AS LONG)) <= 3600", Hour + rounding)
+    both("3600 > abs(CAST(d.t AS LONG) - CAST(o.t AS LONG))", Hour + rounding - 1)
+    both("abs(unix_timestamp(o.t) - unix_timestamp(d.t)) <= 3600", Hour + 2 * rounding)
+    both("abs(unix_seconds(o.t) - unix_seconds(d.t)) BETWEEN 0 AND 3600", Hour + rounding)
+    both("abs(unix_micros(d.t) - unix_micros(o.t)) <= 5", 5)
+    both("abs(unix_millis(d.t) - unix_millis(o.t)) = 5", 5999)
+    both("abs(d.t - o.t) <= INTERVAL 1 HOUR", Hour)
+    both("unix_timestamp(d.t) - unix_timestamp(o.t) BETWEEN -60 AND 60", Minute + 2 * rounding)
+    // As Python users write it.
+    val found = kept(
+      orders.join(
+        deliveries,
+        col("o.id") === col("d.id") && abs(col("d.t").cast("long") - col("o.t").cast("long")) <= 3600.0
+      )
+    )
+    assert(found.values.forall(micros => micros >= Hour + rounding && micros < Hour + 2 * Second))
+    // It says nothing from above.
+    val refused = refusal(
+      orders.join(deliveries, expr("o.id = d.id AND abs(unix_micros(d.t) - unix_micros(o.t)) >= 5"))
+    )
+    assert(refused.getCondition == "STREAMJOIN_BOUND_NOT_CONSTANT")
+  }
+
+  test("timestampdiff and datediff bound the join") {
+    // A number of whole units, rounded towards zero.
+    on("timestampdiff(MINUTE, o.t, d.t) BETWEEN 0 AND 60", Hour + Minute - 1, Minute - 1)
+    on("timestampdiff(minute, d.t, o.t) BETWEEN -60 AND 0", Hour + Minute - 1, Minute - 1)
+    on("abs(timestampdiff(HOUR, o.t, d.t)) < 2", 3 * Hour - 2, 3 * Hour - 2)
+    on("timestampdiff(MICROSECOND, o.t, d.t) BETWEEN 1 AND 7", 7, -1)
+    on("datediff(DAY, o.t, d.t) BETWEEN 0 AND 1", 2 * Day - 1, Day - 1)
+    on("datediff(d.t, o.t) BETWEEN 0 AND 1", 2 * Day - 1 + Day - 1, 2 * (Day - 1))
+    for (condition <- Seq("timestampdiff(MONTH, o.t, d.t) = 0", "timestampdiff(MINUTE, o.t, d.t) <= o.v"))
+      refusal(orders.join(deliveries, expr(s"o.id = d.id AND o.t <= d.t AND $condition"))): Unit
+  }
+
   test("numbers that do not bound the times are refused") {
     for (
       condition <- Seq(

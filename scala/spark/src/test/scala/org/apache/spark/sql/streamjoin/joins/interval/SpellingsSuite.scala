@@ -5,7 +5,7 @@ import org.scalatest.prop.TableDrivenPropertyChecks
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.JoinTest
-import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
 
 import streamjoin.StreamJoin
 import streamjoin.core.Side
@@ -383,6 +383,100 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
       val out = job.feed(o("a", "10:00", 1), o("a", "10:05", 2)) ++ job.feed(o("a", "10:15", 3)) ++
         job.feed(o("x", "10:40", 4))
       assert(out.sorted == Seq("1 2", "2 3", "3 -"))
+    }
+  }
+
+  // Times that are cut to a unit.
+
+  private val units = Seq(
+    "date_trunc('SECOND', %s)" -> (Second, Second),
+    "date_trunc('minute', %s)" -> (Minute, Minute),
+    "date_trunc('HOUR', %s)" -> (Hour, Hour),
+    "date_trunc('DAY', %s)" -> (Day, Day + Hour),
+    "date_trunc('WEEK', %s)" -> (7 * Day, 7 * Day + Hour),
+    "to_date(%s)" -> (Day, Day + Hour),
+    "CAST(%s AS DATE)" -> (Day, Day + Hour)
+  )
+
+  test("equal units of both times bound the join by the longest such unit") {
+    for ((zone, number) <- Seq("UTC", "Europe/Berlin").zipWithIndex; (unit, lengths) <- units)
+      withConf("spark.sql.session.timeZone" -> zone) {
+        val length = if (number == 0) lengths._1 else lengths._2
+        on(s"${unit.format("o.t")} = ${unit.format("d.t")}", length - 1, length - 1)
+      }
+    // Clocks that are set back by a part of an hour repeat minutes of an hour that has begun.
+    withConf("spark.sql.session.timeZone" -> "Australia/Lord_Howe") {
+      val longest = Hour + 36 * Minute + 20 * Second
+      on("date_trunc('HOUR', o.t) = date_trunc('HOUR', d.t)", longest - 1, longest - 1)
+    }
+    on("to_date(d.t) BETWEEN to_date(o.t) AND date_add(to_date(o.t), 2)", 3 * Day - 1, Day - 1)
+    on("date_trunc('HOUR', d.t) = date_trunc('HOUR', o.t) + INTERVAL 1 HOUR", 2 * Hour - 1, -1)
+  }
+
+  test("equal tumbling windows in a condition bound the join") {
+    val tenMinutes = 10 * Minute - 1
+    for (
+      condition <- Seq(
+        "window(o.t, '10 minutes') = window(d.t, '10 minutes')",
+        "window(d.t, '10 minutes', '10 minutes', '1 minute') = window(o.t, '10 minutes', '10 minutes', '1 minute')"
+      )
+    ) check(orders.join(deliveries, expr(s"o.id = d.id AND $condition")), tenMinutes, tenMinutes)
+    val byFunction = window(col("o.t"), "10 minutes") === window(col("d.t"), "10 minutes")
+    check(orders.join(deliveries, col("o.id") === col("d.id") && byFunction), tenMinutes, tenMinutes)
+    for (
+      condition <- Seq(
+        "window(o.t, '10 minutes', '5 minutes') = window(d.t, '10 minutes', '5 minutes')",
+        "window(o.t, '10 minutes') = window(d.t, '5 minutes')"
+      )
+    )
+      assert(
+        intercept[AnalysisException](
+          orders.join(deliveries, expr(s"o.id = d.id AND $condition"))
+        ).getCondition == "STREAMJOIN_INPUT"
+      )
+  }
+
+  test("equal days, hours and windows: the pairs of a batch, and no more state") {
+    val conditions = Seq(
+      "to_date(o.t) = to_date(d.t)",
+      "date_trunc('HOUR', o.t) = date_trunc('HOUR', d.t)",
+      "window(o.t, '25 minutes') = window(d.t, '25 minutes')"
+    )
+    // Around the hour that is repeated, at 01:00 UTC.
+    def times = (0 until 12).map(n =>
+      f"2024-10-${26 + n / 4}T${n % 4 match {
+          case 0 => "21:50"
+          case 1 => "22:10"
+          case 2 => "00:20"
+          case _ => f"${n % 3}%02d:10"
+        }}"
+    )
+    val left = times.zipWithIndex.map { case (time, n) => o("a", time, n) }
+    val right = times.reverse.zipWithIndex.map { case (time, n) => d("a", time, 100 + n) }
+    withConf("spark.sql.session.timeZone" -> "Europe/Berlin", "spark.sql.codegen.wholeStage" -> "true") {
+      for (condition <- conditions) withClue(condition) {
+        val frames = Seq(left, right).map { rows =>
+          spark.createDataFrame(
+            java.util.Arrays.asList(rows.map(_._2): _*),
+            org.apache.spark.sql.types.StructType.fromDDL(Events)
+          )
+        }
+        val expected = frames.head
+          .as("o")
+          .join(frames(1).as("d"), expr(s"o.id = d.id AND $condition"), "left_outer")
+          .selectExpr("o.v", "d.v")
+          .collect()
+          .map(text)
+          .toSeq
+        val on = s"o.id = d.id AND $condition"
+        running(job(hourly("left_outer", on)(_).selectExpr("o.v", "d.v"))) { job =>
+          val rows = (left ++ right).sortBy(_._2.getTimestamp(1).getTime)
+          val out = rows.grouped(5).flatMap(job.feed(_: _*)).toSeq ++
+            job.feed(o("x", "2024-12-01T00:00", 999), d("y", "2024-12-01T00:00", 999))
+          assert(out.filterNot(_.contains("999")).sorted == expected.sorted)
+          assert(job.state == (1, 1))
+        }
+      }
     }
   }
 

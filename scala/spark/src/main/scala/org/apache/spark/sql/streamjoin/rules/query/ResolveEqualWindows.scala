@@ -1,0 +1,63 @@
+package org.apache.spark.sql.streamjoin.rules.query
+
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction
+import org.apache.spark.sql.catalyst.expressions.{Alias, Equality, Expression, TimeWindow}
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.TIME_WINDOW
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.time.TumblingStart
+import org.apache.spark.sql.types.TimestampType
+
+/**
+ * Resolves `window(a.t, '10 minutes') = window(b.t, '10 minutes')` in the condition of a join, where
+ * Spark resolves no windows (`ResolveTimeWindows`). Windows of one length are equal if their starts
+ * are. A time may be in several sliding windows, so these are rejected.
+ */
+private[streamjoin] object ResolveEqualWindows extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    plan.resolveOperatorsUpWithPruning(_.containsPattern(TIME_WINDOW)) {
+      case join: Join if join.childrenResolved && join.condition.exists(_.containsPattern(TIME_WINDOW)) =>
+        val condition = join.condition.map(_.transform {
+          case equality @ Equality(Tumbling(left), Tumbling(right)) if isSame(left, right) =>
+            equality.withNewChildren(Seq(left, right))
+          // A comparison of Columns, which Spark resolves after its operands.
+          case equality: UnresolvedFunction if Equalities(equality.nameParts) =>
+            equality.arguments match {
+              case Seq(Tumbling(left), Tumbling(right)) if isSame(left, right) =>
+                equality.copy(arguments = Seq(left, right))
+              case _ => equality
+            }
+        })
+        condition.filter(_ => join.left.isStreaming && join.right.isStreaming).foreach(check)
+        join.copy(condition = condition)
+    }
+
+  /** Spark would end in an internal error. */
+  private def check(condition: Expression): Unit = condition.foreach {
+    case window: TimeWindow if window.childrenResolved =>
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_INPUT",
+        "call" -> "window(...) in the condition of a join",
+        "reason" -> "it is not one of two tumbling windows of the same length that are equal",
+        "advice" -> "Write window(a.time, '10 minutes') = window(b.time, '10 minutes'), or add the window to each input as a column before the join."
+      )
+    case _ =>
+  }
+
+  private val Equalities: Set[Seq[String]] = Set("=", "==", "<=>").map(Seq(_))
+
+  private def isSame(left: TumblingStart, right: TumblingStart): Boolean =
+    left.length == right.length && left.offset == right.offset
+
+  private object Tumbling {
+    def unapply(expression: Expression): Option[TumblingStart] = expression match {
+      case Alias(child, _) => unapply(child)
+      case window: TimeWindow
+          if window.windowDuration == window.slideDuration && window.timeColumn.resolved &&
+            window.timeColumn.dataType == TimestampType && window.checkInputDataTypes().isSuccess =>
+        Some(TumblingStart(window.timeColumn, window.windowDuration, window.startTime))
+      case _ => None
+    }
+  }
+}
