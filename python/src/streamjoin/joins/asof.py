@@ -33,8 +33,8 @@ def asof_join(
         left: A streaming DataFrame with a watermark.
         right: Another.
         on: The name of a column that both have, a condition, or a list of either; ``F.expr("o.id = d.id")`` is a
-            condition in SQL. Equalities, and conditions on one input; those on ``right`` say which of its rows are
-            candidates. ``F.lit(True)`` for no key.
+            condition in SQL. Equalities, also ``<=>``, and conditions on one input; those on ``right`` say which of its
+            rows are candidates. ``F.lit(True)`` for no key.
         how: ``"inner"``, or ``"left"`` to keep rows without a match; in any of Spark's spellings.
         match: How the event times compare: ``"l.t >= r.t"`` looks back, ``"l.t <= r.t"`` ahead; with ``>`` or ``<`` a
             row of the same time is none. ``l`` and ``r`` are the two inputs; their own aliases do as well.
@@ -48,8 +48,8 @@ def asof_join(
 
     Returns:
         What ``left.join(right, on, how)`` returns; in each batch in the order of the left time, unless ``ordered`` is
-        false. The left time carries a watermark. Of right rows with one time and key the last counts, in the order of
-        their columns from left to right, nulls first.
+        false. The left time carries a watermark. Of right rows with one time and key the one with the greatest values
+        counts, column by column from left to right, nulls lowest, in every direction.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_JOIN_KEYS``, or any of

@@ -61,8 +61,8 @@ def versions(
 
     Args:
         changes: A streaming DataFrame with a watermark. Its columns are given by name or as Columns.
-        key: What tells the rows of the table apart: a column, ``key="id"``, or a list of the columns of the one key,
-            ``key=["country", "city"]``.
+        key: What tells the rows of the table apart: a column, ``key="id"``, a field of one, ``key="row.id"``, or a list
+            of the columns of the one key, ``key=["country", "city"]``.
         time: The ``TIMESTAMP`` column, with a watermark, from which on a version is valid; without it, the one with a
             watermark.
         op: A column of text: ``insert``, ``update`` or ``delete``; Debezium's ``c``, ``r``, ``u`` or ``d``; or

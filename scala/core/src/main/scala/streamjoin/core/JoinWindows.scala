@@ -60,6 +60,14 @@ final case class JoinWindows(windows: Map[Side, JoinWindow]) {
 
   def within(left: Long, right: Long): Boolean = right - left >= least && right - left <= greatest
 
+  /** `right 10 following`: part of a checkpoint, where it must not change. */
+  override def toString: String = windows.toSeq
+    .sortBy { case (side, _) => side.index }
+    .map { case (side, JoinWindow(length, isFollowing)) =>
+      s"${side.name} $length ${if (isFollowing) "following" else "preceding"}"
+    }
+    .mkString(", ")
+
   /** The same as time bounds between two watermark keys. */
   def bounds(left: Int, right: Int): Seq[TimeBound] =
     Seq(TimeBound(right, left, -least), TimeBound(left, right, greatest))

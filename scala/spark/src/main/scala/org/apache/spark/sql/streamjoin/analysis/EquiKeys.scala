@@ -1,7 +1,15 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import org.apache.spark.sql.catalyst.expressions.{Cast, CollationKey, Expression}
-import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
+import org.apache.spark.sql.catalyst.expressions.{
+  Cast,
+  Coalesce,
+  CollationKey,
+  Expression,
+  IsNull,
+  Literal,
+  TimeZoneAwareExpression
+}
+import org.apache.spark.sql.catalyst.util.{DateTimeUtils, UnsafeRowUtils}
 import org.apache.spark.sql.streamjoin.time.BatchTime
 import org.apache.spark.sql.types._
 
@@ -16,6 +24,13 @@ private[streamjoin] object EquiKeys {
     if (left.dataType.isInstanceOf[StringType] && !UnsafeRowUtils.isBinaryStable(left.dataType))
       (CollationKey(left), CollationKey(right))
     else (left, right)
+
+  /** The same as keys that are never null, for an equality under which null equals null. */
+  def nullSafe(left: Expression, right: Expression): Seq[(Expression, Expression)] = {
+    // As in ExtractEquiJoinKeys.
+    def value(key: Expression) = Coalesce(Seq(key, Literal.default(key.dataType)))
+    Seq(value(left) -> value(right), IsNull(left) -> IsNull(right))
+  }
 
   /** Whether equal keys have equal bytes, and a row has the same key in every batch. */
   def areLasting(left: Expression, right: Expression): Boolean = {
@@ -33,6 +48,23 @@ private[streamjoin] object EquiKeys {
     // string: different texts may be equal.
     case (_: NumericType | DateType | TimestampNTZType | BooleanType, StringType) => Cast.canUpCast(from, to)
     case _ => false
+  }
+
+  /** The property of a checkpoint with the result of [[zone]]. */
+  val ZoneProperty = "time_zone_of_equality"
+
+  /**
+   * The time zone in which keys are computed, such as the day of a timestamp; `none` if they are the
+   * same in all zones. Rows in state keep the keys that they got in the zone of then.
+   */
+  def zone(keys: Seq[Expression]): String = {
+    val zones = keys.flatMap(_.collect {
+      case cast: Cast if Cast.needsTimeZone(cast.child.dataType, cast.dataType) => cast.timeZoneId
+      case _: Cast => None
+      case other: TimeZoneAwareExpression => other.timeZoneId
+    })
+    val ids = zones.flatten.map(DateTimeUtils.getZoneId(_).normalized.getId).distinct.sorted
+    if (ids.isEmpty) "none" else ids.mkString(", ")
   }
 
   /** A stored key keeps its value from the batch in which its row arrived. */

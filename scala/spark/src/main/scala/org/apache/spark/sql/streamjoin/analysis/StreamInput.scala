@@ -4,7 +4,7 @@ import java.util.UUID
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
 import org.apache.spark.sql.internal.SQLConf
@@ -166,7 +166,19 @@ final private[streamjoin] class StreamInput(call: String) {
     }
   }
 
-  private[streamjoin] def column(stream: LogicalPlan, name: String): Attribute = {
+  private[streamjoin] def column(stream: LogicalPlan, name: String): Attribute =
+    columnOrField(stream, name) match {
+      case attribute: Attribute => attribute
+      case _ =>
+        throw wrong(
+          name,
+          "it is a field of a column, and an event time is a column",
+          s"""Make it one first: df.withColumn("time", F.col("$name"))."""
+        )
+    }
+
+  /** A column, or a field of one. */
+  private[streamjoin] def columnOrField(stream: LogicalPlan, name: String): Expression = {
     def columns = stream.output.map(_.name).mkString(", ")
     val found =
       try stream.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)
@@ -179,13 +191,8 @@ final private[streamjoin] class StreamInput(call: String) {
           )
       }
     found match {
-      case Some(attribute: Attribute) => attribute
-      case Some(_) =>
-        throw wrong(
-          name,
-          "it is a field of a column, and an event time is a column",
-          s"""Make it one first: df.withColumn("time", F.col("$name"))."""
-        )
+      case Some(alias: Alias) => alias.child
+      case Some(attribute) => attribute
       case None => throw wrong(name, "there is no such column", s"Its columns are $columns.")
     }
   }

@@ -22,12 +22,16 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
     Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
 
   /**
-   * Checks that the joins of the query are the recorded ones, if any are recorded.
+   * Checks that the joins of the query are the recorded ones, if any are recorded. A query may end
+   * all of its look-ups: they leave nothing to retract.
    *
    * @throws org.apache.spark.sql.AnalysisException
    *   for the first join that differs
    */
-  def verify(joins: Seq[Description]): Unit = verify(joins, recorded)
+  def verify(joins: Seq[Description]): Unit = {
+    val before = recorded
+    if (joins.nonEmpty || before.exists(_.kind == ArrangedJoinLog.Delta)) verify(joins, before)
+  }
 
   private def verify(joins: Seq[Description], before: Seq[Description]): Unit = if (before.nonEmpty) {
     before.zip(joins).foreach { case (was, is) => verify(was, is) }
@@ -44,8 +48,12 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
    */
   def verifyOrRecord(joins: Seq[Description], isBegun: Boolean): Unit = {
     val (before, now) = (recorded, joins.map(_.recordedNow))
-    if (isBegun && before.nonEmpty) verify(joins, before)
-    else if (before != now) {
+    if (isBegun && before.nonEmpty) {
+      verify(joins, before)
+      before.zip(joins).zipWithIndex.foreach { case ((was, is), number) =>
+        verifyAndComplete(number.toLong, was, is)
+      }
+    } else if (before != now) {
       // Entry 0 last: without it the log counts as empty.
       before.indices.reverse.foreach(number => fileManager.delete(batchIdToPath(number.toLong)))
       now.zipWithIndex.reverse.foreach { case (join, number) => add(number.toLong, join) }

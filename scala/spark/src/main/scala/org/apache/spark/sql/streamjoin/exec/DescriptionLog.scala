@@ -30,12 +30,21 @@ final private[streamjoin] case class Description(
 
   private def all: Map[String, String] = properties + (KindKey -> kind)
 
-  /** The first property that `now` has with another value: its name, and what it was and is. */
+  /**
+   * The first property that both have, with another value: its name, and what it was and is. A
+   * record of an older version may lack a property.
+   */
   def difference(now: Description): Option[(String, String, String)] =
-    ((KindKey -> now.kind) +: now.properties.toSeq.sorted).collectFirst {
-      case (name, is) if !SessionZone.isSame(all.getOrElse(name, "nothing"), zone, is) =>
-        (name, all.getOrElse(name, "nothing"), is)
-    }
+    (for {
+      (name, is) <- ((KindKey -> now.kind) +: now.properties.toSeq.sorted).iterator
+      was <- all.get(name) if !SessionZone.isSame(was, zone, is)
+    } yield (name, was, is)).nextOption()
+
+  /** With the properties that only `now` has; none if it has them all. */
+  def completedBy(now: Description): Option[Description] = {
+    val missing = now.properties -- properties.keys
+    Option.when(missing.nonEmpty)(copy(properties = properties ++ missing))
+  }
 }
 
 private[streamjoin] object Description {
@@ -71,6 +80,12 @@ abstract private[exec] class DescriptionLog(session: SparkSession, checkpoint: P
     before.difference(now).foreach { case (name, was, is) =>
       throw DescriptionLog.changed(checkpoint, name, was, is)
     }
+
+  /** The same; then records the properties that an older version did not. */
+  protected def verifyAndComplete(number: Long, before: Description, now: Description): Unit = {
+    verify(before, now)
+    before.completedBy(now).foreach(replace(number, _))
+  }
 }
 
 private[streamjoin] object DescriptionLog {

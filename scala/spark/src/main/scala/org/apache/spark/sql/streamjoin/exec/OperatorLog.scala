@@ -29,7 +29,8 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
   /** Called before the first batch of a run. */
   def verifyOrRecord(node: StatefulNode, partitions: Int): Unit = {
     val now = Description(node.kind, node.description.all, partitions = Some(partitions))
-    if (!add(node.ordinal.toLong, now.recordedNow)) get(node.ordinal.toLong).foreach(verify(_, now))
+    val number = node.ordinal.toLong
+    if (!add(number, now.recordedNow)) get(number).foreach(verifyAndComplete(number, _, now))
   }
 }
 

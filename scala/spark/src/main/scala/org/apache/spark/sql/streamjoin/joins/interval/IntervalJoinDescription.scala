@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
-import org.apache.spark.sql.streamjoin.analysis.NormalForm
+import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm}
 import org.apache.spark.sql.streamjoin.plans.OperatorDescription
 
 /** What must not change while the state of an interval join is in use. */
@@ -19,6 +19,7 @@ private[streamjoin] object IntervalJoinDescription {
       Map(
         JoinType -> join.plan.joinType.name,
         Equality -> equality.mkString(", "),
+        EquiKeys.ZoneProperty -> EquiKeys.zone(join.leftKeys ++ join.rightKeys),
         Condition -> join.plan.condition
       ),
       Map(

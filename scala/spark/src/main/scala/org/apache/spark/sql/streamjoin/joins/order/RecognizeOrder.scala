@@ -46,7 +46,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       case Filter(_, child) => find(child)
       case _ => None
     }
-    if (order.ofJoin) find(order.child) else None
+    order.windows.flatMap(_ => find(order.child))
   }
 
   private def aboveJoin(
@@ -100,7 +100,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       order.span,
       partitionsBelow(order.child)
     )
-    StreamOrder(order.child, times, plan)
+    StreamOrder(order.child, times, order.windows, plan)
   }
 
   private def partitionsBelow(plan: LogicalPlan): Option[FirstPartitions] = plan match {

@@ -7,15 +7,17 @@ import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.PendingOperator
 
+import streamjoin.core.JoinWindows
+
 /**
  * Emits the rows of a stream in ascending order of a time, as a query is written. The operator that
  * replaces it buffers each row until no earlier one can come.
  *
  * @param time
  *   rowtime column of the child
- * @param ofJoin
- *   whether the child is a window join; a row then waits until the watermarks of both inputs of the
- *   join have reached its rowtime
+ * @param windows
+ *   those of the window join that the child is, if it is one; a row then waits until the watermarks
+ *   of both inputs of the join have reached its rowtime
  * @param center
  *   for a window join whose other input has a following window: the event-time column that is the
  *   rowtime. While the join buffers a row, it may still emit a match with that row's time.
@@ -28,7 +30,7 @@ import org.apache.spark.sql.streamjoin.plans.PendingOperator
  */
 final private[streamjoin] case class RowtimeOrder(
     time: Attribute,
-    ofJoin: Boolean,
+    windows: Option[JoinWindows],
     center: Option[Attribute],
     times: Seq[Attribute],
     maxLagMicros: Seq[Long],
@@ -58,7 +60,7 @@ private[streamjoin] object RowtimeOrder {
   /** The rows of a stream in ascending order of a column. */
   def of(stream: LogicalPlan, time: String): RowtimeOrder = RowtimeOrder(
     new StreamInput("sj.impose_order").timestamp(stream, time),
-    ofJoin = false,
+    windows = None,
     center = None,
     times = Nil,
     maxLagMicros = Nil,

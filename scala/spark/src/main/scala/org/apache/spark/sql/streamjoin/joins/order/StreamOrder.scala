@@ -6,6 +6,8 @@ import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf, S
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
+import streamjoin.core.JoinWindows
+
 /**
  * The rows of a stream in the order of a time, recognised and bounded.
  *
@@ -23,10 +25,13 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  *
  * @param times
  *   event-time columns by watermark key; the order goes by the first
+ * @param windows
+ *   those of the window join below, if there is one
  */
 final private[streamjoin] case class StreamOrder(
     child: LogicalPlan,
     override val times: Seq[Attribute],
+    windows: Option[JoinWindows],
     plan: OrderSpec
 ) extends UnaryNode
     with RowtimeNode
@@ -53,7 +58,11 @@ final private[streamjoin] case class StreamOrder(
   }
 
   override def description: OperatorDescription = OperatorDescription(
-    Map("order" -> NormalForm.lasting(times.head.name)),
+    Map(
+      "order" -> NormalForm.lasting(times.head.name),
+      // They decide the rowtime; the bounds of the join are the same for several windows.
+      "window" -> windows.fold("none")(_.toString)
+    ),
     Map("columns" -> NormalForm.columns(child.output))
   )
 

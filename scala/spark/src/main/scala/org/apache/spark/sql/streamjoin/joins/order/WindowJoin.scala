@@ -71,7 +71,7 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
     val rowtime = Alias(rowtimeOf(bounded), WindowJoin.Rowtime)(explicitMetadata = Some(mark))
     RowtimeOrder(
       rowtime.toAttribute,
-      ofJoin = true,
+      Some(windows),
       // A left semi or anti join does not emit right rows, so its output does not wait for them.
       windows.waitsForKept.map(times).filter(bounded.outputSet.contains),
       emitted.map(times),

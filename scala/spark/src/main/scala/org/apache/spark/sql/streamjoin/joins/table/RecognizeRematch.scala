@@ -68,7 +68,8 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
         columns
           .zip(join.key)
           .map { case (column, part) => s"${column.name} = ${form(part.probe)}" }
-          .mkString(", ")
+          .mkString(", "),
+        EquiKeys.zone(join.key.map(_.probe))
       )
     )
   }

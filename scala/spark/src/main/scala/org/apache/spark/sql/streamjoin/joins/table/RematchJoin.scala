@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Join, JoinHint, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.{
   AwaitedKeys,
+  EquiKeys,
   NormalForm,
   OperatorSpec,
   RowConstraintsOf,
@@ -28,6 +29,8 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  *   name of the arrangement
  * @param keys
  *   its key columns and what they equal, as text that is stable across runs
+ * @param zone
+ *   time zone in which keys are computed ([[EquiKeys.zone]])
  */
 final private[streamjoin] case class RematchJoinSpec(
     ordinal: Int,
@@ -36,6 +39,7 @@ final private[streamjoin] case class RematchJoinSpec(
     rematch: Long,
     table: String,
     keys: String,
+    zone: String,
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 
@@ -95,6 +99,7 @@ final private[streamjoin] case class RematchJoin(
     Map(
       "table" -> plan.table,
       "keys" -> plan.keys,
+      EquiKeys.ZoneProperty -> plan.zone,
       "rematch_micros" -> plan.rematch.toString,
       "time" -> NormalForm.lasting(times.head.name)
     ),

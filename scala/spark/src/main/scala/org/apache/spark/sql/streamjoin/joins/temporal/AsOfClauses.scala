@@ -104,8 +104,8 @@ private[streamjoin] object AsOfClauses {
   /** The key: all right columns that equal a left expression. */
   private def keysOf(join: Join): Seq[Attribute] =
     join.condition.toSeq.flatMap(PredicateParts.conjuncts).flatMap {
-      case EqualTo(a, b) if isOfLeft(join, b) => columnOf(join.right, a)
-      case EqualTo(a, b) if isOfLeft(join, a) => columnOf(join.right, b)
+      case Equality(a, b) if isOfLeft(join, b) => columnOf(join.right, a)
+      case Equality(a, b) if isOfLeft(join, a) => columnOf(join.right, b)
       case _ => None
     }
 

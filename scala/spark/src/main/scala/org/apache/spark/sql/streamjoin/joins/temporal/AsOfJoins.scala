@@ -4,7 +4,8 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{AsOfJoin, Filter, Join, JoinHint, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.plans.{Inner, LeftOuter}
-import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, StreamInput}
+import org.apache.spark.sql.catalyst.util.toPrettySQL
+import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, StreamInput}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.types.{DayTimeIntervalType, StringType, TimestampType}
 
@@ -16,7 +17,7 @@ import streamjoin.core.AsOf
  * @param asOf
  *   event-time column of the left input
  * @param key
- *   columns that identify a row of the table
+ *   columns that identify a row of the table, or fields of a column
  * @param time
  *   column with the time from which a version is valid
  * @param op
@@ -26,10 +27,12 @@ import streamjoin.core.AsOf
  *   is later
  * @tparam C
  *   a column name, or the column it resolves to
+ * @tparam K
+ *   the same for columns that may be fields
  */
-final private[streamjoin] case class TemporalColumns[C](
+final private[streamjoin] case class TemporalColumns[+C, +K](
     asOf: C,
-    key: Seq[C],
+    key: Seq[K],
     time: C,
     op: Option[C],
     order: Option[C] = None
@@ -69,13 +72,13 @@ final private[streamjoin] class AsOfJoins(
    */
   def temporal(
       joined: LogicalPlan,
-      names: TemporalColumns[String],
+      names: TemporalColumns[String, String],
       history: Option[String]
   ): LogicalPlan = of(joined) { join =>
     def ofRight(name: String) = inputs.column(join.right, name)
-    val columns = TemporalColumns(
+    val columns = TemporalColumns[Attribute, Expression](
       inputs.column(join.left, names.asOf),
-      names.key.map(ofRight),
+      names.key.map(inputs.columnOrField(join.right, _)),
       ofRight(names.time),
       names.op.map(ofRight),
       names.order.map(ofRight)
@@ -86,13 +89,13 @@ final private[streamjoin] class AsOfJoins(
   /** The same, with resolved columns. */
   def temporalOf(
       joined: LogicalPlan,
-      columns: TemporalColumns[Attribute],
+      columns: TemporalColumns[Attribute, Expression],
       history: Option[String]
   ): LogicalPlan = of(joined)(temporal(_, columns, history))
 
   private def temporal(
       join: Join,
-      columns: TemporalColumns[Attribute],
+      columns: TemporalColumns[Attribute, Expression],
       history: Option[String]
   ): LogicalPlan = {
     checkAppendOnly(join.left)
@@ -125,12 +128,14 @@ final private[streamjoin] class AsOfJoins(
       inputs.timestamp(columns.time),
       keys.map(_.left),
       keys.map(_.right),
+      keys.map(_.nullSafe),
       columns.op,
       // With an order, columns that the query does not read are not kept as tie-breakers.
       columns.order.fold(columns.op.toSeq ++ ties(join.right))(_ +: columns.op.toSeq),
       PredicateParts.all(conjuncts.filterNot(conjunct => used.exists(_ eq conjunct))),
       join.joinType == LeftOuter,
       ordered,
+      AsOfTerms(kind, order = columns.order.map(order => NormalForm.lasting(order.name))),
       keyInWords
     )
   }
@@ -235,6 +240,8 @@ final private[streamjoin] class AsOfJoins(
       )
     }
     val keys = equalities.flatMap(tied(_, join).headOption)
+    // As written: the optimizer merges the filter with others, which may change between runs.
+    val form = new NormalForm(join.left.output, join.right.output)
     StreamAsOfJoin(
       join.left,
       PredicateParts.all(ofRight).fold(join.right)(Filter(_, join.right)),
@@ -243,11 +250,13 @@ final private[streamjoin] class AsOfJoins(
       rightTime,
       keys.map(_.left),
       keys.map(_.right),
+      keys.map(_.nullSafe),
       None,
       ties(join.right),
       PredicateParts.all(others),
       join.joinType == LeftOuter,
-      ordered
+      ordered,
+      AsOfTerms(kind, rightCondition = PredicateParts.all(ofRight).map(form(_)))
     )
   }
 
@@ -305,12 +314,14 @@ final private[streamjoin] class AsOfJoins(
       case _ => false
     }
 
-  private case class Tie(conjunct: Expression, left: Expression, right: Expression)
+  /** @param nullSafe whether null matches null */
+  private case class Tie(conjunct: Expression, left: Expression, right: Expression, nullSafe: Boolean)
 
   /** An equality between the inputs, in either orientation. */
   private def tied(conjunct: Expression, join: Join): Seq[Tie] = conjunct match {
-    case EqualTo(a, b) =>
-      Seq(Tie(conjunct, a, b), Tie(conjunct, b, a)).filter { tie =>
+    case equality @ Equality(a, b) =>
+      val nullSafe = equality.isInstanceOf[EqualNullSafe]
+      Seq(Tie(conjunct, a, b, nullSafe), Tie(conjunct, b, a, nullSafe)).filter { tie =>
         isOf(join.left)(tie.left) && isOf(join.right)(tie.right)
       }
     case _ => Nil
@@ -327,8 +338,8 @@ final private[streamjoin] class AsOfJoins(
       expression.references.subsetOf(input.outputSet)
 
   /** A cast that Spark added for the comparison also counts, if distinct keys stay distinct. */
-  private def isKey(expression: Expression, key: Attribute): Boolean = expression match {
-    case column: Attribute => column.exprId == key.exprId
+  private def isKey(expression: Expression, key: Expression): Boolean = expression match {
+    case same if same.semanticEquals(key) => true
     case cast: Cast => EquiKeys.isOneToOne(cast.child.dataType, cast.dataType) && isKey(cast.child, key)
     case _ => false
   }
@@ -406,12 +417,16 @@ final private[streamjoin] class AsOfJoins(
       )
     }
 
-  private def notTied(key: Attribute, join: Join) = {
+  private def notTied(key: Expression, join: Join) = {
     val on = join.condition.fold("none")(_.sql)
+    val name = key match {
+      case column: Attribute => column.name
+      case field => toPrettySQL(field)
+    }
     refused(
-      s"the condition ($on) has no equality for ${key.name}, which is in the versions' key",
+      s"the condition ($on) has no equality for $name, which is in the versions' key",
       inWords("Write on= with", "Write in ON") +
-        s" <column of the stream> = ${key.name}; without the whole key a row would have several versions at a time."
+        s" <column of the stream> = $name; without the whole key a row would have several versions at a time."
     )
   }
 

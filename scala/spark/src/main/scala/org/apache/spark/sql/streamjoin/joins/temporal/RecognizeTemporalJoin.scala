@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, EqualTo, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, EqualNullSafe, EqualTo, Expression}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.streamjoin.analysis.{
@@ -46,8 +46,13 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
       watermarks: IndexedSeq[ColumnWatermark],
       lineage: WatermarkLineage
   ): TemporalJoin = {
-    val (leftKeys, rightKeys) =
-      found.leftKeys.zip(found.rightKeys).map { case (l, r) => EquiKeys.comparable(l, r) }.unzip
+    val pairs = found.leftKeys.lazyZip(found.rightKeys).lazyZip(found.nullSafe).toSeq
+    val (leftKeys, rightKeys) = pairs.flatMap { case (l, r, nullSafe) =>
+      EquiKeys.comparable(l, r) match {
+        case (left, right) if nullSafe => EquiKeys.nullSafe(left, right)
+        case both => Seq(both)
+      }
+    }.unzip
     val (leftKeyed, leftColumns) = keyed(found.left, leftKeys)
     val (rightKeyed, rightColumns) = keyed(found.right, rightKeys)
     val times = Seq(found.leftTime, found.rightTime)
@@ -70,12 +75,19 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         watermarks,
         maxLagMicros(found, others),
         found.isLeftOuter,
-        leftKeys.zip(rightKeys).map { case (l, r) => form(EqualTo(l, r)) }.mkString(", "),
+        pairs.map { case (l, r, nullSafe) => keyText(l, r, nullSafe, form) }.mkString(", "),
+        EquiKeys.zone(leftKeys ++ rightKeys),
         found.condition.fold("true")(form(_)),
+        found.terms,
         found.keyInWords
       ),
       found.ordered
     )
+  }
+
+  private def keyText(left: Expression, right: Expression, nullSafe: Boolean, form: NormalForm): String = {
+    val (l, r) = EquiKeys.comparable(left, right)
+    form(if (nullSafe) EqualNullSafe(l, r) else EqualTo(l, r))
   }
 
   private def maxLagMicros(found: StreamAsOfJoin, others: Seq[Attribute]): IndexedSeq[Option[Long]] = {

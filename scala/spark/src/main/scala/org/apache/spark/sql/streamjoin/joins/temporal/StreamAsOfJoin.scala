@@ -17,6 +17,8 @@ import streamjoin.core.AsOf
  *   event-time column of the left input
  * @param leftKeys
  *   key expressions, each equal to the one of `rightKeys` at its position; at least one
+ * @param nullSafe
+ *   for each of them, whether null equals null
  * @param operation
  *   column of the right input that says whether a row is a version or deletes its key; none if all
  *   rows are versions
@@ -31,6 +33,8 @@ import streamjoin.core.AsOf
  *   whether a left row without a match is emitted, padded with nulls
  * @param ordered
  *   whether a batch emits its rows in the order of the left time
+ * @param terms
+ *   what the user wrote, as far as the rest does not show it
  * @param keyInWords
  *   what the key of the versions is and why, for EXPLAIN
  */
@@ -42,11 +46,13 @@ final private[streamjoin] case class StreamAsOfJoin(
     rightTime: Attribute,
     leftKeys: Seq[Expression],
     rightKeys: Seq[Expression],
+    nullSafe: Seq[Boolean],
     operation: Option[Attribute],
     ties: Seq[Attribute],
     condition: Option[Expression],
     isLeftOuter: Boolean,
     ordered: Boolean,
+    terms: AsOfTerms,
     keyInWords: Option[String] = None
 ) extends BinaryNode
     with PendingOperator {
@@ -67,4 +73,27 @@ final private[streamjoin] case class StreamAsOfJoin(
     conjunct.deterministic && conjunct.references.nonEmpty && conjunct.references.subsetOf(left.outputSet)
 
   override def withFilter(condition: Expression): LogicalPlan = copy(left = Filter(condition, left))
+}
+
+/**
+ * Terms of an as-of join that show neither in its rule nor in its columns, as text that is stable
+ * across runs. They decide which right rows are kept in state, and which of them match.
+ *
+ * @param join
+ *   `temporal` or `as-of`
+ * @param order
+ *   column that orders versions of one key and time
+ * @param rightCondition
+ *   condition on right rows that decides which are candidates
+ */
+final private[streamjoin] case class AsOfTerms(
+    join: String,
+    order: Option[String] = None,
+    rightCondition: Option[String] = None
+) {
+  def description: Map[String, String] = Map(
+    "join" -> join,
+    "order" -> order.getOrElse("none"),
+    "right_condition" -> rightCondition.getOrElse("true")
+  )
 }

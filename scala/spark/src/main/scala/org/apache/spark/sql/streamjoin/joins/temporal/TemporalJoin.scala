@@ -4,7 +4,7 @@ import java.util.Locale
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
-import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf, SpecifiedNode}
+import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, RowConstraintsOf, SpecifiedNode}
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
@@ -75,10 +75,11 @@ final private[streamjoin] case class TemporalJoin(
       "tolerance_micros" -> plan.rule.tolerance.fold("none")(_.toString),
       "history_micros" -> plan.rule.history.toString,
       "equality" -> plan.keys,
+      EquiKeys.ZoneProperty -> plan.zone,
       "times" -> times.take(2).map(time => NormalForm.lasting(time.name)).mkString(", "),
       "operation" -> operation.fold("none")(column => NormalForm.lasting(column.name)),
       "condition" -> plan.condition
-    ),
+    ) ++ plan.terms.description,
     Map(
       "left_columns" -> NormalForm.columns(left.output),
       "right_columns" -> NormalForm.columns(right.output)

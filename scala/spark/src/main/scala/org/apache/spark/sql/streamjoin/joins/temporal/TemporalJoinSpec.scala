@@ -18,8 +18,12 @@ import streamjoin.core.{AsOf, JoinType}
  *   none if unknown
  * @param keys
  *   the equalities as text, stable across runs
+ * @param zone
+ *   time zone in which keys are computed, if they depend on it
  * @param condition
  *   the rest of the join condition as text, stable across runs
+ * @param terms
+ *   what else must not change while the state is in use
  * @param keyInWords
  *   what the key of the versions is and why, for EXPLAIN
  */
@@ -30,7 +34,9 @@ final private[streamjoin] case class TemporalJoinSpec(
     maxLagMicros: IndexedSeq[Option[Long]],
     isLeftOuter: Boolean,
     keys: String,
+    zone: String,
     condition: String,
+    terms: AsOfTerms,
     keyInWords: Option[String] = None,
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {

@@ -31,8 +31,8 @@ object TemporalJoins {
    * by column from left to right, nulls lowest.
    *
    * @param key
-   *   columns of the right stream that identify a row of the table; the condition has an equality
-   *   for each
+   *   columns of the right stream that identify a row of the table, or fields of a column; the
+   *   condition has an equality for each
    * @param time
    *   event-time column of the right stream
    * @param op

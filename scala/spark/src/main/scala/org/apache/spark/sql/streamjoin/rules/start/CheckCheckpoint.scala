@@ -33,15 +33,18 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
       case write: WriteToStream =>
         val arranged = ArrangedJoins.in(write.inputQuery)
         val hasOperators = OperatorKinds.areIn(write.inputQuery)
-        if (arranged.nonEmpty || hasOperators) {
-          val checkpoint = new Path(write.resolvedCheckpointLocation)
-          val files = CheckpointFileManager.create(checkpoint, hadoopConf)
-          // A first batch that was never committed does not count.
-          if (numbered(new Path(checkpoint, "commits"), files).nonEmpty) {
-            if (hasOperators) check(write.inputQuery, checkpoint, files)
-            if (arranged.nonEmpty && files.exists(new Path(checkpoint, ArrangedJoinLog.Directory)))
-              new ArrangedJoinLog(session, checkpoint).verify(arranged)
-          }
+        val checkpoint = new Path(write.resolvedCheckpointLocation)
+        val files = CheckpointFileManager.create(checkpoint, hadoopConf)
+        def has(directory: String) = files.exists(new Path(checkpoint, directory))
+        // A query without our joins may follow one that had some. A first batch that was never
+        // committed does not count.
+        val (hadOperators, hadArranged) = (has(OperatorLog.Directory), has(ArrangedJoinLog.Directory))
+        if (
+          (hasOperators || hadOperators || hadArranged) &&
+          numbered(new Path(checkpoint, "commits"), files).nonEmpty
+        ) {
+          if (hasOperators || hadOperators) check(write.inputQuery, hasOperators, checkpoint, files)
+          if (hadArranged) new ArrangedJoinLog(session, checkpoint).verify(arranged)
         }
       case _ =>
     }
@@ -50,25 +53,31 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
 
   private def hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
 
-  private def check(query: LogicalPlan, checkpoint: Path, files: CheckpointFileManager): Unit = {
-    val nodes = if (StreamJoinConf.enabled) OptimizedQuery.nodes(query, session) else Nil
+  private def check(
+      query: LogicalPlan,
+      hasOperators: Boolean,
+      checkpoint: Path,
+      files: CheckpointFileManager
+  ): Unit = {
+    val nodes = if (StreamJoinConf.enabled && hasOperators) OptimizedQuery.nodes(query, session) else Nil
     val descriptions = new Path(checkpoint, OperatorLog.Directory)
     nodes.map(_.ordinal).foreach { ordinal =>
       val (description, state) = (new Path(descriptions, ordinal.toString), stateOf(ordinal, checkpoint))
       if (files.exists(state) && !files.exists(description))
         throw JsonLog.unreadable(description, s"it is missing, and $state is there")
     }
-    checkBegun(nodes, numbered(descriptions, files).size, checkpoint, files)
+    checkBegun(nodes, hasOperators, numbered(descriptions, files).size, checkpoint, files)
   }
 
   private def checkBegun(
       nodes: Seq[StatefulNode],
+      hasOperators: Boolean,
       recorded: Int,
       checkpoint: Path,
       files: CheckpointFileManager
   ): Unit = {
     if (recorded > 0) {
-      if (nodes.isEmpty) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
+      if (nodes.isEmpty && hasOperators) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
       val log = new OperatorLog(session, checkpoint)
       nodes.foreach(log.verifyWritten)
     } else if (nodes.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))

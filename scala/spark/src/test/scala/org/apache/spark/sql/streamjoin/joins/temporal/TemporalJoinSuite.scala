@@ -415,4 +415,96 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .contains("forward from o.t to d.t, not at the same time, within 1 minute 30 seconds")
     )
   }
+
+  // Keys.
+
+  private val nullSafe = Seq[(String, Streams => DataFrame)](
+    "temporal" -> temporal(on = "o.id <=> d.id"),
+    "temporal with a history" -> temporal(on = "d.id <=> o.id", history = Some("1 hour")),
+    "as-of" -> asof(on = "o.id <=> d.id AND d.v > 0"),
+    "as-of with a tolerance" -> asof(on = "o.id <=> d.id AND o.v = o.v", tolerance = Some("1 hour")),
+    "as-of on two keys" -> asof(on = "o.id <=> d.id AND o.v / 100 = d.v / 100")
+  )
+
+  test("null keys match under <=>, and an empty text is another key") {
+    for ((name, query) <- nullSafe) withClue(name) {
+      running(job(values(query))) { job =>
+        job.feed(d(null, "10:00", 1), d("", "10:01", 2), d("a", "10:02", 3))
+        job.restart()
+        val on = if (name.contains("two")) Seq(1, 2, 3, 4) else Seq(11, 12, 13, 14)
+        job.feed(
+          o(null, "10:05", on(0)),
+          o("", "10:05", on(1)),
+          o("a", "10:05", on(2)),
+          o("b", "10:05", on(3))
+        )
+        val out = job.feed(end("11:00"): _*) ++ job.feed(end("11:01"): _*)
+        val expected =
+          if (name.contains("two")) Seq("1 1", "2 2", "3 3", "4 -")
+          else Seq("11 1", "12 2", "13 3", "14 -")
+        assert(withoutEnd(out) == expected)
+      }
+    }
+  }
+
+  test("a key may be a field of a column") {
+    def query(on: String, key: String*): Streams => DataFrame = streams => {
+      val right = streams.marked("d").selectExpr("struct(id, v) AS row", "t").as("d")
+      TemporalJoins
+        .temporal(streams.marked("o").join(right, expr(on), "left_outer"), key, "t", None, "t")
+        .selectExpr("o.v AS a", "d.row.v AS b")
+    }
+    val queries = Seq(query("o.id = d.row.id", "row.id"), query("d.row.id = o.id", "d.row.ID"))
+    for (query <- queries) running(job(query)) { job =>
+      job.feed(d("a", "10:00", 1), d("a", "10:10", 2), d("b", "10:05", 3))
+      job.feed(o("a", "10:05", 11), o("a", "10:15", 12), o("b", "10:05", 13), o("c", "10:05", 14))
+      job.feed(end("11:00"): _*)
+      job.feed(end("11:01"): _*)
+      val expected = Seq("11 1", "12 2", "13 3", "14 -")
+      assert(withoutEnd(job.seen.flatMap(_.rows)).sorted == expected)
+    }
+    val error = intercept[AnalysisException](query("o.id = d.row.id", "row.v")(newStreams()))
+    assert(error.getMessage.contains("has no equality for row.v"), error.getMessage)
+  }
+
+  // Right rows of one time.
+
+  test("of several right rows with one time, the one with the greatest values matches") {
+    val rows = Seq(d("a", "10:05", 5), d("a", "10:05", 7), d("a", "10:05", 6))
+    def closest(direction: String)(streams: Streams) = TemporalJoins.asof(
+      streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), "left_outer"),
+      Seq(Closest.InDirection(direction, allowsExact = true)),
+      Some("10 minutes"),
+      ordered = true
+    )
+    val queries = Seq[Streams => DataFrame](
+      asof(),
+      closest("backward"),
+      closest("forward"),
+      closest("nearest"),
+      temporal()
+    )
+    // The left row before, at and after the time, as its direction allows.
+    val times = Seq(
+      Seq("10:05", "10:06"),
+      Seq("10:05", "10:06"),
+      Seq("10:04", "10:05"),
+      Seq("10:04", "10:06"),
+      Seq("10:05")
+    )
+    for (((query, times), number) <- queries.zip(times).zipWithIndex; order <- Seq(rows, rows.reverse))
+      withClue(number) {
+        running(job(values(query))) { job =>
+          val facts = times.zipWithIndex.map { case (time, at) => o("a", time, at) }
+          // In one batch, or in two that state lies between.
+          if (order == rows) job.feed(order ++ facts: _*)
+          else {
+            job.feed(order.take(2): _*)
+            job.feed(order.drop(2) ++ facts: _*)
+          }
+          val out = job.feed(end("11:00"): _*) ++ job.feed(end("11:01"): _*)
+          assert(withoutEnd(job.seen.flatMap(_.rows)).sorted == times.indices.map(at => s"$at 7"), out)
+        }
+      }
+  }
 }

@@ -106,7 +106,7 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
         values(temporal(history = Some("1 hour"))) -> "history_micros",
         values(temporal(on = "o.id = d.id AND o.v < d.v")) -> "condition",
         values(temporal(on = "upper(o.id) = d.id")) -> "equality",
-        values(asof()) -> "operation",
+        values(asof()) -> "join",
         values(hourly("left_outer")) -> "kind"
       )
     ) {
