@@ -32,7 +32,7 @@ class PackagesSuite extends AnyFunSuite {
     "arrangement.index" -> "base state arrangement.storage",
     "arrangement.maintain" -> "base time exec arrangement.storage arrangement.index",
     "arrangement.source" -> "base time arrangement.storage arrangement.index arrangement.maintain",
-    "upsert" -> "base arrangement.storage",
+    "upsert" -> "base exec arrangement.storage",
     "arrangement.lookup" -> "base plans analysis arrangement.storage arrangement.index arrangement.source"
   ).map { case (name, uses) => name -> uses.split(' ').toSet }.toMap
 
