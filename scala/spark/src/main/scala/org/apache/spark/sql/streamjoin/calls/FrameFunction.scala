@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+import org.apache.spark.sql.streamjoin.changes.Unavailable
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
 import org.apache.spark.sql.streamjoin.joins.order.{RowtimeOrder, WindowJoins}
@@ -68,7 +69,7 @@ private[streamjoin] object FrameFunction {
         windows.flatMap { case (side, name) => call.arguments.optionalText(name).map(side -> _) }.toMap
       )
     },
-    function("sj_versions", "key", "time", "op", "order") { call =>
+    function("sj_versions", "key", "time", "op", "order", "unavailable", "as_sent") { call =>
       import call.arguments._
       val versions =
         VersionedInput(
@@ -76,12 +77,24 @@ private[streamjoin] object FrameFunction {
           texts("key"),
           optionalText("time"),
           optionalText("op"),
-          optionalText("order")
+          optionalText("order"),
+          unavailable(call.arguments)
         )
       versions.check()
       planOf(versions.rows)
     },
-    function("sj_temporal_join", "key", "time", "op", "order", "as_of", "history", "ordered") { call =>
+    function(
+      "sj_temporal_join",
+      "key",
+      "time",
+      "op",
+      "order",
+      "as_of",
+      "history",
+      "ordered",
+      "unavailable",
+      "as_sent"
+    ) { call =>
       import call.arguments._
       TemporalJoins.temporal(
         call.child,
@@ -91,7 +104,8 @@ private[streamjoin] object FrameFunction {
         optionalText("order"),
         optionalText("as_of"),
         optionalText("history"),
-        flag("ordered", default = true)
+        flag("ordered", default = true),
+        unavailable(call.arguments)
       )
     },
     new FrameFunction(
@@ -130,7 +144,7 @@ private[streamjoin] object FrameFunction {
     function("sj_idle_after", "after") { call =>
       new StreamInput("sj.idle_after").idleAfter(call.child, call.arguments.text("after"))
     },
-    function("sj_arrange", "path", "keys", "op", "diff", "time", "order", "ttl") { call =>
+    function("sj_arrange", "path", "keys", "op", "diff", "time", "order", "ttl", "unavailable", "as_sent") { call =>
       import call.arguments._
       planOf(
         Arrangements.arrange(
@@ -141,12 +155,18 @@ private[streamjoin] object FrameFunction {
           optionalText("diff"),
           optionalText("time"),
           optionalText("order"),
-          optionalText("ttl")
+          optionalText("ttl"),
+          unavailable(call.arguments)
         )
       )
     },
     new FrameFunction("sj_column", Set("call", "argument"), 1 to 1, column)
   ).map(function => function.name -> function).toMap
+
+  /** What stands for a value that was not sent; Debezium's text unless values are taken as sent. */
+  private def unavailable(arguments: CallArguments): Option[String] =
+    if (arguments.flag("as_sent", default = false)) None
+    else arguments.optionalText("unavailable").orElse(Some(Unavailable.Default))
 
   def named(name: String): Option[FrameFunction] = all.get(name.toLowerCase(java.util.Locale.ROOT))
 

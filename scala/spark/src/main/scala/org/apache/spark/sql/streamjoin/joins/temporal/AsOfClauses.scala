@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.changes.Unavailable
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, MatchCondition, Within}
 
 import streamjoin.core.Side
@@ -25,7 +26,8 @@ private[streamjoin] object AsOfClauses {
       column(clause.column, join.left, clause),
       keysOf(join),
       EventTimeOfInput.of(join, Side.Right, clause),
-      join.right.output.find(_.name.equalsIgnoreCase(ChangeType))
+      join.right.output.find(_.name.equalsIgnoreCase(ChangeType)),
+      unavailable = Some(Unavailable.Default)
     )
     new AsOfJoins(clause.name, "temporal", Some(clause.where))
       .temporalOf(names.getOrElse(join), columns, None)

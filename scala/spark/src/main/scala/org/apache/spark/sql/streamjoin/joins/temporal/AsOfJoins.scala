@@ -24,6 +24,8 @@ import streamjoin.core.AsOf
  * @param order
  *   column that breaks ties: of two rows with the same key and time, the one with the greater value
  *   is later
+ * @param unavailable
+ *   stands for a value that was not sent, if there is one
  * @tparam C
  *   a column name, or the column it resolves to
  */
@@ -32,7 +34,8 @@ final private[streamjoin] case class TemporalColumns[C](
     key: Seq[C],
     time: C,
     op: Option[C],
-    order: Option[C] = None
+    order: Option[C] = None,
+    unavailable: Option[String] = None
 )
 
 /**
@@ -75,7 +78,8 @@ final private[streamjoin] class AsOfJoins(
       names.key.map(ofRight),
       ofRight(names.time),
       names.op.map(ofRight),
-      names.order.map(ofRight)
+      names.order.map(ofRight),
+      names.unavailable
     )
     temporal(join, columns, history)
   }
@@ -116,7 +120,8 @@ final private[streamjoin] class AsOfJoins(
       columns.order.fold(columns.op.toSeq ++ ties(join.right))(_ +: columns.op.toSeq),
       PredicateParts.all(conjuncts.filterNot(conjunct => used.exists(_ eq conjunct))),
       join.joinType == LeftOuter,
-      ordered
+      ordered,
+      columns.op.flatMap(_ => columns.unavailable)
     )
   }
 

@@ -73,7 +73,8 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         leftKeys.zip(rightKeys).map { case (l, r) => form(EqualTo(l, r)) }.mkString(", "),
         found.condition.fold("true")(form(_))
       ),
-      found.ordered
+      found.ordered,
+      found.unavailable
     )
   }
 

@@ -31,6 +31,8 @@ import streamjoin.core.AsOf
  *   whether a left row without a match is emitted, padded with nulls
  * @param ordered
  *   whether a batch emits its rows in the order of the left time
+ * @param unavailable
+ *   stands for a value that was not sent, if there is one
  */
 final private[streamjoin] case class StreamAsOfJoin(
     left: LogicalPlan,
@@ -44,7 +46,8 @@ final private[streamjoin] case class StreamAsOfJoin(
     ties: Seq[Attribute],
     condition: Option[Expression],
     isLeftOuter: Boolean,
-    ordered: Boolean
+    ordered: Boolean,
+    unavailable: Option[String] = None
 ) extends BinaryNode
     with PendingOperator {
   override def output: Seq[Attribute] =
