@@ -1,7 +1,8 @@
 package org.apache.spark.sql.streamjoin.calls
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, GetStructField}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
@@ -10,6 +11,7 @@ import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
 import org.apache.spark.sql.streamjoin.joins.order.{RowtimeOrder, WindowJoins}
 import org.apache.spark.sql.streamjoin.joins.temporal.{Closest, TemporalJoins, VersionedInput}
+import org.apache.spark.sql.types.MetadataBuilder
 import org.apache.spark.sql.{AnalysisException, DataFrame, SparkSession}
 
 import streamjoin.core.Side
@@ -179,7 +181,19 @@ private[streamjoin] object FrameFunction {
         "the DataFrame does not have it",
         s"Its columns are ${call.child.output.map(_.name).mkString(", ")}."
       )
+    case field @ Path(names) if call.arguments.text("argument") == "order" =>
+      val mark = new MetadataBuilder().putBoolean("streamjoin.path", true).build()
+      Project(Seq(Alias(field, names.map(quoteIfNeeded).mkString("."))(explicitMetadata = Some(mark))), call.child)
     case other => throw computed(call.arguments, other)
+  }
+
+  /** A field of a column. */
+  private object Path {
+    def unapply(expression: Expression): Option[Seq[String]] = expression match {
+      case field: GetStructField => unapply(field.child).map(_ :+ field.extractFieldName)
+      case column: Attribute => Some(Seq(column.name))
+      case _ => None
+    }
   }
 
   /** The error for an expression in place of a column. */

@@ -187,12 +187,25 @@ final private[streamjoin] class ArrangeTask(
     }
   }
 
+  private val maps = new MapOrder(meta.schema)
+
+  /** An update as the arrangement has its row: one with maps may be there in another order. */
+  private def stored(row: UnsafeRow): UnsafeRow = before match {
+    case Some(index) if maps.areIn =>
+      index.find(row, keys(0).hash(row), spec.version - 1, probe)
+      (0 until probe.size).map(probe.row).find(there => maps.sorted(there) == row).getOrElse(row)
+    case _ => row
+  }
+
   private def update(row: InternalRow): Unit = {
     val at = meta.schema.length
     if (row.isNullAt(at)) throw notCopies("null")
     val count = row.getLong(at)
     if (!count.isValidInt) throw notCopies(count.toString)
-    if (count != 0) emit(toRow(row), count.toInt)
+    if (count != 0) {
+      val updated = toRow(row)
+      emit(if (maps.areIn) stored(maps.sorted(updated).copy()) else updated, count.toInt)
+    }
   }
 
   private def notCopies(diff: String) = StreamJoinErrors.runtime(

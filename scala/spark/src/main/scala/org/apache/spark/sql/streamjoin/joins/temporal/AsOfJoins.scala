@@ -369,7 +369,7 @@ final private[streamjoin] class AsOfJoins(
   // Errors.
 
   private def checkAppendOnly(stream: LogicalPlan): Unit =
-    stream.output.find(column => AsOfJoins.Changes.contains(column.name)).foreach { column =>
+    stream.output.find(_.name == AsOfJoins.ChangeType).foreach { column =>
       throw refused(
         s"the stream has the column ${column.name}: its rows take others back",
         s"What has come out cannot be taken back. Keep the rows that come, and drop the column ${column.name}."
@@ -395,6 +395,6 @@ final private[streamjoin] class AsOfJoins(
 
 private[streamjoin] object AsOfJoins {
 
-  /** Columns of changed rows, in Spark's changelogs and in arrangements. */
-  private val Changes = Set("_change_type", "_diff")
+  /** Column of changed rows in Spark's changelogs. */
+  private val ChangeType = "_change_type"
 }
