@@ -169,7 +169,7 @@ def test_an_envelope_without_an_order_or_with_its_names_twice(streams: Streams) 
     nested = envelope.withColumn("source", F.struct(F.lit(1).alias("lsn"), F.lit(2).alias("rate")))
     assert sj.versions(nested, key="code", order="source.lsn").order == "lsn"
     by_column = sj.versions(nested, key="code", order=F.col("source.rate"), unavailable=None)
-    assert (by_column.order, by_column.unavailable) == ("_envelope_rate", None)
+    assert (by_column.order, by_column.unavailable) == ("_envelope_source_rate", None)
     with pytest.raises(AnalysisException, match="timestamp_millis") as caught:
         sj.versions(envelope, key="code", time="after.rate")
     assert caught.value.getCondition() == "STREAMJOIN_COLUMN"

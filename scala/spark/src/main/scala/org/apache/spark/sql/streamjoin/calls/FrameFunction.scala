@@ -146,21 +146,22 @@ private[streamjoin] object FrameFunction {
     function("sj_idle_after", "after") { call =>
       new StreamInput("sj.idle_after").idleAfter(call.child, call.arguments.text("after"))
     },
-    function("sj_arrange", "path", "keys", "op", "diff", "time", "order", "ttl", "unavailable", "as_sent") { call =>
-      import call.arguments._
-      planOf(
-        Arrangements.arrange(
-          call.frame,
-          text("path"),
-          textLists("keys"),
-          optionalText("op"),
-          optionalText("diff"),
-          optionalText("time"),
-          optionalText("order"),
-          optionalText("ttl"),
-          unavailable(call.arguments)
+    function("sj_arrange", "path", "keys", "op", "diff", "time", "order", "ttl", "unavailable", "as_sent") {
+      call =>
+        import call.arguments._
+        planOf(
+          Arrangements.arrange(
+            call.frame,
+            text("path"),
+            textLists("keys"),
+            optionalText("op"),
+            optionalText("diff"),
+            optionalText("time"),
+            optionalText("order"),
+            optionalText("ttl"),
+            unavailable(call.arguments)
+          )
         )
-      )
     },
     new FrameFunction("sj_column", Set("call", "argument"), 1 to 1, column)
   ).map(function => function.name -> function).toMap
@@ -183,7 +184,10 @@ private[streamjoin] object FrameFunction {
       )
     case field @ Path(names) if call.arguments.text("argument") == "order" =>
       val mark = new MetadataBuilder().putBoolean("streamjoin.path", true).build()
-      Project(Seq(Alias(field, names.map(quoteIfNeeded).mkString("."))(explicitMetadata = Some(mark))), call.child)
+      Project(
+        Seq(Alias(field, names.map(quoteIfNeeded).mkString("."))(explicitMetadata = Some(mark))),
+        call.child
+      )
     case other => throw computed(call.arguments, other)
   }
 

@@ -1,13 +1,12 @@
 package org.apache.spark.sql.streamjoin.changes
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.util.{quoteIdentifier, quoteIfNeeded}
 import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.functions.{col, explode, lit, struct, when}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
 
 /**
  * A stream of changes as a user describes it, and what [[frame]] makes of it: one row for each
@@ -56,11 +55,18 @@ final private[streamjoin] case class Changelog(
     try Some(UnresolvedAttribute.parseAttributeName(name))
     catch { case _: AnalysisException => None }
 
+  /** A column of the stream. */
+  private def top(name: String): Option[StructField] = {
+    def named(part: String) = schema.find(field => resolver(field.name, part))
+    named(name).orElse(parsed(name).collect { case Seq(one) => one }.flatMap(named))
+  }
+
   /** The rows before and after a change, in an envelope. */
   private val envelope: Option[(StructType, StructType)] = for {
     before <- structOf(Before)
     after <- structOf(After)
-    if op.isDefined && key.nonEmpty && key.forall(name => Seq(before, after).forall(fieldOf(_, name).isDefined))
+    if op.flatMap(top).isDefined
+    if key.nonEmpty && key.forall(name => Seq(before, after).forall(fieldOf(_, name).isDefined))
   } yield (before, after)
 
   def isEnvelope: Boolean = envelope.isDefined
@@ -70,17 +76,17 @@ final private[streamjoin] case class Changelog(
 
   /** Where a column is that the user names. */
   private def located(name: String): Option[Place] = {
-    def top(part: String) = schema.find(field => resolver(field.name, part))
     def ofTable(part: String) = envelope.flatMap { case (_, after) => fieldOf(after, part) }.map(InTable)
     def nested = parsed(name).flatMap {
-      case Seq(one) => top(one).map(field => Beside(quoted(field.name), field.name, isNested = false))
-      case Seq(row, field) if isEnvelope && Seq(Before, After).exists(resolver(_, row)) => ofTable(quoteIfNeeded(field))
+      case Seq(row, field) if isEnvelope && Seq(Before, After).exists(resolver(_, row)) =>
+        ofTable(quoteIfNeeded(field))
       case first +: rest if top(first).exists(_.dataType.isInstanceOf[StructType]) =>
         val path = rest.foldLeft(quoted(top(first).get.name))((column, part) => column.getField(part))
-        Option.when(isThere(path))(Beside(path, rest.last, isNested = true))
+        Option.when(isThere(path))(Beside(path, top(first).get.name +: rest))
       case _ => None
     }
-    top(name).map(field => Beside(quoted(field.name), field.name, isNested = false): Place)
+    top(name)
+      .map(field => Beside(quoted(field.name), Seq(field.name)): Place)
       .orElse(nested)
       .orElse(ofTable(name))
   }
@@ -90,9 +96,14 @@ final private[streamjoin] case class Changelog(
     catch { case _: AnalysisException => false }
 
   /** The name in [[frame]] of a column beside those of the table. */
-  private def nameBeside(place: Beside): String =
-    if ((isEnvelope || place.isNested) && fieldOf(table, quoteIfNeeded(place.name)).isDefined) free(Prefix + place.name)
-    else place.name
+  private def nameBeside(place: Beside): String = {
+    val ofTable = (isEnvelope || place.isNested) && fieldOf(table, quoteIfNeeded(place.name)).isDefined
+    val ofOther = place.isNested && (time ++ order ++ op).toSeq.flatMap(located).exists {
+      case other: Beside => other.path != place.path && resolver(other.name, place.name)
+      case _ => false
+    }
+    if (ofTable || ofOther) free(Prefix + place.path.mkString("_")) else place.name
+  }
 
   private def free(name: String): String =
     Iterator.iterate(name)("_" + _).find(each => table.forall(field => !resolver(field.name, each))).get
@@ -117,8 +128,9 @@ final private[streamjoin] case class Changelog(
   lazy val frame: DataFrame = envelope match {
     case Some((before, after)) => ofEnvelope(before, after)
     case None =>
-      val nested = (time ++ order).toSeq.flatMap(located).collect { case place: Beside if place.isNested => place }
-      nested.distinctBy(_.name).foldLeft(input)((df, place) => df.withColumn(nameBeside(place), alias(place)))
+      val nested =
+        (time ++ order).toSeq.flatMap(located).collect { case place: Beside if place.isNested => place }
+      nested.distinctBy(_.path).foldLeft(input)((df, place) => df.withColumn(nameBeside(place), alias(place)))
   }
 
   private def ofEnvelope(before: StructType, after: StructType): DataFrame = {
@@ -135,13 +147,16 @@ final private[streamjoin] case class Changelog(
     }
     val operation = located(op.get).collect { case place: Beside => place }.get
     val keys = key.flatMap(fieldOf(after, _)).map(field => after.fieldIndex(field.name))
-    val places = (time ++ order).toSeq.flatMap(located).collect { case place: Beside => place }.distinctBy(_.name)
+    val places =
+      (time ++ order).toSeq.flatMap(located).collect { case place: Beside => place }.distinctBy(_.path)
     val parts = ExpressionUtils.column(
       ReadChange(
         (Seq(operation.column, row(was, before), row(is, after)) ++ proofs(places :+ operation))
           .map(ExpressionUtils.expression),
         keys,
-        (time ++ order).toSeq.flatMap(located).collect { case InTable(field) => after.fieldIndex(field.name) },
+        (time ++ order).toSeq.flatMap(located).collect { case InTable(field) =>
+          after.fieldIndex(field.name)
+        },
         unavailable,
         call
       )
@@ -156,7 +171,9 @@ final private[streamjoin] case class Changelog(
     }
     val beside = places.map(place => quoted(nameBeside(place)))
     read.select(
-      columns ++ beside ++ Seq(operationAs(operation, part.getField(ReadChange.Op))) ++ positions.map(quoted): _*
+      columns ++ beside ++ Seq(operationAs(operation, part.getField(ReadChange.Op))) ++ positions.map(
+        quoted
+      ): _*
     )
   }
 
@@ -169,7 +186,8 @@ final private[streamjoin] case class Changelog(
 
   /** Clients find a column by it that has another name than the one that the user gave. */
   private def metadata(place: Beside, role: String): Metadata = {
-    val own = schema.find(field => !place.isNested && field.name == place.name).fold(Metadata.empty)(_.metadata)
+    val own =
+      schema.find(field => !place.isNested && field.name == place.name).fold(Metadata.empty)(_.metadata)
     new MetadataBuilder().withMetadata(own).putString(Role, role).build()
   }
 
@@ -207,5 +225,10 @@ private[streamjoin] object Changelog {
 
   sealed private trait Place
   final private case class InTable(field: StructField) extends Place
-  final private case class Beside(column: Column, name: String, isNested: Boolean) extends Place
+
+  /** A column of the stream, or a field of one. */
+  final private case class Beside(column: Column, path: Seq[String]) extends Place {
+    def name: String = path.last
+    def isNested: Boolean = path.size > 1
+  }
 }

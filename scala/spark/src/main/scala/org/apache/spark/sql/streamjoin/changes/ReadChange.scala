@@ -40,7 +40,8 @@ final private[streamjoin] case class ReadChange(
 
   override def nullable: Boolean = false
 
-  @transient private lazy val orderings = key.map(at => TypeUtils.getInterpretedOrdering(rowType(at).dataType))
+  @transient private lazy val orderings =
+    key.map(at => TypeUtils.getInterpretedOrdering(rowType(at).dataType))
 
   @transient private lazy val unavailable = notSent.map(new Unavailable(_, rowType))
 
@@ -83,7 +84,12 @@ final private[streamjoin] case class ReadChange(
         Seq(InternalRow(null, null))
       // The task names the arrangement or the versions in its error.
       case Reading.Unreadable(operation) =>
-        Seq(InternalRow(message.after.orElse(message.before).orNull, operation.map(UTF8String.fromString).orNull))
+        Seq(
+          InternalRow(
+            message.after.orElse(message.before).orNull,
+            operation.map(UTF8String.fromString).orNull
+          )
+        )
     }
     new GenericArrayData(changes.toArray[Any])
   }

@@ -60,7 +60,13 @@ object ChangeCases {
       Envelope,
       Seq(Seq(c("10:00", a)), Seq(u("10:10", a, row(2, "b")), u("10:20", row(2, "b"), row(1, "c")))),
       Seq("1 c"),
-      Seq((1, "10:05") -> "a", (1, "10:15") -> "-", (2, "10:15") -> "b", (1, "10:25") -> "c", (2, "10:25") -> "-")
+      Seq(
+        (1, "10:05") -> "a",
+        (1, "10:15") -> "-",
+        (2, "10:15") -> "b",
+        (1, "10:25") -> "c",
+        (2, "10:25") -> "-"
+      )
     ),
     ChangeCase(
       "a key moves away and back at one instant: the order decides",
@@ -165,7 +171,11 @@ object ChangeCases {
     ChangeCase(
       "a tombstone says nothing",
       Envelope,
-      Seq(Seq(c("10:00", a)), Seq(d("10:10", a), Row(null, null, null, null)), Seq(Row(null, null, null, null))),
+      Seq(
+        Seq(c("10:00", a)),
+        Seq(d("10:10", a), Row(null, null, null, null)),
+        Seq(Row(null, null, null, null))
+      ),
       Nil,
       Seq((1, "10:05") -> "a", (1, "10:15") -> "-"),
       counted = Map("tombstones" -> 2),
@@ -184,7 +194,10 @@ object ChangeCases {
     ChangeCase(
       "a null in the primary key of an envelope is no key",
       Envelope,
-      Seq(Seq(c("10:00", row(null, "x")), c("10:00", row(null, "y"))), Seq(c("10:10", row(null, "z")), c("10:10", a))),
+      Seq(
+        Seq(c("10:00", row(null, "x")), c("10:00", row(null, "y"))),
+        Seq(c("10:10", row(null, "z")), c("10:10", a))
+      ),
       Seq("1 a"),
       Seq((1, "10:15") -> "a"),
       counted = Map("rowsWithoutKey" -> 3),
@@ -215,7 +228,13 @@ object ChangeCases {
     ChangeCase(
       "a value that was not sent is kept within a batch",
       Envelope,
-      Seq(Seq(u("10:10", row(1, null), row(1, NotSent)), c("10:00", a), u("10:20", row(1, null), row(1, NotSent)))),
+      Seq(
+        Seq(
+          u("10:10", row(1, null), row(1, NotSent)),
+          c("10:00", a),
+          u("10:20", row(1, null), row(1, NotSent))
+        )
+      ),
       Seq("1 a"),
       Seq((1, "10:05") -> "a", (1, "10:15") -> "a", (1, "10:25") -> "a")
     ),

@@ -8,6 +8,7 @@ import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.JoinTest.at
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 import org.apache.spark.sql.{DataFrame, Row}
 
 /** Which of several changes of a key is the last, where they have no time of their own. */
@@ -16,9 +17,17 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     it.folder.manifest(it.folder.newest).counts.getOrElse(name, 0L)
 
   private def flat(time: Option[String] = None, order: Option[String] = None) =
-    maintainer("id INT, v STRING, lsn LONG, at LONG, op STRING", Seq(Seq("id")), Some("op"), None, time, order)
+    maintainer(
+      "id INT, v STRING, lsn LONG, at LONG, op STRING",
+      Seq(Seq("id")),
+      Some("op"),
+      None,
+      time,
+      order
+    )
 
-  private def change(id: Int, v: String, op: String, lsn: Any = null, at: Any = null) = Row(id, v, lsn, at, op)
+  private def change(id: Int, v: String, op: String, lsn: Any = null, at: Any = null) =
+    Row(id, v, lsn, at, op)
 
   test("different changes of a key in one batch fail without an order, with order= they do not") {
     for (second <- Seq(change(1, "z", "update"), change(1, null, "delete"))) {
@@ -83,7 +92,8 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     )(df => Arrangements.arrange(shape(ofKafka(df)), root, Seq(Seq("id")), Some("op"), None, time))
   }
 
-  private def message(offset: Long, id: Int, v: String, op: String, at: Any = null) = Row(0, offset, id, v, at, op)
+  private def message(offset: Long, id: Int, v: String, op: String, at: Any = null) =
+    Row(0, offset, id, v, at, op)
 
   test("the order of Kafka counts where only projections and filters lie between") {
     val log = Seq(
@@ -126,7 +136,9 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       assert(rowsOf(it.root) == Seq("2 b - 5"), "a second delete keeps the time of the first")
       it.feed(change(1, "again", "insert", at = 6L))
       assert(rowsOf(it.root) == Seq("1 again - 6", "2 b - 5"))
-      refused("STREAMJOIN_CHANGE_ORDER")(it.feed(change(1, "c", "update", at = 7L), change(1, null, "delete")))
+      refused("STREAMJOIN_CHANGE_ORDER")(
+        it.feed(change(1, "c", "update", at = 7L), change(1, null, "delete"))
+      )
     }
   }
 
@@ -160,14 +172,25 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
   test("the row's own time is after.<name> where the envelope has one of that name") {
     val row = "STRUCT<id: INT, ts_ms: LONG>"
     def log(time: String) =
-      maintainer(s"before $row, after $row, op STRING, ts_ms LONG", Seq(Seq("id")), op = Some("op"), time = Some(time))
+      maintainer(
+        s"before $row, after $row, op STRING, ts_ms LONG",
+        Seq(Seq("id")),
+        op = Some("op"),
+        time = Some(time)
+      )
     val (envelope, own) = (log("ts_ms"), log("after.ts_ms"))
     for ((it, rows) <- Seq(envelope -> Seq("1 9 2"), own -> Seq("1 10"))) during(it) {
       it.feed(Row(null, Row(1, 10L), "c", 1L))
       it.feed(Row(Row(1, 10L), Row(1, 9L), "u", 2L))
       assert(rowsOf(it.root) == rows)
     }
-    assert(spark.read.format("streamjoin").load(envelope.root).columns.toSeq == Seq("id", "ts_ms", "_envelope_ts_ms"))
+    assert(
+      spark.read.format("streamjoin").load(envelope.root).columns.toSeq == Seq(
+        "id",
+        "ts_ms",
+        "_envelope_ts_ms"
+      )
+    )
   }
 
   test("a message that was not read fails the query, a tombstone does not") {
@@ -185,6 +208,20 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("hundreds of messages that say nothing, and no other, are a hint") {
+    val row = "STRUCT<id: INT, v: STRING>"
+    val it = maintainer(s"before $row, after $row, op STRING", Seq(Seq("id")), op = Some("op"))
+    def hints = ArrangementState.of(it.folder).hints(0, 0)
+    during(it) {
+      it.feed(Seq.fill(199)(Row(null, null, null)): _*)
+      assert(hints.isEmpty)
+      it.feed(Row(null, null, null))
+      assert(hints.exists(_.contains("payload")))
+      it.feed(Row(null, Row(1, "a"), "c"))
+      assert(hints.isEmpty)
+    }
+  }
+
   test("a value that was not sent, of a column that cannot be null, fails naming it") {
     val row = "STRUCT<id: INT, v: STRING NOT NULL>"
     val it = maintainer(s"before $row, after $row, op STRING", Seq(Seq("id")), op = Some("op"))
@@ -192,7 +229,8 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(null, Row(1, "a"), "c"))
       it.feed(Row(null, Row(1, ChangeCases.NotSent), "u"))
       assert(rowsOf(it.root) == Seq("1 a"))
-      val message = refused("STREAMJOIN_UNAVAILABLE_VALUE")(it.feed(Row(null, Row(2, ChangeCases.NotSent), "u")))
+      val message =
+        refused("STREAMJOIN_UNAVAILABLE_VALUE")(it.feed(Row(null, Row(2, ChangeCases.NotSent), "u")))
       assert(message.contains(" v,"))
     }
   }
@@ -201,7 +239,9 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     val bytes = ChangeCases.NotSent.getBytes
     val schema = "id INT, b BINARY, l ARRAY<STRING>, op STRING"
     val (old, sent) = (Array[Byte](7), Row(1, bytes, Seq(ChangeCases.NotSent), "u"))
-    for ((unavailable, expected) <- Seq(Some(ChangeCases.NotSent) -> "07 [x]", None -> s"${bytes.length} bytes")) {
+    for (
+      (unavailable, expected) <- Seq(Some(ChangeCases.NotSent) -> "07 [x]", None -> s"${bytes.length} bytes")
+    ) {
       val root = newFolder("arrangement")
       val it = new ArrangementTest.Maintainer(spark, schema, root, newFolder())(
         Arrangements.arrange(_, root, Seq(Seq("id")), Some("op"), None, None, unavailable = unavailable)
@@ -210,14 +250,16 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
         it.feed(Row(1, old, Seq("x"), "c"))
         it.feed(sent)
         val found = spark.read.format("streamjoin").load(root).selectExpr("hex(b)", "l", "length(b)").head()
-        if (unavailable.isDefined) assert(s"${found.getString(0)} [${found.getSeq[String](1).mkString}]" == expected)
+        if (unavailable.isDefined)
+          assert(s"${found.getString(0)} [${found.getSeq[String](1).mkString}]" == expected)
         else assert(s"${found.getInt(2)} bytes" == expected)
       }
     }
   }
 
   test("equal maps are equal, whatever the order of their entries") {
-    val it = maintainer("id INT, m MAP<STRING, ARRAY<MAP<INT, STRING>>>, n INT", Seq(Seq("id")), diff = Some("n"))
+    val it =
+      maintainer("id INT, m MAP<STRING, ARRAY<MAP<INT, STRING>>>, n INT", Seq(Seq("id")), diff = Some("n"))
     def row(keys: Seq[String], n: Int) =
       Row(1, scala.collection.immutable.ListMap(keys.map(k => k -> Seq(Map(2 -> k, 1 -> "x"), null)): _*), n)
     during(it) {
@@ -227,6 +269,30 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       it.feed(row(Seq("b", "a"), -1))
       assert(rowsOf(it.root).isEmpty)
       assert(it.folder.manifest(it.folder.newest).counts("rows") == 0)
+    }
+  }
+
+  test("a map that an older build stored in another order is found") {
+    val (root, checkpoint, schema) = (newFolder("arrangement"), newFolder(), "id INT, m MAP<STRING, INT>")
+    def unsorted = scala.collection.immutable.ListMap("b" -> 1, "a" -> 2)
+    val old = new ArrangementTest.Maintainer(spark, schema, root, checkpoint)(
+      Arrangements.arrange(_, root, Seq(Seq("id")), None, None, None)
+    )
+    during(old)(old.feed(Row(1, unsorted), Row(2, unsorted)))
+    val meta = java.nio.file.Path.of(root, "meta.json")
+    val text = java.nio.file.Files.readString(meta)
+    java.nio.file.Files.writeString(meta, text.replace("\"append\"", "\"updates\""))
+    java.nio.file.Files.deleteIfExists(java.nio.file.Path.of(root, ".meta.json.crc"))
+    forgetIndexes()
+    val now = new ArrangementTest.Maintainer(spark, s"$schema, n INT", root, checkpoint)(
+      Arrangements.arrange(_, root, Seq(Seq("id")), None, Some("n"), None)
+    )
+    now.stream.addData(Row(0, unsorted, 0))
+    during(now) {
+      now.feed(Row(1, Map("a" -> 2, "b" -> 1), -1), Row(2, Map("a" -> 2, "b" -> 1), 1))
+      val rows = spark.read.format("streamjoin").load(root).collect()
+      assert(rows.map(_.getInt(0)).toSeq == Seq(2, 2))
+      assert(now.folder.manifest(now.folder.newest).counts("rows") == 2)
     }
   }
 
@@ -253,7 +319,10 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       def window(l: DataFrame, r: DataFrame) =
         StreamJoin.window(l.toDF("a", "at"), r.toDF("b", "bt")).on(expr("a = b")).following("1 minute").toDF()
       def versions(l: DataFrame, r: DataFrame) =
-        StreamJoin.temporal(l.toDF("a", "at"), StreamJoin.versions(r).key("id").time("t")).on(expr("a = id")).toDF()
+        StreamJoin
+          .temporal(l.toDF("a", "at"), StreamJoin.versions(r).key("id").time("t"))
+          .on(expr("a = id"))
+          .toDF()
       for (join <- Seq[(DataFrame, DataFrame) => DataFrame](interval, asof, window, versions)) {
         start(join(plain, plain))
         val left = refused("STREAMJOIN_RETRACTIONS")(start(join(retracting, plain)))

@@ -39,31 +39,41 @@ class ChangesSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  testAll[ChangeCase](ChangeCases.all, of => s"sj.versions: ${of.name}")(versions(_, None))
+  testAll[ChangeCase](ChangeCases.all, of => s"sj.versions: ${of.name}")(of => valid(of)(versions(of, None)))
 
-  testAll[ChangeCase](ChangeCases.all.filter(_.valid.nonEmpty), of => s"with history: ${of.name}")(
-    versions(_, Some("1 hour"))
+  /** In SQL a flat log is known by the name of its operation. */
+  private val inSql = ChangeCases.all.filter(of => of.schema.startsWith("id ") && of.order.isEmpty)
+
+  testAll[ChangeCase](inSql, of => s"in SQL: ${of.name}")(of => valid(of)(sql(of)))
+
+  testAll[ChangeCase](ChangeCases.all.filter(_.valid.nonEmpty), of => s"with history: ${of.name}")(of =>
+    valid(of)(versions(of, Some("1 hour")))
   )
 
-  private def versions(of: ChangeCase, history: Option[String]) = {
+  private def versions(of: ChangeCase, history: Option[String])(facts: DataFrame, changes: DataFrame) = {
+    val described = StreamJoin.versions(changes).key(of.key).time("at").op(of.op)
+    val table = of.order.fold(described)(described.order)
+    val join = StreamJoin.temporal(facts, table).on(expr("fact = id")).joinType("left")
+    history.fold(join)(join.history).toDF()
+  }
+
+  private def sql(of: ChangeCase)(facts: DataFrame, changes: DataFrame) = {
+    val (f, c) = (s"facts_${of.hashCode.abs}", s"changes_${of.hashCode.abs}")
+    facts.createOrReplaceTempView(f)
+    changes.withColumnRenamed(of.op, "_change_type").createOrReplaceTempView(c)
+    spark.sql(s"SELECT * FROM $f AS f LEFT JOIN $c FOR SYSTEM_TIME AS OF f.t AS c ON f.fact = c.id")
+  }
+
+  private def valid(of: ChangeCase)(join: (DataFrame, DataFrame) => DataFrame) = {
     val changes = memory(of.schema)
     val facts = memory("fact INT, t TIMESTAMP")
-    val described = StreamJoin
-      .versions(changes.toDF().withWatermark("at", "0 seconds"))
-      .key(of.key)
-      .time("at")
-      .op(of.op)
-    val table = of.order.fold(described)(described.order)
-    val join = StreamJoin
-      .temporal(facts.toDF().withWatermark("t", "0 seconds"), table)
-      .on(expr("fact = id"))
-      .joinType("left")
-    val joined = history.fold(join)(join.history).toDF()
+    val joined =
+      join(facts.toDF().withWatermark("t", "0 seconds"), changes.toDF().withWatermark("at", "0 seconds"))
     val seen = mutable.ArrayBuffer.empty[Row]
     val query = joined
       .select("fact", "t", "v")
       .writeStream
-      .foreachBatch { (df: DataFrame, _: Long) => seen.synchronized(seen ++= df.collect()): Unit }
+      .foreachBatch((df: DataFrame, _: Long) => seen.synchronized(seen ++= df.collect()): Unit)
       .option("checkpointLocation", newFolder())
       .start()
     try {

@@ -24,7 +24,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   Manifest,
   RowKey
 }
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, UnreadMessages}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
 
 import streamjoin.core.{LastChange, Operation}
@@ -326,7 +326,9 @@ final private[streamjoin] class ArrangeTask(
       case Some(delete) =>
         val dated = datedOf(delete)
         if (isOlder(dated)) olderChanges += 1
-        else if (changesOfKey.last.exists { case (_, last) => order.isOlder(dated, last.row, order.ordinals) })
+        else if (
+          changesOfKey.last.exists { case (_, last) => order.isOlder(dated, last.row, order.ordinals) }
+        )
           changesOfKey.last.foreach { case (operation, last) => replace(last.row, operation) }
         else {
           if (probe.size == 0 && changesOfKey.last.isEmpty) unknownDeletes += 1
@@ -437,6 +439,14 @@ private[streamjoin] object ArrangeTask {
       hadoopConf: Configuration
   ): BlockFileWriter =
     new BlockFileWriter(root, s"${ArrangementFolder.Changes}/$version", task, run, hadoopConf)
+
+  /** The number of messages that said nothing, if there are many and none that said something. */
+  def unread(counts: Map[String, Long]): Option[Long] = {
+    def of(name: String) = counts.getOrElse(name, 0L)
+    val said = Seq(Manifest.Rows, Manifest.ChangeBytes, Manifest.BaseBytes, UnknownUpdates, UnknownDeletes) ++
+      Seq(OlderChanges, WithoutKey, ExpiredRows)
+    Option.when(of(Tombstones) >= UnreadMessages.Many && said.forall(of(_) == 0))(of(Tombstones))
+  }
 
   val UnknownUpdates = "updatesOfUnknownKeys"
   val UnknownDeletes = "deletesOfUnknownKeys"
