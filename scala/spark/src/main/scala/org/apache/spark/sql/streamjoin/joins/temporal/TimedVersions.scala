@@ -44,8 +44,7 @@ final private[temporal] class TimedVersions(
 
   /** The version of the key before another one, or null. */
   private def previous(fact: UnsafeRow, row: UnsafeRow): UnsafeRow = {
-    limit = row
-    val atOnce = before.last(fact, time(row), time(row))
+    val atOnce = versionsBefore(row).last(fact, time(row), time(row))
     if (atOnce != null && later.lt(atOnce, row)) atOnce
     else {
       val found = rows.last(fact, Long.MinValue, Watermark.postponed(time(row), 1))
@@ -56,8 +55,7 @@ final private[temporal] class TimedVersions(
   private val later = SortedRows.byTime(versions, spec.laterOfOneTime)
 
   /** Finds the last of the versions of one time that are before this one, if there are any. */
-  private var limit: UnsafeRow = _
-  private lazy val before = state.closest(
+  private def versionsBefore(limit: UnsafeRow) = state.closest(
     Side.Right,
     facts.layout,
     (one, other) =>
