@@ -182,7 +182,7 @@ private[streamjoin] object FrameFunction {
         "the DataFrame does not have it",
         s"Its columns are ${call.child.output.map(_.name).mkString(", ")}."
       )
-    case field @ Path(names) if call.arguments.text("argument") == "order" =>
+    case Field(field, names) if call.arguments.text("argument") == "order" =>
       val mark = new MetadataBuilder().putBoolean("streamjoin.path", true).build()
       Project(
         Seq(Alias(field, names.map(quoteIfNeeded).mkString("."))(explicitMetadata = Some(mark))),
@@ -191,10 +191,16 @@ private[streamjoin] object FrameFunction {
     case other => throw computed(call.arguments, other)
   }
 
-  /** A field of a column. */
-  private object Path {
-    def unapply(expression: Expression): Option[Seq[String]] = expression match {
-      case field: GetStructField => unapply(field.child).map(_ :+ field.extractFieldName)
+  /** A field of a column, and its path. */
+  private object Field {
+    def unapply(expression: Expression): Option[(Expression, Seq[String])] = expression match {
+      case Alias(field, _) => unapply(field)
+      case field: GetStructField => pathOf(field).map(field -> _)
+      case _ => None
+    }
+
+    private def pathOf(expression: Expression): Option[Seq[String]] = expression match {
+      case field: GetStructField => pathOf(field.child).map(_ :+ field.extractFieldName)
       case column: Attribute => Some(Seq(column.name))
       case _ => None
     }
