@@ -49,7 +49,7 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-s3 bench-full jmh clean
+.PHONY: help demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -165,7 +165,7 @@ lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## formats, lint rules, ty
 	MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
 	MYPYPATH=tests:examples:examples/demo:project $(MYPY) $(wildcard tests/*.py)
 	$(MYPY) $(wildcard tests/jobs/*.py)
-	MYPYPATH=benchmarks:project $(MYPY) $(wildcard benchmarks/*.py)
+	MYPYPATH=benchmarks:project:tests $(MYPY) $(wildcard benchmarks/*.py)
 	$(VENV)/python project/jars.py check
 
 format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the lint rules' fixes
@@ -225,6 +225,9 @@ bench-delta: $(JAR) $(ENVIRONMENT)/.installed ## delta joins beside recomputing 
 
 bench-temporal: $(JAR) $(ENVIRONMENT)/.installed ## temporal joins beside a user's own and the shuffle alone, streams with tables, batches beside windows: hours
 	$(VENV)/python benchmarks/temporal.py $(BENCH_FLAGS)
+
+bench-touched: $(JAR) $(ENVIRONMENT)/.installed ## what a row costs, with and without a difficulty such as a hot key: about ten minutes
+	$(VENV)/python benchmarks/touched.py $(BENCH_FLAGS)
 
 bench-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## requests to an object store a batch, beside Spark's own join: ten minutes
 	$(VENV)/python benchmarks/object_store.py

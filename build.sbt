@@ -92,6 +92,8 @@ lazy val spark = (project in file("scala/spark"))
       ("org.apache.spark" %% "spark-catalyst" % sparkLine.textsVersion % Test)
         .classifier("tests")
         .intransitive(),
+      // A database for tests of upserts, in memory.
+      "com.h2database" % "h2" % "2.3.232" % Test,
       ("org.apache.spark" %% "spark-sql" % sparkLine.textsVersion % SparkTexts)
         .classifier("tests")
         .intransitive()

@@ -24,8 +24,10 @@ TOOLS = ROOT / ".tools"
 
 # Some tests use what the build has in Python.
 sys.path.insert(0, str(ROOT / "project"))
+from jdbc_drivers import MARIADB, POSTGRES, driver_jar  # noqa: E402
+from mariadb import MariaDb, is_installed  # noqa: E402
 from ports import free_port  # noqa: E402
-from postgres import Postgres, binaries, driver_jar  # noqa: E402
+from postgres import Postgres, binaries  # noqa: E402
 from spark_lines import spark_lines  # noqa: E402
 
 # The lines of Spark, and the one that the tests run on.
@@ -161,9 +163,18 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def database(postgres: Postgres, spark: SparkSession) -> Postgres:
-    spark.sql(f"ADD JAR '{driver_jar(TOOLS)}'")
+    spark.sql(f"ADD JAR '{driver_jar(TOOLS, POSTGRES)}'")
     postgres.query("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return postgres
+
+
+@pytest.fixture(scope="session")
+def mariadb(spark: SparkSession) -> Iterator[MariaDb]:
+    if not is_installed():
+        pytest.skip("MariaDB is not installed (Debian's package `mariadb-server`)")
+    spark.sql(f"ADD JAR '{driver_jar(TOOLS, MARIADB)}'")
+    with MariaDb() as running:
+        yield running
 
 
 @pytest.fixture

@@ -15,8 +15,6 @@ from typing import Self
 
 from ports import free_port
 
-DRIVER = "42.7.8"
-
 
 def binaries() -> Path | None:
     """Return the folder of PostgreSQL's programs, of the newest version that is installed."""
@@ -24,17 +22,6 @@ def binaries() -> Path | None:
     on_path = shutil.which("postgres")
     beside = [Path(on_path).resolve().parent] if on_path else []
     return max(versions, key=lambda folder: float(folder.parent.name), default=next(iter(beside), None))
-
-
-def driver_jar(tools: Path) -> Path:
-    """Return PostgreSQL's JDBC driver, fetched by Maven the first time."""
-    jar = tools / "postgresql" / f"postgresql-{DRIVER}.jar"
-    if not jar.exists():
-        artifact = f"org.postgresql:postgresql:{DRIVER}"
-        plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-        command = ["mvn", "-q", "-B", f"-Dmaven.repo.local={tools / 'm2'}", plugin]
-        subprocess.run([*command, f"-Dartifact={artifact}", f"-DoutputDirectory={jar.parent}"], check=True)
-    return jar
 
 
 class Postgres:

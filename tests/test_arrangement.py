@@ -409,7 +409,7 @@ def test_a_version_that_is_not_kept(shop: Shop) -> None:
     orders = sj.arrangement("orders")
     assert orders.versions == (2, 4)
     assert rows_of(orders.toDF(2)) == [(1, 7, 2)]
-    refused("STREAMJOIN_ARRANGEMENT_RETENTION", lambda: orders.toDF(1).collect(), "since version 2")
+    refused("STREAMJOIN_VERSION_GONE", lambda: orders.toDF(1).collect(), "the oldest is 2")
 
 
 def test_a_reader_that_stays_away_for_too_long(shop: Shop) -> None:
@@ -474,7 +474,7 @@ def test_a_checkpoint_that_was_put_back_to_an_earlier_state(shop: Shop, tmp_path
     shutil.rmtree(checkpoint)
     (tmp_path / "copy").rename(checkpoint)
     for _ in range(2):  # It keeps failing, however often it is started.
-        with pytest.raises(StreamingQueryException, match="STREAMJOIN_ARRANGEMENT_RESTORED"):
+        with pytest.raises(AnalysisException, match="STREAMJOIN_ARRANGEMENT_RESTORED.CHECKPOINT"):
             run("dddd")
     assert rows_of(shop.spark.read.format("streamjoin").load(arrangement)) == [(1, "a"), (2, "bb"), (3, "ccc")]
 

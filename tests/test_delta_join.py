@@ -171,7 +171,7 @@ def test_a_view_of_the_name_goes_first(shop_of_two: Shop) -> None:
 @pytest.mark.parametrize(
     ("query", "condition", "text"),
     [
-        ("SELECT id FROM STREAM customers JOIN STREAM orders USING (customer)", "STREAMJOIN_DELTA", "with ON"),
+        ("SELECT id FROM STREAM customers NATURAL JOIN STREAM orders", "STREAMJOIN_DELTA", "USING"),
         (
             "SELECT count(*) FROM STREAM customers c JOIN STREAM orders o ON c.customer = o.customer",
             "STREAMJOIN_DELTA",

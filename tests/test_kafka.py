@@ -65,7 +65,14 @@ def test_upserts_of_a_delta_join(broker: KafkaBroker, tmp_path: Path) -> None:
         [1, {first: [90, 2], second: [50, 1]}],
         [2, {first: [90, 2], second: [None, 3], other: [7, 2]}],
         [3, {first: [None, 3], second: [None, 3], other: [7, 2]}],
+        [4, "STREAMJOIN_UPSERT_TARGET"],
     ]
+    record = json.loads((tmp_path / "checkpoints" / "joined" / "upsert-target" / "0").read_text())
+    assert (record["kind"], record["micros"], record["ids"].keys()) == (
+        "kafka",
+        True,
+        {"cluster", "topic", "topic id"},
+    )
 
 
 def _create_topics(broker: KafkaBroker) -> None:

@@ -1,4 +1,4 @@
-"""Changes keep databases current by key: PostgreSQL, and Derby for what any database understands."""
+"""Changes keep databases current by key: PostgreSQL, MariaDB, and Derby for what any database understands."""
 
 import os
 import random
@@ -9,7 +9,9 @@ from typing import Any
 import duckdb
 import pytest
 from conftest import LONG
+from mariadb import MariaDb
 from postgres import Postgres
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from shop import CONDITION, CUSTOMERS, JOINED, ORDERS, ROUNDS, Shop, Values, joined, play, refused
@@ -123,6 +125,10 @@ def test_what_is_refused_when_the_query_starts(shop: Shop, database: Postgres) -
     refused("STREAMJOIN_UPSERT", lambda: start(changes.drop("_diff")), "no column _diff")
     refused("STREAMJOIN_UPSERT", lambda: start(diff="b"), "the column b is STRING")
     refused("STREAMJOIN_UPSERT", lambda: start(changes.withColumn("a", F.create_map("a", "v"))), "MAP<INT, INT>")
+    database.query("CREATE TABLE typed (a INT, b INT, v INT); CREATE TABLE flags (a INT, b TEXT, v BOOLEAN)")
+    refused("STREAMJOIN_UPSERT", lambda: start(to=database.options("typed")), "the column b of typed is int4")
+    refused("STREAMJOIN_UPSERT", lambda: start(to=database.options("flags")), "the column v of flags is bool")
+    assert tables(database) == {"t", "typed", "flags"}
     refused("STREAMJOIN_UPSERT", lambda: start(to=database.options("nothing")), "CREATE TABLE nothing (")
     counts = changes.groupBy("a").agg(F.count("*").alias("v"), F.lit(1).alias("_diff"))
     refused("STREAMJOIN_UPSERT", lambda: start(counts, mode="complete"), "complete mode")
@@ -241,3 +247,74 @@ def test_types_that_spark_writes_as_text(shop: Shop, database: Postgres) -> None
     shop.feed("changes", change(1, first, 1, -1), change(1, None, 1, 1), change(2, None, 1, -1), change(2, first, 1, 1))
     run(changes, target, "a", shop.checkpoint("t"))
     assert database.query("SELECT * FROM t ORDER BY a") == [["1", "", "1"], ["2", first, "1"]]
+
+
+def test_rows_that_swap_their_values_in_another_unique_index(shop: Shop, database: Postgres) -> None:
+    database.query(
+        "CREATE TABLE t (a INT PRIMARY KEY, b TEXT UNIQUE, v INT, note TEXT DEFAULT 'new');"
+        "CREATE UNIQUE INDEX ON t (lower(b), (v > 100)) WHERE v < 1000;"
+        "CREATE UNIQUE INDEX ON t (note, v);"
+        "CREATE TABLE child (a INT REFERENCES t)"
+    )
+    changes = shop.stream("changes", COLUMNS)
+
+    def again() -> None:
+        run(changes, database.options("t"), "a", shop.checkpoint("t"))
+
+    shop.feed("changes", *[change(a, b, a, 1) for a, b in ((1, "x"), (2, "y"), (3, "z"), (4, None))])
+    again()
+    database.query("UPDATE t SET note = 'mine' WHERE a > 2; INSERT INTO child VALUES (4)")
+    swap = [change(1, "x", 1, -1), change(2, "y", 2, -1), change(1, "y", 1, 1), change(2, "x", 2, 1)]
+    shop.feed(
+        "changes", *swap, change(3, "z", 3, -1), change(3, "q", 3, 1), change(4, None, 4, -1), change(4, "z", 4, 1)
+    )
+    again()
+    # The row whose value another one took was deleted and came again; the others were updated.
+    rows = [["1", "y", "1", "new"], ["2", "x", "2", "new"], ["3", "q", "3", "new"], ["4", "z", "4", "mine"]]
+    assert database.query("SELECT * FROM t ORDER BY a") == rows
+    # A value that a row of no changed key has stays an error, and that row stays.
+    shop.feed("changes", change(5, "q", 5, 1))
+    with pytest.raises(StreamingQueryException, match="t_b_key"):
+        again()
+    assert database.query("SELECT a FROM t WHERE b = 'q'") == [["3"]]
+
+
+def test_mariadb_keeps_a_table_current(shop: Shop, mariadb: MariaDb) -> None:
+    mariadb.query("CREATE OR REPLACE TABLE t (a INT, b VARCHAR(9) COLLATE utf8mb4_nopad_bin, v INT, UNIQUE (a, b))")
+
+    def read() -> Table:
+        def value(of: str) -> int | None:
+            return None if of == "NULL" else int(of)
+
+        rows = mariadb.query("SELECT a, coalesce(b, 'null'), v FROM t")
+        return in_order([(value(a), None if b == "null" else b, value(v)) for a, b, v in rows])
+
+    _check_random(shop, mariadb.options("t"), read, [None, "x", "X", "x ", "'\"`"], COLUMNS)
+    # The alias of the staging table was once called so.
+    mariadb.query("CREATE OR REPLACE TABLE s (a INT PRIMARY KEY, b VARCHAR(9), v INT)")
+    changes = shop.stream("more", COLUMNS)
+    shop.feed("more", change(1, "x", 1, 1), change(2, "y", 2, 1))
+    shop.feed("more", change(1, "x", 1, -1))
+    run(changes, mariadb.options("s"), "a", shop.checkpoint("s"))
+    assert mariadb.query("SELECT * FROM s") == [["2", "y", "2"]]
+    assert sorted(mariadb.query("SHOW TABLES")) == [["s"], ["streamjoin_batches"], ["t"]]
+
+
+@pytest.mark.parametrize(
+    ("key", "column", "same"),
+    [
+        ("STRING", "VARCHAR(9)", "'x' and 'X'"),
+        ("STRING", "VARCHAR(9) COLLATE utf8mb4_bin", "'x' and 'x '"),
+        ("STRING", "CHAR(9) COLLATE utf8mb4_nopad_bin", "'x' and 'x '"),
+        ("BINARY", "BINARY(9)", "X'01' and X'0100'"),
+        ("TIMESTAMP", "DATETIME", "12:00:00"),
+        ("DECIMAL(12, 4)", "DECIMAL(12, 2)", "0.0001 and 0.0002"),
+        ("DOUBLE", "FLOAT", "1.0 and 1.0000000000000002"),
+    ],
+)
+def test_keys_that_mariadb_takes_for_one(shop: Shop, mariadb: MariaDb, key: str, column: str, same: str) -> None:
+    mariadb.query(f"CREATE OR REPLACE TABLE k (k {column} PRIMARY KEY, v INT)")
+    writer = sj.upsert(shop.stream("keys", f"k {key}, v INT, _diff INT"), mariadb.options("k"), "k")
+    refused("STREAMJOIN_UPSERT", lambda: writer.start(checkpointLocation=shop.checkpoint("k")), same)
+    assert ["k"] in mariadb.query("SHOW TABLES")
+    assert not mariadb.query("SHOW TABLES LIKE 'streamjoin%start'")

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -63,6 +64,12 @@ def main() -> None:
             row["key"]: (row["value"] and json.loads(row["value"])["cents"], row["records"]) for row in newest.collect()
         }
         print(json.dumps([step, said], sort_keys=True))
+    # The checkpoint belongs to its topic.
+    other = sj.upsert(joined, {**kafka, "topic": f"{args.topic}-2"}, ["order_id", "line"])
+    try:
+        other.start(checkpointLocation=str(checkpoint)).stop()
+    except AnalysisException as error:
+        print(json.dumps([len(CHANGES), error.getCondition()]))
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ def upsert(
         target: What has the rows, and exists:
 
             - ``"catalog.db.table"``, a table of a format with ``MERGE``, such as Delta Lake or Iceberg;
-            - ``{"url": "jdbc:...", "dbtable": "orders", "user": ...}``, a table of a database, with the options of
-              ``df.write.format("jdbc")``. The batch and its number, in the table ``streamjoin_batches`` beside it, are
-              one transaction;
+            - ``{"url": "jdbc:...", "dbtable": "orders", "user": ...}``, with the options of
+              ``df.write.format("jdbc")``, a table of PostgreSQL, MySQL, MariaDB, H2, Derby, SQL Server, DB2 or Oracle.
+              The batch and its number, in the table ``streamjoin_batches`` beside it, are one transaction;
             - ``{"kafka.bootstrap.servers": ..., "topic": ...}``, a compacted topic, with the options of
               ``df.write.format("kafka")``. Its keys and values are JSON; a row that went is a null.
         keys: The columns that identify a row: a column, or a list of columns. Nulls are values in them.
@@ -43,10 +43,12 @@ def upsert(
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_COLUMN`` (a Column
             that is computed); or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: At ``start()`` ``STREAMJOIN_UPSERT``, for a key or ``diff`` that is no such
-            column, for a table that lacks a column, and for the complete mode. The query fails with
-            ``STREAMJOIN_UPSERT`` where two rows with one key are left after a batch, and with
-            ``STREAMJOIN_UPSERT_BATCH`` where the database and the checkpoint do not belong together. Neither writes
-            anything.
+            column, for a table that lacks a column or has one of another type, for keys that Spark tells apart and the
+            database does not, for a database or table that cannot be used, and for the complete mode;
+            ``STREAMJOIN_UPSERT_TARGET``, where the checkpoint belongs to another target; and
+            ``STREAMJOIN_UPSERT_BATCH``, also later, where the database and the checkpoint do not belong together. The
+            query fails with ``STREAMJOIN_UPSERT`` where two rows with one key are left after a batch. None of them
+            writes anything.
 
     Example:
         >>> changes = sj.arrangement("orders").changes()

@@ -1,7 +1,12 @@
 package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.streamjoin.rules.batch.{PushFilters, RecognizeJoins, StreamJoinStrategy}
+import org.apache.spark.sql.streamjoin.rules.batch.{
+  PushFilters,
+  ReadOneVersion,
+  RecognizeJoins,
+  StreamJoinStrategy
+}
 import org.apache.spark.sql.streamjoin.rules.query._
 import org.apache.spark.sql.streamjoin.rules.start._
 import org.apache.spark.sql.streamjoin.sql.StreamJoinParser
@@ -21,6 +26,9 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // SQL: IMPOSE_ORDER, before Spark looks for a function of that name.
     extensions.injectHintResolutionRule(ResolveImposeOrderFunction(_))
     extensions.injectResolutionRule(_ => ResolveImposeOrder)
+    // SQL: VERSIONS declares the key of what FOR SYSTEM_TIME AS OF joins.
+    extensions.injectHintResolutionRule(ResolveVersionsFunction(_))
+    extensions.injectResolutionRule(ResolveDeclaredVersions(_))
     // SQL: arrangements by name, and their joins.
     extensions.injectHintResolutionRule(_ => CheckFramesOfArrangements)
     extensions.injectHintResolutionRule(_ => MarkPossibleDeltaJoins)
@@ -76,6 +84,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectOptimizerRule(_ => PushFilters)
     // Each batch: our operators replace the joins, once Spark's rules are done with them.
     extensions.injectPreCBORule(RecognizeJoins(_))
+    // A query sees one version of an arrangement, however often it reads it.
+    extensions.injectPreCBORule(_ => ReadOneVersion)
     // Each batch: the physical operator, bound to its state and its watermarks.
     extensions.injectPlannerStrategy(StreamJoinStrategy(_))
   }

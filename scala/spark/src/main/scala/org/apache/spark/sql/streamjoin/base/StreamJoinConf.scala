@@ -155,6 +155,20 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefaultString("7d")
 
+  val Required = "required"
+  val Optional = "optional"
+
+  val ArrangementLease: ConfigEntry[String] = SQLConf
+    .buildConf("spark.streamjoin.arrangements.lease")
+    .doc(
+      "Whether a reader of an arrangement that may not write in its folder fails, or reads without a lease."
+    )
+    .version("0.4.0")
+    .stringConf
+    .transform(_.toLowerCase(Locale.ROOT))
+    .checkValues(Set(Required, Optional))
+    .createWithDefault(Required)
+
   val ArrangementDeletedKeysMaxAge: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.arrangements.deletedKeysMaxAge")
     .doc("How long an arrangement of a changelog with a time knows when a key was deleted.")
@@ -228,6 +242,7 @@ private[streamjoin] object StreamJoinConf {
     Arrangements,
     ArrangementVersions,
     ArrangementLeaseAge,
+    ArrangementLease,
     ArrangementDeletedKeysMaxAge,
     ArrangementIdleIndexAge,
     ObserveRows,

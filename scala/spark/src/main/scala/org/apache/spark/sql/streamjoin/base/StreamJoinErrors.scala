@@ -4,7 +4,7 @@ import java.util.{Map => JMap}
 
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import org.apache.spark.SparkRuntimeException
 import org.apache.spark.sql.AnalysisException
@@ -29,12 +29,20 @@ private[streamjoin] object StreamJoinErrors {
         .readTree(in)
         .properties()
         .asScala
-        .map { entry =>
-          val template = entry.getValue.get("message").elements().asScala.map(_.asText).mkString("\n")
-          entry.getKey -> Condition(entry.getKey, template, entry.getValue.get("sqlState").asText)
-        }
+        .flatMap(entry => conditionsIn(entry.getKey, entry.getValue))
         .toMap
     finally in.close()
+  }
+
+  /** A condition, and one for each of its causes if it has several. */
+  private def conditionsIn(name: String, node: JsonNode): Seq[(String, Condition)] = {
+    def text(of: JsonNode) = of.get("message").elements().asScala.map(_.asText).mkString("\n")
+    val sqlState = node.get("sqlState").asText
+    val causes = node.path("subClass").properties().asScala.toSeq.map { cause =>
+      val full = s"$name.${cause.getKey}"
+      full -> Condition(full, s"${text(node)}\n${text(cause.getValue)}", sqlState)
+    }
+    causes :+ (name -> Condition(name, text(node), sqlState))
   }
 
   /** An error on the driver, before or while a query starts. */

@@ -2,7 +2,11 @@ package org.apache.spark.sql.streamjoin.base
 
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
-import org.apache.spark.sql.catalyst.expressions.{Expression, FunctionTableSubqueryArgumentExpression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Expression,
+  FunctionTableSubqueryArgumentExpression,
+  NamedArgumentExpression
+}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
@@ -22,6 +26,22 @@ final private[streamjoin] case class TableFunction(name: String, example: String
       called.equalsIgnoreCase(name) &&
       !session.asInstanceOf[ClassicSession].sessionState.catalog.functionExists(FunctionIdentifier(called))
     case _ => false
+  }
+
+  /** The arguments in the order of their names; some may be named, as in `lag => INTERVAL 5 SECONDS`. */
+  def arguments(call: UnresolvedTableValuedFunction, names: String*): Seq[Expression] = {
+    val (named, inOrder) = call.functionArgs.partition(_.isInstanceOf[NamedArgumentExpression])
+    val byName = named.collect { case NamedArgumentExpression(key, value) =>
+      val name = names.find(_.equalsIgnoreCase(key)).getOrElse {
+        throw refused(s"has no argument $key, but ${names.mkString(", ")}", value.origin)
+      }
+      if (names.take(inOrder.size).contains(name)) throw refused(s"has $name twice", value.origin)
+      name -> value
+    }
+    byName.groupBy(_._1).values.find(_.size > 1).foreach { twice =>
+      throw refused(s"has ${twice.head._1} twice", twice(1)._2.origin)
+    }
+    inOrder ++ names.drop(inOrder.size).flatMap(byName.toMap.get)
   }
 
   /** The query in `TABLE(...)`. */

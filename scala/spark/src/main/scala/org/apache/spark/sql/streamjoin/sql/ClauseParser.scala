@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.sql
 
 import scala.collection.mutable
 
+import org.antlr.v4.runtime.misc.ParseCancellationException
 import org.antlr.v4.runtime.{CommonTokenStream, ParserRuleContext, Token}
 
 import org.apache.spark.sql.AnalysisException
@@ -9,6 +10,7 @@ import org.apache.spark.sql.catalyst.parser.SqlBaseParser.{JoinRelationContext, 
 import org.apache.spark.sql.catalyst.parser.{
   AbstractSqlParser,
   ParameterLocation,
+  ParseException,
   SqlBaseParser,
   SqlBaseParserBaseListener,
   SubstituteParmsAstBuilder
@@ -48,6 +50,13 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
    */
   def error: Option[AnalysisException] = claimed.flatMap(_.content.left.toOption).headOption
 
+  /** A clause with an error that has a parameter in it. */
+  def parameterInClause: Option[FoundClause] = claimed.find { clause =>
+    clause.content.isLeft && clause.tokens.exists(token =>
+      token.getType == SqlBaseParser.QUESTION || token.getType == SqlBaseParser.COLON
+    )
+  }
+
   /** Whether the text has keywords that only our clauses begin with. */
   def hasClauses: Boolean = claimed.nonEmpty || candidates.exists(_.position == Position.OfJoin)
 
@@ -72,10 +81,31 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
       val stream = parser.getTokenStream.asInstanceOf[CommonTokenStream]
       candidates.foreach(_.show())
       val tokens = Tokens.of(stream)
-      candidates = FoundClause.in(tokens, text)
+      val found = FoundClause.in(tokens, text)
       parser.removeParseListener(claims)
       parser.addParseListener(claims)
-      parseWith(candidates, stream, tokens, parser)(toResult)
+      val (doubtful, clear) = found.partition(_.isDoubtful)
+      // If the text makes no sense without them, some are clauses; if it never does, the error is
+      // that of the first try.
+      val tries = (0 to doubtful.size).iterator
+        .flatMap(doubtful.combinations)
+        .take(ClauseParser.Tries)
+        .map(some => found.filter(clause => clear.contains(clause) || some.contains(clause)))
+      var first = Option.empty[Throwable]
+      val results = tries.flatMap { some =>
+        candidates = some
+        try Some(parseWith(some, stream, tokens, parser)(toResult))
+        catch {
+          case error @ (_: ParseException | _: ParseCancellationException) =>
+            first = first.orElse(Some(error))
+            some.foreach(_.show())
+            None
+        }
+      }
+      results.nextOption().getOrElse {
+        candidates = clear
+        throw first.get
+      }
     }
 
   private def parseWith[T](
@@ -96,6 +126,12 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
       parseWith(claims.all, stream, tokens, parser)(toResult)
     }
   }
+}
+
+private object ClauseParser {
+
+  /** How many ways of reading doubtful clauses are tried at most. */
+  private val Tries = 16
 }
 
 /** Assigns each clause to an input of a join, before Spark builds the plan of that input. */

@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParserUtils}
 import org.apache.spark.sql.streamjoin.time.IntervalLength
 
 /**
- * A duration in a query: `INTERVAL 5 SECONDS`, `INTERVAL '10' MINUTE`, `1 HOUR 30 MINUTES`, `5s`,
- * `'5 seconds'`.
+ * A duration in a query: `INTERVAL 5 SECONDS`, `INTERVAL '10' MINUTE`, `1 HOUR 30 MINUTES`,
+ * `1.5 HOURS`, `5s`, `'5 seconds'`, `'1h30m'`.
  *
  * @param end
  *   index of the token after it
@@ -36,8 +36,24 @@ private[sql] object Duration {
   /** The duration that begins at a token, if one does. */
   def read(tokens: Tokens, from: Int): Option[Duration] = new Reader(tokens, from).duration
 
-  private val Glued = """(\d+)([A-Za-z]+)""".r
-  private val Part = """(\d)\s*([A-Za-z]+)""".r
+  private val Glued = """(\d+(?:\.\d*)?|\.\d+)([A-Za-z]+)""".r
+  private val Part = """(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)""".r
+
+  private val Micros = Map(
+    "MILLISECOND" -> 1000L,
+    "SECOND" -> 1000000L,
+    "MINUTE" -> 60000000L,
+    "HOUR" -> 3600000000L,
+    "DAY" -> 86400000000L,
+    "WEEK" -> 604800000000L
+  )
+
+  /** A number with its unit as Spark reads it: Spark has fractions of seconds only. */
+  private def whole(number: String, unit: String): String = {
+    val length = Micros.get(unit.toUpperCase(Locale.ROOT).stripSuffix("S")).filter(_ => number.contains("."))
+    val micros = length.map(BigDecimal(number.stripSuffix(".")) * _).filter(_.isWhole)
+    micros.fold(s"$number $unit")(value => s"${value.toBigInt} MICROSECOND")
+  }
 
   /** Consumes tokens while they continue a duration, and rewrites them in Spark's syntax. */
   final private class Reader(tokens: Tokens, from: Int) {
@@ -72,15 +88,30 @@ private[sql] object Duration {
 
     private def takeUnit(): Unit = take(unit(tokens(at).getText))
 
+    /** `1.5h` is a number, a dot and a name to Spark. */
+    private def isGluedFraction: Boolean = {
+      def next(i: Int) = tokens(i).getStopIndex + 1 == tokens(i + 1).getStartIndex
+      tokens.isType(at, INTEGER_VALUE) && tokens.isType(at + 1, DOT) && next(at) && next(at + 1) &&
+      tokens(at + 2).getText.matches("\\d+[A-Za-z]+")
+    }
+
     /** A number with its unit, a string with or without one, or a parameter. */
     private def part(): Boolean = {
       val before = (at, written.length)
       if (isSign) take(tokens.word(at))
       tokens(at).getText match {
-        case Glued(number, letters) => take(s"$number ${unit(letters)}")
+        case Glued(number, letters) => take(whole(number, unit(letters)))
+        case number if isGluedFraction =>
+          val Glued(fraction, letters) = tokens(at + 2).getText: @unchecked
+          at += 2
+          take(whole(s"$number.$fraction", unit(letters)))
         case number if tokens.isType(at, INTEGER_VALUE, DECIMAL_VALUE) =>
-          take(number)
-          if (isUnit) takeUnit() else withoutUnit = true
+          at += 1
+          if (isUnit) take(whole(number, unit(tokens(at).getText)))
+          else {
+            written ++= number ++= " "
+            withoutUnit = true
+          }
         case string if tokens.isType(at, STRING_LITERAL, DOUBLEQUOTED_STRING) => text(string)
         case _ if tokens.isType(at, QUESTION, COLON) =>
           if (tokens.isType(at, COLON)) take(":")
@@ -106,7 +137,7 @@ private[sql] object Duration {
       } else
         written ++= Part.replaceAllIn(
           ParserUtils.unescapeSQLString(string),
-          part => s"${part.group(1)} ${unit(part.group(2))}"
+          part => s"${whole(part.group(1), unit(part.group(2)))} "
         )
     }
 

@@ -6,6 +6,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.{AbstractSqlParser, ParseException, SqlBaseParser}
 import org.apache.spark.sql.execution.SparkSqlAstBuilder
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, MatchCondition, Over, Within}
 
 import streamjoin.core.JoinWindow
@@ -34,13 +35,17 @@ private[sql] object Position {
  *   number of parentheses around it
  * @param content
  *   the clause that is read from it, or its error
+ * @param isDoubtful
+ *   whether the word before it is a keyword, so that the first word of the clause is a column,
+ *   unless the word is a name: `LIMIT within - 5`, `JOIN deliveries limit WITHIN 5s`
  */
 final private[sql] class FoundClause(
     val position: Position,
     val tokens: Seq[Token],
     besides: Option[Token],
     val depth: Int,
-    val content: Either[AnalysisException, Clause]
+    val content: Either[AnalysisException, Clause],
+    val isDoubtful: Boolean
 ) {
   def first: Token = tokens.head
   def last: Token = tokens.last
@@ -72,7 +77,7 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
   def all: Seq[FoundClause] = tokens.indices
     .foldLeft((Seq.empty[FoundClause], 0)) { case ((before, end), at) =>
       Option
-        .when(at >= end && isAfterOperand(at))(at)
+        .when(at >= end && (isAfterOperand(at) || mayBeAfterName(at)))(at)
         .flatMap(at => within(at).orElse(over(at)).orElse(asOf(at)).orElse(matchCondition(at)))
         .fold((before, end))(clause => (before :+ clause, at + clause.tokens.size))
     }
@@ -88,6 +93,8 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
     ClauseFinder.endsOperand(before.last) && (isQualified || !ClauseFinder.BeforeOperand(tokens.word(at - 1)))
   }
 
+  private def mayBeAfterName(at: Int): Boolean = at > 1 && ClauseFinder.MayBeNames(tokens.word(at - 1))
+
   private def error(name: String, from: Int, until: Int, parameters: (String, String)*) =
     text.error(name, tokens(from), tokens(until - 1), parameters: _*)
 
@@ -102,7 +109,8 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
     tokens.slice(from, until),
     besides,
     tokens.depth(from),
-    content.map(_(text.where(tokens(from), tokens(until - 1))))
+    content.map(_(text.where(tokens(from), tokens(until - 1)))),
+    !isAfterOperand(from)
   )
 
   private def within(at: Int): Option[FoundClause] = if (!tokens.is(at, "WITHIN")) None
@@ -210,13 +218,17 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
 
   private def nameAt(at: Int): String = {
     val text = tokens(at).getText
-    if (tokens.isType(at, SqlBaseParser.BACKQUOTED_IDENTIFIER))
-      text.substring(1, text.length - 1).replace("``", "`")
-    else text
+    if (isQuoted(at)) {
+      val quote = text.take(1)
+      text.substring(1, text.length - 1).replace(quote * 2, quote)
+    } else text
   }
 
-  private def isName(at: Int): Boolean =
-    tokens.isType(at, SqlBaseParser.BACKQUOTED_IDENTIFIER) || tokens.word(at).matches("[A-Z_][A-Z0-9_]*")
+  private def isName(at: Int): Boolean = isQuoted(at) || tokens.word(at).matches("[A-Z_][A-Z0-9_]*")
+
+  /** With a setting of ANSI mode, double quotes stand around names. */
+  private def isQuoted(at: Int): Boolean = tokens.isType(at, SqlBaseParser.BACKQUOTED_IDENTIFIER) ||
+    tokens.isType(at, SqlBaseParser.DOUBLEQUOTED_STRING) && SQLConf.get.doubleQuotedIdentifiers
 
   /** `ASOF JOIN b MATCH_CONDITION (a.t >= b.t)`. Before a list of names, both words are aliases. */
   private def matchCondition(at: Int): Option[FoundClause] =
@@ -255,6 +267,11 @@ private object ClauseFinder {
     Set("FROM", "ON", "WHERE", "HAVING", "QUALIFY", "BY", "LIMIT", "OFFSET", "VALUES") ++
     Set("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "DIV") ++
     Set("CASE", "WHEN", "THEN", "ELSE")
+
+  /** Those that are also names of tables, aliases or columns in practice. */
+  val MayBeNames: Set[String] =
+    Set("SET", "ALL", "ANY", "SOME", "VALUES", "LIMIT", "OFFSET", "EXTEND", "ESCAPE") ++
+      Set("DIV", "BY")
 }
 
 /**

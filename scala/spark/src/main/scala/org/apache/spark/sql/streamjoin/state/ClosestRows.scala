@@ -6,13 +6,16 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Finds the rows of a buffer that are closest in time to given rows of the same key, one look-up at
- * a time. The buffer must not change meanwhile.
+ * Finds the rows of a buffer that are closest in time to given rows of the same key. The buffer
+ * must not change meanwhile.
  *
  * A look-up begins with the segments nearest to its time and ends when no segment that is left can
  * have a closer row. In a segment, the index finds the rows of the key; if there are many, they are
  * sorted by time and a binary search finds the closest. If many have one time, the latest of them is
  * determined once. So a look-up costs what is near its time, not what the buffer holds.
+ *
+ * If segments have to be read from the store, rows ask together ([[Asked]]), so that each segment is
+ * read once for all of them, and only if it may have a row for one.
  *
  * @param asking
  *   layout of the given rows
@@ -44,10 +47,76 @@ final private[streamjoin] class ClosestRows(
   /** The times that a row must have to be as close as the best one, or closer. */
   private var (from, to) = (0L, 0L)
 
+  /** Whether the best row has changed since the segment was chosen. */
+  private var isImproved = false
+
   private def begin(from: Long, to: Long): Unit = {
     this.from = from
     this.to = to
     isFound = false
+  }
+
+  /** Whether some rows are in the store only. */
+  def isBeyondMemory: Boolean = byLowest.exists(!_.isLoaded)
+
+  /** How many bytes of rows may ask together, with what they find. */
+  def room: Long = memory.allowance / ClosestRows.Part
+
+  /** A row that asks, with the times between which it looks; it finds a copy. */
+  final class Asked(
+      val row: UnsafeRow,
+      private[ClosestRows] var from: Long,
+      private[ClosestRows] var to: Long
+  ) {
+    private[ClosestRows] val hash: Int = asking.hash(row.getBaseObject, row.getBaseOffset)
+
+    /** The row that is found, or null. */
+    var found: UnsafeRow = _
+  }
+
+  /** The average size of what a row may find. */
+  val rowBytes: Long = {
+    val rows = byLowest.iterator.map(_.rows.toLong).sum
+    if (rows == 0) 0L else byLowest.iterator.map(_.payload).sum / rows
+  }
+
+  /** Finds the last row of the key for each. */
+  def last(asked: Array[Asked]): Unit =
+    byLowest.reverseIterator.foreach(lookTogether(_, asked, forLast = true))
+
+  /** Finds the first row of the key for each. */
+  def first(asked: Array[Asked]): Unit = byHighest.foreach(lookTogether(_, asked, forLast = false))
+
+  private def lookTogether(segment: Segment, asked: Array[Asked], forLast: Boolean): Unit = {
+    val (lowest, highest) = (segment.lowest(0), segment.highest(0))
+    val wasLoaded = segment.isLoaded
+    val probing = asked.filter { one =>
+      one.to >= lowest && one.from <= highest && (wasLoaded || segment.keys.mayHave(one.hash))
+    }
+    if (probing.nonEmpty) {
+      buffer.load(segment, store)
+      probing.foreach(probe(segment, _, forLast))
+      if (memory.exceeded) {
+        if (!wasLoaded) buffer.unload(segment, store)
+        if (memory.exceeded) joinIndex.shrink(store)
+      }
+    }
+  }
+
+  private def probe(segment: Segment, asked: Asked, forLast: Boolean): Unit = {
+    begin(asked.from, asked.to)
+    if (asked.found != null) {
+      isFound = true
+      best.pointTo(asked.found.getBaseObject, asked.found.getBaseOffset, asked.found.getSizeInBytes)
+    }
+    isImproved = false
+    probe(segment, asked.row, asked.hash, forLast)
+    if (isImproved) {
+      // The segment may be unloaded.
+      asked.found = best.copy()
+      asked.from = from
+      asked.to = to
+    }
   }
 
   private def result: UnsafeRow = if (isFound) best else null
@@ -125,6 +194,7 @@ final private[streamjoin] class ClosestRows(
       best = candidate
       candidate = other
       isFound = true
+      isImproved = true
       if (forLast) from = time else to = time
     }
   }
@@ -175,6 +245,9 @@ final private[streamjoin] class ClosestRows(
 }
 
 private object ClosestRows {
+
+  /** Rows that ask together take this part of the memory. */
+  private val Part = 4
 
   /** So many rows of one time are compared for each look-up. */
   private val FewTies = 8

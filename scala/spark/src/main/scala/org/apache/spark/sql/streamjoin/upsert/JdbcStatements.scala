@@ -2,10 +2,14 @@ package org.apache.spark.sql.streamjoin.upsert
 
 import org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
 import org.apache.spark.sql.jdbc.JdbcDialect
-import org.apache.spark.sql.types.{IntegerType, LongType}
+import org.apache.spark.sql.types.LongType
 
 /**
  * The SQL of a batch: the rows of a staging table are applied to the target.
+ *
+ * Each statement costs what the batch has, and not what the target has: it begins with the staging
+ * table and finds the rows of the target by the index of their key. Databases differ in how they
+ * are brought to do so; those that plan a correlated `EXISTS` as a join get that.
  *
  * @param table
  *   the target as the user wrote it
@@ -13,40 +17,57 @@ import org.apache.spark.sql.types.{IntegerType, LongType}
  *   of the target, quoted
  * @param keys
  *   places of the key among them
+ * @param change
+ *   the column of the staging table that says whether a row came, quoted
+ * @param attempt
+ *   its column with the number of the task attempt that wrote a row, quoted
  * @param attempts
  *   the numbers of the task attempts that Spark has counted; rows of others are left over from
  *   attempts that failed, or that ran twice
  * @param replaces
  *   whether an insert can replace the row of its key (`ON CONFLICT`)
+ * @param unique
+ *   other indexes of the target that are unique, if an insert replaces rows
  */
 final private[upsert] case class JdbcStatements(
     dialect: JdbcDialect,
+    kind: String,
     table: String,
     staging: String,
     columns: Seq[String],
     keys: Seq[Int],
-    attempts: Seq[Long],
-    replaces: Boolean
+    change: String,
+    attempt: String,
+    attempts: Seq[Long] = Nil,
+    replaces: Boolean = false,
+    unique: Seq[UniqueIndex] = Nil
 ) {
+  import Database._
+  import JdbcNames.{Staged, Target}
   import JdbcStatements._
 
-  private val change = dialect.quoteIdentifier(Change)
-  private val attempt = dialect.quoteIdentifier(Attempt)
   private val list = columns.mkString(", ")
 
   private def counted(of: String) =
     if (attempts.isEmpty) "1 = 0" else s"$of$attempt IN (${attempts.mkString(", ")})"
 
-  /** Creates the staging table with the types of the target: no value is cast between the two. */
-  def createStaging(kind: String): Seq[String] = {
-    def add(column: String, dataType: String) = dialect.getAddColumnQuery(staging, column, dataType)
-    val create = kind match {
-      case "sqlserver" => s"SELECT $list INTO $staging FROM $table WHERE 1 = 0"
-      case "derby" => s"CREATE TABLE $staging AS SELECT $list FROM $table WITH NO DATA"
-      case "db2" => s"CREATE TABLE $staging AS (SELECT $list FROM $table) WITH NO DATA"
-      case _ => s"CREATE TABLE $staging AS SELECT $list FROM $table WHERE 1 = 0"
+  /**
+   * Creates the staging table with the types of the target: no value is cast between the two. The
+   * columns that mark it as a staging table come with it: one that lacks them is not ours to drop.
+   */
+  def createStaging: String = {
+    val number = kind match {
+      // A cast to a whole number is one of 32 bits in MariaDB.
+      case MySql | MariaDb => Long.MaxValue.toString
+      case _ => s"CAST(0 AS ${numberType(dialect)})"
     }
-    Seq(create, add(Change, integerType(dialect)), add(Attempt, longType(dialect)))
+    val query = s"$list, $number AS $change, $number AS $attempt"
+    kind match {
+      case SqlServer => s"SELECT $query INTO $staging FROM $table WHERE 1 = 0"
+      case Derby => s"CREATE TABLE $staging AS SELECT $query FROM $table WITH NO DATA"
+      case Db2 => s"CREATE TABLE $staging AS (SELECT $query FROM $table) WITH NO DATA"
+      case _ => s"CREATE TABLE $staging AS SELECT $query FROM $table WHERE 1 = 0"
+    }
   }
 
   /** Parameters: the columns, then the kind of the change and the attempt. */
@@ -54,6 +75,9 @@ final private[upsert] case class JdbcStatements(
     s"INSERT INTO $staging ($list, $change, $attempt) VALUES (${Seq.fill(columns.size + 2)("?").mkString(", ")})"
 
   def countStaged: String = s"SELECT COUNT(*) FROM $staging WHERE ${counted("")}"
+
+  /** Tells the database how many rows were staged, where it would plan for another number. */
+  def analyzeStaged: Option[String] = Option.when(kind == Postgres)(s"ANALYZE $staging")
 
   /**
    * Applies the batch. Rows go before others come.
@@ -68,17 +92,55 @@ final private[upsert] case class JdbcStatements(
   def applyStaged(nullKeys: Seq[Seq[Boolean]]): Seq[String] = {
     val deletes = nullKeys.sortBy(_.map(if (_) 1 else 0).mkString).map { nulls =>
       val same = keys.zip(nulls).map {
-        case (at, true) => s"s.${columns(at)} IS NULL AND $table.${columns(at)} IS NULL"
-        case (at, false) => s"s.${columns(at)} = $table.${columns(at)}"
+        case (at, true) => s"$Staged.${columns(at)} IS NULL AND $Target.${columns(at)} IS NULL"
+        case (at, false) => s"$Staged.${columns(at)} = $Target.${columns(at)}"
       }
       // A null in the key is no conflict, so the row before has to go.
-      val which = if (replaces && !nulls.contains(true)) Seq(s"s.$change = $Gone") else Nil
-      val conditions = same ++ which :+ counted("s.")
-      s"DELETE FROM $table WHERE EXISTS (SELECT 1 FROM $staging s WHERE ${conditions.mkString(" AND ")})"
+      val which = if (replaces && !nulls.contains(true)) Seq(s"$Staged.$change = $Gone") else Nil
+      delete((same ++ which :+ counted(s"$Staged.")).mkString(" AND "))
     }
     val insert =
       s"INSERT INTO $table ($list) SELECT $list FROM $staging WHERE $change = $Came AND ${counted("")}"
-    deletes :+ (if (replaces) insert + onConflict else insert)
+    if (replaces) deletes ++ unique.map(deleteBlocking) :+ (insert + onConflict) else deletes :+ insert
+  }
+
+  private def delete(condition: String): String = kind match {
+    case Postgres => s"DELETE FROM $table $Target USING $staging $Staged WHERE $condition"
+    case MySql | MariaDb =>
+      // In this order: either may scan the target, whose statistics of the staging table are none.
+      s"DELETE $Target FROM $staging $Staged STRAIGHT_JOIN $table $Target ON $condition"
+    case H2 => s"MERGE INTO $table $Target USING $staging $Staged ON ($condition) WHEN MATCHED THEN DELETE"
+    case _ =>
+      val which = if (kind == SqlServer) s"$Target " else ""
+      s"DELETE ${which}FROM $table $Target WHERE EXISTS (SELECT 1 FROM $staging $Staged WHERE $condition)"
+  }
+
+  /**
+   * Deletes the rows of the batch whose values in another unique index are those that another row
+   * of the batch gets: PostgreSQL checks such an index row by row, so rows that swap values would
+   * block each other. Other rows are updated in place. A row of no key of the batch stays, and the
+   * insert fails, as it has to.
+   */
+  private def deleteBlocking(index: UniqueIndex): String = {
+    val key = keys.map(columns)
+    val values = index.expressions.indices.map(at => s"streamjoin_value$at")
+    def rows(of: String, condition: Option[String]) = {
+      val computed = index.expressions.zip(values).map { case (expression, name) => s"$expression AS $name" }
+      val where = (condition ++ index.predicate).map(each => s"($each)")
+      s"(SELECT ${(key ++ computed).mkString(", ")} FROM $of${if (where.isEmpty) ""
+        else where.mkString(" WHERE ", " AND ", "")})"
+    }
+    val came = s"$change = $Came AND ${counted("")}"
+    val equal = if (index.nullsAreEqual) "IS NOT DISTINCT FROM" else "="
+    val same = values.map(name => s"streamjoin_new.$name $equal streamjoin_old.$name")
+    val other = key.map(name => s"streamjoin_new.$name IS DISTINCT FROM streamjoin_old.$name")
+    val replaced = key.map(name => s"$Staged.$name = streamjoin_old.$name")
+    val found =
+      s"SELECT ${key.map(name => s"streamjoin_old.$name").mkString(", ")} FROM ${rows(staging, Some(came))} streamjoin_new " +
+        s"JOIN ${rows(table, None)} streamjoin_old ON ${same.mkString(" AND ")} AND (${other.mkString(" OR ")}) " +
+        s"JOIN $staging $Staged ON ${replaced.mkString(" AND ")} AND $Staged.$change = $Came AND ${counted(s"$Staged.")}"
+    val deleted = key.map(name => s"$Target.$name = streamjoin_found.$name").mkString(" AND ")
+    s"DELETE FROM $table $Target USING ($found) streamjoin_found WHERE $deleted"
   }
 
   private def onConflict: String = {
@@ -96,27 +158,6 @@ private[upsert] object JdbcStatements {
   val Gone = 0
   val Came = 1
 
-  def integerType(dialect: JdbcDialect): String =
-    JdbcUtils.getJdbcType(IntegerType, dialect).databaseTypeDefinition
-
-  def longType(dialect: JdbcDialect): String =
+  def numberType(dialect: JdbcDialect): String =
     JdbcUtils.getJdbcType(LongType, dialect).databaseTypeDefinition
-
-  /** The database in a URL: `jdbc:postgresql://...`. */
-  def kindOf(url: String): String = url.split(':').lift(1).getOrElse("")
-
-  /** A table beside another one: what is before the last dot that is not quoted stays. */
-  def beside(table: String, name: String): String = {
-    var quote = Option.empty[Char]
-    var dot = -1
-    table.zipWithIndex.foreach { case (char, at) =>
-      quote match {
-        case Some(open) => if (char == open) quote = None
-        case None if char == '"' || char == '`' => quote = Some(char)
-        case None if char == '[' => quote = Some(']')
-        case None => if (char == '.') dot = at
-      }
-    }
-    table.take(dot + 1) + name
-  }
 }

@@ -1,20 +1,18 @@
 package org.apache.spark.sql.streamjoin.upsert
 
-import java.sql.{Connection, SQLException}
+import java.sql.Connection
 import java.util.concurrent.ThreadLocalRandom
 
-import scala.collection.mutable
-import scala.util.Using
 import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution.datasources.jdbc.{JdbcOptionsInWrite, JdbcUtils}
 import org.apache.spark.sql.functions.{col, lit, when}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.jdbc.{JdbcDialect, JdbcDialects}
-import org.apache.spark.sql.types.{IntegerType, LongType, StructType}
+import org.apache.spark.sql.types.{IntegerType, LongType}
 
 /**
  * A table of a database.
@@ -30,64 +28,82 @@ import org.apache.spark.sql.types.{IntegerType, LongType, StructType}
  * and the same batch, which is the first one to run again, removes it.
  */
 final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends UpsertTarget with Logging {
-  import JdbcTarget._
-
+  Database.check(CaseInsensitiveMap(parameters)(UpsertOptions.Url))
   private val options = new JdbcOptionsInWrite(parameters)
   private val table = options.table
-  private val dialect = JdbcDialects.get(options.url)
-  private val kind = JdbcStatements.kindOf(options.url)
-  private val batches = new BatchTable(dialect, table)
+  private val database = new Database(options)
+  private val dialect = database.dialect
+  private val batches = new BatchTable(database, table)
 
-  override def check(changes: NetChanges): Unit = withConnection { connection =>
-    columnsIn(connection, changes)
+  override def check(changes: NetChanges): Unit = database.withConnection { connection =>
+    val found = foundIn(columnsIn(connection, changes), changes)
+    new JdbcTypes(database, options, table).check(connection, changes, found)
   }
 
-  override def has(batch: UpsertBatch): Boolean = withConnection { connection =>
-    batches.create(connection, exists(connection, _))
-    val isThere = BatchTable.has(table, batches.last(connection, batch), batch)
-    if (isThere) drop(connection, stagingOf(batch))
+  override def identity: TargetIdentity = database.withConnection { connection =>
+    TargetIdentity(
+      UpsertOptions.Jdbc,
+      tableIn(connection),
+      Map("url" -> JdbcTarget.withoutSecrets(options.url))
+    )
+  }
+
+  override def keepsBatches: Boolean = true
+
+  override def verify(checkpoint: UpsertCheckpoint): Unit = database.withConnection { connection =>
+    checkpoint.query.foreach { query =>
+      val last =
+        if (batches.exists(connection)) batches.last(connection, query, tableIn(connection)) else None
+      BatchTable.verify(table, query, last, checkpoint)
+    }
+  }
+
+  override def has(batch: UpsertBatch): Boolean = database.withConnection { connection =>
+    batches.create(connection)
+    val isThere = BatchTable.has(table, batches.last(connection, batch.query, tableIn(connection)), batch)
+    if (isThere) dropStaging(connection, JdbcNames.staging(table, batch), markersIn(connection))
     isThere
   }
 
-  override def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit = withConnection {
-    connection =>
-      val columns = columnsIn(connection, changes)
-      val staging = stagingOf(batch)
+  override def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit =
+    database.withConnection { connection =>
+      val there = columnsIn(connection, changes)
+      val columns = foundIn(there, changes).map(_.name)
       val keys = changes.keys
+      val markers = JdbcNames.markers(there.map(_.name))
+      val staging = JdbcNames.staging(table, batch)
+      val (own, others) =
+        if (database.kind == Database.Postgres) uniqueIn(connection, columns, keys.map(columns).toSet)
+        else (None, Nil)
       val empty = JdbcStatements(
         dialect,
+        database.kind,
         table,
         staging,
         columns.map(dialect.quoteIdentifier),
         keys,
-        Nil,
-        replaces = kind == Postgres && uniqueIn(connection).contains(keys.map(columns).toSet)
+        dialect.quoteIdentifier(markers.change),
+        dialect.quoteIdentifier(markers.attempt),
+        replaces = own.isDefined,
+        unique = others
       )
       // Of an earlier attempt at the batch.
-      drop(connection, staging)
+      dropStaging(connection, staging, markers)
       try {
-        val attempts =
-          if (figures.upserts + figures.deletes == 0) Nil
-          else {
-            empty.createStaging(kind).foreach(execute(connection, _))
-            stage(changes, empty)
-          }
+        val attempts = if (figures.isEmpty) Nil else stage(connection, changes, empty)
         val statements = empty.copy(attempts = attempts.map(_.id))
-        transaction(connection) {
-          batches.record(connection, batches.last(connection, batch), batch)
+        database.transaction(connection) {
+          batches.record(connection, tableIn(connection), batch)
           if (attempts.nonEmpty) {
             checkStaged(connection, statements, attempts.map(_.rows).sum, batch)
-            statements.applyStaged(figures.nullKeys).foreach(execute(connection, _))
+            statements.applyStaged(figures.nullKeys).foreach(database.execute(connection, _))
           }
         }
       } finally
         // It is removed at the latest when the batch runs again.
-        try drop(connection, staging)
+        try dropStaging(connection, staging, markers)
         catch { case NonFatal(error) => logWarning(s"The table $staging could not be dropped", error) }
-  }
-
-  private def withConnection[T](body: Connection => T): T =
-    Using.resource(dialect.createConnectionFactory(options)(OnDriver))(body)
+    }
 
   /** A driver with an older copy of the checkpoint may have made a table of the same name. */
   private def checkStaged(
@@ -96,39 +112,34 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
       wanted: Long,
       batch: UpsertBatch
   ): Unit = {
-    val found = Using.resource(connection.createStatement()) { count =>
-      Using.resource(count.executeQuery(statements.countStaged)) { rows =>
-        rows.next()
-        rows.getLong(1)
-      }
-    }
+    val found = database.rows(connection, statements.countStaged)(_.getLong(1)).head
     if (found != wanted) throw BatchTable.lost(table, batch, statements.staging, wanted, found)
   }
 
-  private def stage(changes: NetChanges, statements: JdbcStatements): Seq[Attempt] = {
+  private def stage(
+      connection: Connection,
+      changes: NetChanges,
+      statements: JdbcStatements
+  ): Seq[Attempt] = {
+    database.execute(connection, statements.createStaging)
     val change = when(col(NetChanges.Gone), lit(JdbcStatements.Gone)).otherwise(lit(JdbcStatements.Came))
     val rows = changes.rows.select(changes.named :+ change.as(JdbcStatements.Change): _*)
     val schema = changes.columns
       .add(JdbcStatements.Change, IntegerType)
       .add(JdbcStatements.Attempt, LongType)
-    val write = new StagingWriter(
-      statements.staging,
-      statements.insertStaged,
-      schema,
-      dialect,
-      options,
-      ThreadLocalRandom.current().nextInt(Int.MaxValue)
-    )
+    val writer = new StagingWriter(statements.staging, statements.insertStaged, schema, dialect, options)
+    val run = ThreadLocalRandom.current().nextInt(Int.MaxValue)
     // Not to use more connections at a time than the user wants.
     val limited = options.numPartitions.filter(_ < rows.rdd.getNumPartitions).fold(rows)(rows.coalesce(_))
-    rows.sparkSession.sparkContext
-      .runJob(limited.rdd, (context: TaskContext, each: Iterator[Row]) => write(context, each))
+    val attempts = rows.sparkSession.sparkContext
+      .runJob(limited.rdd, (context: TaskContext, each: Iterator[Row]) => writer(run)(context, each))
       .toSeq
+    statements.analyzeStaged.foreach(database.execute(connection, _))
+    attempts
   }
 
-  /** The names of the columns in the target, which may differ in their case. */
-  private def columnsIn(connection: Connection, changes: NetChanges): Seq[String] = {
-    if (!exists(connection, table)) {
+  private def columnsIn(connection: Connection, changes: NetChanges): Seq[JdbcColumn] = {
+    if (!database.exists(connection, table)) {
       val columns = JdbcUtils.schemaString(dialect, changes.columns, SQLConf.get.caseSensitiveAnalysis)
       val keys = changes.keyNames.map(dialect.quoteIdentifier).mkString(", ")
       throw UpsertOptions.refused(
@@ -136,109 +147,72 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
         s"Create it, for example: CREATE TABLE $table ($columns, PRIMARY KEY ($keys))"
       )
     }
-    val there = Using.resource(connection.createStatement()) { select =>
-      Using.resource(select.executeQuery(dialect.getSchemaQuery(table))) { rows =>
-        val found = rows.getMetaData
-        (1 to found.getColumnCount).map(found.getColumnLabel)
-      }
-    }
+    database.select(connection, dialect.getSchemaQuery(table))(JdbcColumn.of)
+  }
+
+  /** The columns of the changes in the target, where their names may differ in their case. */
+  private def foundIn(there: Seq[JdbcColumn], changes: NetChanges): Seq[JdbcColumn] =
     changes.columns.names.toSeq.map { name =>
-      there.find(_ == name).orElse(there.find(SQLConf.get.resolver(_, name))).getOrElse {
-        throw UpsertOptions.noColumn(table, name, there)
+      there.find(_.name == name).orElse(there.find(of => SQLConf.get.resolver(of.name, name))).getOrElse {
+        throw UpsertOptions.noColumn(table, name, there.map(_.name))
       }
     }
-  }
 
-  /** The columns of each index that `ON CONFLICT` can go by. */
-  private def uniqueIn(connection: Connection): Set[Set[String]] = {
-    val found = mutable.Map.empty[Long, Set[String]].withDefaultValue(Set.empty)
-    Using.resource(connection.prepareStatement(UniqueInPostgres)) { select =>
-      select.setString(1, table)
-      Using.resource(select.executeQuery()) { rows =>
-        while (rows.next()) found(rows.getLong(1)) += rows.getString(2)
-      }
-    }
-    found.values.toSet
-  }
+  private def markersIn(connection: Connection): Markers =
+    JdbcNames.markers(database.select(connection, dialect.getSchemaQuery(table))(JdbcColumn.of).map(_.name))
 
-  private def exists(connection: Connection, name: String): Boolean =
-    JdbcUtils.tableExists(connection, new JdbcOptionsInWrite(options.url, name, parameters))
-
-  private def drop(connection: Connection, name: String): Unit =
-    if (exists(connection, name)) JdbcUtils.dropTable(connection, name, options)
-
-  private def execute(connection: Connection, sql: String): Unit =
-    Using.resource(connection.createStatement()) { statement =>
-      logDebug(sql)
-      statement.setQueryTimeout(options.queryTimeout)
-      statement.executeUpdate(sql)
+  /** The name of the target as the database has it, or as the user has. */
+  private def tableIn(connection: Connection): String =
+    database.select(connection, dialect.getSchemaQuery(table)) { rows =>
+      val found = rows.getMetaData
+      val parts = Seq(found.getCatalogName(1), found.getSchemaName(1), found.getTableName(1)).map(Option(_))
+      if (parts.last.forall(_.isEmpty)) table else parts.flatten.filter(_.nonEmpty).mkString(".")
     }
 
-  private def transaction(connection: Connection)(body: => Unit): Unit = {
-    connection.setAutoCommit(false)
-    try {
-      body
-      connection.commit()
-    } catch {
-      case error: Throwable =>
-        try connection.rollback()
-        catch { case also: SQLException => error.addSuppressed(also) }
-        throw error
-    } finally connection.setAutoCommit(true)
+  /**
+   * The unique index that `ON CONFLICT` goes by, and the others that may stop its inserts.
+   *
+   * @param columns
+   *   all those of the changes
+   */
+  private def uniqueIn(
+      connection: Connection,
+      columns: Seq[String],
+      key: Set[String]
+  ): (Option[UniqueIndex], Seq[UniqueIndex]) = {
+    val (own, others) = UniqueIndex
+      .of(connection, table)
+      .partition(index => index.isOfColumns && index.predicate.isEmpty && index.columns == key)
+    // What other columns have is not known here.
+    (own.headOption, others.filter(_.columns.subsetOf(columns.toSet)))
   }
 
-  private def stagingOf(batch: UpsertBatch): String = {
-    val id = s"${batch.query} $table".hashCode.toHexString
-    JdbcStatements.beside(table, s"streamjoin_${id}_${batch.number}")
-  }
+  private def dropStaging(connection: Connection, staging: String, markers: Markers): Unit =
+    if (database.exists(connection, staging)) {
+      if (!database.hasColumns(connection, staging, markers.names))
+        throw UpsertOptions.refused(
+          s"the database has a table $staging, which no upsert has created",
+          "Give it another name."
+        )
+      database.execute(connection, dialect.dropTable(staging))
+    }
 }
 
-private object JdbcTarget {
-  private val OnDriver = -1
-  private val Postgres = "postgresql"
+private[upsert] object JdbcTarget {
 
-  private val UniqueInPostgres =
-    """SELECT i.indexrelid, a.attname FROM pg_index i
-      |CROSS JOIN LATERAL generate_series(0, i.indnkeyatts - 1) n
-      |JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[n]
-      |WHERE i.indrelid = CAST(CAST(? AS text) AS regclass) AND i.indisunique AND i.indimmediate AND i.indisvalid
-      |AND i.indpred IS NULL AND i.indexprs IS NULL""".stripMargin
+  /** A URL up to its parameters, without a user and a password. */
+  def withoutSecrets(url: String): String =
+    url.takeWhile(char => char != '?' && char != ';').replaceFirst("(//|thin:)[^@]*@", "$1@")
 }
 
-/** An attempt of a task that has written rows. */
-final private case class Attempt(id: Long, rows: Long)
+/** A column of a table: its name, its type as the database calls it, and in [[java.sql.Types]]. */
+final private[upsert] case class JdbcColumn(name: String, typeName: String, jdbcType: Int)
 
-/**
- * Writes a partition into the staging table.
- *
- * @param run
- *   a random number, as task attempts have the same numbers in every application
- */
-final private class StagingWriter(
-    staging: String,
-    insert: String,
-    schema: StructType,
-    dialect: JdbcDialect,
-    options: JdbcOptionsInWrite,
-    run: Int
-) extends Serializable {
-  def apply(context: TaskContext, rows: Iterator[Row]): Attempt = {
-    val id = run.toLong << Integer.SIZE | (context.taskAttemptId() & 0xffffffffL)
-    var count = 0L
-    val tagged = rows.map { row =>
-      count += 1
-      Row.fromSeq(row.toSeq :+ id)
+private[upsert] object JdbcColumn {
+  def of(rows: java.sql.ResultSet): Seq[JdbcColumn] = {
+    val found = rows.getMetaData
+    (1 to found.getColumnCount).map { at =>
+      JdbcColumn(found.getColumnLabel(at), found.getColumnTypeName(at), found.getColumnType(at))
     }
-    JdbcUtils.savePartition(
-      staging,
-      tagged,
-      schema,
-      insert,
-      options.batchSize,
-      dialect,
-      options.isolationLevel,
-      options
-    )
-    Attempt(id, count)
   }
 }

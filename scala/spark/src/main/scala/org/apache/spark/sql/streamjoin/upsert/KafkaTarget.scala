@@ -13,18 +13,20 @@ import org.apache.spark.sql.functions.{col, when}
  * time, as long as the topic has as many partitions.
  */
 final private[upsert] class KafkaTarget(options: Map[String, String]) extends UpsertTarget {
-  override def check(changes: NetChanges): Unit = ()
+
+  /** The records are built as a batch builds them: a type that JSON cannot have is found here. */
+  override def check(changes: NetChanges): Unit = records(changes).collect(): Unit
+
+  override def identity: TargetIdentity = KafkaTopic.identity(options)
 
   override def has(batch: UpsertBatch): Boolean = false
 
   override def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit =
-    changes.rows
-      .select(
-        changes.keyJson.as("key"),
-        when(!col(NetChanges.Gone), changes.rowJson).as("value")
-      )
-      .write
-      .format("kafka")
-      .options(options)
-      .save()
+    if (!figures.isEmpty) records(changes).write.format("kafka").options(options).save()
+
+  private def records(changes: NetChanges) = changes.rows
+    .select(
+      changes.keyJson.as("key"),
+      when(!col(NetChanges.Gone), changes.rowJson).as("value")
+    )
 }

@@ -1,18 +1,28 @@
 package org.apache.spark.sql.streamjoin.upsert
 
-import org.apache.spark.sql.SparkSession
+import scala.annotation.tailrec
+import scala.util.Try
+import scala.util.control.NonFatal
+
+import org.apache.spark.SparkThrowable
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.util.{quoteIdentifier, quoteIfNeeded}
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog}
+import org.apache.spark.sql.classic.{MergeIntoWriter, SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
+import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, Table}
+import org.apache.spark.sql.execution.CommandExecutionMode
 import org.apache.spark.sql.functions.{col, not}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.{Row, SparkSession}
 
 /**
  * A table of a format that has `MERGE`.
  *
  * The table has no record of the batches, and needs none. A `MERGE` is one commit of the table's
  * format. It sets each key to what it has after the batch, whatever the table has for it, and a
- * batch that runs again is the last one that ran. So the second run sets what is set already.
+ * batch that runs again is the last one that ran. So the second run sets what is set already. For
+ * the same reason a `MERGE` that fails is tried again: another writer may have changed the table, or
+ * the session's catalog may have had an older state of it.
  *
  * Key columns are compared by `<=>`: outer joins have nulls in them.
  *
@@ -22,6 +32,8 @@ import org.apache.spark.sql.internal.SQLConf
 final private[upsert] class MergeTarget(session: SparkSession, name: String)
     extends UpsertTarget
     with LookupCatalog {
+  import MergeTarget._
+
   private val classic = session.asInstanceOf[ClassicSession]
   override protected val catalogManager: CatalogManager = classic.sessionState.catalogManager
 
@@ -37,14 +49,40 @@ final private[upsert] class MergeTarget(session: SparkSession, name: String)
     changes.columns.names.find(column => !there.names.exists(SQLConf.get.resolver(_, column))).foreach {
       column => throw UpsertOptions.noColumn(table, column, there.names.toSeq)
     }
+    // Planned, as EXPLAIN does, and not run: the table may take no MERGE, or not these types.
+    try
+      classic.sessionState
+        .executePlan(merge(changes).mergeCommand(), CommandExecutionMode.SKIP)
+        .executedPlan: Unit
+    catch {
+      case NonFatal(error) =>
+        throw UpsertOptions.refused(
+          s"a MERGE into the table $table cannot be planned. ${messageOf(error)}",
+          s"A target takes MERGE INTO, as tables of Delta Lake and Iceberg do, and has columns of types that those of the changes can be stored in."
+        )
+    }
   }
+
+  override def identity: TargetIdentity =
+    TargetIdentity(UpsertOptions.Table, table, Try(loaded).toOption.flatten.map(idsOf).getOrElse(Map.empty))
 
   override def has(batch: UpsertBatch): Boolean = false
 
-  override def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit = {
+  override def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit =
+    // Even a MERGE of no rows would be a commit.
+    if (!figures.isEmpty)
+      attempt(Attempts) {
+        // What a caching catalog remembers may be older than the table.
+        changes.rows.sparkSession.catalog.refreshTable(table)
+        merge(changes).merge()
+      }
+
+  private def merge(changes: NetChanges): MergeIntoWriter[Row] = {
     // The columns of the changes are called c0, c1, ...: a table's column of such a name would be
-    // ambiguous, so they get a longer prefix here.
-    val prefix = "streamjoin_upsert_"
+    // ambiguous, so they get a prefix here that no column of the table begins with.
+    val there = changes.rows.sparkSession.table(table).schema.names
+    val prefix =
+      JdbcNames.free("streamjoin_upsert", name => there.exists(_.toLowerCase.startsWith(name))) + "_"
     val source = changes.rows.toDF(changes.rows.columns.toSeq.map(prefix + _): _*)
     val isGone = col(prefix + NetChanges.Gone)
     def value(at: Int) = col(s"${prefix}c$at")
@@ -57,6 +95,66 @@ final private[upsert] class MergeTarget(session: SparkSession, name: String)
     val merge = source.mergeInto(table, matched).whenMatched(isGone).delete()
     val others = all.diff(changes.keys)
     val updated = if (others.isEmpty) merge else merge.whenMatched().update(set(others))
-    updated.whenNotMatched(not(isGone)).insert(set(all)).merge()
+    updated.whenNotMatched(not(isGone)).insert(set(all)).asInstanceOf[MergeIntoWriter[Row]]
   }
+
+  private def loaded: Option[Table] = classic.sessionState.sqlParser.parseMultipartIdentifier(table) match {
+    case CatalogAndIdentifier(catalog, found) => Some(catalog.asTableCatalog.loadTable(found))
+    case _ => None
+  }
+
+  /** By reflection, as neither format is on our class path. */
+  private def idsOf(table: Table): Map[String, String] = {
+    def text(value: => Any): Option[String] =
+      Try(Option(value)).toOption.flatten.map(_.toString).filter(_.nonEmpty)
+    def call(on: AnyRef, method: String): AnyRef = on.getClass.getMethod(method).invoke(on)
+    val isDelta = "delta".equalsIgnoreCase(table.properties.get("provider"))
+    Map(
+      // Spark's own, from 4.1 on.
+      "id" -> text(call(table, "id")),
+      "Iceberg id" -> text(call(call(table, "table"), "uuid")),
+      "Delta id" -> (if (isDelta) text(classic.sql(s"DESCRIBE DETAIL $name").select("id").head().get(0))
+                     else None)
+    ).collect { case (id, Some(value)) => id -> value }
+  }
+}
+
+private[upsert] object MergeTarget extends Logging {
+
+  /** How often a `MERGE` is tried in all. */
+  private val Attempts = 4
+
+  private val ChangedMeanwhile = "INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS"
+  private val Passing = "Commit|Concurrent|Conflict|Validation".r
+
+  /** Runs the body up to so many times, as long as what it fails with may pass. */
+  @tailrec def attempt(times: Int)(body: => Unit): Unit = {
+    val failure =
+      try {
+        body
+        None
+      } catch {
+        case NonFatal(error) if times > 1 && mayPass(error) => Some(error)
+      }
+    if (failure.isDefined) {
+      logWarning("A MERGE failed and is tried again", failure.get)
+      attempt(times - 1)(body)
+    }
+  }
+
+  /**
+   * Whether another attempt may succeed, by the names that formats give to the errors of a commit:
+   * what is wrong with the rows stays wrong.
+   */
+  private def mayPass(error: Throwable): Boolean = causes(error).exists {
+    case changed: SparkThrowable if Option(changed.getCondition).exists(_.startsWith(ChangedMeanwhile)) =>
+      true
+    case other => Passing.findFirstIn(other.getClass.getSimpleName).isDefined
+  }
+
+  private def causes(error: Throwable): Seq[Throwable] =
+    Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).toSeq
+
+  private def messageOf(error: Throwable): String =
+    causes(error).flatMap(cause => Option(cause.getMessage)).headOption.getOrElse(error.toString)
 }

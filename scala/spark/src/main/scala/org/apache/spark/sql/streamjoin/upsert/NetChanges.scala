@@ -17,8 +17,15 @@ import org.apache.spark.sql.{Column, DataFrame}
  * @param rows
  *   columns `c0`, `c1`, ... of the row, and [[NetChanges.Gone]]. Of a key that has gone, the row
  *   that went: the columns of a target need not accept nulls.
+ * @param micros
+ *   whether times in JSON have microseconds, or milliseconds as in earlier versions
  */
-final private[streamjoin] case class NetChanges(rows: DataFrame, columns: StructType, keys: Seq[Int]) {
+final private[streamjoin] case class NetChanges(
+    rows: DataFrame,
+    columns: StructType,
+    keys: Seq[Int],
+    micros: Boolean = true
+) {
   import NetChanges._
 
   def keyNames: Seq[String] = keys.map(columns(_).name)
@@ -34,8 +41,8 @@ final private[streamjoin] case class NetChanges(rows: DataFrame, columns: Struct
   def rowJson: Column = json(columns.indices)
 
   private def json(of: Seq[Int]): Column = to_json(
-    struct(of.map(at => row(at).as(columns(at).name)): _*),
-    Json
+    struct(of.map(at => Nested.forJson(row(at), columns(at).dataType).as(columns(at).name)): _*),
+    if (micros) JsonOfMicros else Json
   )
 
   /** Counts the changes and looks for keys that are none, in one job. */
@@ -74,7 +81,9 @@ final private[streamjoin] case class Figures(
     hasNullDiff: Boolean,
     double: Option[String],
     nullKeys: Seq[Seq[Boolean]]
-)
+) {
+  def isEmpty: Boolean = upserts + deletes == 0
+}
 
 private[streamjoin] object NetChanges {
 
@@ -90,6 +99,13 @@ private[streamjoin] object NetChanges {
     val options = new java.util.HashMap[String, String]()
     options.put("ignoreNullFields", "false")
     options.put("timeZone", "UTC")
+    options
+  }
+
+  private val JsonOfMicros = {
+    val options = new java.util.HashMap[String, String](Json)
+    options.put("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]")
+    options.put("timestampNTZFormat", "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]")
     options
   }
 
@@ -109,7 +125,7 @@ private[streamjoin] object NetChanges {
     val source = changes.toDF(schema.indices.map(at => s"s$at"): _*)
     val rows = source.select(
       places.rows.zip(columns).zip(internal).map { case ((at, column), name) =>
-        col(s"s$at").cast(column.dataType).as(name)
+        Nested.sorted(col(s"s$at").cast(column.dataType), column.dataType).as(name)
       } :+ col(s"s${places.diff}").cast(LongType).as(Copies): _*
     )
     // One shuffle serves both aggregations: what has one row has one key.
@@ -128,7 +144,10 @@ private[streamjoin] object NetChanges {
         coalesce(sum(when(col(Copies) > 0, col(Copies))), lit(0L)).as(Came),
         bool_or(col(WithoutDiff)).as(WithoutDiff)
       )
-    val row = internal.map(name => if (keys.contains(name)) col(name) else col(s"last.$name").as(name))
+    val row = internal.zip(columns).map { case (name, column) =>
+      val value = if (keys.contains(name)) col(name) else col(s"last.$name")
+      Nested.unsorted(value, column.dataType).as(name)
+    }
     NetChanges(
       byKey.select(row ++ Seq((col(Came) === 0).as(Gone), col(Came), col(WithoutDiff)): _*),
       columns,

@@ -107,8 +107,10 @@ private[streamjoin] object UpsertOptions {
   val Keys = "keys"
   val Diff = "diff"
   val Table = "table"
-  private val Url = "url"
-  private val Topic = "topic"
+  val Jdbc = "jdbc"
+  val Kafka = "kafka"
+  val Url = "url"
+  val Topic = "topic"
   private val Servers = "kafka.bootstrap.servers"
 
   /** What DataStreamWriter adds to the options of a sink, which no target has to know. */

@@ -4,6 +4,8 @@ import java.util.{Locale, Map => JMap}
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
@@ -56,13 +58,39 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
     with ReportsSinkMetrics {
   @volatile private var last: Map[String, Long] = Map.empty
 
-  /** Checks at `start()` whether there can be such a query. */
-  def check(session: SparkSession, schema: StructType): Unit =
-    target.check(NetChanges.of(session.createDataFrame(java.util.List.of[Row](), schema), options))
+  /** What the checkpoint says of the target, and whether that still has to be written. */
+  @volatile private var record = Option.empty[TargetRecord]
+  @volatile private var isWritten = false
+
+  /** Checks at `start()` whether there can be such a query, and with this checkpoint. */
+  def check(session: SparkSession, schema: StructType, checkpoint: String): Unit = {
+    val none = session.createDataFrame(java.util.List.of[Row](), schema)
+    target.check(NetChanges.of(none, options))
+    val found = UpsertCheckpoint.of(session, new Path(checkpoint))
+    record = Some(found.recordFor(target, isNew = found.newest.isEmpty))
+  }
+
+  /** The first batch of a run writes down where it writes to, before it does. */
+  private def begin(session: SparkSession, root: Path): TargetRecord = {
+    // A session without the extension has not called check.
+    val known = record.getOrElse {
+      val found = UpsertCheckpoint.of(session, root)
+      val isFirst = found.newest.forall(_.number == 0) && !found.isCommitted
+      found.recordFor(target, isFirst)
+    }
+    record = Some(known)
+    if (!isWritten) {
+      val log = new TargetLog(session, root)
+      if (!log.get(0).contains(known)) log.write(known)
+      isWritten = true
+    }
+    known
+  }
 
   override def addBatch(number: Long, data: DataFrame): Unit = {
     val session = data.sparkSession.asInstanceOf[ClassicSession]
     val batch = batchOf(session, number)
+    val micros = begin(session, checkpointOf(session)).micros
     val rows = data.asInstanceOf[ClassicDataset[Row]].queryExecution.toRdd
     if (target.has(batch)) {
       // The operators below must still see the batch: Spark commits their state and watermarks.
@@ -72,7 +100,7 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
       // As for foreachBatch: the plan of a streaming query cannot be planned a second time.
       val plan = LogicalRDD.fromDataset(rows, data.asInstanceOf[ClassicDataset[Row]], isStreaming = false)
       val net = NetChanges.of(ClassicDataset.ofRows(session, plan), options)
-      val kept = net.copy(rows = net.rows.persist(StorageLevel.MEMORY_AND_DISK))
+      val kept = net.copy(rows = net.rows.persist(StorageLevel.MEMORY_AND_DISK), micros = micros)
       try write(kept, batch)
       finally kept.rows.unpersist()
     }
@@ -94,6 +122,12 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
     }
     target.write(changes, figures, batch)
     last = Map("upserts" -> figures.upserts, "deletes" -> figures.deletes, "replayed" -> 0L)
+  }
+
+  private def checkpointOf(session: SparkSession): Path = {
+    val query = RunningQuery.current(session)
+    assert(query.isDefined, "addBatch is called in the thread of a query")
+    new Path(query.get.resolvedCheckpointRoot)
   }
 
   private def batchOf(session: SparkSession, number: Long): UpsertBatch = {

@@ -17,8 +17,24 @@ final private[streamjoin] case class UpsertBatch(query: UUID, number: Long, plan
 /** Where rows are kept by key. The driver calls it, once for each batch that runs. */
 private[streamjoin] trait UpsertTarget {
 
-  /** Checks at `start()` what can be checked without writing. */
+  /** Checks at `start()` that the target can have the changes. It leaves nothing behind. */
   def check(changes: NetChanges): Unit
+
+  private[upsert] def identity: TargetIdentity
+
+  /**
+   * Whether the target knows which batches it has. It then may move: what it says of them counts,
+   * and not where it is.
+   */
+  private[upsert] def keepsBatches: Boolean = false
+
+  /**
+   * Compares what the target knows of batches with a checkpoint, at `start()`.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if the target does not belong to the state of the checkpoint
+   */
+  private[upsert] def verify(checkpoint: UpsertCheckpoint): Unit = ()
 
   /**
    * Whether the target already has the batch, which then has to change nothing.

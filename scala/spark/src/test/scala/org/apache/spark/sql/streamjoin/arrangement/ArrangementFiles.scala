@@ -31,7 +31,8 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   BlockFileWriter,
   InputKind,
   Manifest,
-  RowKey
+  RowKey,
+  VersionId
 }
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -125,6 +126,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
   /** The rows of each version. */
   var collections: Vector[Model.Collection] = Vector.empty
   private var bases = Seq.empty[BaseRef]
+  private var ids = Map.empty[Long, UUID]
 
   def newest: Long = collections.size - 1L
 
@@ -152,15 +154,34 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
       else Nil
     if (base) bases = Manifest.keptBases(bases :+ BaseRef(version - 1, version), since)
     collections :+= Model.plus(before, changes)
+    val changeFiles = write(s"changes/$version", changes)
     put(
-      Manifest(version, query, 0L, since, bases, write(s"changes/$version", changes), baseFiles, Map.empty)
+      Manifest(version, query, 0L, since, bases, changeFiles, baseFiles, Map.empty)
+        .copy(previous = ids.get(version - 1))
     )
+  }
+
+  /** Restores the state after a version. */
+  def restore(version: Long): Unit = {
+    files.remove(version + 1 to newest)
+    collections = collections.take(version.toInt + 1)
+    bases = bases.filter(_.manifest <= version)
+    ids = ids.filter(_._1 <= version)
+  }
+
+  /** The newest version without what says which one it is, as an earlier release wrote it. */
+  def forgetIds(): Unit = {
+    val file = s"versions/$newest"
+    val text = Files.readString(folder.resolve(file))
+    write(file, text.replaceAll(",\"(id|previous)\":\"[^\"]*\"", ""))
+    ids += newest -> files.manifest(newest).id
   }
 
   /** Removes the bases that the newest manifest does not keep. */
   def removeBases(): Unit = files.removeBases(files.baseNumbers.diff(bases.map(_.manifest)))
 
   def put(manifest: Manifest): Unit = {
+    ids += manifest.version -> manifest.id
     val node = mapper.createObjectNode().put("version", ArrangementMeta.Format)
     Manifest.toJson(manifest, node)
     write(s"versions/${manifest.version}", mapper.writeValueAsString(node))
@@ -184,10 +205,14 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
   ): Model.Collection =
     Model.sum((0 until partitions).iterator.flatMap { partition =>
       registry
-        .get(ref, index, partition, low.getOrElse(version), version, conf, stats)
+        .get(ref, index, partition, low.getOrElse(version), idOf(version), conf, stats)
         .rowsOf(version)
         .map { case (row, copies) => Item.of(row) -> copies }
     })
+
+  /** The id of a version; of one that is not there, some id. */
+  def idOf(version: Long): VersionId =
+    VersionId(version, ids.getOrElse(version, UUID.randomUUID()))
 
   /** The rows of a key, found in an index by the first key. */
   def find(index: KeyIndex, key: Option[Int], version: Long): Model.Collection = {

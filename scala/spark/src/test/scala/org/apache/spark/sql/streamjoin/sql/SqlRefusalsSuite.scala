@@ -124,6 +124,48 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "key"
     ),
     Case(
+      "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t ON o.id = d.id AND d.v = 2",
+      temporal,
+      "FOR SYSTEM_TIME AS OF o.t",
+      "VERSIONS(TABLE(...), KEY(id, v), TIME(t)) FOR SYSTEM_TIME AS OF",
+      "VERSIONS(TABLE(...), KEY(id), TIME(t))"
+    ),
+    Case(
+      "SELECT 1 FROM o JOIN (SELECT t, v FROM VERSIONS(TABLE(d), KEY(id), TIME(t))) FOR SYSTEM_TIME AS OF o.t x ON o.v = x.v",
+      clause,
+      "FOR SYSTEM_TIME AS OF o.t",
+      "id is declared"
+    ),
+    Case(
+      "SELECT 1 FROM o JOIN VERSIONS(TABLE(d), KEY(id, v)) FOR SYSTEM_TIME AS OF o.t x ON o.id = x.id",
+      temporal,
+      "FOR SYSTEM_TIME AS OF o.t",
+      "no equality for v",
+      "in ON"
+    ),
+    Case(
+      "SELECT * FROM VERSIONS(TABLE(raw), KEY(id))",
+      order,
+      "VERSIONS(TABLE(raw), KEY(id))",
+      "no column of its table has a watermark: STREAM prices WATERMARK since"
+    ),
+    Case("SELECT * FROM VERSIONS(TABLE(d), TIME(t))", order, "VERSIONS(TABLE(d), TIME(t))", "no KEY"),
+    Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id), KEY(v))", order, "KEY(v)", "KEY twice"),
+    Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id), LAG(t))", order, "LAG(t)", "KEY, TIME, OP and ORDER"),
+    Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id + 1))", order, "id + 1", "name of a column"),
+    Case(
+      "SELECT * FROM VERSIONS(TABLE(d), KEY(nothing))",
+      order,
+      "VERSIONS(TABLE(d), KEY(nothing))",
+      "id, t, v"
+    ),
+    Case(
+      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), UNAVAILABLE('x'))",
+      order,
+      "UNAVAILABLE('x')",
+      "leave UNAVAILABLE"
+    ),
+    Case(
       "SELECT 1 FROM o FULL JOIN d FOR SYSTEM_TIME AS OF o.t AS x ON o.id = x.id",
       temporal,
       "FOR SYSTEM_TIME AS OF o.t",
@@ -151,7 +193,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t <= d.t) ON o.id = d.id",
       temporal,
       "MATCH_CONDITION (o.t <= d.t)",
-      "tolerance"
+      "WITHIN 10 MINUTES"
     ),
     Case(
       "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.t) WITHIN BETWEEN -10m AND 0s ON o.id = d.id",

@@ -17,7 +17,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
   import JoinTest._
 
   override protected def extensions: String =
-    Seq(classOf[LoudParser].getName, super.extensions, classOf[LoudParser].getName).mkString(",")
+    Seq(classOf[DeafParser].getName, super.extensions, classOf[LoudParser].getName).mkString(",")
 
   private def rows(query: Streams => DataFrame): Seq[String] =
     running(job(query))(
@@ -64,6 +64,86 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
       sql("SELECT 1")(streams)
       spark.sql(query, parameters)
     } == Seq("x 1 3"))
+  }
+
+  test("parameters work although another extension's parser does not know them") {
+    assert(spark.sql("SELECT :x + ?".replace("?", ":y"), Map("x" -> 1, "y" -> 2)).head().getInt(0) == 3)
+    assert(spark.sql("SELECT a FROM (SELECT ? AS a) WHERE a = (SELECT ?)", Array(4, 4)).head().getInt(0) == 4)
+    // If it is the outer one, the values are lost.
+    val inner = new StreamJoinParser(spark.sessionState.sqlParser)
+    val error =
+      intercept[AnalysisException](inner.parsePlan("SELECT 1 FROM o JOIN d WITHIN :x ON o.id = d.id"))
+    assert(error.getCondition == "STREAMJOIN_CLAUSE_PARAMETER")
+    assert(error.getMessage.contains("last in spark.sql.extensions"))
+  }
+
+  test("durations may have fractions, and several parts in one string") {
+    views
+    def bound(written: String): Seq[String] = spark
+      .sql(s"SELECT bound FROM sj_bounds(TABLE(SELECT 1 FROM o JOIN d WITHIN $written ON o.id = d.id))")
+      .collect()
+      .map(_.getString(0))
+      .toSeq
+    val hours = bound("90m")
+    assert(hours.head.contains("1 hour 30 minutes"), hours)
+    for (
+      written <- Seq(
+        "1.5 HOURS",
+        "1.5h",
+        "'1h30m'",
+        "'1.5 hours'",
+        "INTERVAL 1.5 HOURS",
+        "'1 hour 30 minutes'"
+      )
+    )
+      assert(bound(written) == hours, written)
+    assert(bound("0.25 SECONDS") == bound("250ms"))
+    assert(bound("'1m.5s'") == bound("60500ms"))
+  }
+
+  test("aliases, tables and columns may have the names of keywords that come before operands") {
+    views
+    spark.table("d").createOrReplaceTempView("offset")
+    val texts = Seq(
+      "SELECT o.v FROM o JOIN d offset WITHIN 5s ON o.id = offset.id",
+      "SELECT o.v FROM o JOIN offset WITHIN 5s ON o.id = offset.id",
+      "SELECT o.v FROM o JOIN d AS values WITHIN 5s ON o.id = values.id",
+      "SELECT o.v FROM (SELECT id, t, v, v AS offset FROM o) o JOIN d ON d.id = o.id AND d.v = offset WITHIN 5s",
+      "SELECT o.v FROM o JOIN d set OVER (RANGE 5s FOLLOWING) ON o.id = set.id".replace(
+        "d set OVER (RANGE 5s FOLLOWING)",
+        "d OVER (RANGE 5s FOLLOWING) set"
+      )
+    )
+    texts.foreach(text => assert(spark.sql(text).isStreaming, text))
+    assert(spark.sql("SELECT within FROM (SELECT 7 AS within) LIMIT 5").head().getInt(0) == 7)
+    val error = intercept[ParseException](spark.sql("SELECT o.v FROM o JOIN d offset WITHIN 5s ON o.id = )"))
+    assert(error.getMessage.contains("WITHIN") || error.getMessage.contains("')'"), error.getMessage)
+  }
+
+  test("with double-quoted identifiers, FOR SYSTEM_TIME takes them") {
+    views
+    withConf("spark.sql.ansi.enabled" -> "true", "spark.sql.ansi.doubleQuotedIdentifiers" -> "true") {
+      val text =
+        "SELECT \"o o\".v FROM o AS \"o o\" JOIN d FOR SYSTEM_TIME AS OF \"o o\".\"t\" AS x ON \"o o\".id = x.id"
+      assert(spark.sql(text).queryExecution.analyzed.toString.contains("StreamAsOfJoin"))
+    }
+  }
+
+  test("IMPOSE_ORDER takes its arguments by name") {
+    views
+    for (
+      arguments <- Seq(
+        "data => TABLE(raw), timecol => DESCRIPTOR(t), lag => INTERVAL 1 SECOND",
+        "TABLE(raw), lag => INTERVAL 1 SECOND, TIMECOL => DESCRIPTOR(t)"
+      )
+    ) {
+      val plan = spark.sql(s"SELECT * FROM IMPOSE_ORDER($arguments)").queryExecution.analyzed
+      assert(plan.toString.contains("EventTimeWatermark"), plan)
+    }
+    val unknown = "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t), delay => INTERVAL 1 SECOND)"
+    val (error, at) = refused(unknown)
+    assert(error.getMessage.contains("no argument delay, but data, timecol, lag"))
+    assert(at == "INTERVAL 1 SECOND")
   }
 
   test("Spark reports a parameter without a value") {
@@ -168,6 +248,19 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
   }
 }
 
+/** An extension whose parser does not know parameters, as Delta's. */
+class DeafParser extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    extensions.injectParser((_, other) =>
+      new LoudParser.Parser(other) {
+        override def parsePlanWithParameters(
+            sqlText: String,
+            parameters: org.apache.spark.sql.catalyst.parser.ParameterContext
+        ): LogicalPlan = parsePlan(sqlText)
+      }
+    )
+}
+
 /** An extension whose parser accepts statements that begin with `LOUD`. */
 class LoudParser extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit =
@@ -177,7 +270,7 @@ class LoudParser extends (SparkSessionExtensions => Unit) {
 object LoudParser {
   private val Word = "LOUD "
 
-  final private class Parser(protected val other: ParserInterface) extends ParserOfLine {
+  private[sql] class Parser(protected val other: ParserInterface) extends ParserOfLine {
     private def quiet(text: String) = text.stripPrefix(Word)
     override def parsePlan(sqlText: String): LogicalPlan = other.parsePlan(quiet(sqlText))
     override def parseExpression(sqlText: String): Expression = other.parseExpression(sqlText)

@@ -37,6 +37,22 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
     )
   }
 
+  test("sj_bounds may stand in common tables and views") {
+    views
+    val bounds = s"SELECT side, keeps FROM sj_bounds(TABLE($within))"
+    val keeps = Seq("left o kept 1 hour", "right d kept 0 seconds")
+    def rows(query: String) = spark.sql(query).collect().map(row => s"${row(0)} ${row(1)}").toSeq.sorted
+    assert(rows(s"WITH b AS ($bounds) SELECT * FROM b") == keeps)
+    assert(
+      rows(s"WITH b AS ($bounds), c AS (SELECT * FROM b) SELECT c.* FROM b JOIN c USING (side)") == keeps
+    )
+    assert(rows(s"WITH b AS ($bounds) SELECT 'n', count(*) FROM b") == Seq("n 2"))
+    spark.sql(s"CREATE OR REPLACE TEMPORARY VIEW bounds AS $bounds")
+    assert(rows("SELECT * FROM bounds") == keeps)
+    spark.sql(s"CREATE OR REPLACE TEMPORARY VIEW joined AS $within")
+    assert(rows(s"SELECT side, keeps FROM sj_bounds(TABLE(joined))") == keeps)
+  }
+
   test("invalid arguments of sj_bounds and sj_late_rows are refused") {
     for (
       (query, condition) <- Seq(

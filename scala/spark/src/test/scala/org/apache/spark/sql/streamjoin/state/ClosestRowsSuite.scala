@@ -47,6 +47,7 @@ class ClosestRowsSuite extends StateTest {
           all ++= added
           def check(): Unit = {
             val closest = state.closest(Side.Right, asking.layout, byNumber)
+            val together = Seq.newBuilder[(closest.Asked, Option[Long], closest.Asked, Option[Long])]
             (0 until 80).foreach { _ =>
               val wanted = key
               val ends = Seq.fill(2)(random.nextInt(span) * unit + math.max(evicted, 0)).sorted
@@ -66,6 +67,20 @@ class ClosestRowsSuite extends StateTest {
                 lookUp(closest.first(ask, from, to)) == latest(first),
                 s"first of $wanted in $from to $to"
               )
+              val copy = ask.copy()
+              together += ((
+                new closest.Asked(copy, from, to),
+                latest(last),
+                new closest.Asked(copy, from, to),
+                latest(first)
+              ))
+            }
+            val asked = together.result()
+            closest.last(asked.map(_._1).toArray)
+            closest.first(asked.map(_._3).toArray)
+            asked.foreach { case (last, wanted, first, wantedFirst) =>
+              assert(lookUp(last.found) == wanted)
+              assert(lookUp(first.found) == wantedFirst)
             }
           }
           check()
@@ -102,7 +117,10 @@ class ClosestRowsSuite extends StateTest {
         // Times of the key are even or odd, like the key.
         val newest = Some(times * (ties - 1L) + i % times)
         assert(lookUp(closest.last(ask, Long.MinValue, time + unit / 2)) == newest, s"last of $key at $time")
-        assert(lookUp(closest.first(ask, time - unit / 2, Long.MaxValue)) == newest, s"first of $key at $time")
+        assert(
+          lookUp(closest.first(ask, time - unit / 2, Long.MaxValue)) == newest,
+          s"first of $key at $time"
+        )
       }
       assert(compared <= times * ties, "each row is compared once")
       state.abort()
@@ -141,6 +159,18 @@ class ClosestRowsSuite extends StateTest {
       assert(lookUp(closest.last(ask, Long.MinValue, 305)).contains(611L))
       assert(lookUp(closest.first(ask, 305, Long.MaxValue)).contains(611L))
       assert(reads <= 6, s"$reads segments read, and one has the row")
+      // Many rows at all times: each segment once.
+      reads = 0
+      val asked = Array.tabulate(3000)(at => new closest.Asked(ask, Long.MinValue, at % 600L))
+      closest.last(asked)
+      asked.zipWithIndex.foreach { case (one, at) => assert(lookUp(one.found).contains(2 * (at % 600) + 1L)) }
+      assert(reads <= 60, s"$reads segments read, of 60")
+      reads = 0
+      val stranger = rows(TestRows.simple(-1, key = 2, time = 0)).copy()
+      val none = Array.tabulate(3000)(at => new closest.Asked(stranger, Long.MinValue, at % 600L))
+      closest.last(none)
+      assert(none.forall(_.found == null))
+      assert(reads <= 60, s"$reads segments read for a key without rows, of 60")
       state.abort()
     }
   }

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.streamjoin.upsert
 
-import java.util.UUID
-
 import scala.collection.mutable
 import scala.util.Random
 
@@ -9,7 +7,6 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.{col, lit, map}
-import org.apache.spark.sql.jdbc.JdbcDialects
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 import org.apache.spark.sql.types.StructType
@@ -110,7 +107,81 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
         changes.rows.select(changes.keyJson).head().getString(0)
       }
     }
-    assert(keys.distinct == Seq("""{"t":"2026-01-01T10:00:00.000Z"}"""))
+    assert(keys.distinct == Seq("""{"t":"2026-01-01T10:00:00.000000Z"}"""))
+  }
+
+  test("times in JSON have microseconds, or milliseconds in a checkpoint of an earlier version") {
+    val timed = StructType.fromDDL("t TIMESTAMP, n TIMESTAMP_NTZ, s STRUCT<t: TIMESTAMP>, _diff INT")
+    def row(micros: Int) = {
+      val at = java.time.LocalDateTime.of(2026, 1, 1, 10, 0, 0, 123000000 + micros * 1000)
+      val instant = java.sql.Timestamp.from(at.toInstant(java.time.ZoneOffset.UTC))
+      Row(instant, at, Row(instant), 1)
+    }
+    val changes = NetChanges.of(frame(timed, row(100), row(900)), options(Seq("t", "n")))
+    def keys(of: NetChanges) = of.rows.select(of.keyJson).collect().map(_.getString(0)).toSeq.sorted
+    assert(
+      keys(changes) == Seq("123100", "123900").map { fraction =>
+        s"""{"t":"2026-01-01T10:00:00.${fraction}Z","n":"2026-01-01T10:00:00.$fraction"}"""
+      }
+    )
+    assert(
+      changes.rows.select(changes.rowJson).head().getString(0).contains("""{"t":"2026-01-01T10:00:00.123""")
+    )
+    assert(
+      keys(changes.copy(micros = false)).distinct ==
+        Seq("""{"t":"2026-01-01T10:00:00.123Z","n":"2026-01-01T10:00:00.123"}""")
+    )
+  }
+
+  test("nulls in maps, however deep, and maps whose entries have another order") {
+    val deep = StructType.fromDDL(
+      "k INT, m MAP<STRING, INT>, d ARRAY<STRUCT<x: MAP<STRING, MAP<INT, DOUBLE>>, y: INT>>, _diff INT"
+    )
+    def nested(entries: (String, Any)*) =
+      Seq(
+        Row(
+          scala.collection.immutable.ListMap(entries.map { case (k, v) => k -> Map(1 -> v, 2 -> null) }: _*),
+          5
+        ),
+        null
+      )
+    def row(k: Int, swapped: Boolean, diff: Int) = {
+      val pairs = Seq[(String, Any)]("a" -> null, "b" -> 2)
+      val entries = if (swapped) pairs.reverse else pairs
+      Row(k, scala.collection.immutable.ListMap(entries: _*), nested("p" -> 1.5, "q" -> null), diff)
+    }
+    val changes = NetChanges.of(
+      frame(
+        deep,
+        row(1, swapped = false, 1),
+        row(2, swapped = false, -1),
+        row(2, swapped = true, 1),
+        Row(3, null, null, 1)
+      ),
+      options(Seq("k"))
+    )
+    assert(changes.rows.schema.map(_.dataType.asNullable).take(3) == deep.map(_.dataType.asNullable).take(3))
+    assert(
+      changes.rows.select(changes.rowJson).collect().map(_.getString(0)).toSet == Set(
+        """{"k":1,"m":{"a":null,"b":2},"d":[{"x":{"p":{"1":1.5,"2":null},"q":{"1":null,"2":null}},"y":5},null]}""",
+        """{"k":3,"m":null,"d":null}"""
+      )
+    )
+  }
+
+  test("geometries in JSON are well-known binary") {
+    val wkb = "X'0101000000000000000000F03F0000000000000040'"
+    withConf("spark.sql.geospatial.enabled" -> "true") {
+      val df = spark.sql(
+        s"SELECT 1 AS k, g, named_struct('g', g, 'a', array(g)) AS s, map('g', g) AS m, 1 AS _diff FROM (SELECT ST_GeomFromWKB($wkb) AS g)"
+      )
+      val changes = NetChanges.of(df, options(Seq("k")))
+      val text = "AQEAAAAAAAAAAADwPwAAAAAAAABA"
+      assert(
+        changes.rows.select(changes.rowJson).head().getString(0) ==
+          s"""{"k":1,"g":"$text","s":{"g":"$text","a":["$text"]},"m":{"g":"$text"}}"""
+      )
+    }
   }
 
   test("strings that only a collation makes equal are two values") {
@@ -158,45 +229,6 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
       refused("STREAMJOIN_OPTION")(UpsertOptions(jdbc + ("keys" -> wrong)))
   }
 
-  test("a table beside another one") {
-    import JdbcStatements.beside
-    assert(beside("t", "s") == "s")
-    assert(beside("a.t", "s") == "a.s")
-    assert(beside("""db."a.b"."t.u"""", "s") == """db."a.b".s""")
-    assert(beside("[x.y].[t]", "s") == "[x.y].s")
-    assert(beside("`t.u`", "s") == "s")
-  }
-
-  test("a batch follows the last one that the target has") {
-    val query = UUID.randomUUID()
-    def has(last: Option[(Long, Long)], now: (Long, Long)) =
-      BatchTable.has(
-        "t",
-        last.map { case (of, at) => UpsertBatch(query, of, at) },
-        UpsertBatch(query, now._1, now._2)
-      )
-    assert(!has(None, (0, 5)))
-    assert(!has(None, (7, 5)))
-    assert(!has(Some((6, 4)), (7, 5)))
-    assert(has(Some((7, 5)), (7, 5)))
-    for (wrong <- Seq((7L, 6L), (8L, 9L), (5L, 1L)))
-      refused("STREAMJOIN_UPSERT_BATCH")(has(Some(wrong), (7, 5)))
-  }
-
-  test("the SQL of a batch uses the index of the key for each combination of nulls") {
-    val dialect = JdbcDialects.get("jdbc:postgresql:x")
-    val sql = JdbcStatements(dialect, "t", "s", Seq("a", "b", "v"), Seq(0, 1), Seq(4L, 7L), replaces = true)
-    assert(
-      sql.applyStaged(Seq(Seq(true, false), Seq(false, false))) == Seq(
-        """DELETE FROM t WHERE EXISTS (SELECT 1 FROM s s WHERE s.a = t.a AND s.b = t.b AND s."streamjoin_change" = 0 AND s."streamjoin_attempt" IN (4, 7))""",
-        """DELETE FROM t WHERE EXISTS (SELECT 1 FROM s s WHERE s.a IS NULL AND t.a IS NULL AND s.b = t.b AND s."streamjoin_attempt" IN (4, 7))""",
-        """INSERT INTO t (a, b, v) SELECT a, b, v FROM s WHERE "streamjoin_change" = 1 AND "streamjoin_attempt" IN (4, 7) ON CONFLICT (a, b) DO UPDATE SET v = EXCLUDED.v"""
-      )
-    )
-    assert(sql.copy(columns = Seq("a", "b")).applyStaged(Nil).last.endsWith("ON CONFLICT (a, b) DO NOTHING"))
-    assert(!sql.copy(replaces = false).applyStaged(Seq(Seq(false, false))).exists(_.contains(" = 0")))
-  }
-
   /** A stream whose rows are batches of the test, and the table that it keeps current. */
   private class Merged(table: String, keys: Seq[String]) {
     private val memory = MemoryStream[Row](Encoders.row(schema), spark)
@@ -207,7 +239,9 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
       again()
     }
 
-    def again(): Unit = Upsert
+    def again(): Unit = into(table)
+
+    def into(table: String): Unit = Upsert
       .intoTable(memory.toDF(), table)
       .key(keys.head, keys.tail: _*)
       .writeStream
@@ -281,6 +315,91 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(refused("STREAMJOIN_UPSERT")(start(table)).contains("has no column v"))
     val missing = intercept[Exception](start("memory.shop.nothing"))
     assert(SparkTest.messages(missing).exists(_.contains("TABLE_OR_VIEW_NOT_FOUND")))
+  }
+
+  test("a table without MERGE, and columns of other types, at start()") {
+    val memory = MemoryStream[Row](Encoders.row(schema), spark)
+    def start(table: String, checkpoint: String = newFolder()): Unit = Upsert
+      .intoTable(memory.toDF(), table)
+      .key("k")
+      .writeStream
+      .option("checkpointLocation", checkpoint)
+      .start()
+      .stop()
+    spark.sql("CREATE TABLE no_merge (k INT, `other.key` STRING, v DOUBLE) USING parquet")
+    try assert(refused("STREAMJOIN_UPSERT")(start("no_merge")).contains("a MERGE into the table"))
+    finally spark.sql("DROP TABLE no_merge")
+    spark.sql("CREATE TABLE memory.shop.typed (k INT, `other.key` INT, v DOUBLE)")
+    val error = refused("STREAMJOIN_UPSERT")(start("memory.shop.typed"))
+    assert(error.contains("cannot be planned") && error.contains("other.key"))
+  }
+
+  test("a batch without changes is no commit of the table") {
+    val table = created("memory.shop.quiet")
+    val it = new Merged(table, Seq("k", "other.key"))
+    it.batch(Row(1, "x", 1.0, 1))
+    def version = SharedTables.versionOf("shop", "quiet")
+    val before = version
+    it.batch(Row(2, "y", 1.0, 1), Row(2, "y", 1.0, -1))
+    assert(version == before)
+    it.batch(Row(2, "y", 1.0, 1))
+    assert(version != before)
+  }
+
+  test("a checkpoint and another table") {
+    val table = created("memory.shop.first")
+    val it = new Merged(table, Seq("k", "other.key"))
+    it.batch(Row(1, "x", 1.0, 1))
+    val other = created("memory.shop.second")
+    val error = refused("STREAMJOIN_UPSERT_TARGET")(it.into(other))
+    assert(error.contains("memory.shop.first") && error.contains("memory.shop.second"))
+    // One of an earlier version adopts the table that it finds.
+    val record = java.nio.file.Path.of(it.checkpoint, TargetLog.Directory)
+    val files = java.nio.file.Files.list(record)
+    try files.forEach(file => java.nio.file.Files.delete(file))
+    finally files.close()
+    java.nio.file.Files.delete(record)
+    it.batch(Row(2, "y", 1.0, 1))
+    assert(java.nio.file.Files.exists(record.resolve("0")))
+    refused("STREAMJOIN_UPSERT_TARGET")(it.into(other))
+    // The same name, and not the same table.
+    spark.sql(s"DROP TABLE $table")
+    created("memory.shop.first")
+    refused("STREAMJOIN_UPSERT_TARGET")(it.again())
+    assert(it.rows.isEmpty)
+  }
+
+  test("what tells a target from others") {
+    def of(name: String, ids: (String, String)*) = TargetIdentity("table", name, ids.toMap)
+    assert(of("a").isSame(of("a")) && !of("a").isSame(of("b")))
+    assert(of("a", "id" -> "1").isSame(of("b", "id" -> "1")))
+    assert(!of("a", "id" -> "1").isSame(of("a", "id" -> "2")))
+    // A catalog that says more than it did, or less.
+    assert(of("a", "id" -> "1").isSame(of("a", "other" -> "2")))
+    assert(!of("a").isSame(of("a").copy(kind = "kafka")))
+    // A topic that was created again, and one that its cluster had not created yet.
+    val topic = of("t", "topic" -> "t", "cluster" -> "c", "topic id" -> "1")
+    assert(!topic.isSame(of("t", "topic" -> "t", "cluster" -> "c", "topic id" -> "2")))
+    assert(topic.isSame(of("t", "topic" -> "t", "cluster" -> "c")))
+    assert(!topic.isSame(of("u", "topic" -> "u", "cluster" -> "c")))
+  }
+
+  test("a MERGE is tried again as long as its failure may pass") {
+    class CommitFailedException extends RuntimeException("stale")
+    def tries(fails: Int, error: => Throwable): Int = {
+      var count = 0
+      try
+        MergeTarget.attempt(4) {
+          count += 1
+          if (count <= fails) throw error
+        }
+      catch { case _: Exception => count = -count }
+      count
+    }
+    assert(tries(3, new CommitFailedException) == 4)
+    assert(tries(4, new CommitFailedException) == -4)
+    assert(tries(1, new RuntimeException("aborted", new java.util.ConcurrentModificationException)) == 2)
+    assert(tries(1, new IllegalArgumentException("null")) == -1)
   }
 
   test("random changes in random batches, some of which run again") {

@@ -17,7 +17,8 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   BaseRef,
   BlockFile,
   Manifest,
-  RowKey
+  RowKey,
+  VersionId
 }
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntimeException}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
@@ -39,7 +40,8 @@ final private[streamjoin] class LoadStats {
  * The executor's indexes: one [[KeyIndex]] for each partition of each key of an arrangement, shared
  * by all tasks of all queries of the application. The changes of each version advance it. An index
  * that begins after the requested version is replaced and never changed, because other tasks may
- * hold it.
+ * hold it. So is one whose versions are not those before the requested one: a restored arrangement
+ * gets other versions with the numbers that it had.
  *
  * A file holds blocks, each of one partition of one key. An index loads its blocks in two levels:
  * the newest base that is not after the oldest version it serves, then the changes of each version.
@@ -75,26 +77,32 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   private val users = new ConcurrentHashMap[Long, mutable.Set[Slot]]
 
   /**
-   * The manifest of a version, read once.
+   * The manifests of the versions from `low` to `high`, each followed by its successor.
    *
    * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
-   *   if it is missing, or the version is older than the arrangement keeps
+   *   if one is missing, a version is older than the arrangement keeps, or another version has the
+   *   number of `high`
    */
-  def manifest(arrangement: ArrangementRef, version: Long, folder: ArrangementFolder): Manifest =
-    orRetained(arrangement, version - 1, folder)(manifests.get(arrangement, version, folder))
+  def manifests(
+      arrangement: ArrangementRef,
+      low: Long,
+      high: VersionId,
+      folder: ArrangementFolder
+  ): IndexedSeq[Manifest] =
+    orRetained(arrangement, low - 1, folder)(manifests.line(arrangement, low, high, folder))
 
   /**
    * The index with all versions from `low` to `high`.
    *
    * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
-   *   if `low` is older than the arrangement keeps
+   *   if `low` is older than the arrangement keeps, or another version has the number of `high`
    */
   def get(
       arrangement: ArrangementRef,
       index: Int,
       partition: Int,
       low: Long,
-      high: Long,
+      high: VersionId,
       hadoopConf: Configuration,
       stats: LoadStats
   ): KeyIndex = {
@@ -113,9 +121,12 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
           slot.failures = failures
         }
         val loader = new Loader(arrangement, root, index, partition, hadoopConf, stats)
-        Some(slot.index.filter(known => known.covers(low, high) && loader.canGoOn(slot, known, high)).getOrElse {
+        val known = slot.index.filter { known =>
+          known.covers(low, high.number) && loader.follows(slot, high) && loader.canGoOn(slot, known, high)
+        }
+        Some(known.getOrElse {
           val begun = System.nanoTime()
-          val loaded =
+          val (loaded, newest) =
             try loader.load(slot, low, high)
             catch {
               case error: Throwable =>
@@ -123,7 +134,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
                 slot.empty()
                 throw error
             }
-          slot.put(loaded)
+          slot.put(loaded, newest)
           stats.nanos += System.nanoTime() - begun
           loaded
         })
@@ -163,28 +174,40 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   ) {
     private val meta = arrangement.meta
     private lazy val folder = new ArrangementFolder(root, hadoopConf)
-    private def manifest(version: Long) = manifests.get(arrangement, version, folder)
+    private def manifest(version: VersionId) = manifests.get(arrangement, version, folder)
     private lazy val rowKey = RowKey.of(meta, index)
 
-    def load(slot: Slot, low: Long, high: Long): KeyIndex =
+    /** Whether the newest version of an index is a version or comes after it. */
+    def follows(slot: Slot, version: VersionId): Boolean =
+      slot.newest.exists(manifests.isOrFollows(arrangement, _, version, folder))
+
+    /** Also returns the newest version of the index. */
+    def load(slot: Slot, low: Long, high: VersionId): (KeyIndex, VersionId) =
       orRetained(arrangement, low, folder) {
         val target = manifest(high)
         checkRetains(low, arrangement, target)
         slot.index
           .filter(known => known.oldest <= low && canGoOn(slot, known, high))
+          .filter(known => advance(slot, known, high, target))
           .map { known =>
-            advance(known, high)
             keepOld(slot, known, target)
-            compacted(known, math.min(low, target.since))
+            (compacted(known, math.min(low, target.since)), high)
           }
-          .getOrElse(build(low, math.max(high, slot.index.fold(high)(_.newest))))
+          .getOrElse {
+            // Other tasks need the versions that it had, unless they were restored away.
+            val newest = slot.newest.filter(of => follows(slot, high) && isThere(of)).getOrElse(high)
+            (build(low, newest), newest)
+          }
       }
+
+    private def isThere(version: VersionId): Boolean =
+      folder.manifestOf(version.number).exists(_.id == version.id)
 
     /**
      * Whether the files of blocks that may have to be reread still exist. While memory suffices,
      * none has to, and nothing is looked up. Once it suffices again, what is missing is read back.
      */
-    def canGoOn(slot: Slot, known: KeyIndex, high: Long): Boolean = {
+    def canGoOn(slot: Slot, known: KeyIndex, high: VersionId): Boolean = {
       val unloads = blockMemory.unloads
       val isSafe = slot.unloads == unloads && !memory.exceeded && !blockMemory.hasUnloaded(known)
       isSafe || {
@@ -205,7 +228,14 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       } catch { case error: StreamJoinRuntimeException if isUnreadable(error) => false }
 
     /** An older manifest may name bases that have been removed. */
-    private def newestManifest(atLeast: Long) = manifest(math.max(atLeast, folder.newest))
+    private def newestManifest(atLeast: VersionId) = {
+      val newest = folder.newest
+      if (newest <= atLeast.number) manifest(atLeast)
+      else
+        manifests.latest(arrangement, newest, folder)(
+          manifests.isOrFollows(arrangement, _, atLeast, folder)
+        )
+    }
 
     /** Pins the blocks whose files go as the bases change. */
     private def keepOld(slot: Slot, known: KeyIndex, target: Manifest): Unit =
@@ -218,7 +248,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       }
 
     @tailrec
-    private def build(low: Long, high: Long): KeyIndex = {
+    private def build(low: Long, high: VersionId): KeyIndex = {
       val newest = newestManifest(high)
       checkRetains(low, arrangement, newest)
       val base = newest.baseFor(low)
@@ -226,8 +256,10 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
         try Some(buildFrom(base, high))
         catch {
           // It went while it was read.
-          case error: StreamJoinRuntimeException
-              if isUnreadable(error) && !base.forall(newestManifest(high).bases.contains) =>
+          case error: StreamJoinRuntimeException if isUnreadable(error) && {
+                manifests.forget(arrangement)
+                !base.forall(newestManifest(high).bases.contains)
+              } =>
             None
         }
       built match {
@@ -236,12 +268,20 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       }
     }
 
-    private def buildFrom(base: Option[BaseRef], high: Long): KeyIndex = {
+    private def buildFrom(base: Option[BaseRef], high: VersionId): KeyIndex = {
       stats.rebuilt = true
       val built = new KeyIndex(meta.schema.length, rowKey, base.fold(0L)(_.version))
       try {
-        base.foreach(base => add(built, base.version, manifest(base.manifest).baseFiles))
-        advance(built, high)
+        val changes = manifests.line(arrangement, base.fold(0L)(_.version + 1), high, folder)
+        base.foreach { base =>
+          // Of versions after `high` and before the newest, only the numbers are known. Another
+          // version's files of that base would have the same rows.
+          val named = changes.find(_.version == base.manifest).getOrElse {
+            manifests.latest(arrangement, base.manifest, folder)(_ => true)
+          }
+          add(built, base.version, named.baseFiles)
+        }
+        changes.foreach(manifest => add(built, manifest.version, manifest.changes))
         built
       } catch {
         case error: Throwable =>
@@ -250,8 +290,14 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       }
     }
 
-    private def advance(known: KeyIndex, high: Long): Unit =
-      (known.newest + 1 to high).foreach(version => add(known, version, manifest(version).changes))
+    /** Adds the versions up to `high`, unless they do not follow those of the index. */
+    private def advance(slot: Slot, known: KeyIndex, high: VersionId, target: Manifest): Boolean =
+      high.number > known.newest && target.oldestNeeded <= known.newest + 1 && {
+        val changes = manifests.line(arrangement, known.newest + 1, high, folder)
+        val isNext = slot.newest.contains(manifests.before(arrangement, changes.head, folder))
+        if (isNext) changes.foreach(manifest => add(known, manifest.version, manifest.changes))
+        isNext
+      }
 
     private def add(known: KeyIndex, version: Long, files: Seq[BlockFile]): Unit =
       known.load(
@@ -276,6 +322,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   /** Holds one index. */
   private class Slot {
     var index: Option[KeyIndex] = None
+
+    /** The newest version of the index. */
+    var newest: Option[VersionId] = None
     var usedAt = 0L
     var isDropped = false
 
@@ -292,7 +341,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     var unloads = 0L
     private var counted = 0L
 
-    def put(loaded: KeyIndex): Unit = {
+    def put(loaded: KeyIndex, version: VersionId): Unit = {
       count(loaded.bytes)
       val kept = Collections.newSetFromMap(new IdentityHashMap[LoadedBlock, java.lang.Boolean])
       index.filter(_ ne loaded).foreach { old =>
@@ -300,12 +349,14 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
         release(old, block => !kept.contains(block))
       }
       index = Some(loaded)
+      newest = Some(version)
     }
 
     def empty(): Unit = {
       count(0)
       index.foreach(release(_, _ => true))
       index = None
+      newest = None
     }
 
     def drop(): Unit = {

@@ -2,13 +2,22 @@ package org.apache.spark.sql.streamjoin.arrangement.index
 
 import java.util.UUID
 
+import scala.annotation.tailrec
 import scala.collection.mutable
+import scala.util.control.NonFatal
 
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BlockFile, Manifest}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  BlockFile,
+  Manifest,
+  Restored,
+  VersionId
+}
 
 /**
  * Recently read manifests. The tasks of a batch all need those of the versions that it spans, so
- * each is read once, by the first of them.
+ * each is read once, by the first of them. A manifest in memory may be that of a version that has
+ * gone since, and whose number another one has got, so what is asked for has an id.
  */
 final private[index] class ManifestCache {
   import ManifestCache._
@@ -16,19 +25,112 @@ final private[index] class ManifestCache {
   private val recent = new RecentManifests(MostBytes)
   private val reading = Array.fill(Readers)(new Object)
 
-  def clear(): Unit = recent.clear()
+  /** The id of the version before, by the id of a version: that never changes. */
+  private val predecessors = new mutable.LinkedHashMap[UUID, UUID]
 
-  def get(arrangement: ArrangementRef, version: Long, folder: ArrangementFolder): Manifest = {
-    val key = (arrangement.root, arrangement.meta.id, version)
-    recent.get(key).getOrElse {
-      reading(Math.floorMod(version, Readers)).synchronized {
-        recent.get(key).getOrElse {
-          val read = folder.manifest(version)
-          recent.put(key, read)
-          read
-        }
+  def clear(): Unit = {
+    recent.clear()
+    synchronized(predecessors.clear())
+  }
+
+  /** Forgets the manifests of an arrangement: their files are not those that are there. */
+  def forget(arrangement: ArrangementRef): Unit = recent.forget(arrangement.root)
+
+  /**
+   * The manifest of a version.
+   *
+   * @throws org.apache.spark.sql.streamjoin.base.StreamJoinRuntimeException
+   *   if it is missing, or another version has its number
+   */
+  def get(arrangement: ArrangementRef, of: VersionId, folder: ArrangementFolder): Manifest = {
+    def cached = recent.get(key(arrangement, of.number)).filter(_.id == of.id)
+    val found = cached.getOrElse {
+      reading(Math.floorMod(of.number, Readers)).synchronized {
+        cached.getOrElse(read(arrangement, of.number, folder))
       }
     }
+    if (found.id != of.id) throw Restored.inTask(arrangement.root, of.number, folder.newest)
+    found
+  }
+
+  /** The manifest that has a number now; one in memory will do if it is known to be that one. */
+  def latest(arrangement: ArrangementRef, number: Long, folder: ArrangementFolder)(
+      isThere: VersionId => Boolean
+  ): Manifest = recent
+    .get(key(arrangement, number))
+    .filter(known => isThere(known.versionId))
+    .getOrElse(read(arrangement, number, folder))
+
+  /**
+   * The manifests from a number up to a version, each followed by its successor. They are read from
+   * the last one on, which names the one before it.
+   */
+  def line(
+      arrangement: ArrangementRef,
+      from: Long,
+      to: VersionId,
+      folder: ArrangementFolder
+  ): IndexedSeq[Manifest] = {
+    val backward = mutable.ArrayBuffer.empty[Manifest]
+    if (from <= to.number) {
+      backward += get(arrangement, to, folder)
+      while (backward.last.version > from)
+        backward += get(arrangement, before(arrangement, backward.last, folder), folder)
+    }
+    backward.reverseIterator.toIndexedSeq
+  }
+
+  /** The version before one. Where a manifest does not name it, it is the one that is there. */
+  def before(arrangement: ArrangementRef, manifest: Manifest, folder: ArrangementFolder): VersionId = {
+    val number = manifest.version - 1
+    val known = manifest.previous.orElse(synchronized(predecessors.get(manifest.id)))
+    VersionId(
+      number,
+      known.getOrElse {
+        val found = read(arrangement, number, folder).id
+        note(manifest.id, found)
+        found
+      }
+    )
+  }
+
+  /** Whether a version is another one or comes after it. False if that cannot be told any more. */
+  @tailrec
+  def isOrFollows(
+      arrangement: ArrangementRef,
+      version: VersionId,
+      earlier: VersionId,
+      folder: ArrangementFolder
+  ): Boolean =
+    if (version.number <= earlier.number) version == earlier
+    else {
+      val known = synchronized(predecessors.get(version.id)).map(VersionId(version.number - 1, _))
+      val previous = known.orElse(
+        try Some(before(arrangement, get(arrangement, version, folder), folder))
+        catch { case NonFatal(_) => None }
+      )
+      previous match {
+        case Some(found) => isOrFollows(arrangement, found, earlier, folder)
+        case None => false
+      }
+    }
+
+  private def key(arrangement: ArrangementRef, number: Long) =
+    (arrangement.root, arrangement.meta.id, number)
+
+  private def read(arrangement: ArrangementRef, number: Long, folder: ArrangementFolder): Manifest = {
+    val read = folder.manifestOf(number).getOrElse {
+      val newest = folder.newest
+      throw if (newest < number) Restored.inTask(arrangement.root, number, newest) else folder.missing(number)
+    }
+    read.previous.foreach(note(read.id, _))
+    recent.put(key(arrangement, number), read)
+    read
+  }
+
+  private def note(version: UUID, previous: UUID): Unit = synchronized {
+    predecessors.put(version, previous)
+    while (predecessors.size > KeptIds) predecessors -= predecessors.head._1
   }
 }
 
@@ -40,6 +142,8 @@ private[index] object ManifestCache {
 
   /** How many manifests can be read at the same time. */
   private val Readers = 64
+
+  private val KeptIds = 1 << 16
 }
 
 /** The manifests that were read last, as many as fit; they are small unless much has changed. */
@@ -60,6 +164,10 @@ final private[index] class RecentManifests(most: Long) {
 
   private def remove(key: ManifestCache.Key): Unit =
     kept.remove(key).foreach(manifest => bytes -= sizeOf(manifest))
+
+  def forget(root: String): Unit = synchronized {
+    kept.keys.filter(_._1 == root).toSeq.foreach(remove)
+  }
 
   def clear(): Unit = synchronized {
     kept.clear()

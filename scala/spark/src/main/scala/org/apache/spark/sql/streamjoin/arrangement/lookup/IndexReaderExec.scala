@@ -23,7 +23,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{
   ProbeResult
 }
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, RowKey, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, RowKey, Snapshot, VersionId}
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec}
 import org.apache.spark.sql.types.{ArrayType, IntegerType}
 
@@ -60,7 +60,7 @@ final private[streamjoin] case class ArrangedRows(
  * @param low
  *   oldest version of the arrangement that the batch looks up anywhere
  * @param high
- *   newest version of the arrangement that the batch looks up anywhere
+ *   newest version of the arrangement that the batch looks up anywhere, if it looks up any
  * @param tasks
  *   the tasks of a small batch; otherwise each partition of the index has one
  * @param figures
@@ -74,7 +74,7 @@ final private[streamjoin] case class IndexAccess(
     nullSafe: Seq[Boolean],
     at: Snapshot,
     low: Long,
-    high: Long,
+    high: Option[VersionId],
     tasks: Option[IndexTasks] = None
 )(val figures: ReaderFigures) {
   def meta: ArrangementMeta = input.arrangement.meta
@@ -176,7 +176,7 @@ final private[streamjoin] case class LookUpSpec(
     never: Seq[Int],
     at: Snapshot,
     low: Long,
-    high: Long,
+    high: Option[VersionId],
     indexes: IndexSettings
 )
 
@@ -196,7 +196,7 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
     val partition = Math.floorMod(hash, indexes.length)
     if (indexes(partition) == null)
       indexes(partition) =
-        registry.get(spec.arrangement, spec.index, partition, spec.low, spec.high, hadoopConf, load)
+        registry.get(spec.arrangement, spec.index, partition, spec.low, spec.high.get, hadoopConf, load)
     indexes(partition)
   }
 

@@ -29,6 +29,9 @@ import streamjoin.core.{Operation, Side}
  *                             index of version - 1                of each key
  * }}}
  *
+ * A partition costs nothing unless it has rows in the batch, or something else to do: see
+ * [[BusyPartitions]].
+ *
  * @param timeToLive
  *   how long rows are kept, in microseconds, if they are dropped
  * @param traits
@@ -99,6 +102,7 @@ final private[streamjoin] case class ArrangeExec(
     val spec = ArrangeSpec(
       ArrangementRef(root, meta),
       number,
+      before.map(_.versionId),
       run,
       batchTime,
       conf.getConf(StreamJoinConf.ArrangementDeletedKeysMaxAge),
@@ -121,7 +125,8 @@ final private[streamjoin] case class ArrangeExec(
     )
     val figures = metrics
     val gathered = isGathered
-    IndexLocality.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
+    val busy = BusyPartitions.of(spec, before, child, sparkContext)
+    val outputs = IndexLocality.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
       val conf = hadoopConf.value.value
       val passedOn = Option.when(gathered)(new ChangeRows(partition))
       val changes = passedOn.getOrElse(
@@ -139,10 +144,14 @@ final private[streamjoin] case class ArrangeExec(
       passedOn match {
         case Some(rows) => steps.flatMap(_ => rows.take()) ++ Iterator.single(()).map(_ => rows.of(end()))
         case None =>
-          steps.foreach(identity)
-          Iterator.single(end().toRow)
+          // When it is asked for: one task has several partitions, one after the other.
+          Iterator.single(()).map { _ =>
+            steps.foreach(identity)
+            end().toRow
+          }
       }
     }
+    busy.fold(outputs)(_.of(outputs))
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): ArrangeExec = copy(child = newChild)

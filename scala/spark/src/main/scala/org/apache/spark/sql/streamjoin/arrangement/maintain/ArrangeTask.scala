@@ -22,7 +22,8 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   BlockWriter,
   InputKind,
   Manifest,
-  RowKey
+  RowKey,
+  VersionId
 }
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, UnreadMessages}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
@@ -32,6 +33,8 @@ import streamjoin.core.{LastChange, Operation}
 /**
  * What the tasks of a batch need.
  *
+ * @param before
+ *   the previous version, if there is one
  * @param run
  *   run id of the query
  * @param batchTime
@@ -58,6 +61,7 @@ import streamjoin.core.{LastChange, Operation}
 final private[streamjoin] case class ArrangeSpec(
     arrangement: ArrangementRef,
     version: Long,
+    before: Option[VersionId],
     run: UUID,
     batchTime: Long,
     deletedKeysMaxAge: Long,
@@ -147,7 +151,6 @@ final private[streamjoin] class ArrangeTask(
       spec.writesBase,
       Map(
         Manifest.Rows -> copies,
-        Manifest.NegativeRows -> negativeRows,
         UnknownUpdates -> unknownUpdates,
         UnknownDeletes -> unknownDeletes,
         OlderChanges -> olderChanges,
@@ -155,7 +158,9 @@ final private[streamjoin] class ArrangeTask(
         WithoutKey -> withoutKey,
         UnavailableValues -> values.fold(0L)(_.missing),
         ExpiredRows -> expired
-      )
+      ),
+      Some(Origin(meta.id, spec.before.map(_.id))),
+      negativeRows.map(partition -> _)
     )
   }
 
@@ -219,10 +224,10 @@ final private[streamjoin] class ArrangeTask(
   // A changelog.
 
   /** The primary index at the previous version, if there is one. */
-  private lazy val before: Option[KeyIndex] = Option.when(spec.version > 0)(indexBefore(0))
+  private lazy val before: Option[KeyIndex] = spec.before.map(_ => indexBefore(0))
 
   private def indexBefore(index: Int, of: ArrangementRef = spec.arrangement): KeyIndex =
-    registry.get(of, index, partition, spec.version - 1, spec.version - 1, hadoopConf, load)
+    registry.get(of, index, partition, spec.version - 1, spec.before.get, hadoopConf, load)
 
   private val probe = new ProbeResult(meta.schema.length, keys(0))
 
@@ -239,7 +244,7 @@ final private[streamjoin] class ArrangeTask(
       partition,
       spec.batchTime,
       spec.deletedKeysMaxAge,
-      (of, index) => Option.when(spec.version > 0)(indexBefore(index, of)),
+      (of, index) => spec.before.map(_ => indexBefore(index, of)),
       spec.version,
       changes
     )
@@ -423,9 +428,9 @@ final private[streamjoin] class ArrangeTask(
     }
   }
 
-  /** At the previous version. */
-  private def negativeRows: Long =
-    if (meta.input == InputKind.Updates) before.fold(0L)(_.negativeRows.toLong) else 0L
+  /** At the previous version, if there can be any. */
+  private def negativeRows: Option[Long] =
+    Option.when(meta.input == InputKind.Updates)(before.fold(0L)(_.negativeRows.toLong))
 }
 
 private[streamjoin] object ArrangeTask {

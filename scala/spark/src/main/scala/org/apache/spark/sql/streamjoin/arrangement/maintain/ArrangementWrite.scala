@@ -26,16 +26,32 @@ import org.apache.spark.util.Utils
  *   its part of the base of the previous version, if the batch writes one
  * @param counts
  *   changes to the counts of the arrangement
+ * @param origin
+ *   what the changes are changes of; none of a task that only writes them
+ * @param negativeRows
+ *   its partition, and how many rows with negative copies that had before the batch
  */
 final private[streamjoin] case class TaskOutput(
     changes: Option[BlockFile],
     base: Option[BlockFile],
     wroteBase: Boolean,
-    counts: Map[String, Long]
+    counts: Map[String, Long],
+    origin: Option[Origin] = None,
+    negativeRows: Option[(Int, Long)] = None
 ) {
   def toBytes: Array[Byte] = Utils.serialize(this)
   def toRow: InternalRow = InternalRow(toBytes)
 }
+
+/**
+ * What a task has compared the rows of a batch with.
+ *
+ * @param arrangement
+ *   id of the arrangement
+ * @param before
+ *   id of the previous version, if there is one
+ */
+final private[streamjoin] case class Origin(arrangement: UUID, before: Option[UUID])
 
 private[streamjoin] object TaskOutput {
   val Schema: StructType = new StructType().add("output", BinaryType, nullable = false)
@@ -92,6 +108,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     present.foreach(ArrangementWrite.checkBatch(root, _, batch))
     val manifest = present.getOrElse {
       val outputs = messages.toSeq.collect { case message: OutputMessage => message.outputs }.flatten
+      outputs.flatMap(_.origin).distinct.foreach(run.checkOrigin(folder, _, before))
       val next = following(folder, epoch, before, outputs).copy(batch = batch, run = run.run)
       try new VersionLog(session, root).add(epoch, next)
       catch {
@@ -149,8 +166,11 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val retained = version - conf.getConf(StreamJoinConf.ArrangementVersions)
     val oldest = before.fold(0L)(_.since)
     // A lease below the oldest version is that of a reader that came back too late and is refused.
-    val leased = live.map(_.version).filter(_ >= oldest)
-    val since = math.max(oldest, (leased ++ run.baseVersion :+ retained :+ (version - 1)).min)
+    val unleased = (run.baseVersion.toSeq :+ retained :+ (version - 1)).min
+    val leased = live
+      .filter(lease => lease.version >= oldest && lease.version < unleased && run.keepsFor(leases, lease))
+      .map(_.version)
+    val since = math.max(oldest, (leased :+ unleased).min)
 
     val base = newBase(before, outputs)
     val bases = before.fold(Seq.empty[BaseRef])(_.bases) ++ base.map(_.ref(version))
@@ -160,8 +180,10 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     outputs.foreach(_.counts.foreach { case (name, change) =>
       counts(name) = counts.getOrElse(name, 0L) + change
     })
-    // A gauge: each task reports its current value.
-    counts(Manifest.NegativeRows) = outputs.flatMap(_.counts.get(Manifest.NegativeRows)).sum
+    // A gauge: a partition without a task has the value that it had.
+    val negativeRows = (before.fold(Map.empty[Int, Long])(_.negativeRows) ++ outputs.flatMap(_.negativeRows))
+      .filter(_._2 > 0)
+    counts(Manifest.NegativeRows) = negativeRows.values.sum
     base.foreach(_ => counts(Manifest.BaseBytes) = baseFiles.map(_.bytes).sum)
     counts(Manifest.ChangeBytes) = counts.getOrElse(Manifest.ChangeBytes, 0L) -
       base.fold(0L)(_.changeBytes) + changes.map(_.bytes).sum
@@ -174,7 +196,9 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       changes,
       baseFiles,
       counts.toMap,
-      run.written.isDefined && CaughtUp.tookAll(session, queryId)
+      run.written.isDefined && CaughtUp.tookAll(session, queryId),
+      previous = before.map(_.id),
+      negativeRows = negativeRows
     )
   }
 
@@ -219,16 +243,8 @@ private[streamjoin] object ArrangementWrite {
 
   /** A version belongs to one batch: the one with its number and the same offsets. */
   private[arrangement] def checkBatch(root: Path, manifest: Manifest, batch: Option[BatchOffsets]): Unit =
-    for (wrote <- manifest.batch; now <- batch if wrote != now) {
-      def inWords(of: BatchOffsets) = of.offsets.mkString(", ")
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_ARRANGEMENT_RESTORED",
-        "arrangement" -> root.toString,
-        "version" -> manifest.version.toString,
-        "wrote" -> inWords(wrote),
-        "now" -> inWords(now)
-      )
-    }
+    for (wrote <- manifest.batch; now <- batch if wrote != now)
+      throw Restored.otherBatch(root.toString, manifest.version, wrote, now)
 }
 
 final private case class OutputMessage(outputs: Seq[TaskOutput]) extends WriterCommitMessage

@@ -22,7 +22,13 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{
   IndexSettings,
   LoadStats
 }
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BaseRef, BlockFile, Manifest}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  BaseRef,
+  BlockFile,
+  Manifest,
+  VersionId
+}
 import org.apache.spark.sql.streamjoin.base.HadoopConf
 import org.apache.spark.util.SerializableConfiguration
 
@@ -105,7 +111,7 @@ final private[maintain] class BaseInBackground(
     val atOnce = math.max(1, context.defaultParallelism / Share)
     (0 until partitions).grouped(atOnce).toSeq.flatMap { some =>
       if (isOver) throw new InterruptedException("the query has ended")
-      writeParts(rows, some, arrangement, version, attempt, indexes, hadoopConf)
+      writeParts(rows, some, arrangement, of.versionId, attempt, indexes, hadoopConf)
     }
   }
 
@@ -126,7 +132,7 @@ private[maintain] object BaseInBackground {
       rows: RDD[Int],
       partitions: Seq[Int],
       arrangement: ArrangementRef,
-      version: Long,
+      version: VersionId,
       attempt: UUID,
       indexes: IndexSettings,
       hadoopConf: Broadcast[SerializableConfiguration]
@@ -143,17 +149,17 @@ private[maintain] object BaseInBackground {
   private def writePart(
       context: TaskContext,
       arrangement: ArrangementRef,
-      version: Long,
+      version: VersionId,
       attempt: UUID,
       indexes: IndexSettings,
       hadoopConf: Configuration
   ): Option[BlockFile] = {
     val partition = context.partitionId()
     val (registry, load) = (IndexRegistry(indexes), new LoadStats)
-    val file = Base.file(new Path(arrangement.root), version, partition, attempt, hadoopConf)
+    val file = Base.file(new Path(arrangement.root), version.number, partition, attempt, hadoopConf)
     context.addTaskFailureListener((_, _) => file.abort())
-    Base.write(arrangement, version, partition, file) { (of, index) =>
-      registry.get(of, index, partition, version, version, hadoopConf, load)
+    Base.write(arrangement, version.number, partition, file) { (of, index) =>
+      registry.get(of, index, partition, version.number, version, hadoopConf, load)
     }
     file.commit()
   }

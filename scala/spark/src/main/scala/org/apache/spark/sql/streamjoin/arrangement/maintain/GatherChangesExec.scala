@@ -65,8 +65,11 @@ final private[streamjoin] case class GatherChangesExec(
   /** The changes, in as many partitions as suit their size. */
   private def changes(): RDD[InternalRow] = child match {
     case shuffle: ShuffleExchangeExec =>
-      val sizes = Await.result(shuffle.submitShuffleJob(), Duration.Inf)
-      shuffle.getShuffleRDD(GatherChangesExec.tasks(sizes.bytesByPartitionId)).asInstanceOf[RDD[InternalRow]]
+      // Null if no partition had anything to do.
+      val sizes = Option(Await.result(shuffle.submitShuffleJob(), Duration.Inf))
+      val tasks =
+        sizes.fold(Array.empty[ShufflePartitionSpec])(all => GatherChangesExec.tasks(all.bytesByPartitionId))
+      shuffle.getShuffleRDD(tasks).asInstanceOf[RDD[InternalRow]]
     case other => other.execute()
   }
 
@@ -78,20 +81,24 @@ final private[streamjoin] case class GatherChangesExec(
 
 private[streamjoin] object GatherChangesExec {
 
-  /** With more partitions, changes are gathered. */
+  /** With more partitions, changes are gathered, in files of so many. */
   val MostBlocks = 32
 
   private val TaskBytes = 32L << 20
 
-  /** Neighbouring partitions of a shuffle as tasks. */
+  /** Neighbouring partitions of a shuffle as tasks; those without changes cost nothing. */
   def tasks(bytes: Array[Long]): Array[ShufflePartitionSpec] = {
     val tasks = mutable.ArrayBuffer.empty[CoalescedPartitionSpec]
-    bytes.indices.foreach { at =>
+    var filled = 0
+    bytes.indices.filter(bytes(_) > 0).foreach { at =>
       tasks.lastOption match {
-        case Some(last) if at - last.startReducerIndex < MostBlocks && last.dataSize.get < TaskBytes =>
+        case Some(last) if filled < MostBlocks && last.dataSize.get < TaskBytes =>
           val sum = last.dataSize.get + bytes(at)
           tasks(tasks.size - 1) = CoalescedPartitionSpec(last.startReducerIndex, at + 1, Some(sum))
-        case _ => tasks += CoalescedPartitionSpec(at, at + 1, Some(bytes(at)))
+          filled += 1
+        case _ =>
+          tasks += CoalescedPartitionSpec(at, at + 1, Some(bytes(at)))
+          filled = 1
       }
     }
     tasks.toArray

@@ -13,6 +13,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   BaseRef,
   CaughtUp,
   Claim,
+  Leases,
   Manifest
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -22,6 +23,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
 
   /** The newest version when it began, or -1. */
   private var begun: Option[Long] = None
+  private var found: Option[Manifest] = None
   private var hasCommitted = false
   private var hasSaid = false
   private var hasRemovedOld = false
@@ -41,7 +43,8 @@ final private[streamjoin] class MaintainingRun extends Logging {
     folder.removeUnfinished(CaughtUp.File, Claim.File)
     val version = folder.newest
     begun = Some(version)
-    if (version >= 0) CaughtUp.write(folder, CaughtUp(version, isSo = false))
+    found = if (version < 0) None else Some(folder.manifest(version))
+    found.foreach(manifest => CaughtUp.write(folder, CaughtUp(version, isSo = false, Some(manifest.id))))
   }
 
   /**
@@ -70,8 +73,20 @@ final private[streamjoin] class MaintainingRun extends Logging {
 
   /** The last manifest that this run has found or written must be unchanged. */
   def checkUnchanged(folder: ArrangementFolder, manifest: Manifest): Unit =
-    if (newest.exists(known => known.version == manifest.version && known != manifest))
+    if (newest.orElse(found).exists(known => known.version == manifest.version && known != manifest))
       throw takenOver(folder, manifest)
+
+  /** The arrangement must be the one whose rows the tasks have seen, at the version they saw. */
+  def checkOrigin(folder: ArrangementFolder, origin: Origin, before: Option[Manifest]): Unit = {
+    if (folder.meta.id != origin.arrangement)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGEMENT_REPLACED",
+        "arrangement" -> folder.root.toString
+      )
+    before.filterNot(manifest => origin.before.contains(manifest.id)).foreach { manifest =>
+      throw takenOver(folder, manifest)
+    }
+  }
 
   private def takenOver(folder: ArrangementFolder, manifest: Manifest): AnalysisException =
     takenOver(folder, manifest.version, manifest.queryId, manifest.run.fold("unknown")(_.toString))
@@ -130,6 +145,18 @@ final private[streamjoin] class MaintainingRun extends Logging {
     hasRemovedOld = true
   }
 
+  // Leases.
+
+  /** By reader: the oldest version that it needs, and whether it is one of this arrangement. */
+  private var known = Map.empty[String, (Long, Boolean)]
+
+  /** Whether a reader has read the version of its lease here, and not before it was restored. */
+  def keepsFor(leases: Leases, lease: Leases.Lease): Boolean = {
+    if (!known.get(lease.reader).exists(_._1 == lease.version))
+      known += lease.reader -> (lease.version, !leases.isOfOther(lease))
+    known(lease.reader)._2
+  }
+
   // The base that is being written.
 
   @volatile private var base: Option[BaseInBackground] = None
@@ -169,7 +196,8 @@ final private[streamjoin] class MaintainingRun extends Logging {
     else if (begun.isDefined && !hasSaid)
       try {
         val of = folder
-        CaughtUp.write(of, CaughtUp(newest.fold(of.newest)(_.version), isSo = true))
+        val last = newest.orElse(found)
+        CaughtUp.write(of, CaughtUp(last.fold(of.newest)(_.version), isSo = true, last.map(_.id)))
         hasSaid = true
       } catch { case NonFatal(error) => logWarning("It could not be noted that it has caught up", error) }
 }

@@ -5,7 +5,7 @@ import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexSettings}
-import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Manifest, Snapshot}
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, StreamJoinErrors}
 import org.apache.spark.sql.types.StructType
 
@@ -14,13 +14,20 @@ import org.apache.spark.sql.types.StructType
  *
  * @param changes
  *   whether to read its changes in a stream, or its rows at a version
+ * @param newest
+ *   its newest version, as of when the rows are read; shared by all scans of a query
  */
 final private[streamjoin] class ArrangementScan(
-    arrangement: ArrangementRef,
+    val arrangement: ArrangementRef,
     options: ArrangementOptions,
-    changes: Boolean
+    changes: Boolean,
+    val newest: NewestVersion
 ) extends Scan
     with Batch {
+
+  /** The same scan, with the newest version that other scans see. */
+  def at(newest: NewestVersion): ArrangementScan = new ArrangementScan(arrangement, options, changes, newest)
+
   override def readSchema: StructType =
     if (changes) ChangesTable.schema(arrangement.meta.schema) else arrangement.meta.schema
 
@@ -39,18 +46,28 @@ final private[streamjoin] class ArrangementScan(
 
   override def planInputPartitions: Array[InputPartition] = {
     val folder = options.open()
-    val newest = folder.newest
-    val version = options.version.getOrElse(newest)
-    if (version > newest)
+    val last = newest.in(folder)
+    val lastNumber = last.fold(-1L)(_.version)
+    val version = options.version.getOrElse(lastNumber)
+    if (version > lastNumber)
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_NO_VERSION",
         "arrangement" -> arrangement.root,
         "version" -> version.toString,
-        "newest" -> newest.toString
+        "newest" -> lastNumber.toString
       )
-    if (version >= 0)
-      folder.manifest(newest).checkRetains(version, arrangement.root, StreamJoinErrors.analysis(_, _: _*))
-    ReadPartition.all(arrangement.meta, Snapshot.Nothing, Snapshot(version))
+    last.fold(Array.empty[InputPartition]) { manifest =>
+      if (version < manifest.since)
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_VERSION_GONE",
+          "arrangement" -> arrangement.root,
+          "version" -> version.toString,
+          "oldest" -> manifest.since.toString,
+          "newest" -> lastNumber.toString
+        )
+      val id = if (version == lastNumber) manifest.id else folder.manifest(version).id
+      ReadPartition.all(arrangement.meta, Snapshot.Nothing, Snapshot(version, id = Some(id)))
+    }
   }
 
   override def createReaderFactory: PartitionReaderFactory = spec
@@ -59,4 +76,15 @@ final private[streamjoin] class ArrangementScan(
 
   override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
     new ArrangementStream(arrangement, options, checkpoint, () => spec)(RunVersions.of(arrangement, _))
+}
+
+/** The newest version of an arrangement when it is first asked for. */
+final private[streamjoin] class NewestVersion {
+  private var found: Option[Option[Manifest]] = None
+
+  /** None before the first version. */
+  def in(folder: ArrangementFolder): Option[Manifest] = synchronized {
+    if (found.isEmpty) found = Some(Option(folder.newest).filter(_ >= 0).map(folder.manifest))
+    found.get
+  }
 }

@@ -52,13 +52,10 @@ final private[streamjoin] class ArrangementStream(
   override def prepareForTriggerAvailableNow(): Unit = ofRun.stopAtNewest()
 
   private def snapshot(version: Long, slices: Option[(Int, Int)] = None): Snapshot =
-    Snapshot(version, slices, Some(arrangement.meta.id))
+    Snapshot(version, slices, Some(arrangement.meta.id), Some(ofRun.idOf(version).id))
 
-  /** Fails for a snapshot of another arrangement, whose versions mean nothing here. */
-  def checked(seen: Snapshot): Snapshot = {
-    seen.arrangement.foreach(ofRun.checkIsSame)
-    seen
-  }
+  /** Fails for a snapshot of another arrangement or version, which means nothing here. */
+  def checked(seen: Snapshot): Snapshot = ofRun.checked(seen)
 
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
     val seen = checked(Snapshot.of(start))
@@ -74,6 +71,8 @@ final private[streamjoin] class ArrangementStream(
       else
         seen.slices match {
           case Some((slices, all)) if slices + 1 < all => snapshot(seen.version, Some((slices + 1, all)))
+          // Without its id, as an earlier release recorded it, it is the same offset.
+          case None if version == seen.version => Snapshot.of(start)
           case _ => snapshot(version)
         }
     if (next.isEmpty) null else next
@@ -93,7 +92,7 @@ final private[streamjoin] class ArrangementStream(
   private def first(last: Long): Snapshot =
     if (last < 0) Snapshot.Nothing
     else {
-      leases.renew(reader, last)
+      leases.renew(reader, last, Some(ofRun.idOf(last).id))
       val since = folder.manifest(folder.newest).since
       // Its version may have been removed while the lease was written.
       if (last < since) first(ofRun.look())
@@ -118,7 +117,10 @@ final private[streamjoin] class ArrangementStream(
   override def createReaderFactory: PartitionReaderFactory = spec()
 
   /** Versions before `end` are not read again. */
-  override def commit(end: Offset): Unit = leases.renew(reader, Snapshot.of(end).version)
+  override def commit(end: Offset): Unit = {
+    val seen = Snapshot.of(end)
+    leases.renew(reader, seen.version, seen.id)
+  }
 
   /** Whether an offset was the newest version at the last look. */
   override def isLatest(end: Offset): Boolean = {

@@ -120,7 +120,16 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
         "value" -> rows.toDDL,
         "wanted" -> s"the columns of the arrangement, ${meta.schema.toDDL}: leave schema(...) out"
       )
-    new ArrangementScan(ArrangementRef(options.root.toString, meta), options, changes)
+    val ref = ArrangementRef(options.root.toString, meta)
+    new ArrangementScan(ref, options, changes, newest.getOrElse(new NewestVersion))
+  }
+
+  /** The newest version that its scans see; none if each finds its own. */
+  def newest: Option[NewestVersion] = None
+
+  /** The same table, whose scans see one newest version. */
+  def at(shared: NewestVersion): ArrangementTable = new ArrangementTable(rows, options) {
+    override def newest: Option[NewestVersion] = Some(shared)
   }
 
   private def types(of: StructType): StructType =

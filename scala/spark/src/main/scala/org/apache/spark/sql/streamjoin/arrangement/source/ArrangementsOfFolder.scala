@@ -2,7 +2,12 @@ package org.apache.spark.sql.streamjoin.arrangement.source
 
 import java.sql.Timestamp
 
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
 import org.apache.spark.sql.streamjoin.base.TableFunction
 import org.apache.spark.sql.types._
 
@@ -19,20 +24,33 @@ private[streamjoin] object ArrangementsOfFolder {
     .add("versions_behind", LongType, nullable = false)
     .add("since", TimestampType, nullable = false)
 
-  /** The oldest and newest version and the query id are null before the first version. */
+  /**
+   * The oldest and newest version and the query id are null before the first version. Of an
+   * arrangement that cannot be read there are only the name, the path and the problem.
+   */
   val Schema: StructType = new StructType()
     .add("name", StringType, nullable = false)
     .add("path", StringType, nullable = false)
-    .add("keys", ArrayType(ArrayType(StringType, false), false), nullable = false)
-    .add("input", StringType, nullable = false)
+    .add("keys", ArrayType(ArrayType(StringType, false), false))
+    .add("input", StringType)
     .add("oldest_version", LongType)
     .add("newest_version", LongType)
-    .add("rows", LongType, nullable = false)
-    .add("bytes", LongType, nullable = false)
-    .add("partitions", IntegerType, nullable = false)
-    .add("readers", ArrayType(Reader, false), nullable = false)
+    .add("rows", LongType)
+    .add("bytes", LongType)
+    .add("partitions", IntegerType)
+    .add("readers", ArrayType(Reader, false))
     .add("versions_behind", LongType)
     .add("query_id", StringType)
+    .add("problem", StringType)
+
+  /** An arrangement that cannot be read does not hide its neighbours. */
+  def rowOf(root: Path): Row =
+    try row(ArrangementState.of(ArrangementFolder.open(root)))
+    catch {
+      case NonFatal(error) =>
+        val nothing = Seq.fill(Schema.size - 3)(null)
+        Row.fromSeq(Seq(root.getName, root.toString) ++ nothing :+ error.getMessage)
+    }
 
   def row(state: ArrangementState): Row = Row(
     state.root.getName,
@@ -48,6 +66,7 @@ private[streamjoin] object ArrangementsOfFolder {
       Row(reader.name, reader.version, reader.versionsBehind, new Timestamp(reader.sinceMs))
     },
     state.readers.map(_.versionsBehind).maxOption.orNull,
-    state.queryId.map(_.toString).orNull
+    state.queryId.map(_.toString).orNull,
+    null
   )
 }

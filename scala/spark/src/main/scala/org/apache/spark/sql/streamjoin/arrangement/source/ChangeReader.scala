@@ -18,6 +18,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementMeta,
   Block,
   BlockFiles,
+  Manifest,
   RowKey,
   Snapshot
 }
@@ -89,13 +90,18 @@ final private[streamjoin] class ChangeReader(
   def changes(partition: Int, start: Snapshot, end: Snapshot): Iterator[Change] =
     if (end.isEmpty || start == end) Iterator.empty
     else if (start.isEmpty || start.slices.isDefined) begun(partition, start, end)
-    else (start.version + 1 to end.version).iterator.flatMap(changesOf(partition, _))
+    else
+      registry
+        .manifests(arrangement, start.version + 1, end.versionId.get, folder)
+        .iterator
+        .flatMap(changesOf(partition, _))
 
-  private def changesOf(partition: Int, version: Long): Iterator[Change] =
+  private def changesOf(partition: Int, manifest: Manifest): Iterator[Change] =
     for {
-      file <- registry.manifest(arrangement, version, folder).changes.iterator
+      file <- manifest.changes.iterator
       block <- file.blocks.iterator
       if block.index == 0 && block.partition == partition
+      version = manifest.version
       bytes = IndexRegistry.orRetained(arrangement, version - 1, folder) {
         BlockFiles.read(root, file.path, block, hadoopConf)
       }
@@ -112,7 +118,8 @@ final private[streamjoin] class ChangeReader(
   /** The rows of the version with which a reader begins, or their next slice. */
   private def begun(partition: Int, start: Snapshot, end: Snapshot): Iterator[Change] = {
     val version = end.version
-    val index = registry.get(arrangement, 0, partition, version, version, hadoopConf, new LoadStats)
+    val index =
+      registry.get(arrangement, 0, partition, version, end.versionId.get, hadoopConf, new LoadStats)
     index.rowsOf(version).collect {
       case (row, copies) if {
             val hash = key.hash(row); end.has(hash) && (start.isEmpty || !start.has(hash))

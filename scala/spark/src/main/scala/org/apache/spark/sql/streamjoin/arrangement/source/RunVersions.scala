@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, MicroBatchExecutionContext}
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Restored, Snapshot, VersionId}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 
 /**
@@ -25,9 +25,11 @@ import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
  * the next batch.
  */
 final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder: ArrangementFolder) {
+  import RunVersions._
+
   private val streams = mutable.ArrayBuffer.empty[ArrangementStream]
   private val asked = mutable.Set.empty[ArrangementStream]
-  private var found = -1L
+  private var found = Option.empty[Found]
   private var until: Option[Long] = None
 
   def add(stream: ArrangementStream): Unit = streams += stream
@@ -35,7 +37,7 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
   def all: Seq[ArrangementStream] = streams.toSeq
 
   /** The newest version at the last look. */
-  def newest: Long = found
+  def newest: Long = found.fold(-1L)(_.version.number)
 
   /** For a run that reads what exists when it begins. */
   def stopAtNewest(): Unit = if (until.isEmpty) until = Some(look())
@@ -47,21 +49,79 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
       look(): Unit
     }
     asked += stream
-    until.fold(found)(math.min(_, found))
+    until.fold(newest)(math.min(_, newest))
   }
 
   /** Looks for the file of the next version, so that not every poll lists the folder. */
   def look(): Long = {
-    // Before the first version.
-    if (found < 0) found = folder.newest
-    else {
-      val newest = folder.newestFrom(found)
-      // A version that appears or disappears may belong to an arrangement that replaced this one.
-      if (newest != found) checkIsSame(ArrangementFolder.open(folder.root).meta.id)
-      found = math.max(found, newest)
+    val isUnchanged = found.exists(of => folder.stampOf(of.version.number).contains(of.stamp))
+    if (!isUnchanged) found.foreach(of => checkIsThere(of.version))
+    val now = if (isUnchanged) folder.newestAfter(newest) else folder.newest
+    if (now >= 0 && (!isUnchanged || now != newest)) {
+      // The version may belong to an arrangement that replaced this one.
+      checkIsSame()
+      val manifest = folder.manifest(now)
+      for (of <- found; before <- manifest.previous if of.version.number == now - 1 && of.version.id != before)
+        throw Restored.ofReader(arrangement.root, of.version.number, now)
+      note(manifest.versionId)
+      found = folder.stampOf(now).map(Found(manifest.versionId, _))
     }
-    found
+    newest
   }
+
+  /** The newest version was there; it may be too old by now, but not another one. */
+  private def checkIsThere(version: VersionId): Unit = {
+    checkIsSame()
+    known.clear()
+    val isOther = folder.manifestOf(version.number).map(_.id != version.id)
+    val newest = folder.newest
+    if (isOther.getOrElse(newest < version.number))
+      throw Restored.ofReader(arrangement.root, version.number, newest)
+  }
+
+  /** The version with a number. */
+  def idOf(number: Long): VersionId =
+    found.map(_.version).filter(_.number == number).getOrElse(VersionId(number, check(number, None)))
+
+  /** Versions that are known to be those of the arrangement. */
+  private val known = mutable.LinkedHashMap.empty[Long, UUID]
+
+  private def note(version: VersionId): Unit = {
+    known.put(version.number, version.id)
+    while (known.size > KeptIds) known -= known.head._1
+  }
+
+  /**
+   * A snapshot that was recorded, with the id of its version.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if it is of another arrangement, or of a version that is no longer there
+   */
+  def checked(seen: Snapshot): Snapshot = {
+    seen.arrangement.foreach(checkIsSame)
+    if (seen.isEmpty) seen else seen.copy(id = Some(check(seen.version, seen.id)))
+  }
+
+  /** The id of a version, which must be the one that was recorded, if one was. */
+  private def check(number: Long, recorded: Option[UUID]): UUID =
+    known.get(number).filter(id => recorded.forall(_ == id)).getOrElse {
+      folder.manifestOf(number) match {
+        case Some(manifest) if recorded.forall(_ == manifest.id) =>
+          note(manifest.versionId)
+          manifest.id
+        case missing =>
+          checkIsSame()
+          val newest = folder.newest
+          if (missing.isDefined || newest < number) throw Restored.ofReader(arrangement.root, number, newest)
+          // It is too old to be kept.
+          folder
+            .manifest(newest)
+            .checkRetains(number, arrangement.root, StreamJoinErrors.analysis(_, _: _*))
+          recorded.getOrElse(throw folder.missing(number))
+      }
+    }
+
+  private def checkIsSame(): Unit = checkIsSame(ArrangementFolder.open(folder.root).meta.id)
 
   /** Fails for another arrangement, whose versions mean nothing here. */
   def checkIsSame(id: UUID): Unit =
@@ -70,6 +130,11 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
 }
 
 private[streamjoin] object RunVersions {
+  private val KeptIds = 64
+
+  /** The newest version at the last look, and when its manifest was written. */
+  final private case class Found(version: VersionId, stamp: (Long, Long))
+
   private val runs =
     Collections.synchronizedMap(
       new WeakHashMap[MicroBatchExecution, mutable.Map[(String, UUID), RunVersions]]

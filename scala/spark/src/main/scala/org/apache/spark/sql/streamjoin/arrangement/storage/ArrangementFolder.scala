@@ -13,7 +13,11 @@ import org.apache.hadoop.fs.{ChecksumException, FileSystem, Path}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{
+  StreamJoinConf,
+  StreamJoinErrors,
+  StreamJoinRuntimeException
+}
 
 /**
  * The files of an arrangement.
@@ -73,6 +77,9 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     }
   }
 
+  /** Replaces the description, as long as there is no version. */
+  def redefine(meta: ArrangementMeta): Unit = replace(MetaFile, meta.toJson)
+
   /** Removes all files. The description goes first: from then on there is no arrangement. */
   def drop(): Unit = {
     fs.delete(metaFile, false)
@@ -83,6 +90,13 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   @nowarn("cat=deprecation")
   def hasVersion(version: Long): Boolean = fs.isFile(new Path(versions, version.toString))
 
+  /** When the manifest of a version was written, and its length: another version has others. */
+  def stampOf(version: Long): Option[(Long, Long)] =
+    try {
+      val status = fs.getFileStatus(new Path(versions, version.toString))
+      Some((status.getModificationTime, status.getLen))
+    } catch { case _: FileNotFoundException => None }
+
   /** The versions that have a manifest, ascending. */
   def versionNumbers: Seq[Long] = numbersIn(versions)
 
@@ -91,13 +105,16 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
 
   /** The newest version, without a list of all if one that is known is not much older. */
   def newestFrom(known: Long): Long =
-    if (known < 0 || !hasVersion(known)) newest
-    else Iterator.iterate(known + 1)(_ + 1).find(!hasVersion(_)).get - 1
+    if (known < 0 || !hasVersion(known)) newest else newestAfter(known)
+
+  /** The newest version, if one that is known is there. */
+  def newestAfter(known: Long): Long = Iterator.iterate(known + 1)(_ + 1).find(!hasVersion(_)).get - 1
 
   /** @throws StreamJoinRuntimeException if it is missing or damaged */
-  def manifest(version: Long): Manifest = manifestOf(version).getOrElse {
-    throw unreadable(new Path(versions, version.toString), "it is not there")
-  }
+  def manifest(version: Long): Manifest = manifestOf(version).getOrElse(throw missing(version))
+
+  private[arrangement] def missing(version: Long): StreamJoinRuntimeException =
+    unreadable(new Path(versions, version.toString), "it is not there")
 
   def manifestOf(version: Long): Option[Manifest] = {
     val path = new Path(versions, version.toString)
@@ -206,7 +223,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     try fs.listStatus(folder).toSeq.flatMap(file => Try(file.getPath.getName.toLong).toOption).sorted
     catch { case _: FileNotFoundException => Nil }
 
-  private def unreadable(path: Path, reason: String) =
+  private def unreadable(path: Path, reason: String): StreamJoinRuntimeException =
     StreamJoinErrors.runtime("STREAMJOIN_ARRANGEMENT_UNREADABLE", "file" -> path.toString, "reason" -> reason)
 }
 
@@ -226,10 +243,20 @@ private[streamjoin] object ArrangementFolder {
   /** A file that is being written, as named by Spark's checkpoint file managers and by ours. */
   private val Unfinished = """\.(\d{1,18})\..*\.tmp""".r
 
+  /** Whether a folder can have the name. */
+  def isName(name: String): Boolean = name.nonEmpty && !name.contains(":")
+
   /** The folder of an arrangement, from its name or a path. */
   def path(nameOrPath: String, folder: Option[String]): Path =
     if (nameOrPath.contains("/")) new Path(nameOrPath)
-    else
+    else if (!isName(nameOrPath)) {
+      val example = Option(nameOrPath.replace(':', '_')).filter(_.nonEmpty).getOrElse("orders")
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGEMENT_NAME",
+        "name" -> nameOrPath,
+        "example" -> example
+      )
+    } else
       new Path(
         folder.getOrElse(
           throw StreamJoinErrors.analysis("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", "arrangement" -> nameOrPath)

@@ -6,6 +6,7 @@ import java.util.UUID
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.commons.io.IOUtils
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
@@ -32,13 +33,18 @@ private[streamjoin] object BatchOffsets {
    */
   def of(session: SparkSession, query: UUID, batch: Long): Option[BatchOffsets] =
     RunningQuery.of(session, query).flatMap { micro =>
-      val file = new Path(micro.resolvedCheckpointRoot, s"offsets/$batch")
-      try {
-        val in = file.getFileSystem(session.sessionState.newHadoopConf()).open(file)
-        val lines =
-          try IOUtils.toString(in, UTF_8).split("\n").toSeq
-          finally in.close()
-        Some(BatchOffsets(mapper.readTree(lines(1)).path("batchTimestampMs").asLong, lines.drop(2)))
-      } catch { case _: FileNotFoundException => None }
+      in(new Path(micro.resolvedCheckpointRoot), batch, session.sessionState.newHadoopConf())
     }
+
+  /** The offsets of a batch in a checkpoint. */
+  def in(checkpoint: Path, batch: Long, hadoopConf: Configuration): Option[BatchOffsets] = {
+    val file = new Path(checkpoint, s"offsets/$batch")
+    try {
+      val in = file.getFileSystem(hadoopConf).open(file)
+      val lines =
+        try IOUtils.toString(in, UTF_8).split("\n").toSeq
+        finally in.close()
+      Some(BatchOffsets(mapper.readTree(lines(1)).path("batchTimestampMs").asLong, lines.drop(2)))
+    } catch { case _: FileNotFoundException => None }
+  }
 }

@@ -16,8 +16,11 @@ import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
  * version. A manifest says whether its batch took all available data ([[Manifest.tookAll]]); if
  * batches are limited, only a trigger without data tells. A new run resets it, because much may
  * have arrived since.
+ *
+ * @param id
+ *   id of the version; none if written before this was recorded
  */
-final private[streamjoin] case class CaughtUp(version: Long, isSo: Boolean)
+final private[streamjoin] case class CaughtUp(version: Long, isSo: Boolean, id: Option[UUID] = None)
 
 private[streamjoin] object CaughtUp {
   val File = "caught_up.json"
@@ -25,17 +28,25 @@ private[streamjoin] object CaughtUp {
 
   /** Whether the newest version has all data that the sources had when it was written, or later. */
   def holds(folder: ArrangementFolder): Boolean = {
+    val said = read(folder)
     val newest = folder.newest
-    read(folder).filter(_.version >= newest) match {
-      case Some(said) => said.isSo
-      case None => newest >= 0 && folder.manifestOf(newest).exists(_.tookAll)
+    lazy val manifest = folder.manifestOf(newest)
+    said.filter(of => of.version == newest && of.id.forall(id => manifest.exists(_.id == id))) match {
+      case Some(of) => of.isSo
+      case None => newest >= 0 && manifest.exists(_.tookAll)
     }
   }
 
   private def read(folder: ArrangementFolder): Option[CaughtUp] =
     try {
       val node = mapper.readTree(folder.readFully(new Path(folder.root, File)))
-      Some(CaughtUp(node.required("number").asLong, node.required("caught_up").asBoolean))
+      Some(
+        CaughtUp(
+          node.required("number").asLong,
+          node.required("caught_up").asBoolean,
+          Option(node.get("id")).map(id => UUID.fromString(id.asText))
+        )
+      )
     } catch {
       case _: FileNotFoundException => None
       case damaged @ (_: JacksonException | _: IllegalArgumentException | _: ChecksumException) =>
@@ -49,6 +60,7 @@ private[streamjoin] object CaughtUp {
   def write(folder: ArrangementFolder, said: CaughtUp): Unit = {
     val node = mapper.createObjectNode().put("version", ArrangementMeta.Format)
     node.put("number", said.version).put("caught_up", said.isSo)
+    said.id.foreach(id => node.put("id", id.toString))
     folder.replace(File, mapper.writeValueAsBytes(node))
   }
 

@@ -1,54 +1,115 @@
 package org.apache.spark.sql.streamjoin.arrangement.storage
 
-import java.io.FileNotFoundException
+import java.io.{FileNotFoundException, IOException}
 import java.net.{URLDecoder, URLEncoder}
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.AccessDeniedException
 import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
 
-import org.apache.hadoop.fs.Path
+import scala.util.Try
+
+import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.security.AccessControlException
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 
 /**
- * The versions that readers still need. A reader has an empty file in its own folder, named after
- * the version up to which it has read. A lease is never overwritten: the file of the new version is
- * created before the old one is deleted.
+ * The versions that readers still need.
+ *
+ * {{{
+ *   readers/<reader>/<version>      up to where it has read; holds the id of the version
+ *   readers/<reader>/alive-<time>   it is still there, if it has read nothing since: see [[LeaseKeeper]]
+ * }}}
+ *
+ * A lease is never overwritten, and its time is that of the newest file: an object store may ignore
+ * a time that is set. The file of a new version is created before the old one is deleted.
  */
-final private[streamjoin] class Leases(folder: ArrangementFolder) {
+final private[streamjoin] class Leases(folder: ArrangementFolder) extends Logging {
   import Leases._
 
   private val readers = new Path(folder.root, ArrangementFolder.Readers)
 
-  /** From now on, a reader needs only what comes after a version. */
-  def renew(reader: String, version: Long): Unit = {
+  /**
+   * From now on, a reader needs only what comes after a version.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if the reader may not write here, unless it needs no lease
+   */
+  def renew(reader: String, version: Long, id: Option[UUID] = None): Unit =
+    try {
+      val own = new Path(readers, reader)
+      if (!folder.fs.mkdirs(own)) throw new IOException(s"$MkdirsFailed to create $own")
+      val file = new Path(own, version.toString)
+      val isNew = !folder.fs.exists(file)
+      if (isNew) write(file, id.fold("")(_.toString))
+      folder.numbersIn(own).filter(_ < version).foreach { older =>
+        folder.fs.delete(new Path(own, older.toString), false)
+      }
+      TemporaryReaders.add(folder, reader)
+      val isDue = LeaseKeeper.keep(folder, reader)
+      // There is no new version, but the reader is alive.
+      if (isDue && !isNew) showAlive(reader)
+    } catch {
+      case denied: IOException if isDenied(denied) =>
+        if (SQLConf.get.getConf(StreamJoinConf.ArrangementLease) != StreamJoinConf.Optional)
+          throw StreamJoinErrors.analysis(
+            "STREAMJOIN_ARRANGEMENT_LEASE",
+            "arrangement" -> folder.root.toString,
+            "folder" -> readers.toString,
+            "reason" -> denied.getMessage
+          )
+        if (withoutLease.add((folder.root.toString, reader)))
+          logWarning(
+            s"${name(reader)} reads ${folder.root} without a lease, because it may not write there: " +
+              s"${denied.getMessage}. It fails if it falls behind the versions that are kept for all."
+          )
+    }
+
+  /** Renews the lease of a reader that has read nothing since. */
+  private[storage] def showAlive(reader: String): Unit = {
     val own = new Path(readers, reader)
-    TemporaryReaders.add(folder, reader)
-    folder.fs.mkdirs(own)
-    val file = new Path(own, version.toString)
-    if (!folder.fs.exists(file)) folder.fs.create(file, false).close()
-    // There is no new version, but the reader is alive.
-    else folder.fs.setTimes(file, System.currentTimeMillis(), -1)
-    folder.numbersIn(own).filter(_ < version).foreach { older =>
-      folder.fs.delete(new Path(own, older.toString), false)
+    val before = folder.fs.listStatus(own).toSeq.map(_.getPath).filter(_.getName.startsWith(Alive))
+    val sign = new Path(own, s"$Alive${System.currentTimeMillis()}")
+    if (!before.contains(sign)) {
+      write(sign, "")
+      before.foreach(folder.fs.delete(_, false))
     }
   }
+
+  private def write(file: Path, text: String): Unit = {
+    val out = folder.fs.create(file, false)
+    try out.write(text.getBytes(UTF_8))
+    finally out.close()
+  }
+
+  /**
+   * Whether a reader has a lease of another version than the one with its number. It is ahead of a
+   * restored arrangement, which therefore keeps nothing for it.
+   */
+  def isOfOther(lease: Lease): Boolean =
+    try {
+      val path = new Path(new Path(readers, lease.reader), lease.version.toString)
+      val id = new String(folder.readFully(path), UTF_8)
+      id.nonEmpty && folder.manifestOf(lease.version).exists(_.id.toString != id)
+    } catch { case _: FileNotFoundException => false }
 
   /** Removes the lease of a reader that will not come back. */
   def release(reader: String): Unit = folder.fs.delete(new Path(readers, reader), true): Unit
 
   def all: Seq[Lease] =
-    try
-      folder.fs.listStatus(readers).toSeq.flatMap { reader =>
-        val own = reader.getPath
-        // During renewal both files exist; the older version stays leased, the newer timestamp
-        // counts.
-        val versions = folder.numbersIn(own)
-        val times = versions.flatMap { version =>
-          try Some(folder.fs.getFileStatus(new Path(own, version.toString)).getModificationTime)
-          catch { case _: FileNotFoundException => None }
-        }
-        versions.headOption.zip(times.maxOption).map { case (version, time) =>
-          Lease(own.getName, version, time)
-        }
-      }
+    list(readers).flatMap { reader =>
+      val files = list(reader.getPath)
+      // During renewal the files of both versions exist; the older version stays leased, the newer
+      // timestamp counts.
+      val versions = files.flatMap(file => Try(file.getPath.getName.toLong).toOption)
+      versions.minOption.map(Lease(reader.getPath.getName, _, files.map(_.getModificationTime).max))
+    }
+
+  private def list(path: Path): Seq[FileStatus] =
+    try folder.fs.listStatus(path).toSeq
     catch { case _: FileNotFoundException => Nil }
 
   /** Removes leases that have not been renewed for too long; returns the others. */
@@ -60,6 +121,18 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) {
 }
 
 private[streamjoin] object Leases {
+  private val Alive = "alive-"
+  private val MkdirsFailed = "Mkdirs failed"
+
+  /** Readers without a lease, by arrangement, each of which is logged once. */
+  private val withoutLease = ConcurrentHashMap.newKeySet[(String, String)]()
+
+  private def isDenied(error: IOException): Boolean = error match {
+    case _: AccessControlException | _: AccessDeniedException => true
+    case other =>
+      val text = String.valueOf(other.getMessage)
+      Seq(MkdirsFailed, "Permission denied", "Read-only file system").exists(text.contains)
+  }
 
   /** @param sinceMs when it was last renewed, in milliseconds since the epoch */
   final case class Lease(reader: String, version: Long, sinceMs: Long)

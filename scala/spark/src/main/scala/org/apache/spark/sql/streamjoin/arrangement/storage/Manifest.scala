@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement.storage
 
+import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
 
 import scala.jdk.CollectionConverters._
@@ -62,6 +63,13 @@ private[streamjoin] object BaseRef {
 }
 
 /**
+ * A version that something remembers. Its number may be that of another version later: if the
+ * arrangement is restored from a backup, it continues with the numbers after the restored version.
+ * Equal ids mean equal rows, and equal versions before it, because each names the one before.
+ */
+final private[streamjoin] case class VersionId(number: Long, id: UUID)
+
+/**
  * A version of an arrangement: what changed since the previous one. A manifest is written once and
  * never changed, so a version always has the same rows.
  *
@@ -83,6 +91,13 @@ private[streamjoin] object BaseRef {
  *   batch of the query that wrote it; none if written before this was recorded
  * @param run
  *   run id of the query; none if written before this was recorded
+ * @param id
+ *   drawn when the version is written; of a manifest that was written before this was recorded, a
+ *   digest of its text
+ * @param previous
+ *   id of the version before it, if there is one; none if written before this was recorded
+ * @param negativeRows
+ *   by partition, how many rows with negative copies the previous version had, where there are any
  */
 final private[streamjoin] case class Manifest(
     version: Long,
@@ -95,12 +110,19 @@ final private[streamjoin] case class Manifest(
     counts: Map[String, Long],
     tookAll: Boolean = false,
     batch: Option[BatchOffsets] = None,
-    run: Option[UUID] = None
+    run: Option[UUID] = None,
+    id: UUID = UUID.randomUUID(),
+    previous: Option[UUID] = None,
+    negativeRows: Map[Int, Long] = Map.empty
 ) {
+  def versionId: VersionId = VersionId(version, id)
 
   /** How many rows were added or removed. */
   def changedRows: Long =
     changes.iterator.flatMap(_.blocks).filter(_.index == 0).map(_.rows.toLong).sum
+
+  /** False if they were counted before they were recorded by partition. */
+  def knowsNegativeRows: Boolean = counts.getOrElse(Manifest.NegativeRows, 0L) == negativeRows.values.sum
 
   /**
    * Fails if a version can no longer be read.
@@ -149,7 +171,9 @@ private[streamjoin] object Manifest {
   }
 
   def toJson(manifest: Manifest, root: ObjectNode): Unit = {
-    root.put("number", manifest.version).put("query", manifest.queryId.toString)
+    root.put("number", manifest.version).put("id", manifest.id.toString)
+    manifest.previous.foreach(id => root.put("previous", id.toString))
+    root.put("query", manifest.queryId.toString)
     root.put("time", manifest.timeMs).put("since", manifest.since)
     val bases = root.putArray("bases")
     manifest.bases.foreach(base => bases.addArray().add(base.version).add(base.manifest))
@@ -159,6 +183,12 @@ private[streamjoin] object Manifest {
     manifest.counts.toSeq.sorted.foreach { case (name, count) => counts.put(name, count) }
     if (manifest.tookAll) root.put("took_all", true): Unit
     manifest.run.foreach(run => root.put("run", run.toString))
+    if (manifest.negativeRows.nonEmpty) {
+      val list = root.putArray("negative")
+      manifest.negativeRows.toSeq.sorted.foreach { case (partition, rows) =>
+        list.addArray().add(partition).add(rows)
+      }
+    }
     manifest.batch.foreach { batch =>
       val node = root.putObject("batch").put("time", batch.timeMs)
       val offsets = node.putArray("offsets")
@@ -195,8 +225,14 @@ private[streamjoin] object Manifest {
     Option(root.get("batch")).map { batch =>
       BatchOffsets(batch.get("time").asLong, batch.get("offsets").elements().asScala.map(_.asText).toSeq)
     },
-    Option(root.get("run")).map(run => UUID.fromString(run.asText))
+    idIn(root, "run"),
+    idIn(root, "id").getOrElse(UUID.nameUUIDFromBytes(root.toString.getBytes(UTF_8))),
+    idIn(root, "previous"),
+    root.path("negative").elements().asScala.map(one => one.get(0).asInt -> one.get(1).asLong).toMap
   )
+
+  private def idIn(root: JsonNode, name: String): Option[UUID] =
+    Option(root.get(name)).map(id => UUID.fromString(id.asText))
 
   private def files(list: JsonNode): Seq[BlockFile] = list
     .elements()

@@ -16,20 +16,28 @@ import org.apache.spark.sql.connector.read.streaming.Offset
  *   number of slices seen, and in all; none once all have been seen
  * @param arrangement
  *   id of the arrangement, because another one may take its name
+ * @param id
+ *   id of the version, because another one may get its number; none if written before this was
+ *   recorded, until it is compared with the arrangement
  */
 final private[streamjoin] case class Snapshot(
     version: Long,
     slices: Option[(Int, Int)] = None,
-    arrangement: Option[UUID] = None
+    arrangement: Option[UUID] = None,
+    id: Option[UUID] = None
 ) extends Offset {
   override def json: String = {
     val node = Snapshot.mapper.createObjectNode().put("version", version)
     slices.foreach { case (seen, all) => node.putArray("slices").add(seen).add(all) }
     arrangement.foreach(id => node.put("arrangement", id.toString))
+    id.foreach(id => node.put("id", id.toString))
     node.toString
   }
 
   def isEmpty: Boolean = version < 0
+
+  /** The version, unless it is before the first. */
+  def versionId: Option[VersionId] = id.filter(_ => !isEmpty).map(VersionId(version, _))
 
   /** Whether it includes rows whose primary key has a hash. */
   def has(hash: Int): Boolean = slices.forall { case (seen, all) => Snapshot.slice(hash, all) < seen }
@@ -49,8 +57,8 @@ private[streamjoin] object Snapshot {
   def fromJson(json: String): Snapshot = {
     val node = mapper.readTree(json)
     val slices = Option(node.get("slices")).map(pair => (pair.get(0).asInt, pair.get(1).asInt))
-    val arrangement = Option(node.get("arrangement")).map(id => UUID.fromString(id.asText))
-    Snapshot(node.get("version").asLong, slices, arrangement)
+    def id(name: String) = Option(node.get(name)).map(id => UUID.fromString(id.asText))
+    Snapshot(node.get("version").asLong, slices, id("arrangement"), id("id"))
   }
 
   /** The slice of a row, independent of the bits that decide its partition. */

@@ -135,7 +135,8 @@ final private[streamjoin] case class ArrangedInputs(
       outer ++ right.outer ++ preserved,
       values ++ right.values,
       computedBelow ++ right.computedBelow ++
-        Seq(right, this).zipWithIndex.collect { case (side, other) if preserved(other) => side.computed }
+        Seq(right, this).zipWithIndex
+          .collect { case (side, other) if preserved(other) => side.computed }
           .reduceOption(_ ++ _)
           .getOrElse(AttributeSet.empty)
     )
@@ -174,7 +175,14 @@ private[streamjoin] object ArrangedInputs {
         case table => table.name
       }
       Some(
-        ArrangedInputs(Seq(name -> relation), Nil, Seq(Nil), Set.empty, AttributeMap.empty, AttributeSet.empty)
+        ArrangedInputs(
+          Seq(name -> relation),
+          Nil,
+          Seq(Nil),
+          Set.empty,
+          AttributeMap.empty,
+          AttributeSet.empty
+        )
       )
     case SubqueryAlias(alias, child) => tree(child).map(_.called(alias.name))
     case view: View => tree(view.child)

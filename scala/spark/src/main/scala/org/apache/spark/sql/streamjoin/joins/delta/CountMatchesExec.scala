@@ -36,7 +36,12 @@ final private[streamjoin] case class CountMatchesExec(
 
   override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
     val counting =
-      MatchCondition.of(condition.toSeq.flatMap(PredicateParts.conjuncts), access.key, child.output, access.found)
+      MatchCondition.of(
+        condition.toSeq.flatMap(PredicateParts.conjuncts),
+        access.key,
+        child.output,
+        access.found
+      )
     val handedOn = FilterProject(None, output, output)
     (task, rows) => {
       val counts = new MatchCounts(counting, task.look)

@@ -24,7 +24,13 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.{
   KeyColumns
 }
 import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementStream, ReaderFigures}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ChangeColumns,
+  Manifest,
+  Snapshot,
+  VersionId
+}
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts}
 import org.apache.spark.sql.streamjoin.exec.PlannedBatch
 import org.apache.spark.sql.types.LongType
@@ -38,6 +44,7 @@ import org.apache.spark.sql.types.LongType
 final private case class InputBatch(stream: Option[SparkDataStream], start: Snapshot, end: Snapshot) {
   def hasChanges: Boolean = start != end && !end.isEmpty
   def versions: Seq[Long] = Seq(start, end).filterNot(_.isEmpty).map(_.version)
+  def newest: Option[VersionId] = end.versionId.orElse(start.versionId)
 
   /** Spans few versions, so that counting its changed rows is cheap. */
   def isShort: Boolean =
@@ -133,7 +140,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       lookUp.nullSafe,
       at,
       versions.minOption.getOrElse(-1),
-      versions.maxOption.getOrElse(-1),
+      batches(lookUp.input).newest,
       tasksOf(lookUp.input)
     )(ReaderFigures.of(session.sparkContext))
   }
@@ -219,8 +226,10 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
     val registry = IndexRegistry(IndexSettings.of(SQLConf.get))
     val arrangement = inputs(i).arrangement
     val folder = new ArrangementFolder(new Path(arrangement.root), HadoopConf.of(session).value.value)
-    (batches(i).start.version + 1 to batches(i).end.version)
-      .map(registry.manifest(arrangement, _, folder).changedRows)
+    val InputBatch(_, start, end) = batches(i)
+    end.versionId
+      .fold(IndexedSeq.empty[Manifest])(registry.manifests(arrangement, start.version + 1, _, folder))
+      .map(_.changedRows)
       .sum
   }
 
@@ -233,7 +242,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
       case (None, Some(batch)) =>
         val seen = batch.context.endOffsets.collectFirst {
           case (stream: ArrangementStream, offset) if stream.source.contains(inputs(i).source) =>
-            (stream, Snapshot.of(offset))
+            (stream, stream.checked(Snapshot.of(offset)))
         }
         val at = seen.fold(Snapshot.Nothing)(_._2)
         InputBatch(seen.map(_._1), at, at)

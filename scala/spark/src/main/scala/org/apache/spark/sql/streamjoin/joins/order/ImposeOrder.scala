@@ -74,11 +74,14 @@ private[streamjoin] object ImposeOrder {
   /** Positions of the arguments. */
   final case class Places(table: Origin, column: Origin)
 
-  def of(call: UnresolvedTableValuedFunction): ImposeOrder = call.functionArgs match {
-    case Seq(table, column, lag) =>
-      ImposeOrder(name(column), lag, Places(table.origin, column.origin), Function.table(table))
-    case arguments => throw refused(s"takes three arguments, and not ${arguments.size}", call.origin)
-  }
+  private val Arguments = Seq("data", "timecol", "lag")
+
+  def of(call: UnresolvedTableValuedFunction): ImposeOrder =
+    Function.arguments(call, Arguments: _*) match {
+      case Seq(table, column, lag) =>
+        ImposeOrder(name(column), lag, Places(table.origin, column.origin), Function.table(table))
+      case arguments => throw refused(s"takes three arguments, and not ${arguments.size}", call.origin)
+    }
 
   private def name(column: Expression): Seq[String] = column match {
     case UnresolvedFunction(Seq(descriptor), Seq(name: UnresolvedAttribute), _, _, _, _, _)

@@ -86,12 +86,12 @@ final private[streamjoin] case class RematchJoinExec(
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
     IndexedSeq(Watermark.postponed(watermarks.head.value(values), plan.rematch))
 
-  private lazy val folder = table.options.open()
+  private lazy val changes = new TableVersions.Changes(table.options.open(), lookUp.access.high)
 
   /** Runs one also if the table has changed: buffered rows may match now. */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
     super.shouldRunAnotherBatch(sparkWatermarkMs) || followsTable &&
-      lowestKept(0).isDefined && TableVersions.hasChanged(folder, lookUp.access.high)
+      lowestKept(0).isDefined && changes.haveCome
 
   // Execution.
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
-import org.apache.spark.sql.streamjoin.arrangement.lookup.{ChangesExec, KeyColumns}
+import org.apache.spark.sql.streamjoin.arrangement.lookup.{ChangesExec, IndexAccess, KeyColumns}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, Snapshot}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.exec.{BatchBinding, OperatorKind, PlannedBatch}
@@ -50,16 +50,21 @@ private[streamjoin] object RematchKind extends OperatorKind {
       PlannedBatch.current(session).exists(_.query.trigger != AvailableNowTrigger),
       lookUp.output,
       stream,
-      changedKeys(join, lookUp.access.at, session)
+      changedKeys(join, lookUp.access, session)
     )
   }
 
   /**
    * Keys of the rows added to the table since the previous batch. All keys if those versions have
    * been removed, because the stream was silent for longer than a lease lasts, or if the table has
-   * moved: an unnecessary look-up finds no match.
+   * moved or was restored: an unnecessary look-up finds no match.
    */
-  private def changedKeys(join: TableJoin, at: Snapshot, session: SparkSession): ChangesExec = {
+  private def changedKeys(join: TableJoin, access: IndexAccess, session: SparkSession): ChangesExec = {
+    lazy val folder = join.table.options.open()
+    val at = access.high.filterNot(_ => access.at.isEmpty).fold(access.at) { high =>
+      val id = if (access.at.version == high.number) high.id else folder.manifest(access.at.version).id
+      access.at.copy(id = Some(id))
+    }
     val before = PlannedBatch.current(session).fold(Snapshot.Nothing) { batch =>
       TableVersions.before(session, batch, join.table) match {
         // Nothing is buffered before the first batch.
@@ -67,8 +72,11 @@ private[streamjoin] object RematchKind extends OperatorKind {
         case seen if seen.isEmpty => Snapshot.Nothing
         case seen =>
           val version = seen.version - (if (join.table.isPrevious) 1 else 0)
-          val isThere = at.isEmpty || version >= join.table.options.open().manifest(at.version).since
-          if (version >= 0 && isThere) Snapshot(version) else Snapshot.Nothing
+          val isThere = at.isEmpty ||
+            version >= folder.manifest(at.version).since && TableVersions.isContinued(folder, seen)
+          if (version < 0 || !isThere) Snapshot.Nothing
+          else if (version == at.version) at
+          else Snapshot(version)
       }
     }
     val ofTable = AttributeSet(join.rows.columns)

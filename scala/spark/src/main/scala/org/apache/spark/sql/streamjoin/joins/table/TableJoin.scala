@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter, RightOuter}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
-import org.apache.spark.sql.streamjoin.analysis.StreamInput
+import org.apache.spark.sql.streamjoin.analysis.{CommonTables, StreamInput}
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ArrangedRows, KeyPart}
 import org.apache.spark.sql.streamjoin.arrangement.source.{ChangesTable, LookedUpTable, TableOptions}
@@ -54,6 +54,16 @@ private[streamjoin] object TableJoin {
   def areIn(query: LogicalPlan): Boolean = query.exists {
     case join: Join => isMine(join)
     case _ => false
+  } || inSubqueries(query).nonEmpty
+
+  /** The tables that a query reads in subqueries of its expressions. */
+  private def inSubqueries(query: LogicalPlan): Seq[(SubqueryExpression, TableOptions)] = {
+    lazy val tables = CommonTables.of(query)
+    for {
+      operator <- query.collect { case operator => operator }
+      subquery <- operator.expressions.flatMap(_.collect { case subquery: SubqueryExpression => subquery })
+      table <- tables.inlined(subquery.plan).collectWithSubqueries { case LookedUpTable(table, _) => table }
+    } yield subquery -> table
   }
 
   private def micros(length: String): Long = {
@@ -99,7 +109,8 @@ private[streamjoin] object TableJoin {
           throw refused(
             table,
             s"rematch= keeps rows by their event time, and the stream has $found",
-            "Call withWatermark on the stream, and select one column with a watermark before the join."
+            "Give the stream one, and select one column with a watermark before the join: withWatermark, in SQL " +
+              "stream WATERMARK t DELAY OF INTERVAL 10 SECONDS."
           )
       }
       TableRematch(join.left, join.right, join.joinType, join.condition, time, micros(length))
@@ -117,7 +128,25 @@ private[streamjoin] object TableJoin {
     })
 
   /** Checks the query as written, because the optimizer turns outer joins into inner ones. */
-  def checkWritten(query: LogicalPlan): Unit = query.foreach {
+  def checkWritten(query: LogicalPlan): Unit = {
+    inSubqueries(query).headOption.foreach { case (subquery, table) =>
+      val kind = subquery match {
+        case _: ScalarSubquery => "a scalar subquery"
+        case _: Exists => "EXISTS"
+        case _: LateralSubquery => "a LATERAL subquery"
+        case _ => "IN"
+      }
+      throw refused(
+        table,
+        s"it is read in $kind, and only a join looks up a table",
+        "Write FROM stream JOIN table ON ..., or for rows without a match stream LEFT JOIN table ON ... WHERE " +
+          "table.key IS NULL. If several rows of the table can match, arrange one row for each key."
+      )
+    }
+    checkSides(query)
+  }
+
+  private def checkSides(query: LogicalPlan): Unit = query.foreach {
     case join: Join if isMine(join) && join.joinType == Inner && !join.left.isStreaming =>
       tableIn(join).foreach { table =>
         throw refused(
@@ -143,7 +172,8 @@ private[streamjoin] object TableJoin {
         throw refused(
           table,
           "rematch= is for an outer join that has a condition of its own",
-          "Write the condition into the join, not into a filter above it: stream.join(table, ..., \"left\")."
+          "Write the condition into the join, not into a filter above it: stream.join(table, ..., \"left\"), " +
+            "in SQL stream LEFT JOIN table ON ...."
         )
       }
       of(join): Unit
@@ -200,7 +230,8 @@ private[streamjoin] object TableJoin {
       throw refused(
         table,
         s"rows of the stream come and go, as ${ChangeColumns.Diff} says, and one that goes may meet another row than it met before",
-        s"Join the tables: sj.join(sj.table(...), sj.table(...)). Or keep what comes: stream.where(\"${ChangeColumns.Diff} > 0\")."
+        s"Join the tables: sj.join(sj.table(...), sj.table(...)), in SQL STREAM a JOIN STREAM b. " +
+          s"Or keep what comes: WHERE ${ChangeColumns.Diff} > 0."
       )
   }
 

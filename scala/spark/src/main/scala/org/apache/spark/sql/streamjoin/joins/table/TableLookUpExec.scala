@@ -143,7 +143,7 @@ private[streamjoin] object TableLookUpExec {
       join.key.map(_.nullSafe),
       Snapshot(math.max(version, -1)),
       version,
-      newest.fold(-1L)(_.version)
+      newest.flatMap(_.versionId)
     )(ReaderFigures.of(stream.session.sparkContext))
     val fields = AttributeMap(join.fields.map(field => field.toAttribute -> field))
     val values = join.output.map { column =>

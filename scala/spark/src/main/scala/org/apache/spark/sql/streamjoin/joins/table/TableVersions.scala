@@ -15,7 +15,14 @@ import org.apache.spark.sql.streamjoin.arrangement.source.{
   LookedUpTable,
   TableOptions
 }
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, CaughtUp, Leases, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  CaughtUp,
+  Leases,
+  Restored,
+  Snapshot,
+  VersionId
+}
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.exec.PlannedBatch
 
@@ -32,13 +39,13 @@ final private[table] class TableVersions(session: SparkSession, checkpoint: Path
   override protected def toJson(entry: Snapshot, node: ObjectNode): Unit = {
     node.put("number", entry.version)
     entry.arrangement.foreach(id => node.put("arrangement", id.toString))
+    entry.id.foreach(id => node.put("id", id.toString))
   }
 
-  override protected def fromJson(node: JsonNode): Snapshot = Snapshot(
-    node.get("number").asLong,
-    None,
-    Option(node.get("arrangement")).map(id => UUID.fromString(id.asText))
-  )
+  override protected def fromJson(node: JsonNode): Snapshot = {
+    def id(name: String) = Option(node.get(name)).map(id => UUID.fromString(id.asText))
+    Snapshot(node.get("number").asLong, None, id("arrangement"), id("id"))
+  }
 }
 
 private[streamjoin] object TableVersions extends Logging {
@@ -46,10 +53,21 @@ private[streamjoin] object TableVersions extends Logging {
   private val PollsOfALog = 300
   private val PurgeInterval = 10L
 
-  /** Whether a table has changed since `seen`. Spark polls this, so the folder is rarely listed. */
-  def hasChanged(folder: ArrangementFolder, seen: Long): Boolean =
-    // A missing version was too old, or belonged to another arrangement.
-    folder.hasVersion(seen + 1) || !folder.hasVersion(seen) && folder.newest != seen
+  /** Whether a table has changed since a batch has seen it. */
+  final class Changes(folder: ArrangementFolder, seen: Option[VersionId]) {
+    private val number = seen.fold(-1L)(_.number)
+    private var stamp = Option.empty[(Long, Long)]
+
+    /** Spark polls this, so the folder is rarely listed. */
+    def haveCome: Boolean = folder.hasVersion(number + 1) || {
+      val now = folder.stampOf(number)
+      // A missing version was too old, or belonged to another arrangement.
+      (now.isEmpty || now != stamp) && {
+        stamp = now
+        folder.newest != number || seen.exists(of => folder.manifestOf(number).forall(_.id != of.id))
+      }
+    }
+  }
 
   private def directory(root: Path): String = s"tables/${Leases.reader(root.toString)}"
 
@@ -86,19 +104,20 @@ private[streamjoin] object TableVersions extends Logging {
       if (!seen.arrangement.contains(id))
         throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> root.toString)
     }
-    decided.getOrElse {
+    decided.map(withId(folder, _)).getOrElse {
       if (number == 0) awaitLoaded(batch, folder, root)
       val reader = Leases.reader(log.metadataPath.toString)
-      val before = log.get(number - 1).fold(-1L)(_.version)
+      val last = log.get(number - 1)
+      val before = last.fold(-1L)(_.version)
       val version = streamed(batch, id) match {
-        case Some(version) =>
+        case Some(at) =>
           // Never go back: before batches had one version, the query may have seen a later one.
-          val at = math.max(version, before)
-          hold(folder, reader, at, before)
-          at
+          val later = last.filter(_.version > at.version).map(withId(folder, _)).getOrElse(at)
+          hold(folder, reader, later.version, before)
+          later.versionId
         case None => held(folder, reader, before)
       }
-      val seen = Snapshot(version, None, Some(id))
+      val seen = Snapshot(version.fold(-1L)(_.number), None, Some(id), version.map(_.id))
       log.add(number, seen)
       if (number % PurgeInterval == 0) log.purge(number - SQLConf.get.minBatchesToRetain)
       seen
@@ -106,29 +125,49 @@ private[streamjoin] object TableVersions extends Logging {
   }
 
   /** The version at which the streams of an arrangement end in a batch, from its offsets. */
-  private def streamed(batch: PlannedBatch, arrangement: UUID): Option[Long] =
+  private def streamed(batch: PlannedBatch, arrangement: UUID): Option[Snapshot] =
     batch.context.endOffsets.collect {
       case (stream: ArrangementStream, offset) if stream.arrangement.meta.id == arrangement =>
-        Snapshot.of(offset).version
-    }.maxOption
+        stream.checked(Snapshot.of(offset))
+    }.maxByOption(_.version)
+
+  /**
+   * A recorded snapshot. Without an id, as an earlier release wrote it, it gets that of the version
+   * it names.
+   */
+  private def withId(folder: ArrangementFolder, seen: Snapshot): Snapshot =
+    if (seen.isEmpty || seen.id.isDefined) seen
+    else
+      seen.copy(id = Some(folder.manifestOf(seen.version).map(_.id).getOrElse {
+        throw Restored.ofReader(folder.root.toString, seen.version, folder.newest)
+      }))
+
+  /**
+   * Whether a table is still the one that a batch has seen, with the versions since then added.
+   * Versions too old to be kept cannot be told from others.
+   */
+  def isContinued(folder: ArrangementFolder, seen: Snapshot): Boolean =
+    folder.manifestOf(seen.version).exists(manifest => seen.id.forall(_ == manifest.id))
 
   /** Leases the versions since the previous batch, and one more for look-ups of `previous`. */
   private def hold(folder: ArrangementFolder, reader: String, version: Long, before: Long): Unit =
-    new Leases(folder).renew(reader, math.max(0, (if (before < 0) version else before) - 1))
+    new Leases(folder).renew(reader, math.max(0, (if (before < 0) version else math.min(before, version)) - 1))
 
   /**
    * Leases the newest version for as long as the batch may run again, with the changes since the
    * previous batch.
    */
-  private def held(folder: ArrangementFolder, reader: String, before: Long): Long = {
+  private def held(folder: ArrangementFolder, reader: String, before: Long): Option[VersionId] = {
     val newest = folder.newest
-    if (newest >= 0) {
+    if (newest < 0) None
+    else {
       hold(folder, reader, newest, before)
+      val last = folder.manifest(folder.newest)
       // It may have been removed while the lease was written.
-      if (newest - 1 < folder.manifest(folder.newest).since && newest < folder.newest)
-        held(folder, reader, before)
-      else newest
-    } else newest
+      if (newest != last.version && newest - 1 < last.since) held(folder, reader, before)
+      else if (newest == last.version) Some(last.versionId)
+      else Some(folder.manifest(newest).versionId)
+    }
   }
 
   /**

@@ -4,11 +4,13 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.changes.Unavailable
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, MatchCondition, Within}
+import org.apache.spark.sql.streamjoin.time.EventTime
 
 import streamjoin.core.Side
 
@@ -21,17 +23,85 @@ private[streamjoin] object AsOfClauses {
   /** Column with the operation in Spark's own changelogs. */
   private val ChangeType = "_change_type"
 
-  def asOf(join: Join, names: Option[Project], clause: AsOfTime): LogicalPlan = {
-    val columns = TemporalColumns(
-      column(clause.column, join.left, clause),
-      keysOf(join),
-      EventTimeOfInput.of(join, Side.Right, clause),
-      join.right.output.find(_.name.equalsIgnoreCase(ChangeType)),
-      unavailable = Some(Unavailable.Default)
+  /**
+   * The key of the versions is what `VERSIONS(...)` or the table's catalog declares; without either,
+   * the columns that the condition compares with the left input.
+   *
+   * @param versions
+   *   the right input with its common tables
+   */
+  def asOf(join: Join, names: Option[Project], clause: AsOfTime, versions: LogicalPlan): LogicalPlan = {
+    val left = column(clause.column, join.left, clause)
+    def eventTime = EventTimeOfInput.of(join, Side.Right, clause)
+    def operation = join.right.output.find(_.name.equalsIgnoreCase(ChangeType))
+    def known[A](declared: Either[String, A]): A = declared.fold(
+      missing =>
+        throw refused(
+          s"$missing is declared as a column of the versions, and the input leaves it out: select it",
+          clause
+        ),
+      identity
     )
-    new AsOfJoins(clause.name, "temporal", Some(clause.where))
+    val (columns, source) = VersionColumns
+      .declared(versions)
+      .map(known(_))
+      .map { declared =>
+        val columns = TemporalColumns(
+          left,
+          declared.key,
+          declared.time.getOrElse(eventTime),
+          declared.op.orElse(operation),
+          declared.order,
+          Some(Unavailable.Default)
+        )
+        (columns, "as VERSIONS declares")
+      }
+      .orElse(VersionColumns.primaryKey(versions).map(known(_)).map { key =>
+        (TemporalColumns(left, key, eventTime, operation, unavailable = Some(Unavailable.Default)), "the PRIMARY KEY")
+      })
+      .getOrElse {
+        val key = keysOf(join)
+        checkConstants(join, key, clause)
+        (TemporalColumns(left, key, eventTime, operation, unavailable = Some(Unavailable.Default)), "as ON compares them; VERSIONS would declare it")
+      }
+    val key = columns.key.map(_.name).mkString(", ")
+    new AsOfJoins(
+      clause.name,
+      "temporal",
+      Some(clause.where),
+      keyInWords = Some(s"key of the versions ($key), $source")
+    )
       .temporalOf(names.getOrElse(join), columns, None)
   }
+
+  /**
+   * A column that is compared with a constant may be part of the key, and a version of another row
+   * of the table would then hide the one that is asked for.
+   */
+  private def checkConstants(join: Join, key: Seq[Attribute], clause: AsOfTime): Unit =
+    join.condition.toSeq
+      .flatMap(PredicateParts.conjuncts)
+      .collectFirst {
+        case conjunct @ EqualTo(a, b) if b.foldable => columnOf(join.right, a).map(conjunct -> _)
+        case conjunct @ EqualTo(a, b) if a.foldable => columnOf(join.right, b).map(conjunct -> _)
+        case conjunct @ EqualNullSafe(a, b) if b.foldable => columnOf(join.right, a).map(conjunct -> _)
+        case conjunct @ EqualNullSafe(a, b) if a.foldable => columnOf(join.right, b).map(conjunct -> _)
+      }
+      .flatten
+      .foreach { case (conjunct, column) =>
+        val names = (key.map(_.name) :+ column.name).distinct.map(quoteIfNeeded)
+        val time =
+          EventTime.of(join.right.output).headOption.fold("since")(column => quoteIfNeeded(column.name))
+        def versions(key: Seq[String]) = s"VERSIONS(TABLE(...), KEY(${key.mkString(", ")}), TIME($time))"
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_TEMPORAL",
+          "join" -> "temporal",
+          "problem" -> (s"${conjunct.sql} compares a column of the versions with a constant, and nothing says whether " +
+            s"${column.name} is part of their key"),
+          "advice" -> (s"Declare the key: JOIN ${versions(names)} FOR SYSTEM_TIME AS OF ... if it is, and " +
+            s"${versions(names.init)} if it is not.\n${clause.where}")
+        )
+      }
 
   /** The key: all right columns that equal a left expression. */
   private def keysOf(join: Join): Seq[Attribute] =

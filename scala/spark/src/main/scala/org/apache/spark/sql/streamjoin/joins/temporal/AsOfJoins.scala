@@ -50,12 +50,15 @@ final private[streamjoin] case class TemporalColumns[C](
  *   position in the query, as Spark shows it below an error
  * @param ordered
  *   whether a batch emits its rows in the order of the left time
+ * @param keyInWords
+ *   what the key of the versions is and why, for EXPLAIN
  */
 final private[streamjoin] class AsOfJoins(
     call: String,
     kind: String,
     where: Option[String] = None,
-    ordered: Boolean = true
+    ordered: Boolean = true,
+    keyInWords: Option[String] = None
 ) {
   private val inputs = new StreamInput(call)
 
@@ -98,11 +101,22 @@ final private[streamjoin] class AsOfJoins(
   ): LogicalPlan = {
     checkAppendOnly(join.left)
     if (columns.key.isEmpty)
-      throw refused("the versions have no key", "Write key=[\"id\"]: the columns that tell the rows apart.")
+      throw refused(
+        "the versions have no key",
+        inWords(
+          "Write key=[\"id\"]: the columns that tell the rows apart.",
+          "Compare in ON the columns that tell the rows apart, or declare them: VERSIONS(TABLE(...), KEY(id))."
+        )
+      )
     val conjuncts = conjunctsOf(join)
     val keys = columns.key.map { key =>
-      conjuncts.flatMap(tied(_, join)).find(tie => isKey(tie.right, key)).getOrElse(throw notTied(key, join))
+      conjuncts
+        .flatMap(tied(_, join))
+        .find(tie => isKey(tie.right, key))
+        .orElse(conjuncts.flatMap(constant).find(tie => isKey(tie.right, key)))
+        .getOrElse(throw notTied(key, join))
     }
+    if (keys.forall(_.left.foldable)) throw notTied(columns.key.head, join)
     val used = keys.map(_.conjunct)
     columns.op.foreach(checkOperation)
     columns.order.foreach(checkOrder)
@@ -121,6 +135,7 @@ final private[streamjoin] class AsOfJoins(
       PredicateParts.all(conjuncts.filterNot(conjunct => used.exists(_ eq conjunct))),
       join.joinType == LeftOuter,
       ordered,
+      keyInWords,
       columns.op.flatMap(_ => columns.unavailable)
     )
   }
@@ -206,7 +221,10 @@ final private[streamjoin] class AsOfJoins(
     if (direction != AsOf.Backward && tolerance.isEmpty)
       throw refused(
         s"a row of the left input would wait for ever for one of the right input at or after its ${leftTime.name}",
-        "Write how far apart they may be: tolerance=\"10 minutes\"."
+        inWords(
+          "Write how far apart they may be: tolerance=\"10 minutes\".",
+          "Write how far apart they may be, after MATCH_CONDITION (...): WITHIN 10 MINUTES."
+        )
       )
     val conjuncts = conjunctsOf(join)
     val (equalities, besides) = conjuncts.partition(tied(_, join).nonEmpty)
@@ -215,7 +233,10 @@ final private[streamjoin] class AsOfJoins(
     others.filterNot(isOf(join.left)).headOption.foreach { mixed =>
       throw refused(
         s"${mixed.sql} is neither an equality between the inputs nor about one of them",
-        "Compare the rows after the join: joined.where(...). It does not choose another match then."
+        inWords(
+          "Compare the rows after the join: joined.where(...). It does not choose another match then.",
+          "Compare the rows after the join, in WHERE. It does not choose another match then."
+        )
       )
     }
     val keys = equalities.flatMap(tied(_, join).headOption)
@@ -248,7 +269,8 @@ final private[streamjoin] class AsOfJoins(
       case other =>
         throw refused(
           s"it is a ${other.sql} join",
-          "Write how=\"inner\" or how=\"left\": the rows of the left input are those that find a match, or none."
+          inWords("Write how=\"inner\" or how=\"left\"", "Write JOIN or LEFT JOIN") +
+            ": the rows of the left input are those that find a match, or none."
         )
     }
     Seq("left" -> join.left, "right" -> join.right).find(!_._2.isStreaming).foreach { case (side, _) =>
@@ -257,7 +279,10 @@ final private[streamjoin] class AsOfJoins(
         "call" -> call,
         "wanted" -> "two streams",
         "found" -> s"the $side input is a batch",
-        "advice" -> "Read it by spark.readStream, with a watermark on its time; two batches are joined by Spark itself."
+        "advice" -> inWords(
+          "Read it by spark.readStream, with a watermark on its time; two batches are joined by Spark itself.",
+          "Read it by STREAM, with WATERMARK time DELAY OF INTERVAL 10 SECONDS; two batches are joined by Spark itself."
+        )
       )
     }
     made(join)
@@ -270,7 +295,10 @@ final private[streamjoin] class AsOfJoins(
     all.find(conjunct => !runsInTask(conjunct)).foreach { conjunct =>
       throw refused(
         s"${conjunct.sql} has a random value, a subquery or a Python function",
-        "Compute a column from it before the join, or compare after it: joined.where(...)."
+        "Compute a column from it before the join, or compare after it: " + inWords(
+          "joined.where(...).",
+          "WHERE ..."
+        )
       )
     }
     all
@@ -290,6 +318,12 @@ final private[streamjoin] class AsOfJoins(
       Seq(Tie(conjunct, a, b), Tie(conjunct, b, a)).filter { tie =>
         isOf(join.left)(tie.left) && isOf(join.right)(tie.right)
       }
+    case _ => Nil
+  }
+
+  /** An equality of a column of the key with a constant. */
+  private def constant(conjunct: Expression): Seq[Tie] = conjunct match {
+    case EqualTo(a, b) => Seq(Tie(conjunct, a, b), Tie(conjunct, b, a)).filter(_.left.foldable)
     case _ => Nil
   }
 
@@ -332,7 +366,8 @@ final private[streamjoin] class AsOfJoins(
     found.getOrElse {
       throw refused(
         s"${condition.sql} does not compare the event times of the two inputs",
-        "Write match=\"l.t >= r.t\", or with >, <= or <: one TIMESTAMP column of each input, with a watermark each."
+        inWords("Write match=\"l.t >= r.t\"", "Write MATCH_CONDITION (l.t >= r.t)") +
+          ", or with >, <= or <: one TIMESTAMP column of each input, with a watermark each."
       )
     }
   }
@@ -380,9 +415,13 @@ final private[streamjoin] class AsOfJoins(
     val on = join.condition.fold("none")(_.sql)
     refused(
       s"the condition ($on) has no equality for ${key.name}, which is in the versions' key",
-      s"Write on= with <column of the stream> = ${key.name}; without the whole key a row would have several versions at a time."
+      inWords("Write on= with", "Write in ON") +
+        s" <column of the stream> = ${key.name}; without the whole key a row would have several versions at a time."
     )
   }
+
+  /** A clause of SQL has a position in the query. */
+  private def inWords(ofCall: String, ofSql: String): String = if (where.isEmpty) ofCall else ofSql
 
   private def refused(problem: String, advice: String): AnalysisException =
     StreamJoinErrors.analysis(

@@ -71,7 +71,8 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         maxLagMicros(found, others),
         found.isLeftOuter,
         leftKeys.zip(rightKeys).map { case (l, r) => form(EqualTo(l, r)) }.mkString(", "),
-        found.condition.fold("true")(form(_))
+        found.condition.fold("true")(form(_)),
+        found.keyInWords
       ),
       found.ordered,
       found.unavailable

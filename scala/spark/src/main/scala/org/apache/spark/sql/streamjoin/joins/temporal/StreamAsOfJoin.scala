@@ -31,6 +31,8 @@ import streamjoin.core.AsOf
  *   whether a left row without a match is emitted, padded with nulls
  * @param ordered
  *   whether a batch emits its rows in the order of the left time
+ * @param keyInWords
+ *   what the key of the versions is and why, for EXPLAIN
  * @param unavailable
  *   stands for a value that was not sent, if there is one
  */
@@ -47,6 +49,7 @@ final private[streamjoin] case class StreamAsOfJoin(
     condition: Option[Expression],
     isLeftOuter: Boolean,
     ordered: Boolean,
+    keyInWords: Option[String] = None,
     unavailable: Option[String] = None
 ) extends BinaryNode
     with PendingOperator {

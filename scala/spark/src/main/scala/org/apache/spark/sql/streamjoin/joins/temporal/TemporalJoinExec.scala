@@ -216,7 +216,8 @@ final private[streamjoin] case class TemporalJoinExec(
         (if (rule.allowsExact) "" else ", not at the same time") +
         rule.tolerance.fold("")(by => s", within ${DurationText.of(by)}") +
         (if (rule.history == 0) "" else s", history ${DurationText.of(rule.history)}"),
-      if (leftKeys.isEmpty) "no equality" else s"equality ${plan.keys}",
+      (if (leftKeys.isEmpty) "no equality" else s"equality ${plan.keys}") +
+        plan.keyInWords.fold("")(", " + _),
       condition.map(names.text).fold("no other condition")("condition " + _),
       s"${names.name(Side.Right)} kept " +
         (if (rule.keepsNewest) "until the next of their key" else DurationText.of(rule.behind)),

@@ -20,6 +20,8 @@ import streamjoin.core.{AsOf, JoinType}
  *   the equalities as text, stable across runs
  * @param condition
  *   the rest of the join condition as text, stable across runs
+ * @param keyInWords
+ *   what the key of the versions is and why, for EXPLAIN
  */
 final private[streamjoin] case class TemporalJoinSpec(
     ordinal: Int,
@@ -29,6 +31,7 @@ final private[streamjoin] case class TemporalJoinSpec(
     isLeftOuter: Boolean,
     keys: String,
     condition: String,
+    keyInWords: Option[String] = None,
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 

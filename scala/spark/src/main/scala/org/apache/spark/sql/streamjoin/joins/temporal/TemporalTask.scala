@@ -169,21 +169,18 @@ final private[temporal] class TemporalTask(
 
   /** Matches in the buffer of versions; facts without one may still find one by key. */
   private def lookedUp: Iterator[InternalRow] = new RowIterator {
-    private lazy val sorted = {
+    private lazy val timed = {
       takeInVersions()
-      facts.sorted
+      new TimedVersions(spec, state, facts.sorted)
     }
-    private lazy val timed =
-      new TimedVersions(spec, state, values, fact => keyed.fold[UnsafeRow](null)(_.newest(fact)))
+    private lazy val previous =
+      new PreviousVersions(spec, state, values, fact => keyed.fold[UnsafeRow](null)(_.newest(fact)))
 
     override protected def advance(): InternalRow = {
       var out: InternalRow = null
-      while (out == null && sorted.hasNext) {
-        val fact = sorted.next()
-        val found = timed.versionOf(fact)
-        if (found == null && keyed.isDefined) keyed.get.addFact(fact)
-        else out = resultOf(fact, timed.withValues(fact, found))
-      }
+      while (out == null && timed.next())
+        if (timed.version == null && keyed.isDefined) keyed.get.addFact(timed.fact)
+        else out = resultOf(timed.fact, previous.withValues(timed.fact, timed.version))
       out
     }
   }

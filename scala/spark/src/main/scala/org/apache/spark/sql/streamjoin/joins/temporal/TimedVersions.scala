@@ -1,83 +1,121 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streamjoin.state.JoinState
 
 import streamjoin.core.{AsOf, Side, Watermark}
 
-/** Finds the version for a fact among those buffered by time. */
+/**
+ * Finds the versions for facts among those buffered by time: fact by fact while all of these are in
+ * memory, otherwise for many facts at once.
+ *
+ * @param facts
+ *   by time; a fact is valid until the next one is read
+ */
 final private[temporal] class TimedVersions(
     spec: TemporalTaskSpec,
     state: JoinState,
-    values: Option[VersionValues],
-    newest: UnsafeRow => UnsafeRow
+    facts: Iterator[UnsafeRow]
 ) {
-  private val (facts, versions) = (spec.inputs.head, spec.inputs(1))
-  private val rows =
-    state.closest(Side.Right, facts.layout, SortedRows.byTime(versions, spec.laterOfOneTime))
-  private val kept = new UnsafeRow(versions.output.size)
+  import TimedVersions._
 
-  /** The closest version under the rule, or null; valid until the next call. */
-  def versionOf(fact: UnsafeRow): UnsafeRow = {
-    val at = fact.getLong(facts.field)
+  private val (left, right) = (spec.inputs.head, spec.inputs(1))
+  private val rows =
+    state.closest(Side.Right, left.layout, SortedRows.byTime(right, spec.laterOfOneTime))
+  private val kept = new UnsafeRow(right.output.size)
+
+  /** Facts that have looked together, with their versions. */
+  private var together: Iterator[(UnsafeRow, UnsafeRow)] = Iterator.empty
+
+  /** The current fact and its version, the closest under the rule, or null; until the next call. */
+  var fact: UnsafeRow = _
+  var version: UnsafeRow = _
+
+  /** Advances to the next fact, if there is one. */
+  def next(): Boolean = {
+    if (!together.hasNext && facts.hasNext && rows.isBeyondMemory) together = lookTogether()
+    if (together.hasNext) {
+      val (asked, found) = together.next()
+      fact = asked
+      version = found
+      true
+    } else if (facts.hasNext) {
+      fact = facts.next()
+      version = versionOf(fact)
+      true
+    } else false
+  }
+
+  private def versionOf(fact: UnsafeRow): UnsafeRow = {
+    val at = time(fact)
     spec.rule.direction match {
-      case AsOf.Backward => notAfter(fact, at)
-      case AsOf.Forward => after(fact, at, spec.rule.allowsExact)
+      case AsOf.Backward => rows.last(fact, earliest(at), latestBefore(at))
+      case AsOf.Forward => rows.first(fact, firstAfter(at, spec.rule.allowsExact), latest(at))
       case AsOf.Nearest =>
-        val last = notAfter(fact, at)
-        if (last == null) after(fact, at, exact = false)
+        val last = rows.last(fact, earliest(at), latestBefore(at))
+        if (last == null) rows.first(fact, firstAfter(at, exact = false), latest(at))
         else {
           kept.pointTo(last.getBaseObject, last.getBaseOffset, last.getSizeInBytes)
-          val next = after(fact, at, exact = false)
-          if (next != null && time(next) - at < at - time(kept)) next else kept
+          closer(at, kept, rows.first(fact, firstAfter(at, exact = false), latest(at)))
         }
     }
   }
 
-  /** The version with what was not sent taken from those before it. */
-  def withValues(fact: UnsafeRow, version: UnsafeRow): UnsafeRow = values match {
-    case Some(known) if version != null && known.asksBefore(version) =>
-      val row = version.copy()
-      known.filled(row, withValues(fact, previous(fact, row)))
-    case _ => version
-  }
-
-  /** The version of the key before another one, or null. */
-  private def previous(fact: UnsafeRow, row: UnsafeRow): UnsafeRow = {
-    val atOnce = versionsBefore(row).last(fact, time(row), time(row))
-    if (atOnce != null && later.lt(atOnce, row)) atOnce
-    else {
-      val found = rows.last(fact, Long.MinValue, Watermark.postponed(time(row), 1))
-      if (found != null) found else newest(fact)
+  /** The next facts, as many as there is room for. */
+  private def lookTogether(): Iterator[(UnsafeRow, UnsafeRow)] = {
+    val block = mutable.ArrayBuffer.empty[UnsafeRow]
+    var room = rows.room
+    while (facts.hasNext && (block.isEmpty || room > 0)) {
+      val fact = facts.next().copy()
+      block += fact
+      room -= fact.getSizeInBytes + rows.rowBytes + FactBytes
+    }
+    def before() = {
+      val asked = block.map(fact => new rows.Asked(fact, earliest(time(fact)), latestBefore(time(fact))))
+      asked.toArray
+    }
+    def after(exact: Boolean) = {
+      val asked = block.map(fact => new rows.Asked(fact, firstAfter(time(fact), exact), latest(time(fact))))
+      asked.toArray
+    }
+    spec.rule.direction match {
+      case AsOf.Backward =>
+        val asked = before()
+        rows.last(asked)
+        asked.iterator.map(one => (one.row, one.found))
+      case AsOf.Forward =>
+        val asked = after(spec.rule.allowsExact)
+        rows.first(asked)
+        asked.iterator.map(one => (one.row, one.found))
+      case AsOf.Nearest =>
+        val (lasts, firsts) = (before(), after(exact = false))
+        rows.last(lasts)
+        rows.first(firsts)
+        lasts.iterator.zip(firsts.iterator).map { case (last, first) =>
+          (last.row, if (last.found == null) first.found else closer(time(last.row), last.found, first.found))
+        }
     }
   }
 
-  private val later = SortedRows.byTime(versions, spec.laterOfOneTime)
+  private def time(fact: UnsafeRow): Long = fact.getLong(left.field)
 
-  /** Finds the last of the versions of one time that are before this one, if there are any. */
-  private def versionsBefore(limit: UnsafeRow) = state.closest(
-    Side.Right,
-    facts.layout,
-    (one, other) =>
-      (later.lt(one, limit), later.lt(other, limit)) match {
-        case (true, true) => later.compare(one, other)
-        case (first, second) => first.compare(second)
-      }
-  )
+  /** Of equally close versions, the earlier one. */
+  private def closer(at: Long, last: UnsafeRow, next: UnsafeRow): UnsafeRow =
+    if (next != null && next.getLong(right.field) - at < at - last.getLong(right.field)) next else last
 
-  private def time(row: UnsafeRow): Long = row.getLong(versions.field)
+  private def earliest(at: Long): Long = Watermark.postponed(at, spec.rule.behind)
 
-  private def notAfter(fact: UnsafeRow, at: Long): UnsafeRow =
-    rows.last(
-      fact,
-      Watermark.postponed(at, spec.rule.behind),
-      if (spec.rule.allowsExact) at else Watermark.postponed(at, 1)
-    )
+  private def latestBefore(at: Long): Long = if (spec.rule.allowsExact) at else Watermark.postponed(at, 1)
 
-  private def after(fact: UnsafeRow, at: Long, exact: Boolean): UnsafeRow =
-    rows.first(
-      fact,
-      if (exact) at else Watermark.postponed(at, -1),
-      Watermark.postponed(at, -spec.rule.ahead)
-    )
+  private def firstAfter(at: Long, exact: Boolean): Long = if (exact) at else Watermark.postponed(at, -1)
+
+  private def latest(at: Long): Long = Watermark.postponed(at, -spec.rule.ahead)
+}
+
+private object TimedVersions {
+
+  /** About what a fact that looks with others takes, in addition to its row and its version. */
+  private val FactBytes = 200
 }

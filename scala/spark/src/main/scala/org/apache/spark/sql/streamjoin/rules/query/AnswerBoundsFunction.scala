@@ -1,10 +1,11 @@
 package org.apache.spark.sql.streamjoin.rules.query
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.command.{AlterViewAsCommand, CreateViewCommand}
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
@@ -12,6 +13,12 @@ import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 /** Stands for `sj_bounds(TABLE(query))` until the query is analyzed. */
 final private[streamjoin] case class AskedBounds(output: Seq[Attribute], child: LogicalPlan)
     extends UnaryNode {
+
+  /** The answer is a table, whatever the query is. */
+  override def isStreaming: Boolean = false
+
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+
   override protected def withNewChildInternal(newChild: LogicalPlan): AskedBounds = copy(child = newChild)
 }
 
@@ -27,7 +34,7 @@ private[streamjoin] object AskedBounds {
  */
 final private[streamjoin] case class AnswerBoundsFunction(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!plan.exists(_.isInstanceOf[AskedBounds])) plan
+    if (!plan.exists(_.isInstanceOf[AskedBounds]) || AnswerBoundsFunction.isOfView(plan)) plan
     else {
       val tables = CommonTables.of(plan)
       CommonTables.withoutUnused(plan.resolveOperatorsUp {
@@ -44,4 +51,16 @@ final private[streamjoin] case class AnswerBoundsFunction(session: SparkSession)
     "found" -> "this one is a batch, whose joins keep no state",
     "advice" -> s"Read its inputs as streams: spark.readStream, or FROM STREAM t.\n${TableFunction.where(at)}"
   )
+}
+
+private[streamjoin] object AnswerBoundsFunction {
+
+  /**
+   * A view keeps its text, which is answered when it is read; until then its plan has to show which
+   * temporary views the text names.
+   */
+  private def isOfView(plan: LogicalPlan): Boolean = plan match {
+    case _: CreateViewCommand | _: AlterViewAsCommand => true
+    case _ => false
+  }
 }

@@ -37,7 +37,8 @@ private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
     }
     val join = DeltaJoinOf(
       columns.map {
-        case alias: Alias => alias.copy(child = inputs.inStreams(alias.child))(
+        case alias: Alias =>
+          alias.copy(child = inputs.inStreams(alias.child))(
             alias.exprId,
             alias.qualifier,
             alias.explicitMetadata,

@@ -17,7 +17,8 @@ private[streamjoin] object MarkPossibleDeltaJoins extends Rule[LogicalPlan] {
     if (SQLConf.get.getConf(StreamJoinConf.Arrangements).isEmpty || plan.exists(isMark)) plan
     else
       plan.resolveOperatorsUp {
-        case project @ Project(_, source) if project.origin.sqlText.isDefined && mayJoinArrangements(source) =>
+        case project @ Project(_, source)
+            if project.origin.sqlText.isDefined && mayJoinArrangements(source) =>
           PossibleDeltaJoin(project)
       }
 

@@ -10,21 +10,29 @@ import org.apache.spark.sql.catalyst.analysis.{
   AnalysisContext,
   RelationTimeTravel,
   UnresolvedFunction,
-  UnresolvedRelation
+  UnresolvedRelation,
+  UnresolvedTable,
+  UnresolvedTableOrView
 }
-import org.apache.spark.sql.catalyst.expressions.{CurrentTimestampLike, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentTimestampLike, Expression}
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.util.quoteIdentifier
+import org.apache.spark.sql.catalyst.util.{quoteIdentifier, quoteIfNeeded}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, ChangesTable, TableOptions}
-import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
+import org.apache.spark.sql.streamjoin.arrangement.source.{
+  ArrangementOptions,
+  ArrangementState,
+  ChangesTable,
+  TableOptions
+}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta}
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoinOf}
+import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
-import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /**
  * Resolves the name of an arrangement, unless a table or view has that name: `STREAM orders` is the
@@ -40,12 +48,30 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
     else {
       val read = plan.resolveOperatorsUp {
         // Spark resolves it only once it knows the time.
-        case travel @ RelationTimeTravel(relation @ Named(name), time, version) if !isSparks(name) =>
-          if (!time.exists(isNow) || version.isDefined) throw onlyNow(name)
-          table(name, relation.options).copied(travel)
-        case relation @ Named(name) =>
+        case travel @ RelationTimeTravel(relation @ Named(written, name), time, version)
+            if !isSparks(written) =>
+          if (!time.exists(isNow) || version.isDefined) throw onlyNow(written)
+          table(written, name, relation.options).copied(travel)
+        case relation @ Named(written, name) =>
           val options = relation.options
-          (if (relation.isStreaming) changes(name, options) else table(name, options)).copied(relation)
+          (if (relation.isStreaming) changes(written, name, options) else table(written, name, options))
+            .copied(relation)
+        // The type of its pattern differs between the lines of Spark.
+        case describe: DescribeRelation =>
+          described(describe.relation).fold[LogicalPlan](describe) { meta =>
+            val keys =
+              Option.when(describe.isExtended)(meta.keys.map(_.mkString("(", ", ", ")")).mkString(", "))
+            answer(describe.output)(
+              columns(meta).map(field =>
+                Row(field.name, field.dataType.simpleString, field.getComment().orNull)
+              ) ++
+                keys.toSeq.flatMap(keys => Seq(Row("", "", ""), Row("# Keys", keys, null)))
+            )
+          }
+        case show: ShowColumns =>
+          described(show.child).fold[LogicalPlan](show) { meta =>
+            answer(show.output)(columns(meta).map(field => Row(field.name)))
+          }
       }
       read.foreach {
         // Both sides have a _version and a _diff.
@@ -56,15 +82,35 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
       read
     }
 
+  /** Matches a name as it is written and as the arrangement has it. */
   private object Named {
-    def unapply(relation: UnresolvedRelation): Option[String] = relation.multipartIdentifier match {
-      case Seq(name) if isArrangement(name) => Some(name)
-      case _ => None
-    }
+    def unapply(relation: UnresolvedRelation): Option[(String, String)] =
+      relation.multipartIdentifier match {
+        case Seq(name) => arrangement(name).map(name -> _)
+        case _ => None
+      }
   }
 
-  private def changes(name: String, options: CaseInsensitiveStringMap): Read = new Read(
-    name,
+  /** What is described, if no table or view has the name. */
+  private def described(plan: LogicalPlan): Option[ArrangementMeta] = plan match {
+    case name: UnresolvedTableOrView => metaOf(name.multipartIdentifier)
+    case name: UnresolvedTable => metaOf(name.multipartIdentifier)
+    case _ => None
+  }
+
+  private def metaOf(parts: Seq[String]): Option[ArrangementMeta] = parts match {
+    case Seq(name) =>
+      arrangement(name).map(found => ArrangementFolder.open(ArrangementFolder.root(found)).meta)
+    case _ => None
+  }
+
+  private def columns(meta: ArrangementMeta): Seq[StructField] = meta.schema.fields.toSeq
+
+  private def answer(output: Seq[Attribute])(rows: Seq[Row]): LogicalPlan =
+    LocalRelation.fromExternalRows(output, rows)
+
+  private def changes(written: String, name: String, options: CaseInsensitiveStringMap): Read = new Read(
+    written,
     ChangesTable.stream(
       session,
       name,
@@ -72,8 +118,8 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
     )
   )
 
-  private def table(name: String, options: CaseInsensitiveStringMap): Read = new Read(
-    name,
+  private def table(written: String, name: String, options: CaseInsensitiveStringMap): Read = new Read(
+    written,
     session.read
       .format("streamjoin")
       .options(options.asCaseSensitiveMap.asScala)
@@ -103,7 +149,7 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
     "STREAMJOIN_TABLE",
     "arrangement" -> name,
     "problem" -> "an arrangement is looked up as it is, or has versions, but no rows as of a time of the clock",
-    "advice" -> "Write FOR SYSTEM_TIME AS OF NOW(), or read a version: spark.read.format('streamjoin').option('version', 3)."
+    "advice" -> s"Write FOR SYSTEM_TIME AS OF NOW(), or read a version: FROM ${quoteIfNeeded(name)} WITH (version = 3)."
   )
 
   /** In a view, names refer to the catalog and the database in which it was created. */
@@ -113,14 +159,31 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
     made.nonEmpty && session.catalog.tableExists((made :+ name).map(quoteIdentifier).mkString("."))
   }
 
-  /** An unreachable folder has no arrangement; Spark then reports that there is no such table. */
-  private def isArrangement(name: String): Boolean =
-    try ArrangementFolder.open(ArrangementFolder.root(name)).exists
+  /**
+   * The arrangement of a name; like that of a table, its case matters only if the catalog's does. An
+   * unreachable folder has none; Spark then reports that there is no such table.
+   */
+  private def arrangement(name: String): Option[String] =
+    try
+      if (!ArrangementFolder.isName(name) || name.contains("/")) None
+      else {
+        val root = ArrangementFolder.root(name)
+        if (ArrangementFolder.open(root).exists) Some(name)
+        else if (SQLConf.get.caseSensitiveAnalysis) None
+        else
+          ArrangementState
+            .in(ArrangementFolder.open(root.getParent))
+            .map(_.getName)
+            .filter(_.equalsIgnoreCase(name)) match {
+            case Seq(one) => Some(one)
+            case _ => None
+          }
+      }
     catch {
       // Not a valid name of a folder.
-      case _: IllegalArgumentException => false
+      case _: IllegalArgumentException => None
       case NonFatal(error) =>
         logWarning(s"Whether $name is an arrangement cannot be told: ${error.getMessage}", error)
-        false
+        None
     }
 }

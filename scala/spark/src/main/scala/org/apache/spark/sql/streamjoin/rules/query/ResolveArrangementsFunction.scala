@@ -21,18 +21,18 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 final private[streamjoin] case class ResolveArrangementsFunction(session: SparkSession)
     extends Rule[LogicalPlan] {
-  import ArrangementsOfFolder.{Function, Schema, row}
+  import ArrangementsOfFolder.{Function, Schema, row, rowOf}
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
     case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
-      val roots = call.functionArgs match {
-        case Seq() => inFolder(call)
-        case Seq(Literal(name: UTF8String, _: StringType)) => Seq(ArrangementFolder.root(name.toString))
+      val rows = call.functionArgs match {
+        case Seq() => inFolder(call).map(rowOf)
+        case Seq(Literal(name: UTF8String, _: StringType)) =>
+          Seq(row(ArrangementState.of(ArrangementFolder.open(ArrangementFolder.root(name.toString)))))
         case _ =>
           throw Function.refused("takes the name or the path of an arrangement, or nothing", call.origin)
       }
-      val states = roots.map(root => ArrangementState.of(ArrangementFolder.open(root)))
-      LocalRelation.fromExternalRows(DataTypeUtils.toAttributes(Schema), states.map(row))
+      LocalRelation.fromExternalRows(DataTypeUtils.toAttributes(Schema), rows)
   }
 
   private def inFolder(call: UnresolvedTableValuedFunction): Seq[Path] = {

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.rules.query
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
+import org.apache.spark.sql.streamjoin.analysis.{CommonTables, EventTimeOfInput}
 import org.apache.spark.sql.streamjoin.joins.order.WindowJoin
 import org.apache.spark.sql.streamjoin.joins.temporal.AsOfClauses
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, JoinWithClauses, MatchCondition, Over, Within}
@@ -17,20 +17,25 @@ import streamjoin.core.{JoinWindows, Side}
  * one by then.
  */
 private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-    case JoinWithClauses(left, right, join: Join) if join.resolved => resolved(join, None, left, right)
-    case JoinWithClauses(left, right, names @ Project(_, join: Join)) if names.resolved =>
-      resolved(join, Some(names), left, right)
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    lazy val tables = CommonTables.of(plan)
+    plan.resolveOperatorsUp {
+      case JoinWithClauses(left, right, join: Join) if join.resolved =>
+        resolved(join, None, left, right, tables)
+      case JoinWithClauses(left, right, names @ Project(_, join: Join)) if names.resolved =>
+        resolved(join, Some(names), left, right, tables)
+    }
   }
 
   private def resolved(
       join: Join,
       names: Option[Project],
       left: Seq[Clause],
-      right: Seq[Clause]
+      right: Seq[Clause],
+      tables: => CommonTables
   ): LogicalPlan = right
     .collectFirst {
-      case time: AsOfTime => AsOfClauses.asOf(join, names, time)
+      case time: AsOfTime => AsOfClauses.asOf(join, names, time, tables.inlined(join.right))
       case condition: MatchCondition =>
         AsOfClauses.matching(join, names, condition, right.collectFirst { case within: Within => within })
     }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.rules.query
 
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementTable, TableOptions}
@@ -14,7 +14,8 @@ import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
  */
 private[streamjoin] object ResolveTablesUncached extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (plan.resolved && plan.isStreaming && plan.exists(isCacheable))
+    // A command, such as CREATE VIEW, reads nothing, and Spark is not done with it.
+    if (!plan.isInstanceOf[Command] && plan.resolved && plan.isStreaming && plan.exists(isCacheable))
       AnalyzedPlan.rewrite(plan) {
         case relation: DataSourceV2Relation if isCacheable(relation) =>
           val ofStream = relation.copy(options = TableOptions.ofStream(relation.options))

@@ -9,9 +9,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStream}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.runtime.StreamMetadata
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangementWrite}
+import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangementWrite, MaintainerCheckpoint}
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementTable
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -70,21 +69,37 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
 
   private def begun(arrange: Arrange, checkpoint: String): ArrangementMeta = {
     val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
-    val folder = new ArrangementFolder(new Path(arrange.root), hadoopConf)
-    if (!folder.exists) folder.create(arrange.meta)
-    check(arrange, folder.meta)
-    val newest = folder.newest
-    if (newest >= 0) {
-      val metadata = StreamMetadata.read(new Path(checkpoint, "metadata"), hadoopConf)
+    def folder = new ArrangementFolder(new Path(arrange.root), hadoopConf)
+    val (found, own) = (folder, new MaintainerCheckpoint(checkpoint, hadoopConf))
+    // Drawn now: the writer may be started once more, after the arrangement was dropped.
+    lazy val anew = arrange.meta.copy(id = UUID.randomUUID())
+    if (!found.exists) {
+      own.check(found)
+      found.create(anew)
+    } else if (found.newest < 0) {
+      own.check(found)
+      // Nothing has been written or read yet.
+      if (changed(arrange.meta, found.meta).nonEmpty) found.redefine(anew)
+    } else {
+      changed(arrange.meta, found.meta).foreach { case (what, was, is) =>
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_ARRANGEMENT_CHANGED",
+          "arrangement" -> arrange.root,
+          "what" -> what,
+          "was" -> was,
+          "is" -> is
+        )
+      }
       // A new query gets a new id.
-      val query = metadata.map(found => UUID.fromString(found.id)).getOrElse(UUID.randomUUID())
-      ArrangementWrite.checkOwner(folder.root, folder.manifest(newest), query)
+      val query = own.query.getOrElse(UUID.randomUUID())
+      ArrangementWrite.checkOwner(found.root, found.manifest(found.newest), query)
+      own.check(found)
     }
     folder.meta
   }
 
-  private def check(arrange: Arrange, is: ArrangementMeta): Unit = {
-    val wanted = arrange.meta
+  /** The first part of a definition that differs, with what it is in both. */
+  private def changed(wanted: ArrangementMeta, is: ArrangementMeta): Option[(String, String, String)] = {
     def columns(of: ArrangementMeta) =
       of.schema.map(field => s"${field.name} ${field.dataType.sql}").mkString(", ")
     def keys(of: ArrangementMeta) = of.keys.map(_.mkString("[", ", ", "]")).mkString(", ")
@@ -94,14 +109,6 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
       "input" -> (_.input.name),
       "time" -> (_.time.getOrElse("none")),
       "order" -> (_.order.getOrElse("none"))
-    ).find { case (_, of) => of(wanted) != of(is) }.foreach { case (what, of) =>
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_ARRANGEMENT_CHANGED",
-        "arrangement" -> arrange.root,
-        "what" -> what,
-        "was" -> of(is),
-        "is" -> of(wanted)
-      )
-    }
+    ).collectFirst { case (what, of) if of(wanted) != of(is) => (what, of(is), of(wanted)) }
   }
 }

@@ -13,7 +13,8 @@ final private[streamjoin] case class StartUpsert(session: SparkSession) extends 
       // A sink of Spark's first API gets no columns when it is created.
       case write: WriteToStream =>
         write.sink match {
-          case sink: UpsertSink => sink.check(session, write.inputQuery.schema)
+          case sink: UpsertSink =>
+            sink.check(session, write.inputQuery.schema, write.resolvedCheckpointLocation)
           case _ =>
         }
       case _ =>

@@ -74,7 +74,7 @@ class IndexRegistrySuite extends AnyFunSuite {
           val index = random.nextInt(2)
           val found = Model.sum((0 until files.partitions).iterator.flatMap { partition =>
             indexes
-              .get(files.ref, index, partition, low, high, files.conf, new LoadStats)
+              .get(files.ref, index, partition, low, files.idOf(high), files.conf, new LoadStats)
               .rowsOf(version)
               .map { case (row, copies) => Item.of(row) -> copies }
           })
@@ -96,7 +96,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       val indexes = registry()
       def get(low: Long, high: Long) = {
         val stats = new LoadStats
-        (indexes.get(files.ref, 0, 0, low, high, files.conf, stats), stats)
+        (indexes.get(files.ref, 0, 0, low, files.idOf(high), files.conf, stats), stats)
       }
       val (first, built) = get(2, 2)
       assert(built.rebuilt)
@@ -154,7 +154,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       grow(files, new Random(13), 4, bases = false)
       val memory = new ExecutorMemory
       val indexes = new IndexRegistry(ExecutorMemory.Limit(memory, 0))
-      def get(partition: Int) = indexes.get(files.ref, 0, partition, 3, 3, files.conf, new LoadStats)
+      def get(partition: Int) = indexes.get(files.ref, 0, partition, 3, files.idOf(3), files.conf, new LoadStats)
       val task = TaskContext.empty()
       try {
         TaskContext.setTaskContext(task)
@@ -180,7 +180,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       grow(files, new Random(14), 6, bases = false, most = 40)
       val first = registry()
       def get(indexes: IndexRegistry, index: Int) =
-        indexes.get(files.ref, index, 0, 5, 5, files.conf, new LoadStats)
+        indexes.get(files.ref, index, 0, 5, files.idOf(5), files.conf, new LoadStats)
       get(first, 0)
       val some = first.bytes
       get(first, 1)
@@ -195,7 +195,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       indexes.sweep(scarceNanos = 0)
       assert(indexes.size == 1, "the room of one is enough")
       val stats = new LoadStats
-      indexes.get(files.ref, 1, 0, 5, 5, files.conf, stats)
+      indexes.get(files.ref, 1, 0, 5, files.idOf(5), files.conf, stats)
       assert(stats.rows == 0, "the one that was used last")
     }
   }
@@ -215,7 +215,7 @@ class IndexRegistrySuite extends AnyFunSuite {
         // The limit, and one block.
         assert(little.bytes <= limit + 20000, s"${little.bytes} of $limit, of ${all.bytes}")
       }
-      val index = little.get(files.ref, 0, 0, 29, 29, files.conf, new LoadStats)
+      val index = little.get(files.ref, 0, 0, 29, files.idOf(29), files.conf, new LoadStats)
       (None +: (0 until keys).map(Some(_))).foreach { key =>
         val found = files.find(index, key, 29)
         assert(found.isEmpty || found == files.collections(29).filter(_._1.key == key))
@@ -364,7 +364,8 @@ class IndexRegistrySuite extends AnyFunSuite {
       tasks.foreach(_.start())
       tasks.foreach(_.join())
       val reader = new ChangeReader(files.ref, indexes, files.conf)
-      val changes = (0 until files.partitions).flatMap(reader.changes(_, Snapshot(1), Snapshot(601)))
+      val end = Snapshot(601, id = Some(files.idOf(601).id))
+      val changes = (0 until files.partitions).flatMap(reader.changes(_, Snapshot(1), end))
       assert(changes.isEmpty)
       assert(FileCalls.opened.filter(_.getParent.getName == "versions").distinct.size == 600)
       assert(FileCalls.opened.count(_.getParent.getName == "versions") == 600)

@@ -142,7 +142,15 @@ class ManyVersionsSuite extends AnyFunSuite with OverwritingStore {
     def at(wanted: Long): Model.Collection = {
       val registry = new IndexRegistry(ExecutorMemory.Limit(new ExecutorMemory, Long.MaxValue))
       val index =
-        registry.get(ArrangementRef(root.toString, meta), 0, 0, wanted, wanted, conf, new LoadStats)
+        registry.get(
+          ArrangementRef(root.toString, meta),
+          0,
+          0,
+          wanted,
+          folder.manifest(wanted).versionId,
+          conf,
+          new LoadStats
+        )
       Model.sum(index.rowsOf(wanted).map { case (row, copies) => Item.of(row) -> copies })
     }
   }

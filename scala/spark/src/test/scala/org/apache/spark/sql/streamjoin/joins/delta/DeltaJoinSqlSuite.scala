@@ -113,8 +113,10 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
 
   test("a view of a delta join can be created and read, and passes on what goes") {
     val own = newFolder("more")
-    val here = maintainer("k STRING, id INT, op STRING", Seq(Seq("id"), Seq("k")), Some("op"), root = s"$own/here")
-    val there = maintainer("k STRING, id INT, op STRING", Seq(Seq("id"), Seq("k")), Some("op"), root = s"$own/there")
+    val here =
+      maintainer("k STRING, id INT, op STRING", Seq(Seq("id"), Seq("k")), Some("op"), root = s"$own/here")
+    val there =
+      maintainer("k STRING, id INT, op STRING", Seq(Seq("id"), Seq("k")), Some("op"), root = s"$own/there")
     withConf("spark.streamjoin.arrangements" -> own) {
       during(here, there) {
         here.feed(Row("a", 1, "insert"), Row("b", 2, "insert"))
@@ -123,8 +125,9 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
         try {
           spark.sql(s"CREATE TEMPORARY VIEW pairs AS $text")
           spark.sql(s"CREATE VIEW kept_pairs AS SELECT * FROM ($text)")
-          val readers = Seq("SELECT * FROM pairs", "SELECT oid, id, _diff FROM kept_pairs", s"SELECT * FROM ($text)")
-            .map(each => new Reader(newFolder())(spark.sql(each)))
+          val readers =
+            Seq("SELECT * FROM pairs", "SELECT oid, id, _diff FROM kept_pairs", s"SELECT * FROM ($text)")
+              .map(each => new Reader(newFolder())(spark.sql(each)))
           during(readers: _*) {
             readers.foreach(_.settle())
             here.feed(Row(null, 1, "delete"))

@@ -6,9 +6,9 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.types.{DoubleType, IntegerType, LongType}
-import org.apache.spark.sql.streamjoin.SparkTest
 
 /** The matches of rows, counted by what a condition compares: as many as a test of each pair finds. */
 class MatchCountsSuite extends AnyFunSuite {

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
 import java.nio.file.{Files, Path}
+import java.util.UUID
 
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
@@ -48,9 +49,14 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
     Files.delete(said)
     assert(CaughtUp.holds(table.folder), "the version itself says so")
     during(table)(caughtUp(table))
-    assert(Files.readString(said) == """{"version":1,"number":1,"caught_up":true}""")
-    CaughtUp.write(table.folder, CaughtUp(1, isSo = false))
+    val id = table.folder.manifest(1).id
+    assert(Files.readString(said) == s"""{"version":1,"number":1,"caught_up":true,"id":"$id"}""")
+    CaughtUp.write(table.folder, CaughtUp(1, isSo = false, Some(id)))
     assert(!CaughtUp.holds(table.folder))
+    CaughtUp.write(table.folder, CaughtUp(1, isSo = false, Some(UUID.randomUUID())))
+    assert(CaughtUp.holds(table.folder), "the file is about another version with the number")
+    CaughtUp.write(table.folder, CaughtUp(1, isSo = false))
+    assert(!CaughtUp.holds(table.folder), "an earlier release wrote no id")
     CaughtUp.write(table.folder, CaughtUp(0, isSo = false))
     assert(CaughtUp.holds(table.folder), "the file is about an older version")
     for (damaged <- Seq("", "{", "{}")) {

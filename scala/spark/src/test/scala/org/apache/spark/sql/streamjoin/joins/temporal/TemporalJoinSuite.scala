@@ -86,7 +86,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       Seq("o", "d", "e").foreach(name => streams.marked(name).createOrReplaceTempView(name))
       spark.sql("""
         SELECT o.v AS a, d.v AS b, e.v AS c
-        FROM o LEFT JOIN d FOR SYSTEM_TIME AS OF o.t AS d ON o.id = d.id AND d.v = 2
+        FROM o LEFT JOIN d FOR SYSTEM_TIME AS OF o.t AS d ON o.id = d.id AND d.v BETWEEN 2 AND 2
         LEFT JOIN e FOR SYSTEM_TIME AS OF o.t AS e ON e.id = o.id AND e.v = e.v""")
     }
     running(job(query)) { job =>

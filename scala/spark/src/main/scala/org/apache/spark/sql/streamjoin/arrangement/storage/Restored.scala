@@ -1,0 +1,75 @@
+package org.apache.spark.sql.streamjoin.arrangement.storage
+
+import java.time.Instant
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntimeException}
+
+/** The errors of those who remember a version that is not there, or no longer the one they saw. */
+private[streamjoin] object Restored {
+  val Condition = "STREAMJOIN_ARRANGEMENT_RESTORED"
+
+  /**
+   * A query is to continue an arrangement that lacks versions of it.
+   *
+   * @param committed
+   *   last batch that the checkpoint has committed
+   */
+  def arrangement(
+      arrangement: String,
+      checkpoint: String,
+      committed: Long,
+      newest: Long
+  ): AnalysisException = StreamJoinErrors.analysis(
+    s"$Condition.ARRANGEMENT",
+    "arrangement" -> arrangement,
+    "checkpoint" -> checkpoint,
+    "batch" -> committed.toString,
+    "found" -> found(committed, newest)
+  )
+
+  /** A query is to continue an arrangement that has more versions of it. */
+  def checkpoint(arrangement: String, checkpoint: String, next: Long, newest: Long): AnalysisException =
+    StreamJoinErrors.analysis(
+      s"$Condition.CHECKPOINT",
+      "arrangement" -> arrangement,
+      "checkpoint" -> checkpoint,
+      "batch" -> next.toString,
+      "version" -> newest.toString
+    )
+
+  /** Another batch with its number has written a version. */
+  def otherBatch(
+      arrangement: String,
+      version: Long,
+      wrote: BatchOffsets,
+      now: BatchOffsets
+  ): AnalysisException = {
+    def inWords(of: BatchOffsets) = of.offsets.mkString(", ")
+    StreamJoinErrors.analysis(
+      s"$Condition.BATCH",
+      "arrangement" -> arrangement,
+      "version" -> version.toString,
+      "wroteAt" -> Instant.ofEpochMilli(wrote.timeMs).toString,
+      "wrote" -> inWords(wrote),
+      "nowAt" -> Instant.ofEpochMilli(now.timeMs).toString,
+      "now" -> inWords(now)
+    )
+  }
+
+  /** On the driver: a query has read a version. */
+  def ofReader(arrangement: String, version: Long, newest: Long): AnalysisException =
+    StreamJoinErrors.analysis(s"$Condition.READER", parameters(arrangement, version, newest): _*)
+
+  /** The same, in a task. */
+  def inTask(arrangement: String, version: Long, newest: Long): StreamJoinRuntimeException =
+    StreamJoinErrors.runtime(s"$Condition.READER", parameters(arrangement, version, newest): _*)
+
+  private def parameters(arrangement: String, version: Long, newest: Long) =
+    Seq("arrangement" -> arrangement, "version" -> version.toString, "found" -> found(version, newest))
+
+  private def found(version: Long, newest: Long) =
+    if (newest < 0) "there is no version"
+    else if (newest < version) s"the newest version is $newest"
+    else "another version has that number"
+}

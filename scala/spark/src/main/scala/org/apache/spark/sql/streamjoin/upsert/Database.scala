@@ -1,0 +1,104 @@
+package org.apache.spark.sql.streamjoin.upsert
+
+import java.sql.{Connection, ResultSet, SQLException}
+import java.util.Locale
+
+import scala.util.Using
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.execution.datasources.jdbc.JdbcOptionsInWrite
+import org.apache.spark.sql.jdbc.{JdbcDialect, JdbcDialects}
+
+/** A database that upserts can write to, and what is done with its connections. */
+final private[upsert] class Database(options: JdbcOptionsInWrite) extends Logging {
+  import Database._
+
+  val kind: String = kindOf(options.url)
+
+  /** Spark has no dialect for MariaDB's own URLs, and quotes names for them as no MariaDB does. */
+  val dialect: JdbcDialect =
+    JdbcDialects.get(if (kind == MariaDb) s"jdbc:$MySql:" else options.url)
+
+  def withConnection[T](body: Connection => T): T =
+    Using.resource(dialect.createConnectionFactory(options)(OnDriver))(body)
+
+  def exists(connection: Connection, table: String): Boolean =
+    try {
+      select(connection, dialect.getTableExistsQuery(table))(_ => ())
+      true
+    } catch { case error: SQLException if dialect.isObjectNotFoundException(error) => false }
+
+  def hasColumns(connection: Connection, table: String, columns: Seq[String]): Boolean =
+    try {
+      val names = columns.map(dialect.quoteIdentifier).mkString(", ")
+      select(connection, s"SELECT $names FROM $table WHERE 1 = 0")(_ => true)
+    } catch { case _: SQLException => false }
+
+  /** What a query returns, row by row. */
+  def rows[T](connection: Connection, sql: String)(row: ResultSet => T): Seq[T] =
+    select(connection, sql)(found => Iterator.continually(found).takeWhile(_.next()).map(row).toList)
+
+  def select[T](connection: Connection, sql: String)(body: ResultSet => T): T = {
+    logDebug(sql)
+    Using.resource(connection.createStatement()) { statement =>
+      statement.setQueryTimeout(options.queryTimeout)
+      Using.resource(statement.executeQuery(sql))(body)
+    }
+  }
+
+  def execute(connection: Connection, sql: String): Unit =
+    Using.resource(connection.createStatement()) { statement =>
+      logDebug(sql)
+      statement.setQueryTimeout(options.queryTimeout)
+      statement.executeUpdate(sql)
+    }
+
+  def transaction(connection: Connection)(body: => Unit): Unit = {
+    connection.setAutoCommit(false)
+    try {
+      body
+      connection.commit()
+    } catch {
+      case error: Throwable =>
+        try connection.rollback()
+        catch { case also: SQLException => error.addSuppressed(also) }
+        throw error
+    } finally connection.setAutoCommit(true)
+  }
+}
+
+private[upsert] object Database {
+  val Postgres = "postgresql"
+  val MySql = "mysql"
+  val MariaDb = "mariadb"
+  val H2 = "h2"
+  val Derby = "derby"
+  val Db2 = "db2"
+  val SqlServer = "sqlserver"
+  val Oracle = "oracle"
+  private val OnDriver = -1
+
+  private val Usable = Map(
+    Postgres -> "PostgreSQL",
+    MySql -> "MySQL",
+    MariaDb -> "MariaDB",
+    H2 -> "H2",
+    Derby -> "Derby",
+    Db2 -> "DB2",
+    SqlServer -> "SQL Server",
+    Oracle -> "Oracle"
+  )
+
+  /**
+   * Other databases have one writer at a time, as SQLite, no transactions, or other statements: an
+   * upsert would end in an error of their driver.
+   */
+  def check(url: String): Unit = if (!Usable.contains(kindOf(url)))
+    throw UpsertOptions.refused(
+      s"upserts cannot use the database of jdbc:${kindOf(url)}",
+      s"Use ${Usable.values.toSeq.sorted.mkString(", ")}, or write the changes by foreachBatch."
+    )
+
+  /** The database in a URL: `jdbc:postgresql://...`. */
+  def kindOf(url: String): String = url.split(':').lift(1).getOrElse("").toLowerCase(Locale.ROOT)
+}

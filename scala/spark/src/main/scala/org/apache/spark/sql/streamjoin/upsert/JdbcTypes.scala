@@ -1,0 +1,206 @@
+package org.apache.spark.sql.streamjoin.upsert
+
+import java.sql.{Connection, SQLException, Types}
+import java.util.UUID
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.execution.datasources.jdbc.{JdbcOptionsInWrite, JdbcUtils}
+import org.apache.spark.sql.types._
+
+/**
+ * Whether the columns of a target can have what those of the changes have.
+ *
+ * What a database makes of a value is seen in a staging table with the types of the target, into
+ * which a task writes as those of a batch do: a value that a column does not take, and values of a
+ * key that Spark tells apart and the database does not. Two such keys would be one row of the
+ * target, and a change of either would change or delete the row of both.
+ */
+final private[upsert] class JdbcTypes(database: Database, options: JdbcOptionsInWrite, table: String)
+    extends Logging {
+  import JdbcTypes._
+
+  private val dialect = database.dialect
+
+  def check(connection: Connection, changes: NetChanges, columns: Seq[JdbcColumn]): Unit = {
+    val pairs = changes.columns.zip(columns)
+    pairs.foreach { case (field, column) => checkKinds(field, column) }
+    val keys = changes.keys.map(pairs)
+    val others = changes.columns.indices.diff(changes.keys).map(pairs)
+    keys.foreach { case (field, column) => checkKey(connection, changes, field, column) }
+    // All of them at once, as usually all are right.
+    if (others.nonEmpty && tried(connection, changes, others).exists(_.isDefined))
+      others.foreach { case (field, column) =>
+        tried(connection, changes, Seq(field -> column)).flatten.headOption
+          .filterNot(_ => isUnknown(field, column))
+          .foreach(said => throw wrongType(field, column, said))
+      }
+  }
+
+  /** What no value can change. */
+  private def checkKinds(field: StructField, column: JdbcColumn): Unit = {
+    try JdbcUtils.getJdbcType(field.dataType, dialect)
+    catch {
+      case NonFatal(_) =>
+        throw UpsertOptions.refused(
+          s"the column ${field.name} is ${field.dataType.sql}, which Spark does not write into databases",
+          "Select what it has as columns of other types, or as text by to_json."
+        )
+    }
+    if (field.dataType.isInstanceOf[StringType] && NoText.contains(column.jdbcType))
+      throw wrongType(field, column, "Some texts are no value of it")
+  }
+
+  private def checkKey(
+      connection: Connection,
+      changes: NetChanges,
+      field: StructField,
+      column: JdbcColumn
+  ): Unit = {
+    val values = ProbeValues.of(field.dataType)
+    if (values.nonEmpty)
+      staged(connection, changes, Seq(field -> column), values.map(Seq(_))) { (statements, failures) =>
+        if (failures.forall(_.isDefined) && !isUnknown(field, column))
+          throw wrongType(field, column, failures.head.get)
+        equal(connection, statements, column).foreach { case (one, other) =>
+          val what =
+            if (one == other) s"takes ${text(values(one))} for NULL"
+            else s"takes ${text(values(one))} and ${text(values(other))} for the same"
+          throw UpsertOptions.refused(
+            s"the database $what in the key ${column.name} ${column.typeName} of $table, and Spark does not",
+            advice(field)
+          )
+        }
+      }
+  }
+
+  /** The numbers of two values that are equal in the staging table, or of one that is null there. */
+  private def equal(
+      connection: Connection,
+      statements: JdbcStatements,
+      column: JdbcColumn
+  ): Option[(Int, Int)] = {
+    val (key, number, staging) = (statements.columns.head, statements.attempt, statements.staging)
+    val nulls = s"SELECT $number FROM $staging WHERE $key IS NULL ORDER BY $number"
+    val pairs =
+      s"SELECT a.$number, b.$number FROM $staging a, $staging b WHERE a.$key = b.$key AND a.$number < b.$number ORDER BY 1, 2"
+    try
+      database
+        .rows(connection, nulls)(row => (row.getInt(1), row.getInt(1)))
+        .headOption
+        .orElse(database.rows(connection, pairs)(row => (row.getInt(1), row.getInt(2))).headOption)
+    catch {
+      case error: SQLException =>
+        throw UpsertOptions.refused(
+          s"the database cannot compare the key ${column.name} ${column.typeName} of $table. ${error.getMessage}",
+          "Give the column a type that can be compared and indexed."
+        )
+    }
+  }
+
+  /** What the database says to a value of each column, in one row. */
+  private def tried(
+      connection: Connection,
+      changes: NetChanges,
+      columns: Seq[(StructField, JdbcColumn)]
+  ): Seq[Option[String]] = {
+    val row = columns.map { case (field, _) =>
+      field.dataType match {
+        case _: ArrayType => Seq.empty
+        case other => ProbeValues.of(other).headOption.orNull
+      }
+    }
+    staged(connection, changes, columns, Seq(row))((_, failures) => failures)
+  }
+
+  private def staged[T](
+      connection: Connection,
+      changes: NetChanges,
+      columns: Seq[(StructField, JdbcColumn)],
+      rows: Seq[Seq[Any]]
+  )(body: (JdbcStatements, Seq[Option[String]]) => T): T = {
+    val names = columns.map(_._2.name)
+    val markers = JdbcNames.markers(names)
+    val staging =
+      JdbcNames.beside(table, s"streamjoin_${UUID.randomUUID().toString.replace("-", "")}_start")
+    val statements = JdbcStatements(
+      dialect,
+      database.kind,
+      table,
+      staging,
+      names.map(dialect.quoteIdentifier),
+      Nil,
+      dialect.quoteIdentifier(markers.change),
+      dialect.quoteIdentifier(markers.attempt)
+    )
+    database.execute(connection, statements.createStaging)
+    try {
+      val schema = StructType(columns.map(_._1.copy(nullable = true)))
+        .add(JdbcStatements.Change, IntegerType)
+        .add(JdbcStatements.Attempt, LongType)
+      val writer = new StagingWriter(staging, statements.insertStaged, schema, dialect, options)
+      val values = rows.zipWithIndex.map { case (row, number) =>
+        Row.fromSeq(row ++ Seq[Any](JdbcStatements.Came, number.toLong))
+      }
+      val session = changes.rows.sparkSession
+      // One row is one task's, in this order.
+      val frame = session.createDataFrame(java.util.List.of(values: _*), schema).coalesce(1)
+      val failures = session.sparkContext
+        .runJob(frame.rdd, (each: Iterator[Row]) => writer.tryEach(each))
+        .flatten
+        .toSeq
+      body(statements, failures)
+    } finally
+      try database.execute(connection, dialect.dropTable(staging))
+      catch { case error: SQLException => logWarning(s"The table $staging could not be dropped", error) }
+  }
+
+  private def wrongType(field: StructField, column: JdbcColumn, said: String) = UpsertOptions.refused(
+    s"the column ${column.name} of $table is ${column.typeName}, and the changes have ${field.dataType.sql}. $said",
+    s"Cast ${field.name} in the query, or give the table a column of another type."
+  )
+}
+
+private object JdbcTypes {
+  private val Numbers = Set(
+    Types.TINYINT,
+    Types.SMALLINT,
+    Types.INTEGER,
+    Types.BIGINT,
+    Types.REAL,
+    Types.FLOAT,
+    Types.DOUBLE,
+    Types.NUMERIC,
+    Types.DECIMAL
+  )
+  private val Times =
+    Set(Types.DATE, Types.TIME, Types.TIMESTAMP, Types.TIME_WITH_TIMEZONE, Types.TIMESTAMP_WITH_TIMEZONE)
+  private val NoText = Numbers ++ Times ++ Set(Types.BIT, Types.BOOLEAN)
+  private val Bytes = Set(Types.BINARY, Types.VARBINARY, Types.LONGVARBINARY)
+
+  /**
+   * A type of the database's own, such as `UUID`, `JSONB` or an enumeration, whose values are
+   * written as text. Which texts it takes is not known here.
+   */
+  private def isUnknown(field: StructField, column: JdbcColumn) =
+    field.dataType.isInstanceOf[StringType] && !NoText(column.jdbcType) &&
+      (!Bytes(column.jdbcType) || column.typeName.equalsIgnoreCase("UUID"))
+
+  private def text(value: Any) = value match {
+    case bytes: Array[Byte] => bytes.map(byte => f"$byte%02X").mkString("X'", "", "'")
+    case text: String =>
+      text.map(char => if (char < 128) char.toString else f"\\u${char.toInt}%04x").mkString("'", "", "'")
+    case other => other.toString
+  }
+
+  private def advice(field: StructField) = field.dataType match {
+    case _: StringType =>
+      s"Rows of such keys would replace each other. Give the column a type and a collation that compare bytes and do not pad (VARCHAR, not CHAR; in MariaDB COLLATE utf8mb4_nopad_bin, in MySQL utf8mb4_0900_bin), or a binary type, and cast ${field.name} to BINARY in the query."
+    case TimestampType =>
+      "Rows of such keys would replace each other. Give the column microseconds and a time zone (TIMESTAMP(6) WITH TIME ZONE, in MySQL TIMESTAMP(6)), or round the key in the query."
+    case _ =>
+      "Rows of such keys would replace each other. Give the column a type that has all values of the key, or round the key in the query."
+  }
+}

@@ -1,0 +1,139 @@
+package org.apache.spark.sql.streamjoin.arrangement
+
+import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.fs.{FSDataOutputStream, LocalFileSystem, Path}
+import org.apache.hadoop.security.AccessControlException
+import org.apache.hadoop.util.Progressable
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.functions.{col, expr, timestamp_seconds}
+import org.apache.spark.sql.streamjoin.ArrangementTest
+import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
+import org.apache.spark.sql.streamjoin.arrangement.storage.Leases
+import org.apache.spark.sql.streamjoin.joins.table.TableTest
+
+/** Readers that have nothing to read, and readers that may not write. */
+class LeasesSuite extends AnyFunSuite with TableTest {
+  import ArrangementTest._
+
+  private def changes(it: Maintainer) = new Reader(newFolder())(
+    spark.readStream.format("streamjoin").load(it.root).drop("_version")
+  )
+
+  private def lookUp(it: Maintainer, options: Map[String, String] = Map.empty) = new Stream(orders =>
+    orders
+      .withColumn("at", timestamp_seconds(col("order_id")))
+      .withWatermark("at", "0 seconds")
+      .join(table(it.root, options), expr("id = customer_id"), "left_outer")
+      .select("name", "item")
+  )
+
+  test("running readers keep their leases while nothing changes, whatever a store makes of times") {
+    withConf(
+      "spark.streamjoin.arrangements.leaseAge" -> "2s",
+      "spark.streamjoin.arrangements.minVersionsToRetain" -> "1",
+      "fs.file.impl" -> classOf[TimelessFileSystem].getName,
+      "fs.file.impl.disable.cache" -> "true"
+    ) {
+      val it = customers
+      val streams = Seq(lookUp(it), lookUp(it, Map("rematch" -> "1 hour")))
+      val reader = changes(it)
+      during(it) {
+        loaded(it)
+        during((reader +: streams): _*) {
+          reader.settle()
+          streams.foreach(stream => assert(stream.add(Row(1, 1, "Desk"), Row(2, 3, "Lamp")).next.size == 2))
+          val names = ArrangementState.of(it.folder).readers.map(_.name).toSet
+          assert(names.size == 3)
+          Thread.sleep(4000)
+          // Its maintainer ends those that have not been renewed.
+          (3 to 6).foreach(id => it.feed(Row(id, "Ann", "insert")))
+          assert(ArrangementState.of(it.folder).readers.map(_.name).toSet == names)
+          reader.settle()
+          assert(reader.sum().size == 6)
+          assert(streams.map(_.next) == Seq(Nil, Seq("Ann Lamp")))
+        }
+        Thread.sleep(2500)
+        it.feed(Row(7, "Ann", "insert"))
+        assert(ArrangementState.of(it.folder).readers.isEmpty, "they have stopped")
+      }
+    }
+  }
+
+  test("a lease of a version that was restored away keeps nothing") {
+    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
+      val it = customers
+      during(it) {
+        (1 to 3).foreach(id => it.feed(Row(id, "Ann", "insert")))
+        val leases = new Leases(it.folder)
+        leases.renew("one of another line", 1, Some(java.util.UUID.randomUUID()))
+        leases.renew("one of before there were ids", 2)
+        (4 to 8).foreach(id => it.feed(Row(id, "Ann", "insert")))
+        assert(it.folder.manifest(7).since == 2)
+        leases.release("one of before there were ids")
+        it.feed(Row(9, "Ann", "insert"))
+        assert(it.folder.manifest(8).since == 7)
+      }
+    }
+  }
+
+  for (file <- Seq(classOf[DeniedFileSystem], classOf[ReadOnlyFileSystem]))
+    test(s"readers that may not write say so, or read without a lease: ${file.getSimpleName}") {
+      val it = customers
+      during(it)(loaded(it))
+      withConf("fs.file.impl" -> file.getName, "fs.file.impl.disable.cache" -> "true") {
+        for (job <- Seq(changes(it), lookUp(it).add(Row(1, 1, "Desk")))) {
+          val said = refused("STREAMJOIN_ARRANGEMENT_LEASE")(during(job)(job.settle()))
+          assert(said.contains("spark.streamjoin.arrangements.lease"))
+        }
+        assert(rowsOf(it.root) == Seq("1 John", "2 Frank"), "a batch needs no lease")
+        withConf("spark.streamjoin.arrangements.lease" -> "optional") {
+          val (reader, stream) = (changes(it), lookUp(it))
+          during(reader, stream) {
+            reader.settle()
+            assert(reader.sum() == Map("1 John" -> 1L, "2 Frank" -> 1L))
+            assert(stream.add(Row(1, 1, "Desk")).next == Seq("John Desk"))
+          }
+          assert(ArrangementState.of(it.folder).readers.isEmpty)
+        }
+      }
+    }
+}
+
+/** Ignores a time that is set, as an object store may. */
+class TimelessFileSystem extends LocalFileSystem {
+  override def setTimes(path: Path, modified: Long, accessed: Long): Unit = ()
+}
+
+/** Lets nobody write where leases are. */
+class DeniedFileSystem extends LocalFileSystem {
+  protected def isOfReaders(path: Path): Boolean = path.toString.contains("/readers/")
+
+  private def denied(path: Path) = new AccessControlException(s"Permission denied: $path")
+
+  override def mkdirs(path: Path, permission: FsPermission): Boolean =
+    if (isOfReaders(path)) throw denied(path) else super.mkdirs(path, permission)
+
+  override def mkdirs(path: Path): Boolean =
+    if (isOfReaders(path)) throw denied(path) else super.mkdirs(path)
+
+  override def create(
+      path: Path,
+      overwrite: Boolean,
+      bufferSize: Int,
+      replication: Short,
+      blockSize: Long,
+      progress: Progressable
+  ): FSDataOutputStream =
+    if (isOfReaders(path)) throw denied(path)
+    else super.create(path, overwrite, bufferSize, replication, blockSize, progress)
+}
+
+/** As a mount that cannot be written: the local file system only says that it made no folder. */
+class ReadOnlyFileSystem extends DeniedFileSystem {
+  override def mkdirs(path: Path, permission: FsPermission): Boolean =
+    !isOfReaders(path) && super.mkdirs(path, permission)
+
+  override def mkdirs(path: Path): Boolean = !isOfReaders(path) && super.mkdirs(path)
+}

@@ -1,0 +1,82 @@
+package org.apache.spark.sql.streamjoin.arrangement.index
+
+import java.util.UUID
+
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.streamjoin.SparkTest
+import org.apache.spark.sql.streamjoin.arrangement.source.ChangeReader
+import org.apache.spark.sql.streamjoin.arrangement.storage.{Snapshot, VersionId}
+import org.apache.spark.sql.streamjoin.arrangement.{ArrangementFiles, Item, Model}
+import org.apache.spark.sql.streamjoin.state.ExecutorMemory
+
+/** Indexes and manifests in memory, while the arrangement is restored now and then. */
+class RestoredIndexSuite extends AnyFunSuite {
+  private val seeds = SparkTest.seeds(default = 6)
+
+  private def registry(limit: Long) = new IndexRegistry(ExecutorMemory.Limit(new ExecutorMemory, limit))
+
+  private def grow(files: ArrangementFiles, random: Random): Unit = {
+    val before = files.collections.lastOption.getOrElse(Map.empty[Item, Long])
+    files.add(
+      Model.changes(random, before, keys = 6, most = 8),
+      base = files.newest >= 0 && random.nextInt(4) == 0
+    )
+  }
+
+  private def changes(files: ArrangementFiles, indexes: IndexRegistry, from: Long, to: Long) = {
+    val reader = new ChangeReader(files.ref, indexes, files.conf)
+    val end = Snapshot(to, id = Some(files.idOf(to).id))
+    Model.sum((0 until files.partitions).iterator.flatMap { partition =>
+      reader.changes(partition, Snapshot(from), end).map(change => Item.of(change.row) -> change.copies.toInt)
+    })
+  }
+
+  for (
+    (name, limit) <- Seq("enough memory" -> Long.MaxValue, "little memory" -> 2000L);
+    isOld <- Seq(false, true)
+  )
+    test(s"a version has its rows and changes, with $name${if (isOld) ", partly of an earlier release" else ""}") {
+      for (seed <- 0 until seeds) {
+        val files = new ArrangementFiles
+        try {
+          val random = new Random(seed)
+          val indexes = registry(limit)
+          var gone = Seq.empty[VersionId]
+          for (step <- 0 until 40) {
+            val clue = s"seed $seed, step $step"
+            random.nextInt(6) match {
+              case 0 if files.newest > 2 =>
+                val to = files.newest - 1 - random.nextInt(2)
+                gone ++= (to + 1 to files.newest).map(files.idOf)
+                files.restore(to)
+              case n if n < 4 || files.newest < 0 =>
+                grow(files, random)
+                if (isOld && random.nextBoolean()) files.forgetIds()
+              case _ => ()
+            }
+            val version = math.max(0, files.newest - random.nextInt(3))
+            val low = math.max(0, version - random.nextInt(3))
+            val index = random.nextInt(2)
+            assert(
+              files.rows(indexes, version, index, Some(low)) == files.collections(version.toInt),
+              clue
+            )
+            val changed = Model.plus(files.collections(low.toInt), changes(files, indexes, low, version).toSeq
+              .map { case (item, copies) => item -> copies.toInt })
+            assert(changed == files.collections(version.toInt), clue)
+          }
+          assert(gone.nonEmpty)
+          // What is not in memory is not taken for what has its number.
+          (gone :+ VersionId(files.newest, UUID.randomUUID())).foreach { version =>
+            val error = intercept[Exception] {
+              registry(limit).get(files.ref, 0, 0, version.number, version, files.conf, new LoadStats)
+            }
+            assert(SparkTest.errorClass(error).contains("STREAMJOIN_ARRANGEMENT_RESTORED.READER"), error)
+          }
+        } finally files.delete()
+      }
+    }
+}

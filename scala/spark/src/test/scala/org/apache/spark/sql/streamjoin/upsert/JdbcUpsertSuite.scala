@@ -1,0 +1,331 @@
+package org.apache.spark.sql.streamjoin.upsert
+
+import java.sql.DriverManager
+import java.time.ZoneId
+import java.util.UUID
+
+import scala.util.Using
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.jdbc.JdbcDialects
+import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.streamjoin.ArrangementTest
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Encoders, Row}
+
+import streamjoin.Upsert
+import org.apache.spark.sql.streaming.StreamingQuery
+
+/** Upserts into databases that run in this JVM: their SQL, names, types, and what a checkpoint belongs to. */
+class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
+  private val columns = "a INT, b STRING, v INT, _diff INT"
+
+  /** A database of H2 in memory. */
+  private class Shop(val name: String = s"shop${UUID.randomUUID().toString.take(8)}") {
+    val url: String = s"jdbc:h2:mem:$name;DB_CLOSE_DELAY=-1"
+
+    def run(sql: String*): Unit = Using.resource(DriverManager.getConnection(url)) { connection =>
+      Using.resource(connection.createStatement())(statement => sql.foreach(statement.execute))
+    }
+
+    def rows(sql: String): Seq[String] = Using.resource(DriverManager.getConnection(url)) { connection =>
+      Using.resource(connection.createStatement()) { statement =>
+        val found = statement.executeQuery(sql)
+        val width = found.getMetaData.getColumnCount
+        Iterator
+          .continually(found)
+          .takeWhile(_.next())
+          .map(row => (1 to width).map(row.getString).mkString(","))
+          .toList
+      }
+    }
+
+    def tables: Set[String] =
+      rows("SELECT table_name FROM information_schema.tables WHERE table_schema = 'PUBLIC'").toSet
+  }
+
+  /** A query whose batches a test gives. */
+  private class Query(ddl: String = columns) {
+    private val schema = StructType.fromDDL(ddl)
+    private val memory = MemoryStream[Row](Encoders.row(schema), spark)
+    val checkpoint: String = newFolder()
+
+    def batch(shop: Shop, table: String, keys: String*)(rows: Row*): Unit = {
+      memory.addData(rows)
+      run(shop, table, keys: _*)
+    }
+
+    def run(shop: Shop, table: String, keys: String*): Unit = start(shop, table, keys: _*).awaitTermination()
+
+    def start(shop: Shop, table: String, keys: String*): StreamingQuery = Upsert
+      .into(memory.toDF(), Map("url" -> shop.url, "dbtable" -> table))
+      .key(keys.head, keys.tail: _*)
+      .writeStream
+      .option("checkpointLocation", checkpoint)
+      .trigger(Trigger.AvailableNow())
+      .start()
+  }
+
+  private val ThreeRows = Seq(Row(1, "x", 1, 1), Row(2, "y", 2, 1), Row(3, "z", 3, 1))
+
+  test("no name of the user's is one of ours") {
+    for (table <- Seq("s", "streamjoin_staged", "streamjoin_target", "streamjoin_batches")) {
+      val shop = new Shop
+      val ours = "streamjoin_change INT, streamjoin_attempt VARCHAR(9), s INT, streamjoin_target INT"
+      shop.run(
+        s"CREATE TABLE $table (a INT PRIMARY KEY, b VARCHAR(9), v INT, $ours)",
+        "CREATE TABLE IF NOT EXISTS streamjoin_batches (note VARCHAR(9))"
+      )
+      val before = shop.tables
+      val query = new Query(columns.replace("_diff", "streamjoin_change INT, s INT, _diff"))
+      def row(a: Int, v: Int, diff: Int) = Row(a, "x", v, a, -a, diff)
+      query.batch(shop, table, "a")((1 to 3).map(row(_, 1, 1)): _*)
+      query.batch(shop, table, "a")(row(1, 1, -1), row(1, 5, 1), row(2, 1, -1))
+      assert(
+        shop.rows(s"SELECT a, b, v, streamjoin_change, s FROM $table ORDER BY a") ==
+          Seq("1,x,5,1,-1", "3,x,1,3,-3"),
+        table
+      )
+      assert(shop.tables -- before == Set("STREAMJOIN_BATCHES_1"))
+      assert(shop.rows("""SELECT "batch" FROM streamjoin_batches_1""") == Seq("1"))
+    }
+  }
+
+  test("a table with the name of a staging table is not dropped") {
+    val shop = new Shop
+    shop.run("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9), v INT)")
+    val query = new Query()
+    query.batch(shop, "t", "a")(ThreeRows: _*)
+    val id = shop.rows("""SELECT "query" FROM streamjoin_batches""").head.replace("-", "")
+    shop.run(s"CREATE TABLE streamjoin_${id}_1 (note VARCHAR(9))")
+    val error = refused("STREAMJOIN_UPSERT")(query.batch(shop, "t", "a")(Row(1, "x", 1, -1)))
+    assert(error.contains(s"a table streamjoin_${id}_1, which no upsert has created"))
+    assert(shop.rows("SELECT COUNT(*) FROM t") == Seq("3"))
+  }
+
+  /** What start() says of a target with one column besides, for the type of a key. */
+  private def startWith(
+      spark: String,
+      key: String,
+      other: String = "v INT",
+      besides: String = "v INT"
+  ): Unit = {
+    val shop = new Shop
+    shop.run(s"CREATE TABLE t (k $key, $besides)")
+    val before = shop.tables
+    try new Query(s"k $spark, $other, _diff INT").start(shop, "t", "k").awaitTermination()
+    finally assert((shop.tables - "STREAMJOIN_BATCHES") == before)
+  }
+
+  test("keys that Spark tells apart and the database does not") {
+    for (
+      (spark, database) <- Seq(
+        "STRING" -> "VARCHAR_IGNORECASE(20)",
+        "STRING" -> "CHAR(10)",
+        "BINARY" -> "BINARY(3)",
+        "DECIMAL(20, 4)" -> "DECIMAL(20, 2)",
+        "DECIMAL(20, 4)" -> "DOUBLE PRECISION",
+        "DOUBLE" -> "REAL",
+        "DOUBLE" -> "DECIMAL(20, 5)",
+        "INT" -> "REAL",
+        "BIGINT" -> "DOUBLE PRECISION",
+        "TIMESTAMP" -> "TIMESTAMP(3)",
+        "TIMESTAMP_NTZ" -> "TIMESTAMP(0)",
+        "TIMESTAMP" -> "DATE"
+      )
+    ) {
+      val error = refused("STREAMJOIN_UPSERT")(startWith(spark, database))
+      assert(error.contains("for the same in the key K "), s"$spark $database: $error")
+    }
+    for (
+      (spark, database) <- Seq(
+        "STRING" -> "VARCHAR(20)",
+        "STRING" -> "VARCHAR(1)",
+        "STRING" -> "UUID",
+        "BINARY" -> "VARBINARY(3)",
+        "DECIMAL(20, 4)" -> "DECIMAL(30, 6)",
+        "DOUBLE" -> "DOUBLE PRECISION",
+        "FLOAT" -> "REAL",
+        "INT" -> "BIGINT",
+        "BIGINT" -> "INT",
+        "BOOLEAN" -> "BOOLEAN",
+        "TIMESTAMP" -> "TIMESTAMP(6) WITH TIME ZONE",
+        "TIMESTAMP_NTZ" -> "TIMESTAMP(6)",
+        "DATE" -> "DATE"
+      )
+    ) startWith(spark, database)
+  }
+
+  test("values of keys include the hours that a clock has twice or never") {
+    val zone = ZoneId.of("America/New_York")
+    def local(values: Seq[Any]) = values.collect { case at: java.time.Instant =>
+      at.atZone(zone).toLocalDateTime
+    }
+    val twice = local(ProbeValues.of(TimestampType, zone))
+    assert(twice.size == 5 && twice.distinct.size == 4)
+    val never = ProbeValues.of(TimestampNTZType, zone).collect { case at: java.time.LocalDateTime => at }
+    assert(never.distinct.size == 5 && never.map(_.atZone(zone)).distinct.size == 4)
+    assert(ProbeValues.of(TimestampType, ZoneId.of("UTC")).size == 3)
+  }
+
+  test("columns that cannot have the values of the changes") {
+    for (
+      (spark, database, said) <- Seq(
+        ("w STRING", "w INT", "the column W of t is INTEGER, and the changes have STRING"),
+        ("w STRING", "w DATE", "the column W of t is DATE"),
+        ("w STRING", "w BOOLEAN", "the column W of t is BOOLEAN"),
+        ("w DATE", "w INT", "the column W of t is INTEGER, and the changes have DATE"),
+        ("w STRUCT<x: INT>", "w INT", "the column w is STRUCT<x: INT>, which Spark does not write")
+      )
+    ) {
+      val error =
+        refused("STREAMJOIN_UPSERT")(startWith("INT", "INT", s"v INT, $spark", s"v INT, $database"))
+      assert(error.contains(said), error)
+    }
+    assert(
+      refused("STREAMJOIN_UPSERT")(startWith("STRING", "BIGINT")).contains("the column K of t is BIGINT")
+    )
+    startWith("INT", "INT", "v INT, w INT", "v VARCHAR(9), w SMALLINT")
+  }
+
+  test("a database that cannot be used is one at start()") {
+    val options = Map("url" -> "jdbc:sqlite:x.db", "dbtable" -> "t")
+    val writer =
+      Upsert.into(MemoryStream[Row](Encoders.row(StructType.fromDDL(columns)), spark).toDF(), options)
+    val error =
+      refused("STREAMJOIN_UPSERT")(
+        writer.key("a").writeStream.option("checkpointLocation", newFolder()).start()
+      )
+    assert(error.contains("Use DB2, Derby, H2, MariaDB, MySQL, Oracle, PostgreSQL, SQL Server, or write"))
+  }
+
+  test("a checkpoint and another target") {
+    val shop = new Shop
+    val create = "(a INT PRIMARY KEY, b VARCHAR(9), v INT)"
+    shop.run(
+      "CREATE SCHEMA green",
+      s"CREATE TABLE t $create",
+      s"CREATE TABLE u $create",
+      s"CREATE TABLE green.t $create"
+    )
+    val query = new Query()
+    query.batch(shop, "t", "a")(ThreeRows: _*)
+    assert(
+      shop.rows("""SELECT "target" FROM streamjoin_batches""") == Seq(s"${shop.name.toUpperCase}.PUBLIC.T")
+    )
+    // Another spelling of the same table.
+    query.batch(shop, "public.T", "a")(Row(4, "x", 1, 1))
+    val other = refused("STREAMJOIN_UPSERT_BATCH")(query.run(shop, "u", "a"))
+    assert(other.contains(s"has written to ${shop.name.toUpperCase}.PUBLIC.T so far"))
+    val elsewhere = refused("STREAMJOIN_UPSERT_BATCH")(query.run(shop, "green.t", "a"))
+    assert(elsewhere.contains("the target has no batch of the query"))
+    // Put back to before the first batch.
+    val restored = new Shop
+    restored.run(s"CREATE TABLE t $create")
+    assert(refused("STREAMJOIN_UPSERT_BATCH")(query.run(restored, "t", "a")).contains("lacks changes"))
+    assert(shop.rows("SELECT COUNT(*) FROM u") ++ restored.rows("SELECT COUNT(*) FROM t") == Seq("0", "0"))
+    // A copy of the database as it is has all batches.
+    val copy = new Shop(shop.name + "copy")
+    copy.run(
+      s"CREATE TABLE t $create",
+      "INSERT INTO t VALUES (1, 'x', 1), (2, 'y', 2), (3, 'z', 3), (4, 'x', 1)"
+    )
+    copy.run("""CREATE TABLE streamjoin_batches ("query" VARCHAR(36), "batch" BIGINT, "planned_ms" BIGINT)""")
+    val inserts =
+      """SELECT '''' || "query" || ''', ' || "batch" || ', ' || "planned_ms" FROM streamjoin_batches"""
+    shop.rows(inserts).foreach(row => copy.run(s"INSERT INTO streamjoin_batches VALUES ($row)"))
+    // Its table of batches is one of an earlier version, too: it gets its new column.
+    query.batch(copy, "t", "a")(Row(4, "x", 1, -1), Row(5, "x", 1, 1))
+    assert(copy.rows("SELECT a FROM t ORDER BY a") == Seq("1", "2", "3", "5"))
+    assert(
+      copy.rows("""SELECT "batch", "target" FROM streamjoin_batches""") == Seq(
+        s"2,${copy.name.toUpperCase}.PUBLIC.T"
+      )
+    )
+    // The first one lacks a batch now.
+    assert(
+      refused("STREAMJOIN_UPSERT_BATCH")(query.run(shop, "t", "a")).contains("is 1, so it lacks changes")
+    )
+  }
+
+  test("a batch without changes is recorded and nothing else") {
+    val shop = new Shop
+    shop.run("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9), v INT)")
+    val query = new Query()
+    query.batch(shop, "t", "a")(ThreeRows: _*)
+    shop.run("ALTER TABLE t RENAME COLUMN v TO w", "ALTER TABLE t RENAME COLUMN w TO v")
+    query.batch(shop, "t", "a")(Row(9, "x", 1, 1), Row(9, "x", 1, -1))
+    assert(shop.rows("""SELECT "batch" FROM streamjoin_batches""") == Seq("1"))
+    assert(shop.rows("SELECT COUNT(*) FROM t") == Seq("3"))
+  }
+
+  test("nulls in a key, in a table without an index") {
+    val shop = new Shop
+    shop.run("CREATE TABLE t (a INT, b VARCHAR(9), v INT)")
+    val query = new Query()
+    query.batch(shop, "t", "a", "b")(Row(1, null, 1, 1), Row(null, null, 2, 1), Row(1, "x", 3, 1))
+    query.batch(shop, "t", "a", "b")(Row(1, null, 1, -1), Row(1, null, 7, 1), Row(null, null, 2, -1))
+    assert(shop.rows("SELECT a, b, v FROM t ORDER BY v") == Seq("1,x,3", "1,null,7"))
+  }
+
+  test("a table beside another one") {
+    import JdbcNames.{beside, last}
+    assert(beside("t", "s") == "s")
+    assert(beside("a.t", "s") == "a.s")
+    assert(beside("""db."a.b"."t.u"""", "s") == """db."a.b".s""")
+    assert(beside("[x.y].[t]", "s") == "[x.y].s")
+    assert(beside("`t.u`", "s") == "s")
+    assert(last("""db."a.b"."t.u"""") == "t.u")
+  }
+
+  test("a URL without what is secret") {
+    import JdbcTarget.withoutSecrets
+    assert(withoutSecrets("jdbc:postgresql://h:1/db?user=u&password=p") == "jdbc:postgresql://h:1/db")
+    assert(withoutSecrets("jdbc:mysql://u:p@h/db") == "jdbc:mysql://@h/db")
+    assert(withoutSecrets("jdbc:oracle:thin:scott/tiger@//h:1/x") == "jdbc:oracle:thin:@//h:1/x")
+    assert(withoutSecrets("jdbc:sqlserver://h;databaseName=d;password=p") == "jdbc:sqlserver://h")
+  }
+
+  test("a batch follows the last one that the target has") {
+    val query = UUID.randomUUID()
+    def has(last: Option[(Long, Long)], now: (Long, Long)) =
+      BatchTable.has(
+        "t",
+        last.map { case (of, at) => UpsertBatch(query, of, at) },
+        UpsertBatch(query, now._1, now._2)
+      )
+    assert(!has(None, (0, 5)))
+    assert(!has(Some((6, 4)), (7, 5)))
+    assert(has(Some((7, 5)), (7, 5)))
+    for (wrong <- Seq(Some((7L, 6L)), Some((8L, 9L)), Some((5L, 1L)), None))
+      refused("STREAMJOIN_UPSERT_BATCH")(has(wrong, (7, 5)))
+  }
+
+  test("the SQL of a batch begins with the staging table, for each combination of nulls") {
+    def of(kind: String) = {
+      val dialect = JdbcDialects.get(s"jdbc:$kind:x")
+      JdbcStatements(dialect, kind, "t", "u", Seq("a", "b", "v"), Seq(0, 1), "c", "n", Seq(4L, 7L))
+    }
+    val sql = of("postgresql").copy(replaces = true)
+    assert(
+      sql.applyStaged(Seq(Seq(true, false), Seq(false, false))) == Seq(
+        "DELETE FROM t streamjoin_target USING u streamjoin_staged WHERE streamjoin_staged.a = streamjoin_target.a AND streamjoin_staged.b = streamjoin_target.b AND streamjoin_staged.c = 0 AND streamjoin_staged.n IN (4, 7)",
+        "DELETE FROM t streamjoin_target USING u streamjoin_staged WHERE streamjoin_staged.a IS NULL AND streamjoin_target.a IS NULL AND streamjoin_staged.b = streamjoin_target.b AND streamjoin_staged.n IN (4, 7)",
+        "INSERT INTO t (a, b, v) SELECT a, b, v FROM u WHERE c = 1 AND n IN (4, 7) ON CONFLICT (a, b) DO UPDATE SET v = EXCLUDED.v"
+      )
+    )
+    assert(sql.copy(columns = Seq("a", "b")).applyStaged(Nil).last.endsWith("ON CONFLICT (a, b) DO NOTHING"))
+    def first(kind: String) = of(kind).applyStaged(Seq(Seq(false, false))).head
+    assert(
+      first("mysql").startsWith(
+        "DELETE streamjoin_target FROM u streamjoin_staged STRAIGHT_JOIN t streamjoin_target ON "
+      )
+    )
+    assert(first("h2").startsWith("MERGE INTO t streamjoin_target USING u streamjoin_staged ON ("))
+    assert(first("sqlserver").startsWith("DELETE streamjoin_target FROM t streamjoin_target WHERE EXISTS ("))
+    assert(first("oracle").startsWith("DELETE FROM t streamjoin_target WHERE EXISTS ("))
+    assert(!first("derby").contains(" = 0"))
+  }
+}
