@@ -163,10 +163,16 @@ def test_an_envelope_without_an_order_or_with_its_names_twice(streams: Streams) 
     # It is not an envelope if the key is not in the rows, or if there are no rows.
     for other in (envelope.withColumn("id", F.lit(1)), envelope.withColumn("after", F.lit(1)), envelope.drop("op")):
         assert sj.versions(other, key="id").changes is other
-    twice = envelope.withColumnRenamed("since", "rate")
-    with pytest.raises(AnalysisException, match="rate") as caught:
-        sj.versions(twice, key="code")
-    assert caught.value.getCondition() == "STREAMJOIN_WRONG_ARGUMENT"
+    twice = sj.versions(envelope.withColumnRenamed("since", "rate"), key="CODE", order=F.col("after.rate"))
+    assert twice.changes.columns == ["code", "rate", "_envelope_rate", "op"]
+    assert (twice.time, twice.order, twice.op) == ("_envelope_rate", "rate", "op")
+    nested = envelope.withColumn("source", F.struct(F.lit(1).alias("lsn"), F.lit(2).alias("rate")))
+    assert sj.versions(nested, key="code", order="source.lsn").order == "lsn"
+    by_column = sj.versions(nested, key="code", order=F.col("source.rate"), unavailable=None)
+    assert (by_column.order, by_column.unavailable) == ("_envelope_source_rate", None)
+    with pytest.raises(AnalysisException, match="timestamp_millis") as caught:
+        sj.versions(envelope, key="code", time="after.rate")
+    assert caught.value.getCondition() == "STREAMJOIN_COLUMN"
 
 
 def test_joins_of_spark_are_ours_where_both_sides_stream(streams: Streams) -> None:

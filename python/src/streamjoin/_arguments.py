@@ -55,3 +55,14 @@ def batch_limits(call: str, **given: int | None) -> dict[str, str]:
             wanted = re.sub("[A-Z]", lambda each: f"_{each[0].lower()}", name)
             raise wrong_argument(call, f"a positive number as {wanted}", limit)
     return {name: str(limit) for name, limit in given.items() if limit is not None}
+
+
+def placeholder(unavailable: object, call: str) -> dict[str, object]:
+    """Return the arguments of a call that say what stands for a value that was not sent.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT`` for what is neither a text nor None.
+    """
+    if unavailable is not None and not isinstance(unavailable, str):
+        raise wrong_argument(call, "a text as unavailable, or None", unavailable)
+    return {"unavailable": unavailable, "as_sent": unavailable is None}

@@ -83,7 +83,7 @@ def column_name(column: object, df: DataFrame, call: str, argument: str) -> str:
 def parsed_name(column: object, df: DataFrame, call: str, argument: str) -> str:
     """Return the same for Spark to parse, where a dot leads to a field."""
     name = column_name(column, df, call, argument)
-    return name if isinstance(column, str) else parseable(name)
+    return name if isinstance(column, str) or isinstance(name, _Path) else parseable(name)
 
 
 def one_key(key: object, df: DataFrame, call: str) -> list[str]:
@@ -115,6 +115,12 @@ def several_keys(keys: object, df: DataFrame, call: str) -> list[list[str]]:
     return [[column_name(column, df, call, "keys") for column in key] for key in lists]
 
 
+class _Path(str):
+    """A field of a column, as Spark parses it: ``source.lsn``."""
+
+    __slots__ = ()
+
+
 def _columns_of(key: object) -> list[ColumnOrName] | None:
     """Return one column or a flat list of columns as a list, None of anything else."""
     given = [key] if isinstance(key, ColumnOrName) else key
@@ -134,7 +140,8 @@ def _name_of(column: Column, df: DataFrame, call: str, argument: str) -> str:
     unknown: AnalysisException | None = None
     for frame in (df,) if rows is None else (df, rows):
         try:
-            return invoke(frame, "sj_column", column, call=call, argument=argument).columns[0]
+            found = invoke(frame, "sj_column", column, call=call, argument=argument).schema.fields[0]
+            return _Path(found.name) if "streamjoin.path" in found.metadata else found.name
         except AnalysisException as error:
             if not (error.getCondition() or "").startswith(("UNRESOLVED_COLUMN", "CANNOT_RESOLVE_DATAFRAME_COLUMN")):
                 raise

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
-from streamjoin._arguments import batch_limits, expect_frames, wrong_argument
+from streamjoin._arguments import batch_limits, expect_frames, placeholder, wrong_argument
 from streamjoin._calls import ask, check_session, invoke
 from streamjoin._columns import ColumnOrName, Key, column_name, several_keys
 from streamjoin._durations import Duration, spark_interval
@@ -174,6 +174,7 @@ def arrange(
     time: ColumnOrName | None = None,
     order: ColumnOrName | None = None,
     ttl: Duration | None = None,
+    unavailable: str | None = "__debezium_unavailable_value",
 ) -> DataStreamWriter:
     """Keep a stream's rows as an arrangement: a durable collection with an index for each key and a history.
 
@@ -197,13 +198,19 @@ def arrange(
         diff: The column with the number of copies that come, or go where it is negative.
         time: The column by which the rows of one key follow each other: one that is older than the last one of its
             key, or than its deletion, does not count, in whichever batch it comes. The progress says how many there
-            were, and ``spark.streamjoin.lateRows=keep`` keeps them. Nulls are lowest. Within a batch, at the same time
-            and without this column, a deletion comes first, then what the other columns say decides.
-        order: The column that decides between changes of one time, such as a position in a log. Debezium may have the
-            insert and the delete of a transaction at one time.
+            were, and ``spark.streamjoin.lateRows=keep`` keeps them. Nulls are lowest; a delete with its key alone has
+            the time of the row that it removes. Within a batch, at the same time, a deletion comes first, then what the
+            other columns say decides.
+        order: The column that decides between changes of one time, or between all if there is no ``time``, such as a
+            position in a log: ``"offset"``, ``"source.lsn"``. Rows that come from Kafka through nothing but projections
+            and filters have one: partition and offset. Without any, and without ``time``, different changes of one key
+            in a batch fail with ``STREAMJOIN_CHANGE_ORDER``.
         ttl: How long rows are kept, such as ``"30 days"``: those whose ``time`` is longer before the time of a batch go
             with that batch, as if they were deleted. ``time`` has to be a TIMESTAMP, a TIMESTAMP_NTZ or a DATE. Rows
             without a time stay. Another start may say another length.
+        unavailable: The text, or the bytes of it, that stands for a value that was not sent: the row keeps the one that
+            it has. A value that is not known is null and counted as ``unavailableValues``; of a column that cannot be
+            null, the query fails with ``STREAMJOIN_UNAVAILABLE_VALUE``. None takes values as they are.
 
     Returns:
         A writer, which is started as any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``.
@@ -216,7 +223,8 @@ def arrange(
             ``STREAMJOIN_ARRANGEMENT_CHANGED`` (begun with other columns or keys), ``STREAMJOIN_ARRANGEMENT_OWNED``
             (another query maintains it) or ``STREAMJOIN_ARRANGEMENT_OUTPUT_MODE`` (complete mode, or update mode
             without ``op``). The query fails with
-            ``STREAMJOIN_OPERATION`` for an operation that is none, and with ``STREAMJOIN_DIFF`` for a number of copies
+            ``STREAMJOIN_OPERATION`` for an operation that is none, ``STREAMJOIN_UNREADABLE_CHANGE`` for a message that
+            was not read, and with ``STREAMJOIN_DIFF`` for a number of copies
             that is null or does not fit into an INT.
 
     Source:
@@ -236,7 +244,9 @@ def arrange(
         for argument, column in given.items()
     }
     length = None if ttl is None else spark_interval(ttl, "ttl", "sj.arrange", least=1)
-    arranged = invoke(df, "sj_arrange", path=path, keys=several_keys(keys, df, "sj.arrange"), ttl=length, **columns)
+    not_sent = placeholder(unavailable, "sj.arrange")
+    named = several_keys(keys, df, "sj.arrange")
+    arranged = invoke(df, "sj_arrange", path=path, keys=named, ttl=length, **columns, **not_sent)
     return arranged.writeStream.format("streamjoin").option("path", path)
 
 

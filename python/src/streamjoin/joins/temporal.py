@@ -4,12 +4,15 @@ from typing import NamedTuple, cast, final
 
 from pyspark.sql import DataFrame
 
-from streamjoin._arguments import expect, expect_frames, wrong_argument
+from streamjoin._arguments import expect, expect_frames, placeholder, wrong_argument
 from streamjoin._calls import check_session, invoke
 from streamjoin._columns import ColumnOrName, Key, is_event_time, one_key, parseable, parsed_name
 from streamjoin._durations import Duration, spark_interval
 from streamjoin._how import StreamJoinType
 from streamjoin._on import On, join_on
+
+ROLE = "streamjoin.versions"
+"""Metadata of a column whose name is not the one that was given: what it is."""
 
 
 @final
@@ -35,6 +38,7 @@ class VersionedStream(NamedTuple):
     time: str
     op: str | None
     order: str | None
+    unavailable: str | None = "__debezium_unavailable_value"
 
 
 def versions(
@@ -44,6 +48,7 @@ def versions(
     time: ColumnOrName | None = None,
     op: ColumnOrName | None = None,
     order: ColumnOrName | None = None,
+    unavailable: str | None = "__debezium_unavailable_value",
 ) -> VersionedStream:
     """Say how a stream is the history of a table, for :func:`temporal_join`.
 
@@ -55,9 +60,10 @@ def versions(
     progress.
 
     Debezium's envelope, known by its columns ``before`` and ``after``, structs with the columns of the key, and ``op``,
-    is taken as it is: a row of the table is ``after``, or ``before`` where that is null, and the right side of the join
-    has the columns of the table, then ``time``, ``op`` and ``order``. A tombstone, in which all three are null, is left
-    out and counted.
+    is taken as it is: the right side of the join has the columns of the table, then ``time``, ``order`` and ``op``. An
+    update that moves a row to another key ends the old key and begins the new one; of a delete the key is enough. A
+    name means a column of the envelope where it has one, and its column is called ``_envelope_<name>`` in the result
+    where the table has one of that name, too. A tombstone, in which all three are null, is left out and counted.
 
     Args:
         changes: A streaming DataFrame with a watermark. Its columns are given by name or as Columns.
@@ -68,7 +74,11 @@ def versions(
         op: A column of text: ``insert``, ``update`` or ``delete``; Debezium's ``c``, ``r``, ``u`` or ``d``; or
             the ``_change_type`` of Spark's ``readStream.changes``. Without it all rows are versions, and none is ever
             deleted; of an envelope it is ``op``. Any other text fails the query with ``STREAMJOIN_OPERATION``.
-        order: A column that says in which order versions of one key and one time came, such as a position in a log.
+        order: A column that says in which order versions of one key and one time came, such as a position in a log; it
+            may be a field, ``"source.lsn"``.
+        unavailable: The text, or the bytes of it, that stands for a value that was not sent: it is that of the version
+            before, or null where that is not known, which the progress counts as ``unavailableValues``. None takes
+            values as they are.
 
     Returns:
         What :func:`temporal_join` takes as its second argument.
@@ -76,8 +86,8 @@ def versions(
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a Column that is computed), ``STREAMJOIN_EVENT_TIME``;
-            ``STREAMJOIN_NOT_A_STREAM``, where it looks for ``time`` in a batch; ``STREAMJOIN_WRONG_ARGUMENT`` for an
-            envelope beside whose rows ``time`` or ``order`` has the name of a column of the table.
+            ``STREAMJOIN_NOT_A_STREAM``, where it looks for ``time`` in a batch. The query fails with
+            ``STREAMJOIN_DELETE_WITHOUT_TIME`` for a delete whose ``time`` is null.
 
     Source:
         Flink, "Versioned tables"; Debezium's change events.
@@ -94,11 +104,18 @@ def versions(
         if column is not None
     }
     keys = one_key(key, changes, "sj.versions")
-    rows = invoke(changes, "sj_versions", key=keys, **named)
+    not_sent = placeholder(unavailable, "sj.versions")
+    rows = invoke(changes, "sj_versions", key=keys, **named, **not_sent)
     at = named.get("time") or parseable(next(field.name for field in changes.schema.fields if is_event_time(field)))
     if rows.columns == changes.columns:
-        return VersionedStream(changes, keys, at, named.get("op"), named.get("order"))
-    return VersionedStream(rows, keys, at, named.get("op", "op"), named.get("order"))
+        return VersionedStream(changes, keys, at, named.get("op"), named.get("order"), unavailable)
+    # Columns that are called otherwise than the argument says.
+    roles = {role: parseable(field.name) for field in rows.schema.fields if (role := field.metadata.get(ROLE))}
+    is_flat = set(changes.columns) <= set(rows.columns)
+    op_name = roles.get("op", named.get("op", None if is_flat else "op"))
+    return VersionedStream(
+        rows, keys, roles.get("time", at), op_name, roles.get("order", named.get("order")), unavailable
+    )
 
 
 def temporal_join(
@@ -164,7 +181,7 @@ def temporal_join(
     expect(VersionedStream, table, "sj.temporal_join", "sj.versions(changes, key=...) as its second argument")
     longer = None if history is None else spark_interval(history, "history", "sj.temporal_join")
     check_session(stream.sparkSession)
-    columns = table._asdict() | {"changes": None}
+    columns = table._asdict() | {"changes": None} | placeholder(table.unavailable, "sj.temporal_join")
     return invoke(
         join_on(stream, table.changes, on, how),
         "sj_temporal_join",

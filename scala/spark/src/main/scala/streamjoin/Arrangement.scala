@@ -126,6 +126,7 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
  */
 final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: String) {
   private var keys = Seq.empty[Seq[String]]
+  private var notSent = Arrangements.NotSent
   private var opColumn, diffColumn, timeColumn, orderColumn, kept = Option.empty[String]
 
   /** Adds an index, by the columns of its key. The first is the primary key of a changelog. */
@@ -143,7 +144,10 @@ final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: St
   /** The column that orders the rows of a key over all batches: an older row does not count. */
   def time(column: String): ArrangementWriter = set { timeColumn = Some(column) }
 
-  /** The column that orders rows with the same time, such as a position in a log. */
+  /**
+   * The column that orders rows with the same time, or all if there is no [[time]], such as a
+   * position in a log.
+   */
   def order(column: String): ArrangementWriter = set { orderColumn = Some(column) }
 
   /**
@@ -155,12 +159,21 @@ final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: St
   /** The same. */
   def ttl(length: Duration): ArrangementWriter = ttl(Durations.text(length))
 
+  /**
+   * The text, or the bytes of it, that stands for a value that was not sent: a row keeps the one
+   * that it has. Without this call it is Debezium's, `__debezium_unavailable_value`.
+   */
+  def unavailable(placeholder: String): ArrangementWriter = set { notSent = Some(placeholder) }
+
+  /** Takes values as they are sent. */
+  def asSent: ArrangementWriter = set { notSent = None }
+
   /** The writer of the query, which is started as any other. */
   def writeStream: DataStreamWriter[Row] =
     toDF().writeStream.format("streamjoin").option("path", nameOrPath)
 
   private[streamjoin] def toDF(): DataFrame =
-    Arrangements.arrange(df, nameOrPath, keys, opColumn, diffColumn, timeColumn, orderColumn, kept)
+    Arrangements.arrange(df, nameOrPath, keys, opColumn, diffColumn, timeColumn, orderColumn, kept, notSent)
 
   private def set(change: => Unit): ArrangementWriter = {
     change

@@ -59,7 +59,7 @@ final class TemporalJoin private[streamjoin] (stream: DataFrame, versions: Versi
 /**
  * A stream of the versions of a table; each function returns another one. A version is valid from
  * its time, inclusive, until the next version or delete of its key. Debezium's envelope (`before`,
- * `after`, `op`) is taken apart.
+ * `after`, `op`) is taken apart; an update that moves a row to another key ends the old one.
  *
  * Of two versions with the same key and time, the one with the greater `order` wins. Without an
  * order, or if it is the same, a row wins over a delete; without one, of two rows the one with the
@@ -86,6 +86,16 @@ final class VersionedStream private[streamjoin] (private[streamjoin] val input: 
 
   /** A column that breaks ties, such as a position in a log. */
   def order(column: String): VersionedStream = new VersionedStream(input.copy(order = Some(column)))
+
+  /**
+   * The text, or the bytes of it, that stands for a value that was not sent: it is that of the
+   * version before. Without this call it is Debezium's, `__debezium_unavailable_value`.
+   */
+  def unavailable(placeholder: String): VersionedStream =
+    new VersionedStream(input.copy(unavailable = Some(placeholder)))
+
+  /** Takes values as they are sent. */
+  def asSent: VersionedStream = new VersionedStream(input.copy(unavailable = None))
 
   /** The rows of the table, each with its time, operation and order. */
   def changes: DataFrame = input.rows

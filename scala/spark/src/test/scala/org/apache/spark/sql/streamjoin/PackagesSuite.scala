@@ -21,6 +21,7 @@ class PackagesSuite extends AnyFunSuite {
     "plans" -> "base time watermark",
     "analysis" -> "base time watermark plans",
     "state" -> "base",
+    "changes" -> "base",
     "files" -> "base",
     "exec.explain" -> "base time watermark plans analysis",
     "exec.outline" -> "base state",
@@ -30,7 +31,7 @@ class PackagesSuite extends AnyFunSuite {
     "monitor" -> "base exec exec.outline inspect monitor.page",
     "arrangement.storage" -> "base",
     "arrangement.index" -> "base state arrangement.storage",
-    "arrangement.maintain" -> "base time exec arrangement.storage arrangement.index",
+    "arrangement.maintain" -> "base time exec changes arrangement.storage arrangement.index",
     "arrangement.source" -> "base time arrangement.storage arrangement.index arrangement.maintain",
     "upsert" -> "base exec arrangement.storage",
     "arrangement.lookup" -> "base plans analysis arrangement.storage arrangement.index arrangement.source"

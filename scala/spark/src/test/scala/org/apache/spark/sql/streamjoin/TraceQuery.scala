@@ -203,7 +203,9 @@ final class TraceQuery(
         .where("not punct")
         .drop("punct")
     trace.closest.flatMap(_.delete).filter(_ => side == Side.Right).fold(marked) { gone =>
-      marked.withColumn("op", when(col(gone) === 1, "delete").otherwise("insert"))
+      // A delete without a time fails the query; a version without one is left out.
+      val isDelete = col(gone) === 1 && col(trace.times(Side.Right).head).isNotNull
+      marked.withColumn("op", when(isDelete, "delete").otherwise("insert"))
     }
   }
 

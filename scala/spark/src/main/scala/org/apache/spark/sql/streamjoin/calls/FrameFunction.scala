@@ -1,14 +1,17 @@
 package org.apache.spark.sql.streamjoin.calls
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, GetStructField}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+import org.apache.spark.sql.streamjoin.changes.Unavailable
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
 import org.apache.spark.sql.streamjoin.joins.order.{RowtimeOrder, WindowJoins}
 import org.apache.spark.sql.streamjoin.joins.temporal.{Closest, TemporalJoins, VersionedInput}
+import org.apache.spark.sql.types.MetadataBuilder
 import org.apache.spark.sql.{AnalysisException, DataFrame, SparkSession}
 
 import streamjoin.core.Side
@@ -68,7 +71,7 @@ private[streamjoin] object FrameFunction {
         windows.flatMap { case (side, name) => call.arguments.optionalText(name).map(side -> _) }.toMap
       )
     },
-    function("sj_versions", "key", "time", "op", "order") { call =>
+    function("sj_versions", "key", "time", "op", "order", "unavailable", "as_sent") { call =>
       import call.arguments._
       val versions =
         VersionedInput(
@@ -76,12 +79,24 @@ private[streamjoin] object FrameFunction {
           texts("key"),
           optionalText("time"),
           optionalText("op"),
-          optionalText("order")
+          optionalText("order"),
+          unavailable(call.arguments)
         )
       versions.check()
       planOf(versions.rows)
     },
-    function("sj_temporal_join", "key", "time", "op", "order", "as_of", "history", "ordered") { call =>
+    function(
+      "sj_temporal_join",
+      "key",
+      "time",
+      "op",
+      "order",
+      "as_of",
+      "history",
+      "ordered",
+      "unavailable",
+      "as_sent"
+    ) { call =>
       import call.arguments._
       TemporalJoins.temporal(
         call.child,
@@ -91,7 +106,8 @@ private[streamjoin] object FrameFunction {
         optionalText("order"),
         optionalText("as_of"),
         optionalText("history"),
-        flag("ordered", default = true)
+        flag("ordered", default = true),
+        unavailable(call.arguments)
       )
     },
     new FrameFunction(
@@ -130,23 +146,30 @@ private[streamjoin] object FrameFunction {
     function("sj_idle_after", "after") { call =>
       new StreamInput("sj.idle_after").idleAfter(call.child, call.arguments.text("after"))
     },
-    function("sj_arrange", "path", "keys", "op", "diff", "time", "order", "ttl") { call =>
-      import call.arguments._
-      planOf(
-        Arrangements.arrange(
-          call.frame,
-          text("path"),
-          textLists("keys"),
-          optionalText("op"),
-          optionalText("diff"),
-          optionalText("time"),
-          optionalText("order"),
-          optionalText("ttl")
+    function("sj_arrange", "path", "keys", "op", "diff", "time", "order", "ttl", "unavailable", "as_sent") {
+      call =>
+        import call.arguments._
+        planOf(
+          Arrangements.arrange(
+            call.frame,
+            text("path"),
+            textLists("keys"),
+            optionalText("op"),
+            optionalText("diff"),
+            optionalText("time"),
+            optionalText("order"),
+            optionalText("ttl"),
+            unavailable(call.arguments)
+          )
         )
-      )
     },
     new FrameFunction("sj_column", Set("call", "argument"), 1 to 1, column)
   ).map(function => function.name -> function).toMap
+
+  /** What stands for a value that was not sent; Debezium's text unless values are taken as sent. */
+  private def unavailable(arguments: CallArguments): Option[String] =
+    if (arguments.flag("as_sent", default = false)) None
+    else arguments.optionalText("unavailable").orElse(Some(Unavailable.Default))
 
   def named(name: String): Option[FrameFunction] = all.get(name.toLowerCase(java.util.Locale.ROOT))
 
@@ -159,7 +182,28 @@ private[streamjoin] object FrameFunction {
         "the DataFrame does not have it",
         s"Its columns are ${call.child.output.map(_.name).mkString(", ")}."
       )
+    case Field(field, names) if call.arguments.text("argument") == "order" =>
+      val mark = new MetadataBuilder().putBoolean("streamjoin.path", true).build()
+      Project(
+        Seq(Alias(field, names.map(quoteIfNeeded).mkString("."))(explicitMetadata = Some(mark))),
+        call.child
+      )
     case other => throw computed(call.arguments, other)
+  }
+
+  /** A field of a column, and its path. */
+  private object Field {
+    def unapply(expression: Expression): Option[(Expression, Seq[String])] = expression match {
+      case Alias(field, _) => unapply(field)
+      case field: GetStructField => pathOf(field).map(field -> _)
+      case _ => None
+    }
+
+    private def pathOf(expression: Expression): Option[Seq[String]] = expression match {
+      case field: GetStructField => pathOf(field.child).map(_ :+ field.extractFieldName)
+      case column: Attribute => Some(Seq(column.name))
+      case _ => None
+    }
   }
 
   /** The error for an expression in place of a column. */

@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.inspect
 
 import java.time.Instant
 
+import org.apache.spark.sql.streamjoin.base.UnreadMessages
 import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
 import org.apache.spark.sql.streamjoin.time.DurationText
 
@@ -15,7 +16,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   import Hints._
 
   def ofOperator(of: OperatorFigures): Seq[String] =
-    (spilled(of) ++ files(of) ++ skewed(of) ++ wide(of) ++ slow).toSeq
+    (spilled(of) ++ files(of) ++ skewed(of) ++ wide(of) ++ unread(of) ++ slow).toSeq
 
   def ofInput(of: OperatorFigures, input: InputOutline, at: Int): Seq[String] =
     (silent(of, input, at) ++ ahead(of, input) ++ hot(of, input, at)).toSeq
@@ -83,6 +84,15 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
         "it is in hot_keys of sj.explain_analyze(query, with_skew=True). If it stands for no value, such as an empty " +
         "text, filter it before the join; otherwise add a column to the equality."
     }
+
+  /** Versions of which none says anything. */
+  private def unread(of: OperatorFigures): Option[String] = for {
+    last <- of.last
+    keys <- Option(last.customMetrics.get("keysWithVersion")).map(_.longValue)
+    kept <- Option(last.customMetrics.get("rightRowsInState")).map(_.longValue)
+    ignored = of.sum(query.recent, "ignoredVersions")
+    if keys == 0 && kept == 0 && ignored >= UnreadMessages.Many
+  } yield s"$ignored versions came without a key, and none with one: ${UnreadMessages.Cause}"
 
   /** A bound that keeps rows for far longer than their matches need. */
   private def wide(of: OperatorFigures): Option[String] = for {

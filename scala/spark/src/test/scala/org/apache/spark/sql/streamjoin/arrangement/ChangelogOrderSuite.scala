@@ -206,9 +206,6 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(1, 100L, 1L, "u"), Row(2, 100L, 3L, "d"))
       assert(rowsOf(it.root) == Seq("2 100 4"))
     }
-    refused("STREAMJOIN_ARRANGE")(
-      maintainer("id INT, lsn LONG, op STRING", Seq(Seq("id")), op = Some("op"), order = Some("lsn")).start()
-    )
     refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
       positions(order = None, root = it.root).start()
     )

@@ -16,13 +16,17 @@ import org.apache.spark.sql.types.BinaryType
  *   wanted description of the arrangement; its id is used only if this query is the first
  * @param timeToLive
  *   how long rows are kept by their time, in microseconds; another start may say another length
+ * @param traits
+ *   how the changes of a changelog are to be taken
  * @param child
- *   columns of the rows, then the operation of a changelog or the number of copies of updates
+ *   columns of the rows, then the operation of a changelog or the number of copies of updates, then
+ *   the position in a log if it is known
  */
 final private[streamjoin] case class Arrange(
     root: String,
     meta: ArrangementMeta,
     timeToLive: Option[Long],
+    traits: LogTraits,
     output: Seq[Attribute],
     child: LogicalPlan
 ) extends UnaryNode {
@@ -35,11 +39,18 @@ final private[streamjoin] case class Arrange(
 }
 
 private[streamjoin] object Arrange {
-  def apply(root: String, meta: ArrangementMeta, timeToLive: Option[Long], child: LogicalPlan): Arrange =
+  def apply(
+      root: String,
+      meta: ArrangementMeta,
+      timeToLive: Option[Long],
+      traits: LogTraits,
+      child: LogicalPlan
+  ): Arrange =
     Arrange(
       root,
       meta,
       timeToLive,
+      traits,
       Seq(AttributeReference(TaskOutput.Schema.head.name, BinaryType, nullable = false)()),
       child
     )

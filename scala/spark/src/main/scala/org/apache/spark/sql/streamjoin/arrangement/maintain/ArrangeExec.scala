@@ -15,10 +15,10 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexLocality, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind}
-import org.apache.spark.sql.streamjoin.base.{HadoopConf, Operation, OwnExec, RunningQuery, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec, RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, PlannedBatch}
 
-import streamjoin.core.Side
+import streamjoin.core.{Operation, Side}
 
 /**
  * Writes the changes of a batch, one task for each partition of the primary key.
@@ -34,6 +34,8 @@ import streamjoin.core.Side
  *
  * @param timeToLive
  *   how long rows are kept, in microseconds, if they are dropped
+ * @param traits
+ *   how the changes of a changelog are to be taken
  * @param batch
  *   none in EXPLAIN
  * @param lateRows
@@ -45,6 +47,7 @@ final private[streamjoin] case class ArrangeExec(
     root: String,
     meta: ArrangementMeta,
     timeToLive: Option[Long],
+    traits: LogTraits,
     batch: Option[ArrangeExec.Batch],
     lateRows: Option[String],
     isGathered: Boolean,
@@ -55,6 +58,10 @@ final private[streamjoin] case class ArrangeExec(
 
   private def rows = child.output.take(meta.schema.length)
   private def change = child.output.lift(meta.schema.length)
+
+  /** The position in a log. */
+  private def position = child.output.drop(meta.schema.length + 1)
+
   private def key = meta.keyOrdinals(0).map(rows)
 
   /** The columns that order the changes of a key. */
@@ -64,13 +71,14 @@ final private[streamjoin] case class ArrangeExec(
     Seq(StatefulOpClusteredDistribution(key, meta.partitions))
 
   /**
-   * Groups the rows of a key, the latest last: by time, then by order, a delete before other rows
-   * of the same time. If rows of one time differ, their values decide, not their order of arrival.
+   * Groups the rows of a key, the latest last: by time, then by order, then by the position in a
+   * log; a delete before other rows where all of these are equal. If such rows differ, their values
+   * decide, not their order of arrival.
    */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(meta.input match {
     case InputKind.Changelog =>
       val others = rows.filter(column => RowOrdering.isOrderable(column.dataType))
-      (key ++ times ++ change.map(ArrangeExec.rank) ++ others).map(SortOrder(_, Ascending))
+      (key ++ times ++ position ++ change.map(ArrangeExec.rank) ++ others).map(SortOrder(_, Ascending))
     case _ => Nil
   })
 
@@ -103,13 +111,15 @@ final private[streamjoin] case class ArrangeExec(
       dropsDeletions = before.exists(_.baseFiles.nonEmpty),
       rows,
       change,
+      position,
+      traits,
       IndexSettings.of(conf),
       lateRows.map { folder =>
         LateRows.Spec(
           folder,
           number,
           None,
-          Map(Side.Left -> LateRows.Input(new Path(root).getName, times, child.output))
+          Map(Side.Left -> LateRows.Input(new Path(root).getName, times, rows ++ change))
         )
       }
     )
@@ -179,6 +189,7 @@ private[streamjoin] object ArrangeExec {
       arrange.root,
       arrange.meta,
       arrange.timeToLive,
+      arrange.traits,
       batch,
       planned
         .filter(_ => arrange.meta.input == InputKind.Changelog)

@@ -25,8 +25,10 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   RowKey,
   VersionId
 }
-import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, UnreadMessages}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
+
+import streamjoin.core.{LastChange, Operation}
 
 /**
  * What the tasks of a batch need.
@@ -48,7 +50,11 @@ import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
  * @param rows
  *   columns of the arrangement; they come first in the input
  * @param change
- *   operation or number of copies, the last column of the input
+ *   operation or number of copies, the column of the input after those
+ * @param position
+ *   the position in a log, the last columns of the input
+ * @param traits
+ *   how the changes of a changelog are to be taken
  * @param lateRows
  *   where older changes, and updates and deletes of unknown keys, are kept, if they are
  */
@@ -64,6 +70,8 @@ final private[streamjoin] case class ArrangeSpec(
     dropsDeletions: Boolean,
     rows: Seq[Attribute],
     change: Option[Attribute],
+    position: Seq[Attribute],
+    traits: LogTraits,
     indexes: IndexSettings,
     lateRows: Option[LateRows.Spec]
 )
@@ -86,12 +94,13 @@ final private[streamjoin] class ArrangeTask(
   private val root = new Path(spec.arrangement.root)
   private val registry = IndexRegistry(spec.indexes)
   private val keys = meta.keys.indices.map(RowKey.of(meta, _))
+  private val input = spec.rows ++ spec.change ++ spec.position
 
   /** Normalizes -0.0 to 0.0, as GROUP BY does: updates may add one and remove the other. */
   private lazy val toRow = {
     val columns: Seq[Expression] =
       if (meta.input == InputKind.Updates) spec.rows.map(NormalizeFloatingNumbers.normalize) else spec.rows
-    UnsafeProjection.create(columns, spec.rows ++ spec.change)
+    UnsafeProjection.create(columns, input)
   }
   private val baseFile = Base.file(root, spec.version - 1, partition, spec.run, hadoopConf)
   private val keptRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
@@ -103,6 +112,7 @@ final private[streamjoin] class ArrangeTask(
   private var unknownDeletes = 0L
   private var olderChanges = 0L
   private var tombstones = 0L
+  private var withoutKey = 0L
   private var expired = 0L
 
   def numberOfChanges: Long = changed
@@ -112,6 +122,8 @@ final private[streamjoin] class ArrangeTask(
     UnknownDeletes -> unknownDeletes,
     OlderChanges -> olderChanges,
     Tombstones -> tombstones,
+    WithoutKey -> withoutKey,
+    UnavailableValues -> values.fold(0L)(_.missing),
     ExpiredRows -> expired,
     LoadedRows -> load.rows,
     LoadMs -> load.nanos / 1000000
@@ -143,6 +155,8 @@ final private[streamjoin] class ArrangeTask(
         UnknownDeletes -> unknownDeletes,
         OlderChanges -> olderChanges,
         Tombstones -> tombstones,
+        WithoutKey -> withoutKey,
+        UnavailableValues -> values.fold(0L)(_.missing),
         ExpiredRows -> expired
       ),
       Some(Origin(meta.id, spec.before.map(_.id))),
@@ -178,12 +192,25 @@ final private[streamjoin] class ArrangeTask(
     }
   }
 
+  private val maps = new MapOrder(meta.schema)
+
+  /** An update as the arrangement has its row: one with maps may be there in another order. */
+  private def stored(row: UnsafeRow): UnsafeRow = before match {
+    case Some(index) if maps.areIn =>
+      index.find(row, keys(0).hash(row), spec.version - 1, probe)
+      (0 until probe.size).map(probe.row).find(there => maps.sorted(there) == row).getOrElse(row)
+    case _ => row
+  }
+
   private def update(row: InternalRow): Unit = {
     val at = meta.schema.length
     if (row.isNullAt(at)) throw notCopies("null")
     val count = row.getLong(at)
     if (!count.isValidInt) throw notCopies(count.toString)
-    if (count != 0) emit(toRow(row), count.toInt)
+    if (count != 0) {
+      val updated = toRow(row)
+      emit(if (maps.areIn) stored(maps.sorted(updated).copy()) else updated, count.toInt)
+    }
   }
 
   private def notCopies(diff: String) = StreamJoinErrors.runtime(
@@ -228,46 +255,128 @@ final private[streamjoin] class ArrangeTask(
     (0 until probe.size).exists(i => order.isOlder(row, probe.row(i), order.ordinals)) ||
       deleted.exists(_.isOlder(row))
 
+  /** Takes values that were not sent from the row that the key had before. */
+  private lazy val values = Option
+    .when(meta.input == InputKind.Changelog)(spec.traits)
+    .flatMap(log => log.unavailable.map(new KeptValues(_, log.required, spec)))
+
+  private lazy val position = new LogPosition(meta, spec)
+
+  private lazy val changesOfKey = new LastChange[LogPosition.At](
+    (one, other) => one.row == other.row,
+    isOrdered = order.ordinals.nonEmpty || spec.traits.hasPosition,
+    spec.traits.isEnvelope,
+    Option.when(position.isKnown)(position.follows)
+  )
+
   /** The last row of each key replaces what the key had before the batch. */
   private def upsert(input: Iterator[InternalRow]): Iterator[Unit] = {
     var found: UnsafeRow = null
-    var last: UnsafeRow = null
-    var operation: Operation = null
     var isAsked = false
+    def ask(known: Operation, next: InternalRow): Unit =
+      // Decided by the key's first row in the batch, other than a row before an update.
+      if (!isAsked && known != Operation.Before) {
+        isAsked = true
+        if (known != Operation.Insert && probe.size == 0) {
+          countUnknown(known)
+          keptRows.foreach(_.addUnknown(visible(next)))
+        }
+      }
+    def end(): Unit = if (found != null) endOfKey()
     def step(next: InternalRow): Unit = {
       val known = operationOf(next)
       val row = toRow(next)
       if (found == null || !keys(0).isSame(row, keys(0), found)) {
-        if (last != null) replace(last, operation)
+        end()
         // Once per key.
         find(row)
         found = row.copy()
-        last = null
+        changesOfKey.clear()
         isAsked = false
       }
       // The rows of a key are in time order, so only those of earlier batches can be newer.
-      if (isOlder(row)) {
+      if (isUndated(known, row)) {
+        changesOfKey.addUndated(position.of(row.copy(), next))
+      } else if (isOlder(row)) {
         if (known != Operation.Before) {
           olderChanges += 1
-          keptRows.foreach(_.addOlder(next))
+          keptRows.foreach(_.addOlder(visible(next)))
         }
       } else {
-        // Decided by the key's first row in the batch, other than a row before an update.
-        if (!isAsked && known != Operation.Before) {
-          isAsked = true
-          if (known != Operation.Insert && probe.size == 0) {
-            countUnknown(known)
-            keptRows.foreach(_.addUnknown(next))
-          }
-        }
-        last = row.copy()
-        operation = known
+        ask(known, next)
+        val kept = values.fold(row)(_.filled(row, known, before(known))).copy()
+        changesOfKey.add(known, position.of(kept, next))
       }
     }
-    input.filterNot(isTombstone).map(step) ++ Iterator.single(()).map { _ =>
-      if (last != null) replace(last, operation)
+    input.filterNot(row => isTombstone(row) || isWithoutKey(row)).map(step) ++ Iterator.single(()).map { _ =>
+      end()
     }
   }
+
+  /** A delete of a row that has a time, which it does not have itself. */
+  private def isUndated(operation: Operation, row: UnsafeRow): Boolean =
+    operation == Operation.Delete && meta.time.isDefined && row.isNullAt(order.ordinals.head)
+
+  /** What the key has before a change: a row, or null. */
+  private def before(operation: Operation): UnsafeRow = changesOfKey.last match {
+    case _ if operation == Operation.Insert => null
+    case Some((last, at)) => if (last.ends) null else at.row
+    case None => if (probe.size == 1) probe.row(0) else null
+  }
+
+  /** Applies the last change of the key that was looked up last. */
+  private def endOfKey(): Unit = {
+    if (changesOfKey.isAmbiguous) throw ambiguous(changesOfKey.last.get._2.row)
+    changesOfKey.undated match {
+      case Some(delete) =>
+        val dated = datedOf(delete)
+        if (isOlder(dated)) olderChanges += 1
+        else if (
+          changesOfKey.last.exists { case (_, last) => order.isOlder(dated, last.row, order.ordinals) }
+        )
+          changesOfKey.last.foreach { case (operation, last) => replace(last.row, operation) }
+        else {
+          if (probe.size == 0 && changesOfKey.last.isEmpty) unknownDeletes += 1
+          replace(dated, Operation.Delete)
+        }
+      case None => changesOfKey.last.foreach { case (operation, last) => replace(last.row, operation) }
+    }
+  }
+
+  /** A delete without a time has that of the row that it removes. */
+  private def datedOf(delete: LogPosition.At): UnsafeRow = {
+    val time = order.ordinals.head
+    val removed = changesOfKey.beforeUndated.map(_.row) ++ (0 until probe.size).map(probe.row)
+    val times = removed.map(row => row -> time) ++ deleted.toSeq.flatMap(_.timesFound)
+    val newest = times.reduceOption[(InternalRow, Int)] { case (one, other) =>
+      if (order.isEarlier(one._1, one._2, other._1, other._2)) other else one
+    }
+    newest.fold(delete.row) { case (row, at) => position.withTime(delete.row, time, row, at) }
+  }
+
+  private def ambiguous(row: UnsafeRow) = StreamJoinErrors.runtime(
+    "STREAMJOIN_CHANGE_ORDER",
+    "arrangement" -> spec.arrangement.root,
+    "key" -> meta
+      .keyOrdinals(0)
+      .map(at => s"${meta.schema(at).name} = ${row.get(at, meta.schema(at).dataType)}")
+      .mkString(", ")
+  )
+
+  /** In a table with a primary key, a row without one says nothing of any other. */
+  private def isWithoutKey(row: InternalRow): Boolean = {
+    val is = spec.traits.isEnvelope && meta.keyOrdinals(0).exists(row.isNullAt)
+    if (is) {
+      withoutKey += 1
+      keptRows.foreach(_.addUnknown(visible(row)))
+    }
+    is
+  }
+
+  private lazy val toVisible = UnsafeProjection.create(spec.rows ++ spec.change, input)
+
+  /** An input row without its position in the log. */
+  private def visible(row: InternalRow): InternalRow = if (spec.traits.hasPosition) toVisible(row) else row
 
   private def operationOf(row: InternalRow): Operation = {
     val at = meta.schema.length
@@ -310,7 +419,7 @@ final private[streamjoin] class ArrangeTask(
   /** Replaces the rows of the key that was looked up last. */
   private def replace(row: UnsafeRow, operation: Operation): Unit = {
     // The row before an update is removed; the update adds it again, unless it has another key.
-    val goes = operation == Operation.Delete || operation == Operation.Before
+    val goes = operation.ends
     val stays = !goes && probe.size == 1 && probe.row(0).equals(row)
     deleted.foreach(_.changed(row, goes))
     if (!stays) {
@@ -336,10 +445,20 @@ private[streamjoin] object ArrangeTask {
   ): BlockFileWriter =
     new BlockFileWriter(root, s"${ArrangementFolder.Changes}/$version", task, run, hadoopConf)
 
+  /** The number of messages that said nothing, if there are many and none that said something. */
+  def unread(counts: Map[String, Long]): Option[Long] = {
+    def of(name: String) = counts.getOrElse(name, 0L)
+    val said = Seq(Manifest.Rows, Manifest.ChangeBytes, Manifest.BaseBytes, UnknownUpdates, UnknownDeletes) ++
+      Seq(OlderChanges, WithoutKey, ExpiredRows)
+    Option.when(of(Tombstones) >= UnreadMessages.Many && said.forall(of(_) == 0))(of(Tombstones))
+  }
+
   val UnknownUpdates = "updatesOfUnknownKeys"
   val UnknownDeletes = "deletesOfUnknownKeys"
   val OlderChanges = "olderChanges"
   val Tombstones = "tombstones"
+  val WithoutKey = "rowsWithoutKey"
+  val UnavailableValues = "unavailableValues"
   val ExpiredRows = "expiredRows"
   val LoadedRows = "loadedRows"
   val LoadMs = "loadTimeMs"
@@ -350,6 +469,8 @@ private[streamjoin] object ArrangeTask {
     UnknownDeletes -> "deletes of unknown keys",
     OlderChanges -> "changes that are older than the last one of their key",
     Tombstones -> "tombstones that were skipped",
+    WithoutKey -> "rows with a null in their primary key",
+    UnavailableValues -> "values that were not sent and are not known",
     ExpiredRows -> "rows that are older than they are kept",
     LoadedRows -> "rows loaded into the index",
     LoadMs -> "time to load the index"

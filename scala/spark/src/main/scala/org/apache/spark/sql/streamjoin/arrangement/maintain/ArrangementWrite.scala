@@ -15,7 +15,7 @@ import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactor
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.storage._
-import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf, StreamJoinErrors, UnreadMessages}
 import org.apache.spark.sql.types.{BinaryType, StructType}
 import org.apache.spark.util.Utils
 
@@ -128,6 +128,10 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     // Check again before removing anything.
     run.checkClaim(folder, epoch)
     run.commit(manifest)
+    if (before.forall(last => ArrangeTask.unread(last.counts).isEmpty))
+      ArrangeTask.unread(manifest.counts).foreach { count =>
+        logWarning(s"$root: $count messages said nothing, and none said something: ${UnreadMessages.Cause}")
+      }
     clean(folder, manifest, before)
     startBase(folder, manifest)
   }

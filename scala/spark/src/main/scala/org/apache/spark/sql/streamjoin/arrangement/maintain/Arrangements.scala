@@ -5,7 +5,7 @@ import java.util.{Locale, UUID}
 import org.apache.spark.sql.catalyst.expressions.RowOrdering
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.functions.{array, coalesce, col, explode, lit, lower, trim, when}
+import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
@@ -14,13 +14,17 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   InputKind,
   RowKey
 }
-import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.changes.{Changelog, KafkaPosition, Unavailable}
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 /** Turns a DataFrame into an arrangement. */
 object Arrangements {
+
+  /** What Debezium writes in place of a value that the database did not send. */
+  val NotSent: Option[String] = Some(Unavailable.Default)
 
   /**
    * A DataFrame that maintains an arrangement once it is written to `format("streamjoin")`.
@@ -35,9 +39,12 @@ object Arrangements {
    *   column that orders the rows of a key over all batches; a row older than the last one does not
    *   count
    * @param order
-   *   column that orders rows with the same time, such as a position in a log
+   *   column that orders rows with the same time, or all rows without one, such as a position in a
+   *   log
    * @param ttl
    *   how long rows are kept, by their time
+   * @param unavailable
+   *   stands for a value that was not sent
    */
   def arrange(
       df: Dataset[Row],
@@ -47,7 +54,8 @@ object Arrangements {
       diff: Option[String],
       time: Option[String],
       order: Option[String] = None,
-      ttl: Option[String] = None
+      ttl: Option[String] = None,
+      unavailable: Option[String] = NotSent
   ): DataFrame = df.asInstanceOf[ClassicDataset[Row]].sparkSession.withActive {
     if (!df.isStreaming)
       throw StreamJoinErrors.analysis(
@@ -58,14 +66,16 @@ object Arrangements {
         "advice" -> "Read it with spark.readStream; a table that does not change is read once, by Trigger.AvailableNow."
       )
     if (op.isDefined && diff.isDefined) throw refused("op= and diff= exclude each other", "Give one of them.")
-    if (order.isDefined && (op.isEmpty || time.isEmpty))
-      throw refused(
-        "order= decides between changes of one key and one time",
-        "Give op= and time= with it, or leave it out."
-      )
-    val (rows, change) = split(df, op, diff, time, order, keys)
-    val columns = rows.columns.toSeq
-    val data = rows.schema.take(columns.size - change.size)
+    if (order.isDefined && op.isEmpty)
+      throw refused("order= decides between changes of one key", "Give op= with it, or leave it out.")
+    val log = op.map { name =>
+      checkOperation(df.schema, name)
+      val positioned = KafkaPosition.added(df).getOrElse(df)
+      Changelog(positioned, keys.headOption.getOrElse(Nil), op, time, order, unavailable, "sj.arrange")
+    }
+    val rows = log.map(changes).orElse(diff.map(updates(df, _, time))).getOrElse(df)
+    val position = KafkaPosition.Columns.filter(log.isDefined && rows.columns.contains(_))
+    val data = rows.schema.dropRight(position.size + (op ++ diff).size)
     // A later run of the query, or an outer join, may put nulls into any column.
     val schema = StructType(data.map(field => field.copy(metadata = Metadata.empty))).asNullable
     checkNames(schema)
@@ -77,12 +87,16 @@ object Arrangements {
       checkedKeys(schema, keys),
       StreamJoinConf.partitions(),
       input,
-      time.filter(_ => diff.isEmpty).map(ordered(schema, _, "time=", op)),
-      order.map(ordered(schema, _, "order=", op))
+      time
+        .filter(_ => diff.isEmpty)
+        .map(name => ordered(schema, log.flatMap(_.timeName).getOrElse(name), "time=", op)),
+      order.map(name => ordered(schema, log.flatMap(_.orderName).getOrElse(name), "order=", op))
     )
+    val traits = log.fold(LogTraits())(LogTraits.of(_, schema, position.nonEmpty))
     val classic = rows.asInstanceOf[ClassicDataset[Row]]
     val root = ArrangementFolder.root(nameOrPath).toString
-    val arranged = Arrange(root, meta, ttl.map(timeToLive(meta, diff, _)), classic.queryExecution.analyzed)
+    val arranged =
+      Arrange(root, meta, ttl.map(timeToLive(meta, diff, _)), traits, classic.queryExecution.analyzed)
     ClassicDataset.ofRows(classic.sparkSession, arranged)
   }
 
@@ -119,99 +133,43 @@ object Arrangements {
     column.name
   }
 
-  /** The columns of the rows, then the one that says how they change. */
-  private def split(
-      df: DataFrame,
-      op: Option[String],
-      diff: Option[String],
-      time: Option[String],
-      order: Option[String],
-      keys: Seq[Seq[String]]
-  ): (DataFrame, Option[String]) = (op, diff) match {
-    case (Some(name), _) =>
-      val operation = columnOf(df.schema, name, "op=")
-      if (operation.dataType != StringType)
-        throw refused(
-          s"op= names ${operation.name}, which is ${operation.dataType.sql}",
-          "It has to be a string."
-        )
-      val plain = unwrapped(df, operation.name, time, order, keys.headOption.getOrElse(Nil))
-      val rest = plain.columns.toSeq.filterNot(_ == operation.name).map(quoted)
-      (plain.select(rest :+ quoted(operation.name): _*), op)
-    case (_, Some(name)) =>
-      val copies = columnOf(df.schema, name, "diff=")
-      if (!copies.dataType.isInstanceOf[IntegralType])
-        throw refused(
-          s"diff= names ${copies.name}, which is ${copies.dataType.sql}",
-          "It has to be a whole number."
-        )
-      // An update's time is not part of the row: a row is not removed at the time of its addition.
-      val at = time.map(columnOf(df.schema, _, "time=").name)
-      if (at.isEmpty && copies.name == ChangeColumns.Diff && df.columns.contains(ChangeColumns.Time))
-        throw refused(
-          s"${ChangeColumns.Time} is the time of a change, so that what goes would have another one than what came",
-          s"Write time=\"${ChangeColumns.Time}\", or drop the column."
-        )
-      val rest = df.columns.toSeq.filterNot(name => name == copies.name || at.contains(name)).map(quoted)
-      (df.select(rest :+ quoted(copies.name).cast(LongType).as(copies.name): _*), diff)
-    case _ => (df, None)
+  /** The columns of the rows, then the operation, then the position in Kafka if it is known. */
+  private def changes(log: Changelog): DataFrame = {
+    val op = log.opName.get
+    val position = KafkaPosition.Columns.filter(log.frame.columns.contains)
+    val rest = log.frame.columns.toSeq.filterNot(name => name == op || position.contains(name))
+    log.frame.select((rest ++ Seq(op) ++ position).map(quoted): _*)
+  }
+
+  private def checkOperation(schema: StructType, name: String): Unit = {
+    val operation = columnOf(schema, name, "op=")
+    if (operation.dataType != StringType)
+      throw refused(
+        s"op= names ${operation.name}, which is ${operation.dataType.sql}",
+        "It has to be a string."
+      )
+  }
+
+  /** The columns of the rows, then the number of copies. */
+  private def updates(df: DataFrame, diff: String, time: Option[String]): DataFrame = {
+    val copies = columnOf(df.schema, diff, "diff=")
+    if (!copies.dataType.isInstanceOf[IntegralType])
+      throw refused(
+        s"diff= names ${copies.name}, which is ${copies.dataType.sql}",
+        "It has to be a whole number."
+      )
+    // An update's time is not part of the row: a row is not removed at the time of its addition.
+    val at = time.map(columnOf(df.schema, _, "time=").name)
+    if (at.isEmpty && copies.name == ChangeColumns.Diff && df.columns.contains(ChangeColumns.Time))
+      throw refused(
+        s"${ChangeColumns.Time} is the time of a change, so that what goes would have another one than what came",
+        s"Write time=\"${ChangeColumns.Time}\", or drop the column."
+      )
+    val rest = df.columns.toSeq.filterNot(name => name == copies.name || at.contains(name)).map(quoted)
+    df.select(rest :+ quoted(copies.name).cast(LongType).as(copies.name): _*)
   }
 
   private def quoted(name: String) = col(quoteIdentifier(name))
-
-  /**
-   * Debezium has the row in `after`, or in `before` if it was deleted. An update that moves the row
-   * to another key becomes two changes, each in the partition of its key.
-   */
-  private def unwrapped(
-      df: DataFrame,
-      op: String,
-      time: Option[String],
-      order: Option[String],
-      key: Seq[String]
-  ): DataFrame = {
-    val structs = Seq("before", "after").flatMap { name =>
-      df.schema.find(field => field.name == name && field.dataType.isInstanceOf[StructType])
-    }
-    structs match {
-      case Seq(before, after)
-          if before.dataType
-            .asInstanceOf[StructType]
-            .names
-            .sameElements(after.dataType.asInstanceOf[StructType].names) =>
-        val (was, is) = (quoted("before"), quoted("after"))
-        val names = after.dataType.asInstanceOf[StructType].names.toSeq
-        val resolver = SQLConf.get.resolver
-        val isDelete = lower(trim(quoted(op), Operation.Trimmed)).isin(Operation.names(Operation.Delete): _*)
-        val isMoved = key
-          .flatMap(column => names.find(resolver(_, column)))
-          .map(name => !(was.getField(name) <=> is.getField(name)))
-          .foldLeft(lit(false))(_ || _) && was.isNotNull && is.isNotNull && !isDelete
-        val isOld = quoted(Part)
-        val parts = df.withColumn(
-          Part,
-          explode(
-            when(isMoved, array(lit(true), lit(false))).otherwise(array(coalesce(isDelete, lit(false))))
-          )
-        )
-        val changedAt = (time ++ order).toSeq.distinct
-        val (inRow, beside) = changedAt.partition(name => names.exists(resolver(_, name)))
-        val row = names.map { name =>
-          // The old row is removed at the time of the new one.
-          val isFromOld = if (inRow.exists(resolver(_, name))) isOld && !isMoved else isOld
-          when(isFromOld, was.getField(name)).otherwise(is.getField(name)).as(name)
-        }
-        val others = beside.map(name => quoted(columnOf(df.schema, name, "time= or order=").name))
-        // The new key may be unknown, as in an insert.
-        val operation = when(isMoved && isOld, lit(Operation.names(Operation.Before).head))
-          .when(isMoved, lit(Operation.names(Operation.Insert).head))
-          .otherwise(quoted(op))
-        parts.select(row ++ others :+ operation.as(op): _*)
-      case _ => df
-    }
-  }
-
-  private val Part = "_streamjoin_is_old"
 
   private def columnOf(schema: StructType, name: String, what: String): StructField = {
     val resolver = SQLConf.get.resolver

@@ -24,18 +24,24 @@ final private[streamjoin] class ChangeOrder(meta: ArrangementMeta) {
 
   /** @param at ordinals of the columns in the other row */
   def isOlder(row: InternalRow, other: InternalRow, at: Seq[Int]): Boolean =
-    columns.iterator
-      .zip(at.iterator)
-      .map { case ((ordinal, dataType, ordering), otherOrdinal) =>
-        (row.isNullAt(ordinal), other.isNullAt(otherOrdinal)) match {
-          case (true, true) => 0
-          case (true, false) => -1
-          case (false, true) => 1
-          case _ => ordering.compare(row.get(ordinal, dataType), other.get(otherOrdinal, dataType))
-        }
-      }
+    columns.indices.iterator
+      .map(i => compare(i, row, columns(i)._1, other, at(i)))
       .find(_ != 0)
       .exists(_ < 0)
+
+  /** Whether the first column of a row is lower than that of another one. */
+  def isEarlier(row: InternalRow, at: Int, other: InternalRow, otherAt: Int): Boolean =
+    compare(0, row, at, other, otherAt) < 0
+
+  private def compare(i: Int, row: InternalRow, at: Int, other: InternalRow, otherAt: Int): Int = {
+    val (_, dataType, ordering) = columns(i)
+    (row.isNullAt(at), other.isNullAt(otherAt)) match {
+      case (true, true) => 0
+      case (true, false) => -1
+      case (false, true) => 1
+      case _ => ordering.compare(row.get(at, dataType), other.get(otherAt, dataType))
+    }
+  }
 }
 
 /**
@@ -93,6 +99,10 @@ final private[streamjoin] class DeletedKeys(
   }
 
   private def counts(deleted: UnsafeRow) = batchTime - deleted.getLong(sinceOrdinal) <= maxAge
+
+  /** The deletions of the key that was looked up last, each with the ordinal of its time. */
+  def timesFound: Seq[(InternalRow, Int)] =
+    (0 until probe.size).filter(i => counts(probe.row(i))).map(i => probe.row(i) -> orderOrdinals.head)
 
   /** Whether a change is older than the deletion of the key that was looked up last. */
   def isOlder(row: UnsafeRow): Boolean =

@@ -5,12 +5,14 @@ import java.util.UUID
 
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.streamjoin.arrangement.maintain.ArrangeTask
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
   Leases,
   Manifest
 }
+import org.apache.spark.sql.streamjoin.base.UnreadMessages
 import org.apache.spark.sql.streamjoin.time.DurationText
 
 /**
@@ -45,6 +47,8 @@ final private[streamjoin] case class Reader(
  *   the query that maintains it, once it has written a version
  * @param readers
  *   readers with a lease, the slowest first
+ * @param unread
+ *   number of messages that said nothing, if there are many and none that said something
  */
 final private[streamjoin] case class ArrangementState(
     root: Path,
@@ -53,11 +57,13 @@ final private[streamjoin] case class ArrangementState(
     rows: Long,
     bytes: Long,
     queryId: Option[UUID],
-    readers: Seq[Reader]
+    readers: Seq[Reader],
+    unread: Option[Long]
 ) {
 
   /**
-   * Readers that hold versions and do not come, each with what to write.
+   * Readers that hold versions and do not come, and messages that say nothing, each with what to
+   * write.
    *
    * @param now
    *   in milliseconds
@@ -70,7 +76,9 @@ final private[streamjoin] case class ArrangementState(
       s"The reader ${reader.name} has not come for ${DurationText.roughly(now - reader.sinceMs)}, and " +
         s"${reader.versionsBehind} versions are kept for it. If it will not come back, write " +
         s"sj.arrangement(\"${root.getName}\").release(\"${reader.name}\")."
-    }
+    } ++ unread.map(count =>
+    s"$count messages said nothing, and none said something: ${UnreadMessages.Cause}"
+  )
 }
 
 private[streamjoin] object ArrangementState {
@@ -95,7 +103,8 @@ private[streamjoin] object ArrangementState {
       // As counted when they were written, so no folder is listed.
       newest.fold(0L)(of => Seq(Manifest.BaseBytes, Manifest.ChangeBytes).flatMap(of.counts.get).sum),
       newest.map(_.queryId),
-      readers.sortBy(reader => (reader.version, reader.name))
+      readers.sortBy(reader => (reader.version, reader.name)),
+      newest.flatMap(manifest => ArrangeTask.unread(manifest.counts))
     )
   }
 

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.changes.Unavailable
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, MatchCondition, Within}
 import org.apache.spark.sql.streamjoin.time.EventTime
 
@@ -50,17 +51,18 @@ private[streamjoin] object AsOfClauses {
           declared.key,
           declared.time.getOrElse(eventTime),
           declared.op.orElse(operation),
-          declared.order
+          declared.order,
+          Some(Unavailable.Default)
         )
         (columns, "as VERSIONS declares")
       }
       .orElse(VersionColumns.primaryKey(versions).map(known(_)).map { key =>
-        (TemporalColumns(left, key, eventTime, operation), "the PRIMARY KEY")
+        (TemporalColumns(left, key, eventTime, operation, unavailable = Some(Unavailable.Default)), "the PRIMARY KEY")
       })
       .getOrElse {
         val key = keysOf(join)
         checkConstants(join, key, clause)
-        (TemporalColumns(left, key, eventTime, operation), "as ON compares them; VERSIONS would declare it")
+        (TemporalColumns(left, key, eventTime, operation, unavailable = Some(Unavailable.Default)), "as ON compares them; VERSIONS would declare it")
       }
     val key = columns.key.map(_.name).mkString(", ")
     new AsOfJoins(

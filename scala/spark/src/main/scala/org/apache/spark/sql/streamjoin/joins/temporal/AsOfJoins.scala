@@ -25,6 +25,8 @@ import streamjoin.core.AsOf
  * @param order
  *   column that breaks ties: of two rows with the same key and time, the one with the greater value
  *   is later
+ * @param unavailable
+ *   stands for a value that was not sent, if there is one
  * @tparam C
  *   a column name, or the column it resolves to
  * @tparam K
@@ -35,7 +37,8 @@ final private[streamjoin] case class TemporalColumns[+C, +K](
     key: Seq[K],
     time: C,
     op: Option[C],
-    order: Option[C] = None
+    order: Option[C] = None,
+    unavailable: Option[String] = None
 )
 
 /**
@@ -81,7 +84,8 @@ final private[streamjoin] class AsOfJoins(
       names.key.map(inputs.columnOrField(join.right, _)),
       ofRight(names.time),
       names.op.map(ofRight),
-      names.order.map(ofRight)
+      names.order.map(ofRight),
+      names.unavailable
     )
     temporal(join, columns, history)
   }
@@ -136,7 +140,8 @@ final private[streamjoin] class AsOfJoins(
       join.joinType == LeftOuter,
       ordered,
       AsOfTerms(kind, order = columns.order.map(order => NormalForm.lasting(order.name))),
-      keyInWords
+      keyInWords,
+      columns.op.flatMap(_ => columns.unavailable)
     )
   }
 
@@ -411,7 +416,7 @@ final private[streamjoin] class AsOfJoins(
   // Errors.
 
   private def checkAppendOnly(stream: LogicalPlan): Unit =
-    stream.output.find(column => AsOfJoins.Changes.contains(column.name)).foreach { column =>
+    stream.output.find(_.name == AsOfJoins.ChangeType).foreach { column =>
       throw refused(
         s"the stream has the column ${column.name}: its rows take others back",
         s"What has come out cannot be taken back. Keep the rows that come, and drop the column ${column.name}."
@@ -445,6 +450,6 @@ final private[streamjoin] class AsOfJoins(
 
 private[streamjoin] object AsOfJoins {
 
-  /** Columns of changed rows, in Spark's changelogs and in arrangements. */
-  private val Changes = Set("_change_type", "_diff")
+  /** Column of changed rows in Spark's changelogs. */
+  private val ChangeType = "_change_type"
 }

@@ -69,7 +69,7 @@ final private[streamjoin] case class DeclaredVersions(
       key.map(found),
       Some(named(versions.timeName)),
       versions.opName.map(named),
-      order.map(found)
+      versions.orderName.map(named)
     )
     Project(columns.marked(rows.output), rows)
   }

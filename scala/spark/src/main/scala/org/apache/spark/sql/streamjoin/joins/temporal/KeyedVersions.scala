@@ -15,7 +15,8 @@ import streamjoin.core.Watermark
 final private[temporal] class KeyedVersions(
     spec: TemporalTaskSpec,
     state: JoinState,
-    isDelete: UnsafeRow => Boolean
+    isDelete: UnsafeRow => Boolean,
+    values: Option[VersionValues]
 ) {
   private val (left, right) = (spec.inputs.head, spec.inputs(1))
   private val table = state.versionTable(right.keys.size, right.output.size)
@@ -49,7 +50,7 @@ final private[temporal] class KeyedVersions(
    */
   def merged(resultOf: (UnsafeRow, UnsafeRow) => InternalRow): Iterator[InternalRow] = new RowIterator {
     private lazy val sorted = facts.sorted
-    private lazy val known = new VersionCursor(spec, versions.sorted, newest, keep)
+    private lazy val known = new VersionCursor(spec, versions.sorted, newest, keep, values, newestOf)
 
     override protected def advance(): InternalRow = {
       var out: InternalRow = null
@@ -62,7 +63,10 @@ final private[temporal] class KeyedVersions(
     }
   }
 
-  private def newest(fact: UnsafeRow): UnsafeRow = table.get(factKeyOf(fact), right.late)
+  /** The version of a fact's key in the table, or null. */
+  def newest(fact: UnsafeRow): UnsafeRow = table.get(factKeyOf(fact), right.late)
+
+  private def newestOf(version: UnsafeRow): UnsafeRow = table.get(keyOf(version), right.late)
 
   private def keep(version: UnsafeRow): Unit =
     if (isDelete(version)) {

@@ -1,8 +1,10 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
-import org.apache.spark.sql.streamjoin.base.{Operation, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntimeException}
 import org.apache.spark.unsafe.types.UTF8String
+
+import streamjoin.core.Operation
 
 /** Reads the operation of a row of the right input. */
 final private[temporal] class Operations(column: Attribute, input: InputSpec) {
@@ -24,6 +26,17 @@ final private[temporal] class Operations(column: Attribute, input: InputSpec) {
     }
     operation
   }
+
+  /** Whether a row is that of a message that says nothing: it has neither an operation nor a key. */
+  def isTombstone(row: UnsafeRow): Boolean =
+    row.isNullAt(field) && input.keyFields.forall(row.isNullAt)
+
+  /** The error for a delete without a time. */
+  def withoutTime(versions: InputSpec): StreamJoinRuntimeException = StreamJoinErrors.runtime(
+    "STREAMJOIN_DELETE_WITHOUT_TIME",
+    "column" -> versions.time.name,
+    "advice" -> VersionedInput.TimeOfChange
+  )
 
   /** Operations by their spelling. */
   private val seen = new java.util.HashMap[UTF8String, Operation]

@@ -81,7 +81,8 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         found.terms,
         found.keyInWords
       ),
-      found.ordered
+      found.ordered,
+      found.unavailable
     )
   }
 

@@ -37,6 +37,8 @@ import streamjoin.core.AsOf
  *   what the user wrote, as far as the rest does not show it
  * @param keyInWords
  *   what the key of the versions is and why, for EXPLAIN
+ * @param unavailable
+ *   stands for a value that was not sent, if there is one
  */
 final private[streamjoin] case class StreamAsOfJoin(
     left: LogicalPlan,
@@ -53,7 +55,8 @@ final private[streamjoin] case class StreamAsOfJoin(
     isLeftOuter: Boolean,
     ordered: Boolean,
     terms: AsOfTerms,
-    keyInWords: Option[String] = None
+    keyInWords: Option[String] = None,
+    unavailable: Option[String] = None
 ) extends BinaryNode
     with PendingOperator {
   override def output: Seq[Attribute] =

@@ -26,6 +26,8 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  *   event-time columns, by watermark key
  * @param ordered
  *   whether a batch emits its rows in the order of the left time
+ * @param unavailable
+ *   stands for a value that was not sent, if there is one
  */
 final private[streamjoin] case class TemporalJoin(
     left: LogicalPlan,
@@ -37,7 +39,8 @@ final private[streamjoin] case class TemporalJoin(
     condition: Option[Expression],
     override val times: Seq[Attribute],
     plan: TemporalJoinSpec,
-    ordered: Boolean
+    ordered: Boolean,
+    unavailable: Option[String]
 ) extends BinaryNode
     with RowtimeNode
     with SpecifiedNode {

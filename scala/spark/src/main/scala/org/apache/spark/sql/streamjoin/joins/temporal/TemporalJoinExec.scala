@@ -49,6 +49,7 @@ final private[streamjoin] case class TemporalJoinExec(
     operation: Option[Attribute],
     ties: Seq[Attribute],
     condition: Option[Expression],
+    unavailable: Option[String],
     override val times: Seq[Attribute],
     plan: TemporalJoinSpec,
     override val binding: Option[BatchBinding],
@@ -149,7 +150,8 @@ final private[streamjoin] case class TemporalJoinExec(
       TimeUnit.MILLISECONDS.toMicros(conf.getConf(StreamJoinConf.TemporalDeletedKeysMaxAge)),
       BufferLimits.of(conf),
       lateRows,
-      observed(Side.both.map(side => Some(side.index)))
+      observed(Side.both.map(side => Some(side.index))),
+      unavailable
     )
   }
 
@@ -236,11 +238,13 @@ private[streamjoin] object TemporalJoinExec {
 private[temporal] object TemporalMetric {
   val IgnoredVersions = "ignoredVersions"
   val PastVersions = "pastVersions"
+  val UnavailableValues = "unavailableValues"
   val Keys = "keysWithVersion"
   val DeletedKeys = "deletedKeys"
 
   val all: Seq[(String, String)] = JoinMetric.all ++ Seq(
     IgnoredVersions -> "versions without a key or a time",
+    UnavailableValues -> "values of versions that were not sent and are not known",
     PastVersions -> "versions for rows to come that came when rows of their time had been emitted",
     Keys -> "keys that have a version",
     DeletedKeys -> "deleted keys that are remembered"

@@ -69,7 +69,17 @@ object TemporalJoins {
       history: Option[String],
       ordered: Boolean
   ): DataFrame = made(joined) {
-    temporal(_, versions.key, versions.timeName, versions.opName, versions.order, asOf, history, ordered)
+    temporal(
+      _,
+      versions.key,
+      versions.timeName,
+      versions.opName,
+      versions.orderName,
+      asOf,
+      history,
+      ordered,
+      versions.unavailable
+    )
   }
 
   /** The same, of resolved plans. */
@@ -81,10 +91,11 @@ object TemporalJoins {
       order: Option[String],
       asOf: Option[String],
       history: Option[String],
-      ordered: Boolean
+      ordered: Boolean,
+      unavailable: Option[String]
   ): LogicalPlan = {
     val at = asOf.getOrElse(timeOf(joined, Side.Left, "sj.temporal_join")(first => s"as_of=\"$first\""))
-    temporal(ordered).temporal(joined, TemporalColumns(at, key, time, op, order), history)
+    temporal(ordered).temporal(joined, TemporalColumns(at, key, time, op, order, unavailable), history)
   }
 
   /**

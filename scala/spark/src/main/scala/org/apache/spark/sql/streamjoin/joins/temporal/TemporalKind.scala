@@ -22,6 +22,7 @@ private[streamjoin] object TemporalKind extends OperatorKind {
         join.operation,
         join.ties,
         join.condition,
+        join.unavailable,
         join.times,
         join.plan,
         binding,

@@ -2,7 +2,6 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.base.Operation
 import org.apache.spark.sql.streamjoin.exec.{
   BufferingTask,
   JoinMetric,
@@ -12,7 +11,7 @@ import org.apache.spark.sql.streamjoin.exec.{
 }
 import org.apache.spark.sql.streamjoin.state.JoinState
 
-import streamjoin.core.Side
+import streamjoin.core.{Operation, Side}
 
 /**
  * Runs one task of a batch, in phases: (1) read the left rows, and sort those that are due together
@@ -40,11 +39,15 @@ final private[temporal] class TemporalTask(
   private val evicted = metrics("numRemovedStateRows")
   private val ignored = metrics(TemporalMetric.IgnoredVersions)
   private val past = metrics(TemporalMetric.PastVersions)
+  private val unknownValues = metrics(TemporalMetric.UnavailableValues)
   private val (left, right) = (spec.inputs.head, spec.inputs(1))
   private val condition = spec.condition.map(Predicate.create(_, left.output ++ right.output))
   private val operations = spec.operation.map(new Operations(_, right))
 
-  private val keyed = Option.when(spec.rule.keepsNewest)(new KeyedVersions(spec, state, isDelete))
+  private val values =
+    for (known <- operations; text <- spec.unavailable) yield new VersionValues(text, spec, known.of)
+
+  private val keyed = Option.when(spec.rule.keepsNewest)(new KeyedVersions(spec, state, isDelete, values))
 
   /** Whether due facts may join versions that stay buffered after the batch. */
   private val looksUp = keyed.isEmpty || spec.rule.history > 0
@@ -119,16 +122,29 @@ final private[temporal] class TemporalTask(
     evicted += expired.evicted
   }
 
-  private def isDelete(row: UnsafeRow): Boolean = operations.exists(_.of(row) == Operation.Delete)
+  private def isDelete(row: UnsafeRow): Boolean = operations.exists(_.of(row).ends)
 
   private def takeInVersion(row: UnsafeRow): Unit =
-    if (operations.exists(_.of(row) == Operation.Before)) ()
-    else if (row.isNullAt(right.field) || !hasKey(right, row)) ignored += 1
+    if (operations.exists(_.isTombstone(row))) ignored += 1
     else {
-      val time = row.getLong(right.field)
-      if (observer != null) observer.came(Side.Right, time)
-      val isTaken = if (time < right.late) takeInPast(row) else { takeInTimed(row, time); true }
-      if (isTaken && time < spec.looked) past += 1
+      val operation = operations.map(_.of(row))
+      if (!hasKey(right, row)) ignored += 1
+      else if (row.isNullAt(right.field)) {
+        if (operation.contains(Operation.Delete)) throw operations.get.withoutTime(right)
+        ignored += 1
+      } else {
+        // A row before an update mostly ends nothing: it says nothing that the update does not.
+        val counts = !operation.contains(Operation.Before)
+        val time = row.getLong(right.field)
+        if (observer != null) observer.came(Side.Right, time)
+        val isTaken =
+          if (time < right.late) takeInPast(row, counts)
+          else {
+            takeInTimed(row, time)
+            true
+          }
+        if (counts && isTaken && time < spec.looked) past += 1
+      }
     }
 
   private def takeInTimed(row: UnsafeRow, time: Long): Unit = keyed match {
@@ -139,11 +155,11 @@ final private[temporal] class TemporalTask(
   }
 
   /** Rows still to come need such a version only if it is the newest of its key. */
-  private def takeInPast(row: UnsafeRow): Boolean = {
+  private def takeInPast(row: UnsafeRow, counts: Boolean): Boolean = {
     val among = keyed.fold[KeyedVersions.Place](KeyedVersions.Past)(_.place(row))
     among match {
       case KeyedVersions.Newest => keyed.foreach(_.add(row))
-      case KeyedVersions.Past => dropLate(Side.Right, row, 0, spec.inputs(Side.Right.index).late)
+      case KeyedVersions.Past => if (counts) dropLate(Side.Right, row, 0, spec.inputs(Side.Right.index).late)
       case KeyedVersions.Replaced =>
     }
     among == KeyedVersions.Newest
@@ -157,12 +173,14 @@ final private[temporal] class TemporalTask(
       takeInVersions()
       new TimedVersions(spec, state, facts.sorted)
     }
+    private lazy val previous =
+      new PreviousVersions(spec, state, values, fact => keyed.fold[UnsafeRow](null)(_.newest(fact)))
 
     override protected def advance(): InternalRow = {
       var out: InternalRow = null
       while (out == null && timed.next())
         if (timed.version == null && keyed.isDefined) keyed.get.addFact(timed.fact)
-        else out = resultOf(timed.fact, timed.version)
+        else out = resultOf(timed.fact, previous.withValues(timed.fact, timed.version))
       out
     }
   }
@@ -176,13 +194,17 @@ final private[temporal] class TemporalTask(
   private val nothing = new GenericInternalRow(right.output.size)
 
   /** @param version version that is valid for the fact, or null */
-  private def resultOf(fact: UnsafeRow, version: UnsafeRow): InternalRow =
+  private def resultOf(fact: UnsafeRow, found: UnsafeRow): InternalRow = {
+    val version =
+      if (found == null || isDelete(found)) found
+      else values.fold(found)(_.known(found, () => unknownValues += 1))
     if (version != null && !isDelete(version) && condition.forall(_.eval(joined(fact, version)))) {
       joinedRows += 1
       if (observer != null && observer.asksForMatch)
         observer.matched(fact.getLong(left.field), version.getLong(right.field))
       toOutput(joined(fact, version))
     } else padded(fact)
+  }
 
   /** An unmatched row padded with nulls; null if the join is inner. */
   private def padded(row: InternalRow): InternalRow =

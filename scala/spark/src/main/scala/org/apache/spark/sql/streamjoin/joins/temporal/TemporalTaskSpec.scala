@@ -2,7 +2,6 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.base.Operation
 import org.apache.spark.sql.streamjoin.exec.{BufferLimits, LateRows, StateSpec}
 import org.apache.spark.sql.streamjoin.state.RowLayout
 
@@ -65,6 +64,8 @@ final private[temporal] case class InputSpec(
  *   every fact that could join a version with a lower time has been emitted, in microseconds
  * @param remembers
  *   how long deletions are remembered, in microseconds
+ * @param unavailable
+ *   stands for a value of a version that was not sent, if there is one
  */
 final private[temporal] case class TemporalTaskSpec(
     inputs: Seq[InputSpec],
@@ -80,7 +81,8 @@ final private[temporal] case class TemporalTaskSpec(
     remembers: Long,
     limits: BufferLimits,
     lateRows: Option[LateRows.Spec],
-    override val observed: Option[Seq[Option[Long]]]
+    override val observed: Option[Seq[Option[Long]]],
+    unavailable: Option[String] = None
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Seq(inputs.head.layoutWithoutKeys, inputs(1).layout)
   override def bucketWidths: Seq[Long] = inputs.map(_.bucketWidth)
@@ -91,7 +93,7 @@ final private[temporal] case class TemporalTaskSpec(
     val (before, after) = ties.span(column => !operation.exists(_.exprId == column.exprId))
     val deletesFirst: Ordering[InternalRow] = operation.map(new Operations(_, right)) match {
       case Some(operations) =>
-        Ordering.by(row => operations.of(row.asInstanceOf[UnsafeRow]) != Operation.Delete)
+        Ordering.by(row => !operations.of(row.asInstanceOf[UnsafeRow]).ends)
       case None => (_, _) => 0
     }
     SortedRows.by(right, before).orElse(deletesFirst).orElse(SortedRows.by(right, after.drop(1)))

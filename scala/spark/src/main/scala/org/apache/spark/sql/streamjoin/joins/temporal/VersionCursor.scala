@@ -16,12 +16,18 @@ import streamjoin.core.Side
  *   looks up the version that the key of a fact had before these, or null
  * @param keep
  *   receives the last version of each key
+ * @param values
+ *   takes values that were not sent from the version before
+ * @param newestOf
+ *   looks up the version that the key of a version had before these, or null
  */
 final private[temporal] class VersionCursor(
     spec: TemporalTaskSpec,
     rows: Iterator[UnsafeRow],
     newest: UnsafeRow => UnsafeRow,
-    keep: UnsafeRow => Unit
+    keep: UnsafeRow => Unit,
+    values: Option[VersionValues] = None,
+    newestOf: UnsafeRow => UnsafeRow = _ => null
 ) {
   private val right = spec.inputs(1)
   private val keyOrder = new KeyOrder(spec.inputs.head, right)
@@ -64,12 +70,16 @@ final private[temporal] class VersionCursor(
     begin(fact, Side.Left.index)
     val known = newest(fact)
     before = if (known == null) null else known.copy()
+    foundBefore = true
+    latest = before
     head = read()
   }
 
   private def begin(row: UnsafeRow, ofInput: Int): Unit = {
     key = row.copy()
     keyOfInput = ofInput
+    foundBefore = false
+    latest = null
   }
 
   /** Reads the next versions of the key that share one time, and returns the last of them. */
@@ -79,11 +89,25 @@ final private[temporal] class VersionCursor(
       ahead != null && keyOrder.isSame(ahead, Side.Right.index, key, keyOfInput) &&
       (found == null || time(found) == time(ahead))
     ) {
-      found = ahead.copy()
+      found = complete(ahead.copy())
       step()
     }
     if (found != null) last = found
     found
+  }
+
+  /** The version read last of the current key, or the one that it had before; if that is known. */
+  private var latest: UnsafeRow = _
+  private var foundBefore = false
+
+  private def complete(version: UnsafeRow): UnsafeRow = values.fold(version) { known =>
+    if (known.asksBefore(version) && !foundBefore) {
+      val found = newestOf(version)
+      latest = if (found == null) null else found.copy()
+    }
+    foundBefore = true
+    latest = known.filled(version, latest)
+    latest
   }
 
   /** Finishes the current key. */

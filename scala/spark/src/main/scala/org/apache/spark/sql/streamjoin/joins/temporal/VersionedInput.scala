@@ -2,17 +2,16 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.functions.{col, lit, when}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.streamjoin.changes.{Changelog, Unavailable}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.Side
 
 /**
- * How a stream is the history of a table, as a user describes it. Debezium's envelope is known by
- * its columns `before` and `after`, structs with the columns of the key, and `op`.
+ * How a stream is the history of a table, as a user describes it; [[Changelog]] says what is read.
  *
  * @param input
  *   the stream, with a watermark
@@ -24,66 +23,65 @@ import streamjoin.core.Side
  *   column that says whether a row is a version or deletes its key; in an envelope `op`
  * @param order
  *   column that breaks ties
+ * @param unavailable
+ *   stands for a value that was not sent
  */
 final case class VersionedInput(
     input: DataFrame,
     key: Seq[String] = Nil,
     time: Option[String] = None,
     op: Option[String] = None,
-    order: Option[String] = None
+    order: Option[String] = None,
+    unavailable: Option[String] = Some(Unavailable.Default)
 ) {
   import VersionedInput._
 
-  private lazy val isEnvelope: Boolean = {
-    val types = input.schema.fields.map(field => field.name -> field.dataType).toMap
-    types.contains(Op) && Seq(Before, After).flatMap(types.get).count {
-      case row: StructType => key.nonEmpty && key.forall(row.names.contains)
-      case _ => false
-    } == 2
-  }
-
-  def timeName: String = time.getOrElse {
+  private lazy val givenTime: String = time.getOrElse {
     val plan = input.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed
     quoteIfNeeded(EventTimeOfInput.of(plan, Side.Right, Call, Advice).name)
   }
 
+  private lazy val log: Changelog = {
+    val named = op.orElse(input.columns.find(SQLConf.get.resolver(_, Op)))
+    val envelope = Changelog(input, key, named, Some(givenTime), order, unavailable, Call)
+    if (envelope.isEnvelope || op == named) envelope else envelope.copy(op = op)
+  }
+
+  private def nameIn(name: Option[String], unknown: Option[String]): Option[String] =
+    name.map(quoteIfNeeded).orElse(unknown)
+
+  def timeName: String = nameIn(log.timeName, Some(givenTime)).get
+
+  def opName: Option[String] = nameIn(log.opName, log.op)
+
+  def orderName: Option[String] = nameIn(log.orderName, order)
+
   /** @throws org.apache.spark.sql.AnalysisException if it has no event time, or several */
-  def check(): Unit = timeName
-
-  def opName: Option[String] = if (isEnvelope) op.orElse(Some(Op)) else op
-
-  /** The rows of the table, each with its time, operation and order. */
-  lazy val rows: DataFrame = if (isEnvelope) ofEnvelope else input
-
-  /**
-   * A row is `after`, or `before` where that is null. A tombstone, in which all three are null, has
-   * no key: it is left out and counted.
-   */
-  private def ofEnvelope: DataFrame = {
-    val kept = (timeName +: Op +: order.toSeq).distinct
-    val columns = input.schema(After).dataType.asInstanceOf[StructType].names.toSeq
-    val twice = kept.filter(columns.contains)
-    if (twice.nonEmpty)
+  def check(): Unit =
+    if (log.isTimeOfTable)
       throw StreamJoinErrors.analysis(
-        "STREAMJOIN_WRONG_ARGUMENT",
+        "STREAMJOIN_COLUMN",
         "call" -> Call,
-        "wanted" -> "names outside before and after that no column of the table has",
-        "found" -> twice.mkString("[", ", ", "]")
+        "column" -> givenTime,
+        "reason" -> "it is a column of the table, and a delete has no new row to take it from",
+        "advice" -> TimeOfChange
       )
-    val (before, after) = (col(Before), col(After))
-    val row =
-      columns.map(name => when(after.isNull, before.getField(name)).otherwise(after.getField(name)).as(name))
-    val isTombstone = after.isNull && before.isNull && col(Op).isNull
-    val operation = when(isTombstone, lit("d")).otherwise(col(Op)).as(Op)
-    input.select(row ++ kept.filter(_ != Op).map(col) :+ operation: _*)
+
+  /** The changes of the table, each with its time, operation and order. */
+  lazy val rows: DataFrame = {
+    check()
+    log.frame
   }
 }
 
 object VersionedInput {
   private val Call = "sj.versions"
-  private val Before = "before"
-  private val After = "after"
   private val Op = "op"
+
+  /** What to name as the time of a change. */
+  private[temporal] val TimeOfChange: String =
+    "Name the time of the change: of Debezium's envelope F.timestamp_millis(\"ts_ms\") or " +
+      "F.timestamp_millis(\"source.ts_ms\"), of a flat log a column such as _commit_timestamp."
 
   private val Advice = EventTimeOfInput.Advice(
     "Read the changes of the table by spark.readStream.",

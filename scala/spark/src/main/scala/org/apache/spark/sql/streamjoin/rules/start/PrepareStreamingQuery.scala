@@ -31,6 +31,10 @@ final private[streamjoin] case class PrepareStreamingQuery(session: SparkSession
 
   override def apply(plan: LogicalPlan): LogicalPlan = {
     checkTables(plan)
+    plan match {
+      case write: WriteToStreamStatement if StreamJoinConf.enabled => CheckRetractions(write.inputQuery)
+      case _ =>
+    }
     prepared(plan)
   }
 

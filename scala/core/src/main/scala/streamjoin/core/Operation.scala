@@ -1,16 +1,20 @@
-package org.apache.spark.sql.streamjoin.base
+package streamjoin.core
 
 import java.util.Locale
 
-/** What a changelog row does to its key. */
-sealed private[streamjoin] trait Operation
+/** What a message of a changelog does to its key. */
+sealed trait Operation {
 
-private[streamjoin] object Operation {
+  /** Whether the key has no row after it, unless it has one at the same instant. */
+  def ends: Boolean = this == Operation.Delete || this == Operation.Before
+}
+
+object Operation {
   case object Insert extends Operation
   case object Update extends Operation
   case object Delete extends Operation
 
-  /** The row before an update, which is ignored: the update itself is enough. */
+  /** The row before an update. Its key ends, unless the update leaves it as it is. */
   case object Before extends Operation
 
   /** Spellings in changelogs: words, Debezium's letters, and those of `readStream.changes`. */

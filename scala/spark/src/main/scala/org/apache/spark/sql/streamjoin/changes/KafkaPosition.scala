@@ -1,0 +1,42 @@
+package org.apache.spark.sql.streamjoin.changes
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.{DataFrame, Row}
+
+/**
+ * The position of a row in Kafka: partition and offset, which say in which order the messages of a
+ * key were written. They are added at the scan if only projections and filters lie between, so that
+ * a query need not select them.
+ */
+private[streamjoin] object KafkaPosition {
+
+  /** Names of the two columns that are added at the end. */
+  val Columns: Seq[String] = Seq("_streamjoin_partition", "_streamjoin_offset")
+
+  /** The DataFrame with the two columns, if its rows come from Kafka as they are. */
+  def added(df: DataFrame): Option[DataFrame] = {
+    val classic = df.asInstanceOf[ClassicDataset[Row]]
+    carried(classic.queryExecution.analyzed).map { case (plan, _) =>
+      ClassicDataset.ofRows(classic.sparkSession, plan)
+    }
+  }
+
+  private def carried(plan: LogicalPlan): Option[(LogicalPlan, Seq[Attribute])] = plan match {
+    case relation: StreamingRelationV2 if isKafka(relation) =>
+      val found = Seq("partition", "offset").flatMap(name => relation.output.find(_.name == name))
+      Option.when(found.size == 2) {
+        val added = found.zip(Columns).map { case (column, name) => Alias(column, name)() }
+        (Project(relation.output ++ added, relation), added.map(_.toAttribute))
+      }
+    case Project(list, child) if list.forall(_.deterministic) =>
+      carried(child).map { case (below, added) => (Project(list ++ added, below), added) }
+    case _: Filter | _: SubqueryAlias | _: EventTimeWatermark =>
+      carried(plan.children.head).map { case (below, added) => (plan.withNewChildren(Seq(below)), added) }
+    case _ => None
+  }
+
+  private def isKafka(relation: StreamingRelationV2): Boolean = relation.sourceName.equalsIgnoreCase("kafka")
+}

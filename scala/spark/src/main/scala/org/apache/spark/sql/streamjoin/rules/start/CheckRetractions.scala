@@ -1,0 +1,112 @@
+package org.apache.spark.sql.streamjoin.rules.start
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineage}
+import org.apache.spark.sql.streamjoin.arrangement.maintain.ArrangeTask
+import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, InputKind}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoin
+import org.apache.spark.sql.streamjoin.joins.temporal.StreamAsOfJoin
+
+import streamjoin.core.Side
+
+/**
+ * Rejects a join by time one of whose inputs takes rows back: it would join a removal like a row, or
+ * drop it as late while what it takes back stays. Whether rows are taken back follows from where
+ * they come from, and not from the names of columns.
+ */
+private[start] object CheckRetractions {
+
+  def apply(query: LogicalPlan): Unit = query.foreach {
+    case join: StreamAsOfJoin =>
+      val name = if (join.operation.isDefined) "a temporal join" else "a temporal or as-of join"
+      check(name, Side.Left, join.left)
+      if (join.operation.isEmpty) check(name, Side.Right, join.right)
+    case join: Join if StreamJoinType.isStreamJoin(join) =>
+      Side.both.foreach(side => check("a join by time", side, join.children(side.index)))
+    case _ =>
+  }
+
+  private def check(join: String, side: Side, input: LogicalPlan): Unit = of(input).foreach { found =>
+    throw StreamJoinErrors.analysis(
+      "STREAMJOIN_RETRACTIONS",
+      "join" -> join,
+      "side" -> side.name,
+      "source" -> found.source,
+      "advice" -> advice(side)
+    )
+  }
+
+  private def advice(side: Side): String =
+    if (side == Side.Left)
+      "Join the arrangements by sj.delta_join, which takes back what it has emitted; " +
+        "or keep the rows that come, and never take any back: left.where(\"_diff > 0\")."
+    else
+      "Look the rows up as they are, by sj.table(...); or take them as versions with an operation, " +
+        "sj.versions(right.withColumn(\"op\", F.expr(\"if(_diff > 0, 'insert', 'delete')\")), key=..., op=\"op\")."
+
+  /**
+   * Rows that are taken back.
+   *
+   * @param diff
+   *   columns with the number of copies
+   */
+  final private case class Retracting(source: String, diff: AttributeSet)
+
+  private def of(plan: LogicalPlan): Option[Retracting] = plan match {
+    case relation: StreamingRelationV2 => ofSource(relation)
+    case join: DeltaJoin => Some(Retracting("a delta join", AttributeSet(diffs(join.output))))
+    case Project(list, child) => of(child).map(ofProjection(_, list))
+    case Filter(condition, child) =>
+      of(child).filterNot(found => PredicateParts.conjuncts(condition).exists(keepsAdded(_, found.diff)))
+    // Its rows are what the changes amount to, or depends on what they were.
+    case _: Aggregate => None
+    case stateful if WatermarkLineage.isStateful(stateful) => stateful.children.flatMap(of).headOption
+    case other => other.children.flatMap(of).headOption
+  }
+
+  private def ofSource(relation: StreamingRelationV2): Option[Retracting] = relation.table match {
+    case table: ChangesTable if takesBack(table.options.open()) =>
+      Some(Retracting(s"the arrangement ${table.options.root.getName}", AttributeSet(diffs(relation.output))))
+    case _ => None
+  }
+
+  /** Rows that are only added stay, unless they have gone by their time. */
+  private def takesBack(folder: ArrangementFolder): Boolean =
+    folder.meta.input != InputKind.Appended || {
+      val newest = folder.newest
+      newest >= 0 && folder.manifest(newest).counts.getOrElse(ArrangeTask.ExpiredRows, 0L) > 0
+    }
+
+  private def diffs(output: Seq[Attribute]) = output.filter(_.name == ChangeColumns.Diff)
+
+  private def ofProjection(found: Retracting, list: Seq[NamedExpression]): Retracting =
+    found.copy(diff = AttributeSet(list.collect {
+      case column: Attribute if found.diff.contains(column) => column
+      case alias @ Alias(column: Attribute, _) if found.diff.contains(column) => alias.toAttribute
+    }))
+
+  /** Whether a condition holds for added rows only. */
+  private def keepsAdded(condition: Expression, diff: AttributeSet): Boolean = {
+    def isDiff(side: Expression): Boolean = side match {
+      case column: Attribute => diff.contains(column)
+      case cast: Cast => isDiff(cast.child)
+      case _ => false
+    }
+    def isAtLeast(bound: Expression, least: Int): Boolean = bound.foldable && (bound.eval() match {
+      case number: java.lang.Number => number.doubleValue >= least
+      case _ => false
+    })
+    condition match {
+      case GreaterThan(column, bound) => isDiff(column) && isAtLeast(bound, 0)
+      case GreaterThanOrEqual(column, bound) => isDiff(column) && isAtLeast(bound, 1)
+      case LessThan(bound, column) => isDiff(column) && isAtLeast(bound, 0)
+      case LessThanOrEqual(bound, column) => isDiff(column) && isAtLeast(bound, 1)
+      case EqualTo(column, bound) => isDiff(column) && isAtLeast(bound, 1)
+      case _ => false
+    }
+  }
+}

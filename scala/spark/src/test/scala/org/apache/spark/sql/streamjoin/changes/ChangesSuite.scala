@@ -1,0 +1,117 @@
+package org.apache.spark.sql.streamjoin.changes
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.ArrangementTest
+import org.apache.spark.sql.streamjoin.JoinTest.{at, text}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Encoders, Row}
+
+import streamjoin.StreamJoin
+
+/** What a message of a changelog says is the same wherever it is read ([[ChangeCases]]). */
+class ChangesSuite extends AnyFunSuite with ArrangementTest {
+
+  private def memory(schema: String) =
+    MemoryStream[Row](Encoders.row(StructType.fromDDL(schema)), spark)
+
+  ChangeCases.all.foreach { of =>
+    test(s"sj.arrange: ${of.name}") {
+      val it = maintainer(
+        of.schema,
+        Seq(Seq(of.key)),
+        op = Some(of.op),
+        time = Some("at"),
+        order = of.order
+      )
+      during(it) {
+        of.batches.foreach(it.feed(_: _*))
+        val rows = spark.read.format("streamjoin").load(it.root).selectExpr("id", "v")
+        assert(rows.collect().map(text).toSeq.sorted == of.table)
+        val counts = it.folder.manifest(it.folder.newest).counts
+        assert(of.counted.forall { case (name, count) => counts.get(name).contains(count) }, counts)
+      }
+    }
+  }
+
+  testAll[ChangeCase](ChangeCases.all, of => s"sj.versions: ${of.name}")(of => valid(of)(versions(of, None)))
+
+  /** In SQL a flat log is known by the name of its operation. */
+  private val inSql = ChangeCases.all.filter(of => of.schema.startsWith("id ") && of.order.isEmpty)
+
+  testAll[ChangeCase](inSql, of => s"in SQL: ${of.name}")(of => valid(of)(sql(of)))
+
+  testAll[ChangeCase](ChangeCases.all.filter(_.valid.nonEmpty), of => s"with history: ${of.name}")(of =>
+    valid(of)(versions(of, Some("1 hour")))
+  )
+
+  private def versions(of: ChangeCase, history: Option[String])(facts: DataFrame, changes: DataFrame) = {
+    val described = StreamJoin.versions(changes).key(of.key).time("at").op(of.op)
+    val table = of.order.fold(described)(described.order)
+    val join = StreamJoin.temporal(facts, table).on(expr("fact = id")).joinType("left")
+    history.fold(join)(join.history).toDF()
+  }
+
+  private def sql(of: ChangeCase)(facts: DataFrame, changes: DataFrame) = {
+    val (f, c) = (s"facts_${of.hashCode.abs}", s"changes_${of.hashCode.abs}")
+    facts.createOrReplaceTempView(f)
+    changes.withColumnRenamed(of.op, "_change_type").createOrReplaceTempView(c)
+    spark.sql(s"SELECT * FROM $f AS f LEFT JOIN $c FOR SYSTEM_TIME AS OF f.t AS c ON f.fact = c.id")
+  }
+
+  private def valid(of: ChangeCase)(join: (DataFrame, DataFrame) => DataFrame) = {
+    val changes = memory(of.schema)
+    val facts = memory("fact INT, t TIMESTAMP")
+    val joined =
+      join(facts.toDF().withWatermark("t", "0 seconds"), changes.toDF().withWatermark("at", "0 seconds"))
+    val seen = mutable.ArrayBuffer.empty[Row]
+    val query = joined
+      .select("fact", "t", "v")
+      .writeStream
+      .foreachBatch((df: DataFrame, _: Long) => seen.synchronized(seen ++= df.collect()): Unit)
+      .option("checkpointLocation", newFolder())
+      .start()
+    try {
+      facts.addData(of.valid.map { case ((id, time), _) => Row(id, at(time)) })
+      of.batches.foreach { batch =>
+        changes.addData(batch)
+        query.processAllAvailable()
+      }
+      val end = Seq("11:00", "11:01")
+      end.foreach { time =>
+        facts.addData(Row(-1, at(time)))
+        changes.addData(ending(changes.toDF().schema, time))
+        query.processAllAvailable()
+      }
+      val ignored = query.recentProgress
+        .flatMap(_.stateOperators)
+        .map(_.customMetrics.asScala("ignoredVersions").longValue)
+        .sum
+      val found = seen.filter(_.getInt(0) >= 0).map(text).toSeq.sorted
+      val wanted = of.valid.map { case ((id, time), v) => s"$id $time $v" }.sorted
+      assert(found == wanted)
+      assert(ignored == of.ignored)
+    } finally query.stop()
+  }
+
+  /** An insert of another key. */
+  private def ending(schema: StructType, time: String): Row = {
+    def value(of: StructType): Row = Row.fromSeq(of.map { field =>
+      field.name.toLowerCase match {
+        case "id" => 99
+        case "v" => "end"
+        case "op" | "__op" => "c"
+        case "at" => at(time)
+        case "after" if field.dataType.isInstanceOf[StructType] =>
+          value(field.dataType.asInstanceOf[StructType])
+        case _ => null
+      }
+    })
+    value(schema)
+  }
+}
