@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.watermark
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.UnaryExecNode
-import org.apache.spark.util.AccumulatorV2
 import org.apache.spark.sql.streamjoin.base.OwnExec
+import org.apache.spark.util.AccumulatorV2
 
 /** Passes rows through and records something about them for the driver. */
 private[streamjoin] trait EventTimeObserverExec extends UnaryExecNode with OwnExec {

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, GenericRowWithSchema, Literal, NamedExpression}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
-import org.apache.spark.sql.streamjoin.base.OwnExec
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
+import org.apache.spark.sql.streamjoin.base.OwnExec
 
 /** How many rows of a batch were looked up, matched, and padded with nulls. */
 final private[table] case class LookUpFigures(lookedUp: SQLMetric, matched: SQLMetric, padded: SQLMetric) {

@@ -57,12 +57,18 @@ private[streamjoin] object AsOfClauses {
         (columns, "as VERSIONS declares")
       }
       .orElse(VersionColumns.primaryKey(versions).map(known(_)).map { key =>
-        (TemporalColumns(left, key, eventTime, operation, unavailable = Some(Unavailable.Default)), "the PRIMARY KEY")
+        (
+          TemporalColumns(left, key, eventTime, operation, unavailable = Some(Unavailable.Default)),
+          "the PRIMARY KEY"
+        )
       })
       .getOrElse {
         val key = keysOf(join)
         checkConstants(join, key, clause)
-        (TemporalColumns(left, key, eventTime, operation, unavailable = Some(Unavailable.Default)), "as ON compares them; VERSIONS would declare it")
+        (
+          TemporalColumns(left, key, eventTime, operation, unavailable = Some(Unavailable.Default)),
+          "as ON compares them; VERSIONS would declare it"
+        )
       }
     val key = columns.key.map(_.name).mkString(", ")
     new AsOfJoins(

@@ -335,7 +335,8 @@ final private[streamjoin] class AsOfJoins(
   /** An equality of a column of the key with a constant. */
   private def constant(conjunct: Expression): Seq[Tie] = conjunct match {
     case EqualTo(a, b) =>
-      Seq(Tie(conjunct, a, b, nullSafe = false), Tie(conjunct, b, a, nullSafe = false)).filter(_.left.foldable)
+      Seq(Tie(conjunct, a, b, nullSafe = false), Tie(conjunct, b, a, nullSafe = false))
+        .filter(_.left.foldable)
     case _ => Nil
   }
 
