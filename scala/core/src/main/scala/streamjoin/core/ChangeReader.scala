@@ -82,12 +82,13 @@ final class ChangeReader[A](
  * key first.
  *
  *   - The row before an update is followed by the update, so it says nothing of the order. In an
- *     envelope it comes only where a key is left for another one ([[ChangeReader]]), and is a change
- *     like others.
+ *     envelope it comes only where a key is left for another one ([[ChangeReader]]), and is a
+ *     change like others.
  *   - Without an order, different changes of one key are ambiguous: any of them could be the last.
  *     The same change twice is one.
- *   - A delete without a time, where rows have one, has that of the newest row that it follows in the
- *     log; without a position in the log it is ambiguous if the batch has other changes of the key.
+ *   - A delete without a time, where rows have one, has that of the newest row that it follows in
+ *     the log; without a position in the log it is ambiguous if the batch has other changes of the
+ *     key.
  *
  * @param isSame
  *   whether two changes put the same row in place

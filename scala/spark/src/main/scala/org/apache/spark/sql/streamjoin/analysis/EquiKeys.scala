@@ -54,8 +54,8 @@ private[streamjoin] object EquiKeys {
   val ZoneProperty = "time_zone_of_equality"
 
   /**
-   * The time zone in which keys are computed, such as the day of a timestamp; `none` if they are the
-   * same in all zones. Rows in state keep the keys that they got in the zone of then.
+   * The time zone in which keys are computed, such as the day of a timestamp; `none` if they are
+   * the same in all zones. Rows in state keep the keys that they got in the zone of then.
    */
   def zone(keys: Seq[Expression]): String = {
     val zones = keys.flatMap(_.collect {

@@ -28,7 +28,10 @@ final private[streamjoin] case class TableFunction(name: String, example: String
     case _ => false
   }
 
-  /** The arguments in the order of their names; some may be named, as in `lag => INTERVAL 5 SECONDS`. */
+  /**
+   * The arguments in the order of their names; some may be named, as in `lag => INTERVAL 5
+   * SECONDS`.
+   */
   def arguments(call: UnresolvedTableValuedFunction, names: String*): Seq[Expression] = {
     val (named, inOrder) = call.functionArgs.partition(_.isInstanceOf[NamedArgumentExpression])
     val byName = named.collect { case NamedArgumentExpression(key, value) =>

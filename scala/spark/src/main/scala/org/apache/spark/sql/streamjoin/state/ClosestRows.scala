@@ -11,11 +11,11 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *
  * A look-up begins with the segments nearest to its time and ends when no segment that is left can
  * have a closer row. In a segment, the index finds the rows of the key; if there are many, they are
- * sorted by time and a binary search finds the closest. If many have one time, the latest of them is
- * determined once. So a look-up costs what is near its time, not what the buffer holds.
+ * sorted by time and a binary search finds the closest. If many have one time, the latest of them
+ * is determined once. So a look-up costs what is near its time, not what the buffer holds.
  *
- * If segments have to be read from the store, rows ask together ([[Asked]]), so that each segment is
- * read once for all of them, and only if it may have a row for one.
+ * If segments have to be read from the store, rows ask together ([[Asked]]), so that each segment
+ * is read once for all of them, and only if it may have a row for one.
  *
  * @param asking
  *   layout of the given rows

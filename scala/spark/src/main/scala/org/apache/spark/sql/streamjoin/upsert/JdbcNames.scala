@@ -27,7 +27,9 @@ private[upsert] object JdbcNames {
   def markers(columns: Seq[String]): Markers =
     Markers(besides(columns)(JdbcStatements.Change), besides(columns)(JdbcStatements.Attempt))
 
-  /** The staging table of a batch. No other query has a table of this name: 63 characters at most. */
+  /**
+   * The staging table of a batch. No other query has a table of this name: 63 characters at most.
+   */
   def staging(target: String, batch: UpsertBatch): String =
     beside(target, s"streamjoin_${batch.query.toString.replace("-", "")}_${batch.number}")
 

@@ -76,7 +76,9 @@ final private[upsert] class JdbcTypes(database: Database, options: JdbcOptionsIn
       }
   }
 
-  /** The numbers of two values that are equal in the staging table, or of one that is null there. */
+  /**
+   * The numbers of two values that are equal in the staging table, or of one that is null there.
+   */
   private def equal(
       connection: Connection,
       statements: JdbcStatements,

@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.util.Utils
 
 /**
- * Which topic of which cluster. The classes of Kafka's client come with Spark's connector, which the
- * user adds, so they are called by their names.
+ * Which topic of which cluster. The classes of Kafka's client come with Spark's connector, which
+ * the user adds, so they are called by their names.
  */
 private[upsert] object KafkaTopic extends Logging {
   private val Prefix = "kafka."

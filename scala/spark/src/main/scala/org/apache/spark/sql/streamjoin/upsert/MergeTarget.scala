@@ -21,8 +21,8 @@ import org.apache.spark.sql.{Row, SparkSession}
  * The table has no record of the batches, and needs none. A `MERGE` is one commit of the table's
  * format. It sets each key to what it has after the batch, whatever the table has for it, and a
  * batch that runs again is the last one that ran. So the second run sets what is set already. For
- * the same reason a `MERGE` that fails is tried again: another writer may have changed the table, or
- * the session's catalog may have had an older state of it.
+ * the same reason a `MERGE` that fails is tried again: another writer may have changed the table,
+ * or the session's catalog may have had an older state of it.
  *
  * Key columns are compared by `<=>`: outer joins have nulls in them.
  *

@@ -7,8 +7,8 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.types._
 
 /**
- * Values of a type that Spark tells apart and that a column of a database may not: a collation makes
- * texts equal, a column rounds or pads.
+ * Values of a type that Spark tells apart and that a column of a database may not: a collation
+ * makes texts equal, a column rounds or pads.
  */
 private[upsert] object ProbeValues {
 

@@ -17,7 +17,10 @@ import org.apache.spark.sql.{Encoders, Row}
 
 import streamjoin.Upsert
 
-/** Upserts into databases that run in this JVM: their SQL, names, types, and what a checkpoint belongs to. */
+/**
+ * Upserts into databases that run in this JVM: their SQL, names, types, and what a checkpoint
+ * belongs to.
+ */
 class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
   private val columns = "a INT, b STRING, v INT, _diff INT"
 

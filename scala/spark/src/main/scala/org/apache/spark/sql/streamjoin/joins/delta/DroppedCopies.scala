@@ -18,7 +18,9 @@ private[streamjoin] object DroppedCopies {
     search.found
   }
 
-  /** Columns that are a number of copies which nothing has used, and the delta join's own column. */
+  /**
+   * Columns that are a number of copies which nothing has used, and the delta join's own column.
+   */
   private type Copies = Map[ExprId, ExprId]
 }
 

@@ -24,8 +24,8 @@ private[streamjoin] object AsOfClauses {
   private val ChangeType = "_change_type"
 
   /**
-   * The key of the versions is what `VERSIONS(...)` or the table's catalog declares; without either,
-   * the columns that the condition compares with the left input.
+   * The key of the versions is what `VERSIONS(...)` or the table's catalog declares; without
+   * either, the columns that the condition compares with the left input.
    *
    * @param versions
    *   the right input with its common tables

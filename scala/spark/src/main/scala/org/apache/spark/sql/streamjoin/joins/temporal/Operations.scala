@@ -27,7 +27,9 @@ final private[temporal] class Operations(column: Attribute, input: InputSpec) {
     operation
   }
 
-  /** Whether a row is that of a message that says nothing: it has neither an operation nor a key. */
+  /**
+   * Whether a row is that of a message that says nothing: it has neither an operation nor a key.
+   */
   def isTombstone(row: UnsafeRow): Boolean =
     row.isNullAt(field) && input.keyFields.forall(row.isNullAt)
 

@@ -160,8 +160,8 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
   }
 
   /**
-   * The arrangement of a name; like that of a table, its case matters only if the catalog's does. An
-   * unreachable folder has none; Spark then reports that there is no such table.
+   * The arrangement of a name; like that of a table, its case matters only if the catalog's does.
+   * An unreachable folder has none; Spark then reports that there is no such table.
    */
   private def arrangement(name: String): Option[String] =
     try

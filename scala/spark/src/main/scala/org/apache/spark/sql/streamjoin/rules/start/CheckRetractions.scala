@@ -14,8 +14,8 @@ import org.apache.spark.sql.streamjoin.joins.temporal.StreamAsOfJoin
 import streamjoin.core.Side
 
 /**
- * Rejects a join by time one of whose inputs takes rows back: it would join a removal like a row, or
- * drop it as late while what it takes back stays. Whether rows are taken back follows from where
+ * Rejects a join by time one of whose inputs takes rows back: it would join a removal like a row,
+ * or drop it as late while what it takes back stays. Whether rows are taken back follows from where
  * they come from, and not from the names of columns.
  */
 private[start] object CheckRetractions {

@@ -10,7 +10,9 @@ import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.types.{DoubleType, IntegerType, LongType}
 
-/** The matches of rows, counted by what a condition compares: as many as a test of each pair finds. */
+/**
+ * The matches of rows, counted by what a condition compares: as many as a test of each pair finds.
+ */
 class MatchCountsSuite extends AnyFunSuite {
   private val k = AttributeReference("k", IntegerType)()
   private val a = AttributeReference("a", IntegerType)()
