@@ -119,7 +119,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
         def unknown = StreamJoin.lateRows(it.running)
         def kept = unknown.orderBy("batch", "row").collect().map(JoinTest.text).toSeq
         it.feed(Row(1, 1, "i"), Row(2, 2, "update"))
-        it.feed(Row(1, 5, "u"), Row(3, null, "d"), Row(4, 4, "Delete"), Row(4, 5, "insert"))
+        it.feed(Row(1, 5, "u"), Row(3, null, "d"), Row(4, 4, "Delete"), Row(5, 5, "insert"))
         it.feed(Row(2, 3, "u"))
         val expected = Seq(
           """0 - - NAME - - {"id":2,"k":2,"op":"update"}""",

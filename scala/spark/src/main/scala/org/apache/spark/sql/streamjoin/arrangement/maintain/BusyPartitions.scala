@@ -7,7 +7,14 @@ import org.apache.spark.SparkContext
 import org.apache.spark.rdd.{PartitionCoalescer, PartitionGroup, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{
+  FilterExec,
+  InputAdapter,
+  ProjectExec,
+  SortExec,
+  SparkPlan,
+  WholeStageCodegenExec
+}
 import org.apache.spark.sql.streamjoin.arrangement.index.IndexLocality
 import org.apache.spark.sql.streamjoin.arrangement.storage.{InputKind, Manifest}
 
@@ -91,10 +98,18 @@ private[maintain] object BusyPartitions {
       BusyPartitions(tasks.map(_._2), tasks.map { case (task, _) => all.locations.lift(task) })
     }
 
-  /** The shuffle that partitions the rows; sorting them leaves them where they are. */
+  /**
+   * The shuffle that partitions the rows. Between it and the tasks may only be operators that do
+   * nothing without rows: a stateful operator, such as an aggregation by the same key, has to commit
+   * the state of each partition in each batch.
+   */
   private def shuffleOf(rows: SparkPlan): Option[ShuffleExchangeExec] = rows match {
     case shuffle: ShuffleExchangeExec => Some(shuffle)
-    case one: UnaryExecNode => shuffleOf(one.child)
+    case SortExec(_, _, child, _) => shuffleOf(child)
+    case ProjectExec(_, child) => shuffleOf(child)
+    case FilterExec(_, child) => shuffleOf(child)
+    case generated: WholeStageCodegenExec => shuffleOf(generated.child)
+    case input: InputAdapter => shuffleOf(input.child)
     case _ => None
   }
 

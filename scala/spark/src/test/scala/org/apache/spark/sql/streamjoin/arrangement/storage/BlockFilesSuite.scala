@@ -250,10 +250,9 @@ class BlockFilesSuite extends AnyFunSuite {
   test("a lease that is renewed at the same version does not expire") {
     withFiles { files =>
       val leases = new Leases(files.files)
-      def age(): Unit = Files.setLastModifiedTime(
-        files.folder.resolve("readers/a/7"),
-        java.nio.file.attribute.FileTime.fromMillis(1000)
-      ): Unit
+      def age(): Unit = Files
+        .list(files.folder.resolve("readers/a"))
+        .forEach(Files.setLastModifiedTime(_, java.nio.file.attribute.FileTime.fromMillis(1000)): Unit)
       leases.renew("a", 7)
       age()
       leases.renew("a", 7)
