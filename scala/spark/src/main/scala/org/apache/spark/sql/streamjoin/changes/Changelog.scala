@@ -167,7 +167,7 @@ final private[streamjoin] case class Changelog(
     )
     val part = quoted(Part)
     val columns = after.map { field =>
-      part.getField(ReadChange.Row).getField(field.name).as(field.name, field.metadata)
+      part.getField(ReadChange.Row).getField(field.name).as(field.name, metadata(field))
     }
     val beside = places.map(place => quoted(nameBeside(place)))
     read.select(
@@ -183,6 +183,12 @@ final private[streamjoin] case class Changelog(
     if (!place.isNested && name == place.name) place.column
     else place.column.as(name, metadata(place, if (Some(name) == timeName) "time" else "order"))
   }
+
+  /** The order may be a column of the table that the user calls by a longer name, `after.lsn`. */
+  private def metadata(ofTable: StructField): Metadata =
+    if (order.exists(name => name != ofTable.name && located(name).contains(InTable(ofTable))))
+      new MetadataBuilder().withMetadata(ofTable.metadata).putString(Role, "order").build()
+    else ofTable.metadata
 
   /** Clients find a column by it that has another name than the one that the user gave. */
   private def metadata(place: Beside, role: String): Metadata = {

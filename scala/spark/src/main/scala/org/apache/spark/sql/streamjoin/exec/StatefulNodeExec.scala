@@ -186,7 +186,7 @@ private[streamjoin] trait StatefulNodeExec extends OwnExec with StateStoreWriter
   final protected def tasksOfBatch: StatefulTasks = new StatefulTasks(
     new StateStores(getStateInfo, conf),
     metrics,
-    instanceMetrics,
+    new InstanceMetrics(this),
     Option.when(StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf))(checkpointInfoAccumulator),
     reports,
     watermarks.size,

@@ -6,7 +6,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
-import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreInstanceMetric}
+import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState}
 import org.apache.spark.util.{CollectionAccumulator, CompletionIterator}
 
@@ -29,7 +29,7 @@ import streamjoin.core.Side
 final private[streamjoin] class StatefulTasks(
     stores: StateStores,
     metrics: Map[String, SQLMetric],
-    instanceMetrics: Map[StateStoreInstanceMetric, SQLMetric],
+    instanceMetrics: InstanceMetrics,
     checkpointInfos: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]],
     reports: TaskReports,
     watermarks: Int,
@@ -133,10 +133,7 @@ final private[streamjoin] class StatefulTasks(
     val storeMetrics = store.metrics
     metrics("stateMemory") += storeMetrics.memoryUsedBytes + indexBytes
     storeMetrics.customMetrics.foreach { case (metric, value) => metrics(metric.name) += value }
-    storeMetrics.instanceMetrics.foreach { case (metric, value) =>
-      val own = instanceMetrics(metric)
-      own.set(metric.combine(own, value))
-    }
+    instanceMetrics.set(storeMetrics.instanceMetrics)
     metrics("numStateStoreInstances") += 1
     checkpointInfos.foreach { infos =>
       val info = store.getStateStoreCheckpointInfo()

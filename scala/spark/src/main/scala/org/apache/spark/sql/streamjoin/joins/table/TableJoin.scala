@@ -256,6 +256,12 @@ private[streamjoin] object TableJoin {
     val indexes = arrangement.meta.keys.indices.filter(parts(_).forall(_.isDefined))
     if (indexes.isEmpty) {
       val equal = columns.filter(column => KeyPart.of(column, known, conditions).isDefined)
+      if (equal.isEmpty && conditions.nonEmpty)
+        throw refused(
+          table,
+          s"no column of it is equal to one of the stream under the condition ${conditions.map(_.sql).mkString(" AND ")}",
+          "Join by equalities with all columns of a key, such as id = customer_id; other conditions are joined by AND."
+        )
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_TABLE_KEY",
         "arrangement" -> arrangement.root,
