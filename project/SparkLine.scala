@@ -54,7 +54,7 @@ object SparkLine {
    * What `make test-line` runs on a line beside the default one, and what that needs: the tests of
    * single lines, traces, parity, Spark's own as-of join and its SQL texts.
    */
-  def isTestedOnEachLine(source: File): Boolean = 
+  def isTestedOnEachLine(source: File): Boolean =
     TestedOnEachLine.pattern.matcher(source.getPath).matches
 
   private val TestedOnEachLine =
