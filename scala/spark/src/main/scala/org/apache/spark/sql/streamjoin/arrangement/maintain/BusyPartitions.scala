@@ -100,8 +100,8 @@ private[maintain] object BusyPartitions {
 
   /**
    * The shuffle that partitions the rows. Between it and the tasks may only be operators that do
-   * nothing without rows: a stateful operator, such as an aggregation by the same key, has to commit
-   * the state of each partition in each batch.
+   * nothing without rows: a stateful operator, such as an aggregation by the same key, has to
+   * commit the state of each partition in each batch.
    */
   private def shuffleOf(rows: SparkPlan): Option[ShuffleExchangeExec] = rows match {
     case shuffle: ShuffleExchangeExec => Some(shuffle)
