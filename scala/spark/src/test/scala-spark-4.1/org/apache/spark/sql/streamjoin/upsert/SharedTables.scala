@@ -3,7 +3,12 @@ package org.apache.spark.sql.streamjoin.upsert
 import java.util.concurrent.ConcurrentHashMap
 import java.util.{Map => JMap}
 
-import org.apache.spark.sql.connector.catalog.{Identifier, InMemoryBaseTable, InMemoryRowLevelOperationTableCatalog, Table}
+import org.apache.spark.sql.connector.catalog.{
+  Identifier,
+  InMemoryBaseTable,
+  InMemoryRowLevelOperationTableCatalog,
+  Table
+}
 
 /** The session of a running query has its own catalogs, which here share their tables. */
 class SharedTables extends InMemoryRowLevelOperationTableCatalog {
