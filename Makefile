@@ -105,7 +105,7 @@ test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## the te
 FAILURES := $(addprefix tests/,test_arrangement_failures.py test_cluster.py test_kafka.py test_restart.py \
 	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py \
 	test_upsert_failures.py)
-PROGRAMS := $(addprefix tests/,test_connect.py test_demo.py test_doc_code.py test_examples.py test_golden.py test_lines.py \
+PROGRAMS := $(addprefix tests/,test_connect.py test_demo.py test_doc_code.py test_examples.py test_golden.py \
 	test_reports.py test_session.py test_site.py test_soak.py test_symptoms.py test_ui.py test_wheel.py)
 
 test-scala:
@@ -118,7 +118,7 @@ test-programs:
 	@$(VENV)/python -m pytest $(PROGRAMS) $(PYTEST_FLAGS:%.xml=%-programs.xml)
 
 test-python:
-	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(FAILURES) $(PROGRAMS)) $(PYTEST_FLAGS)
+	@$(VENV)/python -m pytest tests --ignore=tests/test_lines.py $(addprefix --ignore=,$(FAILURES) $(PROGRAMS)) $(PYTEST_FLAGS)
 
 other-lines:
 	@echo $(filter-out $(DEFAULT_SPARK),$(LINES))

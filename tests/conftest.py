@@ -51,6 +51,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        # Hundreds of tests have many of their plans in common.
+        .config("spark.sql.codegen.cache.maxEntries", "5000")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     )
     session = sj.configure(builder).getOrCreate()
