@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.rules.start
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.InlineCTE
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineage}
@@ -20,7 +21,7 @@ import streamjoin.core.Side
  */
 private[start] object CheckRetractions {
 
-  def apply(query: LogicalPlan): Unit = query.foreach {
+  def apply(query: LogicalPlan): Unit = withoutTables(query).foreach {
     case join: StreamAsOfJoin =>
       val name = if (join.operation.isDefined) "a temporal join" else "a temporal or as-of join"
       check(name, Side.Left, join.left)
@@ -29,6 +30,11 @@ private[start] object CheckRetractions {
       Side.both.foreach(side => check("a join by time", side, join.children(side.index)))
     case _ =>
   }
+
+  /** The query with its common tables in place of what refers to them. */
+  private def withoutTables(query: LogicalPlan): LogicalPlan =
+    if (!query.exists(_.isInstanceOf[WithCTE])) query
+    else AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
 
   private def check(join: String, side: Side, input: LogicalPlan): Unit = of(input).foreach { found =>
     throw StreamJoinErrors.analysis(
@@ -62,6 +68,14 @@ private[start] object CheckRetractions {
     case Project(list, child) => of(child).map(ofProjection(_, list))
     case Filter(condition, child) =>
       of(child).filterNot(found => PredicateParts.conjuncts(condition).exists(keepsAdded(_, found.diff)))
+    case union: Union =>
+      union.children.flatMap { child =>
+        of(child).map { found =>
+          val diffs =
+            child.output.zip(union.output).collect { case (own, out) if found.diff.contains(own) => out }
+          found.copy(diff = AttributeSet(diffs))
+        }
+      }.headOption
     // Its rows are what the changes amount to, or depends on what they were.
     case _: Aggregate => None
     case stateful if WatermarkLineage.isStateful(stateful) => stateful.children.flatMap(of).headOption
@@ -105,7 +119,8 @@ private[start] object CheckRetractions {
       case GreaterThanOrEqual(column, bound) => isDiff(column) && isAtLeast(bound, 1)
       case LessThan(bound, column) => isDiff(column) && isAtLeast(bound, 0)
       case LessThanOrEqual(bound, column) => isDiff(column) && isAtLeast(bound, 1)
-      case EqualTo(column, bound) => isDiff(column) && isAtLeast(bound, 1)
+      case Equality(one, other) =>
+        isDiff(one) && isAtLeast(other, 1) || isDiff(other) && isAtLeast(one, 1)
       case _ => false
     }
   }
