@@ -160,7 +160,11 @@ final private[streamjoin] class BatchBinding(
       val entry = watermarks.entry.copy(received = receivedValues(watermarks.values(sparkEviction)))
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, entry)))
       if (execution.isFirstBatch) recordOutlines()
-      operators(execution).foreach(exec => observedRows(exec.ordinal).add(exec.reports))
+      operators(execution).foreach { exec =>
+        val observed = observedRows(exec.ordinal)
+        observed.add(exec.reports)
+        exec.warning(observed).foreach(logWarning(_))
+      }
     }
   }
 

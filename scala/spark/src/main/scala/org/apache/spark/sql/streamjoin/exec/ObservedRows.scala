@@ -2,6 +2,8 @@ package org.apache.spark.sql.streamjoin.exec
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.streamjoin.base.UnreadMessages
+
 /**
  * What the tasks have counted about the rows of an operator in a run. The counts of keys are halved
  * now and then, so that keys which were hot long ago are forgotten.
@@ -12,6 +14,7 @@ final private[streamjoin] class ObservedRows {
   private val distances = new TimeHistogram
   private val rows = new Array[Long](2)
   private val keys = Array.fill(2)(mutable.Map.empty[String, Long])
+  private var said, unsaid = 0L
 
   /** @param reports of a batch */
   def add(reports: TaskReports): Unit = synchronized {
@@ -29,6 +32,21 @@ final private[streamjoin] class ObservedRows {
       if (keys(at).size > Keys)
         keys(at).subtractAll(keys(at).toSeq.sortBy(_._2).map(_._1).dropRight(Keys / 2))
     }
+  }
+
+  /**
+   * Adds the messages of a batch.
+   *
+   * @param unread
+   *   how many of them said nothing
+   * @return
+   *   the number of messages, once there are many and none has said something
+   */
+  def addMessages(messages: Long, unread: Long): Option[Long] = synchronized {
+    val before = unsaid
+    said += messages - unread
+    unsaid += unread
+    Option.when(said == 0 && before < UnreadMessages.Many && unsaid >= UnreadMessages.Many)(unsaid)
   }
 
   /** The number of matches, and the distances, in ms, below which shares of them lie. */

@@ -150,6 +150,14 @@ private[streamjoin] trait StatefulNodeExec extends OwnExec with StateStoreWriter
   /** The lowest time in state for a watermark key after the batch, if any row is kept. */
   final def lowestKept(key: Int): Option[Long] = reports.lowest.get(key)
 
+  /**
+   * Looks at the rows of a batch that is over, once.
+   *
+   * @return
+   *   what the log warns of
+   */
+  private[streamjoin] def warning(observed: ObservedRows): Option[String] = None
+
   /** What its tasks say once the batch is over. */
   final val reports: TaskReports = {
     val accumulator = new TaskReports

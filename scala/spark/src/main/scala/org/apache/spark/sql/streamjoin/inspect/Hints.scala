@@ -3,8 +3,11 @@ package org.apache.spark.sql.streamjoin.inspect
 import java.time.Instant
 
 import org.apache.spark.sql.streamjoin.base.UnreadMessages
+import org.apache.spark.sql.streamjoin.exec.StatefulNodeExec
 import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
 import org.apache.spark.sql.streamjoin.time.DurationText
+
+import streamjoin.core.Side
 
 /**
  * What stands out in the figures of a query, each as a sentence that says what to write.
@@ -89,10 +92,10 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   private def unread(of: OperatorFigures): Option[String] = for {
     last <- of.last
     keys <- Option(last.customMetrics.get("keysWithVersion")).map(_.longValue)
-    kept <- Option(last.customMetrics.get("rightRowsInState")).map(_.longValue)
     ignored = of.sum(query.recent, "ignoredVersions")
-    if keys == 0 && kept == 0 && ignored >= UnreadMessages.Many
-  } yield s"$ignored versions came without a key, and none with one: ${UnreadMessages.Cause}"
+    came = of.sum(query.recent, StatefulNodeExec.rowsIn(Some(Side.Right.name)))
+    if keys == 0 && ignored == came && ignored >= UnreadMessages.Many
+  } yield UnreadMessages.ofVersions(ignored)
 
   /** A bound that keeps rows for far longer than their matches need. */
   private def wide(of: OperatorFigures): Option[String] = for {

@@ -130,7 +130,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     run.commit(manifest)
     if (before.forall(last => ArrangeTask.unread(last.counts).isEmpty))
       ArrangeTask.unread(manifest.counts).foreach { count =>
-        logWarning(s"$root: $count messages said nothing, and none said something: ${UnreadMessages.Cause}")
+        logWarning(s"$root: ${UnreadMessages.ofTable(count)}")
       }
     clean(folder, manifest, before)
     startBase(folder, manifest)

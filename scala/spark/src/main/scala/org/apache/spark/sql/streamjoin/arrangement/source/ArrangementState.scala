@@ -76,9 +76,7 @@ final private[streamjoin] case class ArrangementState(
       s"The reader ${reader.name} has not come for ${DurationText.roughly(now - reader.sinceMs)}, and " +
         s"${reader.versionsBehind} versions are kept for it. If it will not come back, write " +
         s"sj.arrangement(\"${root.getName}\").release(\"${reader.name}\")."
-    } ++ unread.map(count =>
-    s"$count messages said nothing, and none said something: ${UnreadMessages.Cause}"
-  )
+    } ++ unread.map(UnreadMessages.ofTable)
 }
 
 private[streamjoin] object ArrangementState {

@@ -8,13 +8,14 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, UnreadMessages}
 import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, KeepingLimit, OperatorOutline}
 import org.apache.spark.sql.streamjoin.exec.{
   BatchBinding,
   BucketWidth,
   BufferLimits,
   JoinMetric,
+  ObservedRows,
   RowCounts,
   TimeRanges,
   TwoStreamsExec
@@ -153,6 +154,15 @@ final private[streamjoin] case class TemporalJoinExec(
       observed(Side.both.map(side => Some(side.index))),
       unavailable
     )
+  }
+
+  override private[streamjoin] def warning(observed: ObservedRows): Option[String] = {
+    val (rows, ignored) =
+      (reports.sum(_.in(Side.Right.index)), longMetric(TemporalMetric.IgnoredVersions).value)
+    observed
+      .addMessages(rows, ignored)
+      .filter(_ => longMetric(TemporalMetric.Keys).value == 0)
+      .map(count => s"${names.name(Side.Right)}: ${UnreadMessages.ofVersions(count)}")
   }
 
   /** The version of a key in the table counts as a row of the right input. */
