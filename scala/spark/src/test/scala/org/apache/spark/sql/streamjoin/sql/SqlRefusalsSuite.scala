@@ -151,7 +151,12 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     ),
     Case("SELECT * FROM VERSIONS(TABLE(d), TIME(t))", order, "VERSIONS(TABLE(d), TIME(t))", "no KEY"),
     Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id), KEY(v))", order, "KEY(v)", "KEY twice"),
-    Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id), LAG(t))", order, "LAG(t)", "KEY, TIME, OP and ORDER"),
+    Case(
+      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), LAG(t))",
+      order,
+      "LAG(t)",
+      "KEY, TIME, OP, ORDER and UNAVAILABLE"
+    ),
     Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id + 1))", order, "id + 1", "name of a column"),
     Case(
       "SELECT * FROM VERSIONS(TABLE(d), KEY(nothing))",
@@ -160,10 +165,10 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "id, t, v"
     ),
     Case(
-      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), UNAVAILABLE('x'))",
+      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), UNAVAILABLE(v))",
       order,
-      "UNAVAILABLE('x')",
-      "leave UNAVAILABLE"
+      "UNAVAILABLE(v)",
+      "one text"
     ),
     Case(
       "SELECT 1 FROM o FULL JOIN d FOR SYSTEM_TIME AS OF o.t AS x ON o.id = x.id",

@@ -52,7 +52,7 @@ private[streamjoin] object AsOfClauses {
           declared.time.getOrElse(eventTime),
           declared.op.orElse(operation),
           declared.order,
-          Some(Unavailable.Default)
+          declared.unavailable
         )
         (columns, "as VERSIONS declares")
       }

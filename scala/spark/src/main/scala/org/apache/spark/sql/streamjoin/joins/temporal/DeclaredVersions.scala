@@ -13,7 +13,9 @@ import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.TableFunction
+import org.apache.spark.sql.streamjoin.changes.Unavailable
 import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.types.StringType
 
 /**
  * `VERSIONS(TABLE(prices), KEY(code), TIME(since), OP(op), ORDER(lsn))`: the changes of a table, of
@@ -22,12 +24,15 @@ import org.apache.spark.sql.streamjoin.time.EventTime
  *
  * @param key
  *   names of columns; the others alike
+ * @param unavailable
+ *   stands for a value that was not sent, if anything does
  */
 final private[streamjoin] case class DeclaredVersions(
     key: Seq[Seq[String]],
     time: Option[Seq[String]],
     op: Option[Seq[String]],
     order: Option[Seq[String]],
+    unavailable: Option[String],
     at: Origin,
     child: LogicalPlan
 ) extends UnaryNode {
@@ -49,7 +54,8 @@ final private[streamjoin] case class DeclaredVersions(
       },
       time.map(quoted),
       op.map(quoted),
-      order.map(quoted)
+      order.map(quoted),
+      unavailable
     )
     versions.check()
     val rows = versions.rows.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
@@ -69,7 +75,8 @@ final private[streamjoin] case class DeclaredVersions(
       key.map(found),
       Some(named(versions.timeName)),
       versions.opName.map(named),
-      versions.orderName.map(named)
+      versions.orderName.map(named),
+      unavailable
     )
     Project(columns.marked(rows.output), rows)
   }
@@ -95,7 +102,8 @@ final private[streamjoin] case class DeclaredVersions(
 private[streamjoin] object DeclaredVersions {
   val Function: TableFunction = TableFunction(
     "VERSIONS",
-    "VERSIONS(TABLE(prices), KEY(code), TIME(since)), and after these OP(op) and ORDER(lsn) if the changes have such columns"
+    "VERSIONS(TABLE(prices), KEY(code), TIME(since)), and after these OP(op) and ORDER(lsn) if the changes have such " +
+      "columns, and UNAVAILABLE('__not_sent') if a text other than Debezium's stands for a value that was not sent"
   )
 
   private val Once = Seq("KEY", "TIME", "OP", "ORDER", "UNAVAILABLE")
@@ -109,16 +117,13 @@ private[streamjoin] object DeclaredVersions {
       case function @ UnresolvedFunction(Seq(name), arguments, _, _, _, _, _) if Once.contains(upper(name)) =>
         (upper(name), arguments, function.origin)
       case other =>
-        throw refused(s"takes KEY, TIME, OP and ORDER after the table, and not ${other.sql}", other.origin)
+        throw refused(
+          s"takes KEY, TIME, OP, ORDER and UNAVAILABLE after the table, and not ${other.sql}",
+          other.origin
+        )
     }
     parts.groupBy(_._1).values.find(_.size > 1).foreach { twice =>
       throw refused(s"has ${twice.head._1} twice", twice(1)._3)
-    }
-    parts.find(_._1 == "UNAVAILABLE").foreach { case (_, _, at) =>
-      throw refused(
-        "cannot tell yet which values were not sent: leave UNAVAILABLE out, and out of the changes what has such values",
-        at
-      )
     }
     def columns(name: String) = parts.collectFirst { case (`name`, arguments, at) =>
       if (arguments.isEmpty) throw refused(s"has no column in $name()", at)
@@ -135,6 +140,9 @@ private[streamjoin] object DeclaredVersions {
       one("TIME"),
       one("OP"),
       one("ORDER"),
+      parts
+        .collectFirst { case ("UNAVAILABLE", arguments, at) => notSent(arguments, at) }
+        .getOrElse(Some(Unavailable.Default)),
       call.origin,
       Function.table(table)
     )
@@ -144,8 +152,19 @@ private[streamjoin] object DeclaredVersions {
 
   private def column(argument: Expression): Seq[String] = argument match {
     case name: UnresolvedAttribute => name.nameParts
-    case Literal(name, _: org.apache.spark.sql.types.StringType) => Seq(name.toString)
+    case Literal(name, _: StringType) if name != null => Seq(name.toString)
     case other => throw refused(s"takes the name of a column, and not ${other.sql}", other.origin)
+  }
+
+  /** `UNAVAILABLE(NULL)` takes values as they are sent. */
+  private def notSent(arguments: Seq[Expression], at: Origin): Option[String] = arguments match {
+    case Seq(Literal(text, _: StringType)) => Option(text).map(_.toString)
+    case Seq(Literal(null, _)) => None
+    case _ =>
+      throw refused(
+        "takes in UNAVAILABLE one text, which stands for a value that was not sent, or NULL if none does",
+        at
+      )
   }
 
   private def refused(problem: String, at: Origin) = Function.refused(problem, at)

@@ -17,7 +17,8 @@ final private[temporal] case class VersionColumns(
     key: Seq[Attribute],
     time: Option[Attribute],
     op: Option[Attribute],
-    order: Option[Attribute]
+    order: Option[Attribute],
+    unavailable: Option[String]
 ) {
   import VersionColumns._
 
@@ -35,8 +36,9 @@ final private[temporal] case class VersionColumns(
           .withMetadata(column.metadata)
           .putStringArray(All, all)
           .putLongArray(Here, here.toArray)
-          .build()
-        Alias(column, column.name)(explicitMetadata = Some(metadata))
+          .remove(NotSent)
+        unavailable.foreach(metadata.putString(NotSent, _))
+        Alias(column, column.name)(explicitMetadata = Some(metadata.build()))
       }
     }
   }
@@ -45,10 +47,13 @@ final private[temporal] case class VersionColumns(
 private[temporal] object VersionColumns {
 
   /** Metadata of a column: all that is declared, as the role and the name of each column. */
-  private val All = "streamjoin.versions"
+  private val All = "streamjoin.versions.declared"
 
   /** Metadata of a column: the places of its own roles among them. */
   private val Here = "streamjoin.versions.here"
+
+  /** Metadata of a column: what stands for a value that was not sent, if anything does. */
+  private val NotSent = "streamjoin.versions.unavailable"
 
   /**
    * What `VERSIONS(...)` declares of an input.
@@ -67,7 +72,13 @@ private[temporal] object VersionColumns {
           def of(role: String) = found.collect {
             case (name, Some(column)) if name.startsWith(s"$role ") => column
           }
-          VersionColumns(of("key"), of("time").headOption, of("op").headOption, of("order").headOption)
+          VersionColumns(
+            of("key"),
+            of("time").headOption,
+            of("op").headOption,
+            of("order").headOption,
+            marked.map(_.metadata).find(_.contains(NotSent)).map(_.getString(NotSent))
+          )
         }
     }
 

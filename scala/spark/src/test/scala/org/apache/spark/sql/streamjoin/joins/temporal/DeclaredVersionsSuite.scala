@@ -93,6 +93,37 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     assert(rows(text.replace("`ORDER`", "ORDER"))(german: _*) == Seq("7 2"))
   }
 
+  test("UNAVAILABLE says what stands for a value that was not sent") {
+    def query(input: String) =
+      s"SELECT s.v, p.region FROM s LEFT JOIN $input FOR SYSTEM_TIME AS OF s.t AS p ON s.code = p.code"
+    def versions(more: String) = s"VERSIONS(TABLE(p), KEY(code), TIME(t), OP(op)$more)"
+    val debezium = "__debezium_unavailable_value"
+    def view(more: String) = s"CREATE OR REPLACE TEMPORARY VIEW kept AS SELECT * FROM ${versions(more)}"
+    for (
+      (text, before, sent, found) <- Seq(
+        (query(versions(", UNAVAILABLE('?')")), Nil, "?", "DE"),
+        (
+          query("(SELECT region AS r, code, t, op FROM kept)").replace("p.region", "p.r"),
+          Seq(view(", UNAVAILABLE('?')")),
+          "?",
+          "DE"
+        ),
+        (query(versions(", UNAVAILABLE('?')")), Nil, debezium, debezium),
+        (query(versions("")), Nil, debezium, "DE"),
+        (query(versions(", unavailable(NULL)")), Nil, debezium, debezium),
+        (query("kept"), Seq(view(", UNAVAILABLE(NULL)")), debezium, debezium)
+      )
+    )
+      assert(
+        rows(text, before: _*)(
+          price("a", "DE", "10:00", 1),
+          price("a", sent, "10:05", 2, "update"),
+          sale("a", "-", "10:06", 7)
+        ) == Seq(s"7 $found"),
+        text
+      )
+  }
+
   test("an envelope of Debezium is flattened") {
     val row = "STRUCT(code, region, v)"
     val text = "SELECT s.v, p.v, p.region FROM s JOIN VERSIONS(TABLE(SELECT IF(op = 'd', " +
