@@ -75,6 +75,22 @@ def test_upserts_of_a_delta_join(broker: KafkaBroker, tmp_path: Path) -> None:
     )
 
 
+def test_changes_without_a_time_have_the_order_of_their_topic(broker: KafkaBroker, tmp_path: Path) -> None:
+    flat = [(1, "z", "c"), (1, "a", "u"), (2, "b", "c"), (2, None, "d"), (3, "c", "c"), (3, None, "d"), (3, "d", "c")]
+    for topic in ("flat", "envelopes", "asked"):
+        broker.create_topic(topic)
+    broker.produce("flat", [json.dumps({"id": key, "v": v, "op": op}) for key, v, op in flat])
+    noon = 1767268800000
+    rows = [(op, noon, {"id": key, "v": v}) for key, v, op in flat]
+    rows += [("c", noon + hours * 3600000, {"id": 9, "v": ""}) for hours in (2, 3)]
+    envelopes = [{"before" if op == "d" else "after": row, "op": op, "ts_ms": at} for op, at, row in rows]
+    broker.produce("envelopes", [json.dumps(envelope) for envelope in envelopes])
+    asked = [(1, "12:30"), (2, "12:30"), (3, "12:30"), (9, "14:00"), (9, "15:00")]
+    broker.produce("asked", [json.dumps({"asked": key, "time": _moment(at)}) for key, at in asked])
+    steps = _steps(broker, "kafka_changes_job.py", f"--work={tmp_path}")
+    assert steps == [[[1, "a"], [3, "d"]]] * 2 + [[[1, "a"], [2, None], [3, "d"]]] * 2
+
+
 def _create_topics(broker: KafkaBroker) -> None:
     for topic in ("orders", "deliveries", "joined"):
         broker.create_topic(topic)

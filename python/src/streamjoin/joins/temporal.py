@@ -53,17 +53,19 @@ def versions(
     """Say how a stream is the history of a table, for :func:`temporal_join`.
 
     A version is valid from its time on, that instant included, until the next one of its key or a delete. Of versions
-    with one key and one time the one with the greater ``order`` wins; without it, or where that is the same too, a row
-    wins over a delete, and without it of two rows the one with the greater values, column by column from left to right,
-    nulls lowest. Versions may come in any order: one that comes late counts for the rows after it, unless its key has a
-    newer one. A version without a key or without a time is left out, and counted as ``ignoredVersions`` in the
-    progress.
+    with one key and one time the one with the greater ``order`` wins; without it, or where that is the same too, the
+    later one in its topic, where they come from Kafka through nothing but ``select`` and ``where``. Otherwise a row
+    wins over a delete, and without ``order`` of two rows the one with the greater values, column by column from left to
+    right, nulls lowest. Versions may come in any order: one that comes late counts for the rows after it, unless its
+    key has a newer one. A version without a key or without a time is left out, and counted as ``ignoredVersions`` in
+    the progress.
 
     Debezium's envelope, known by its columns ``before`` and ``after``, structs with the columns of the key, and ``op``,
     is taken as it is: the right side of the join has the columns of the table, then ``time``, ``order`` and ``op``. An
     update that moves a row to another key ends the old key and begins the new one; of a delete the key is enough. A
     name means a column of the envelope where it has one, and its column is called ``_envelope_<name>`` in the result
-    where the table has one of that name, too. A tombstone, in which all three are null, is left out and counted.
+    where the table has one of that name, too. A tombstone, in which all three are null, is left out and counted; so is
+    a change with a null in its primary key, which is kept with the late rows.
 
     Args:
         changes: A streaming DataFrame with a watermark. Its columns are given by name or as Columns.
@@ -77,8 +79,8 @@ def versions(
         order: A column that says in which order versions of one key and one time came, such as a position in a log; it
             may be a field, ``"source.lsn"``.
         unavailable: The text, or the bytes of it, that stands for a value that was not sent: it is that of the version
-            before, or null where that is not known, which the progress counts as ``unavailableValues``. None takes
-            values as they are.
+            before, or null where that is not known, which the progress counts as ``unavailableValues``; in a column
+            that cannot be null the query fails with ``STREAMJOIN_UNAVAILABLE_VALUE``. None takes values as they are.
 
     Returns:
         What :func:`temporal_join` takes as its second argument.
@@ -107,10 +109,10 @@ def versions(
     not_sent = placeholder(unavailable, "sj.versions")
     rows = invoke(changes, "sj_versions", key=keys, **named, **not_sent)
     at = named.get("time") or parseable(next(field.name for field in changes.schema.fields if is_event_time(field)))
-    if rows.columns == changes.columns:
-        return VersionedStream(changes, keys, at, named.get("op"), named.get("order"), unavailable)
-    # Columns that are called otherwise than the argument says.
+    # Columns that are called otherwise than the argument says, or are computed.
     roles = {role: parseable(field.name) for field in rows.schema.fields if (role := field.metadata.get(ROLE))}
+    if rows.columns == changes.columns and not roles:
+        return VersionedStream(changes, keys, at, named.get("op"), named.get("order"), unavailable)
     is_flat = set(changes.columns) <= set(rows.columns)
     op_name = roles.get("op", named.get("op", None if is_flat else "op"))
     return VersionedStream(

@@ -62,8 +62,9 @@ final class TemporalJoin private[streamjoin] (stream: DataFrame, versions: Versi
  * `after`, `op`) is taken apart; an update that moves a row to another key ends the old one.
  *
  * Of two versions with the same key and time, the one with the greater `order` wins. Without an
- * order, or if it is the same, a row wins over a delete; without one, of two rows the one with the
- * greater values wins, column by column from left to right, nulls lowest.
+ * order, or if it is the same, the later one in its topic wins if they come from Kafka through
+ * nothing but `select` and `where`. Otherwise a row wins over a delete; without an order, of two
+ * rows the one with the greater values wins, column by column from left to right, nulls lowest.
  */
 final class VersionedStream private[streamjoin] (private[streamjoin] val input: VersionedInput) {
 

@@ -65,8 +65,10 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // start(): the manager of checkpoint files. Here for the same reason: before Spark opens the
     // first of them.
     extensions.injectHintResolutionRule(UseAtomicFiles(_))
-    // start(): joins return after Spark's checker; a checkpoint of another join is rejected.
+    // start(): joins return after Spark's checker; versions have the form of the checkpoint, and a
+    // checkpoint of another join is rejected.
     extensions.injectPostHocResolutionRule(_ => RestoreJoins)
+    extensions.injectPostHocResolutionRule(KeepFormOfVersions(_))
     extensions.injectPostHocResolutionRule(CheckCheckpoint(_))
     // start(): a first batch for rows that wait for a match in a table.
     extensions.injectPostHocResolutionRule(PlanFirstBatch(_))

@@ -21,7 +21,7 @@ class PackagesSuite extends AnyFunSuite {
     "plans" -> "base time watermark",
     "analysis" -> "base time watermark plans",
     "state" -> "base",
-    "changes" -> "base",
+    "changes" -> "base watermark",
     "files" -> "base",
     "exec.explain" -> "base time watermark plans analysis",
     "exec.outline" -> "base state",

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.changes
 
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.util.{quoteIdentifier, quoteIfNeeded}
 import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.functions.{col, explode, lit, struct, when}
@@ -130,8 +131,33 @@ final private[streamjoin] case class Changelog(
     case None =>
       val nested =
         (time ++ order).toSeq.flatMap(located).collect { case place: Beside if place.isNested => place }
-      nested.distinctBy(_.path).foldLeft(input)((df, place) => df.withColumn(nameBeside(place), alias(place)))
+      checked(
+        nested
+          .distinctBy(_.path)
+          .foldLeft(input)((df, place) => df.withColumn(nameBeside(place), alias(place)))
+      )
   }
+
+  /** A flat log: where neither the operation nor the key is there, nothing else shows a message. */
+  private def checked(flat: DataFrame): DataFrame = op.flatMap(top).fold(flat) { operation =>
+    val keys = key.map(name => top(name).fold(col(name))(field => quoted(field.name)))
+    val proving = proofs(Beside(quoted(operation.name), Seq(operation.name)) +: keyPlaces)
+    if (proving.isEmpty || operation.dataType != StringType) flat
+    else {
+      val read = ExpressionUtils.column(
+        CheckedOperation(
+          (quoted(operation.name) +: (keys ++ proving)).map(ExpressionUtils.expression),
+          keys.size,
+          call
+        )
+      )
+      val place = Beside(quoted(operation.name), Seq(operation.name))
+      flat.withColumn(operation.name, read.as(operation.name, metadata(place, "op")))
+    }
+  }
+
+  private def keyPlaces: Seq[Beside] =
+    (key ++ time ++ order).flatMap(top).map(field => Beside(quoted(field.name), Seq(field.name)))
 
   private def ofEnvelope(before: StructType, after: StructType): DataFrame = {
     val rowType = StructType(after.map(_.copy(nullable = true)))
@@ -161,20 +187,13 @@ final private[streamjoin] case class Changelog(
         call
       )
     )
-    val positions = KafkaPosition.Columns.filter(schema.names.contains)
-    val read = input.select(
-      places.map(place => alias(place)) ++ positions.map(quoted) :+ explode(parts).as(Part): _*
-    )
+    val read = input.select(places.map(place => alias(place)) :+ explode(parts).as(Part): _*)
     val part = quoted(Part)
     val columns = after.map { field =>
-      part.getField(ReadChange.Row).getField(field.name).as(field.name, metadata(field))
+      part.getField(ReadChange.Row).getField(field.name).as(field.name, metadataInTable(field))
     }
     val beside = places.map(place => quoted(nameBeside(place)))
-    read.select(
-      columns ++ beside ++ Seq(operationAs(operation, part.getField(ReadChange.Op))) ++ positions.map(
-        quoted
-      ): _*
-    )
+    read.select(columns ++ beside :+ operationAs(operation, part.getField(ReadChange.Op)): _*)
   }
 
   /** A column beside those of the table, with its watermark if it has one. */
@@ -184,11 +203,16 @@ final private[streamjoin] case class Changelog(
     else place.column.as(name, metadata(place, if (Some(name) == timeName) "time" else "order"))
   }
 
-  /** The order may be a column of the table that the user calls by a longer name, `after.lsn`. */
-  private def metadata(ofTable: StructField): Metadata =
-    if (order.exists(name => name != ofTable.name && located(name).contains(InTable(ofTable))))
-      new MetadataBuilder().withMetadata(ofTable.metadata).putString(Role, "order").build()
-    else ofTable.metadata
+  /** What a column of the table is in the database, which the rows of the changes do not show. */
+  private def metadataInTable(field: StructField): Metadata = {
+    val made = new MetadataBuilder().withMetadata(field.metadata)
+    // The order may be a column of the table that the user calls by a longer name, `after.lsn`.
+    if (order.exists(name => name != field.name && located(name).contains(InTable(field))))
+      made.putString(Role, "order")
+    if (!field.nullable) made.putBoolean(Required, true)
+    if (key.exists(fieldOf(table, _).contains(field))) made.putBoolean(PrimaryKey, true)
+    made.build()
+  }
 
   /** Clients find a column by it that has another name than the one that the user gave. */
   private def metadata(place: Beside, role: String): Metadata = {
@@ -224,6 +248,16 @@ private[streamjoin] object Changelog {
 
   /** Metadata key: what a column is that was given another name. */
   val Role = "streamjoin.versions"
+
+  /** Metadata key: the column is never null in the rows of an envelope's table. */
+  private val Required = "streamjoin.required"
+
+  /** Metadata key: the column is in the primary key of an envelope's table. */
+  private val PrimaryKey = "streamjoin.primary_key"
+
+  def isRequired(column: Attribute): Boolean = !column.nullable || column.metadata.contains(Required)
+
+  def isPrimaryKey(column: Attribute): Boolean = column.metadata.contains(PrimaryKey)
 
   private val Part = "_streamjoin_part"
 

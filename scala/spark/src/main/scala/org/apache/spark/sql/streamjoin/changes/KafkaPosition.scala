@@ -1,15 +1,19 @@
 package org.apache.spark.sql.streamjoin.changes
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.InlineCTE
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.streamjoin.watermark.{DropPunctuation, IdleAfter}
+import org.apache.spark.sql.types.Metadata
 import org.apache.spark.sql.{DataFrame, Row}
 
 /**
  * The position of a row in Kafka: partition and offset, which say in which order the messages of a
  * key were written. They are added at the scan if only projections and filters lie between, so that
- * a query need not select them.
+ * a query need not select them. Views and common tables are what they are made of, and Debezium's
+ * envelope is read row by row ([[ReadChange]]).
  */
 private[streamjoin] object KafkaPosition {
 
@@ -19,24 +23,48 @@ private[streamjoin] object KafkaPosition {
   /** The DataFrame with the two columns, if its rows come from Kafka as they are. */
   def added(df: DataFrame): Option[DataFrame] = {
     val classic = df.asInstanceOf[ClassicDataset[Row]]
-    carried(classic.queryExecution.analyzed).map { case (plan, _) =>
+    added(classic.queryExecution.analyzed, Metadata.empty).map { case (plan, _) =>
       ClassicDataset.ofRows(classic.sparkSession, plan)
     }
   }
 
-  private def carried(plan: LogicalPlan): Option[(LogicalPlan, Seq[Attribute])] = plan match {
-    case relation: StreamingRelationV2 if isKafka(relation) =>
-      val found = Seq("partition", "offset").flatMap(name => relation.output.find(_.name == name))
-      Option.when(found.size == 2) {
-        val added = found.zip(Columns).map { case (column, name) => Alias(column, name)() }
-        (Project(relation.output ++ added, relation), added.map(_.toAttribute))
-      }
-    case Project(list, child) if list.forall(_.deterministic) =>
-      carried(child).map { case (below, added) => (Project(list ++ added, below), added) }
-    case _: Filter | _: SubqueryAlias | _: EventTimeWatermark =>
-      carried(plan.children.head).map { case (below, added) => (plan.withNewChildren(Seq(below)), added) }
-    case _ => None
+  /** The same of a resolved plan; also the two columns, which have the metadata. */
+  def added(plan: LogicalPlan, metadata: Metadata): Option[(LogicalPlan, Seq[Attribute])] = {
+    def carried(plan: LogicalPlan): Option[(LogicalPlan, Seq[Attribute])] = plan match {
+      case relation: StreamingRelationV2 if isKafka(relation) =>
+        val found = Seq("partition", "offset").flatMap(name => relation.output.find(_.name == name))
+        Option.when(found.size == 2) {
+          val added = found.zip(Columns).map { case (column, name) =>
+            Alias(column, name)(explicitMetadata = Some(metadata))
+          }
+          (Project(relation.output ++ added, relation), added.map(_.toAttribute))
+        }
+      case Project(list, child) if list.forall(_.deterministic) =>
+        carried(child).map { case (below, added) => (Project(list ++ added, below), added) }
+      case view: View => carried(view.child)
+      case tables: WithCTE =>
+        carried(AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(tables)))
+      case passing if isPassedOn(passing) =>
+        carried(passing.children.head).map { case (below, added) =>
+          (passing.withNewChildren(Seq(below)), added)
+        }
+      case _ => None
+    }
+    carried(plan)
   }
 
   private def isKafka(relation: StreamingRelationV2): Boolean = relation.sourceName.equalsIgnoreCase("kafka")
+
+  /** Whether the rows of an operator are some of those below it, with all of their columns. */
+  private def isPassedOn(operator: LogicalPlan): Boolean = operator match {
+    case _: Filter | _: SubqueryAlias | _: EventTimeWatermark | _: DropPunctuation | _: IdleAfter |
+        _: ResolvedHint | _: CollectMetrics | _: RepartitionOperation =>
+      true
+    case generate: Generate =>
+      generate.generator match {
+        case Explode(_: ReadChange) => true
+        case _ => false
+      }
+    case _ => false
+  }
 }

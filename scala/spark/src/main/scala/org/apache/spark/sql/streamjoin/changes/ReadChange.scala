@@ -80,7 +80,7 @@ final private[streamjoin] case class ReadChange(
           InternalRow(part.row.orNull, written)
         }
       case Reading.SaysNothing =>
-        checkIsNoMessage(input)
+        ReadChange.checkIsNoMessage(children.drop(3), input, call)
         Seq(InternalRow(null, null))
       // The task names the arrangement or the versions in its error.
       case Reading.Unreadable(operation) =>
@@ -97,18 +97,6 @@ final private[streamjoin] case class ReadChange(
   private def row(child: Int, input: InternalRow): Option[InternalRow] =
     Option(children(child).eval(input).asInstanceOf[InternalRow])
 
-  private def checkIsNoMessage(input: InternalRow): Unit =
-    children.drop(3).find(_.eval(input) != null).foreach { column =>
-      throw StreamJoinErrors.runtime(
-        "STREAMJOIN_UNREADABLE_CHANGE",
-        "call" -> call,
-        "column" -> (column match {
-          case named: NamedExpression => named.name
-          case bound => bound.sql
-        })
-      )
-    }
-
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[Expression]): ReadChange =
     copy(children = newChildren)
 }
@@ -121,6 +109,19 @@ private[streamjoin] object ReadChange {
     new StructType().add(Row, row, nullable = true).add(Op, StringType, nullable = true),
     containsNull = false
   )
+
+  /** @param proofs columns that are null where there is no message */
+  def checkIsNoMessage(proofs: Seq[Expression], input: InternalRow, call: String): Unit =
+    proofs.find(_.eval(input) != null).foreach { column =>
+      throw StreamJoinErrors.runtime(
+        "STREAMJOIN_UNREADABLE_CHANGE",
+        "call" -> call,
+        "column" -> (column match {
+          case named: NamedExpression => named.name
+          case bound => bound.sql
+        })
+      )
+    }
 
   /** The operation of a part of a message, as tasks read it. */
   private def written(operation: Operation): UTF8String =

@@ -29,8 +29,8 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import streamjoin.core.Side
 
 /**
- * `<checkpoint>/late-rows`: rows that were dropped as late and, for an arrangement, updates and
- * deletes of unknown keys and changes that came too late. There is one file of JSON lines per
+ * `<checkpoint>/late-rows`: rows that were dropped as late, changes without a primary key and, for
+ * an arrangement, updates and deletes of unknown keys and changes that came too late. There is one file of JSON lines per
  * batch, per join or arrangement, and per task that had any. A batch that runs again writes the
  * same rows over the same file, so each is there once.
  */
@@ -159,10 +159,11 @@ final private[streamjoin] class LateRowsWriter(
     SQLConf.withExistingConf(defaults) {
       val json = JsonValues.typeOf(input.schema).asInstanceOf[StructType]
       val generator = new JacksonGenerator(json, generated, options)
-      val converted: InternalRow => InternalRow =
-        if (json == input.schema) identity else UnsafeProjection.create(JsonValues.columns(input.schema))
+      lazy val converted = UnsafeProjection.create(JsonValues.columns(input.schema))
+      // A row may have more columns, computed for the join.
+      def isAsItIs(row: InternalRow) = json == input.schema && row.numFields == json.size
       (row: InternalRow) =>
-        generator.write(converted(row))
+        generator.write(if (isAsItIs(row)) row else converted(row))
         generator.flush()
     }
   }
@@ -174,30 +175,29 @@ final private[streamjoin] class LateRowsWriter(
    *   watermark that the row is below, in microseconds
    */
   def add(side: Side, row: InternalRow, at: Int, watermark: Long): Unit = {
-    val input = spec.inputs(side)
-    val line = mapper.createObjectNode().put("batch", spec.batch)
-    spec.join.foreach(line.put("join", _): ObjectNode)
-    line
-      .put("side", side.name)
-      .put("input", input.name)
-      .put("column", input.columns(at))
+    val line = of(side)
+      .put("column", spec.inputs(side).columns(at))
       .put("watermark", DateTimeUtils.microsToInstant(watermark).atOffset(ZoneOffset.UTC).format(clock))
     write(line.put("row", json(side, row)))
   }
 
-  /**
-   * Adds an update or a delete, with its operation, of a key that the arrangement does not know.
-   */
-  def addUnknown(row: InternalRow): Unit = {
-    val line = mapper.createObjectNode().put("batch", spec.batch).put("input", spec.inputs(Side.Left).name)
-    write(line.put("row", json(Side.Left, row)))
+  private def of(side: Side): ObjectNode = {
+    val line = mapper.createObjectNode().put("batch", spec.batch)
+    spec.join.foreach(line.put("join", _).put("side", side.name): ObjectNode)
+    line.put("input", spec.inputs(side).name)
   }
+
+  /**
+   * Adds a change of a row that is not there, with its operation: one that the arrangement does not
+   * know, or one without a primary key.
+   */
+  def addUnknown(row: InternalRow, side: Side = Side.Left): Unit =
+    write(of(side).put("row", json(side, row)))
 
   /** Adds a change that is older, by the time column, than what the arrangement has for its key. */
   def addOlder(row: InternalRow): Unit = {
-    val input = spec.inputs(Side.Left)
-    val line = mapper.createObjectNode().put("batch", spec.batch).put("input", input.name)
-    input.columns.headOption.foreach(line.put("column", _): ObjectNode)
+    val line = of(Side.Left)
+    spec.inputs(Side.Left).columns.headOption.foreach(line.put("column", _): ObjectNode)
     write(line.put("row", json(Side.Left, row)))
   }
 

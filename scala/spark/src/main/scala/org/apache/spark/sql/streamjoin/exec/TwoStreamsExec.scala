@@ -21,12 +21,15 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
 
   final protected def input(side: Side): SparkPlan = if (side == Side.Left) left else right
 
+  /** The columns of an input; they may be followed by others that are computed for the join. */
+  protected def shown(side: Side): Seq[Attribute] = input(side).output
+
   /** What the tasks need to write late rows, if they are kept. */
   final private[streamjoin] def lateRows: Option[LateRows.Spec] =
     binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
       val inputs = Side.both.map { side =>
         val own = sides.indices.filter(sides(_) == side).map(times)
-        side -> LateRows.Input(names.name(side), own, input(side).output)
+        side -> LateRows.Input(names.name(side), own, shown(side))
       }
       LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), inputs.toMap)
     }

@@ -1,7 +1,9 @@
 package org.apache.spark.sql.streamjoin.changes
 
-import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.JoinTest.at
+import org.apache.spark.sql.{DataFrame, Row}
 
 /**
  * A changelog, and what it says: the table after it, and what was valid when.
@@ -16,6 +18,8 @@ import org.apache.spark.sql.streamjoin.JoinTest.at
  *   figures of the arrangement
  * @param ignored
  *   how many versions are left out
+ * @param inTopic
+ *   whether Kafka has the messages; their first columns are then partition and offset
  */
 final case class ChangeCase(
     name: String,
@@ -27,8 +31,14 @@ final case class ChangeCase(
     key: String = "id",
     order: Option[String] = None,
     counted: Map[String, Long] = Map.empty,
-    ignored: Int = 0
-)
+    ignored: Int = 0,
+    inTopic: Boolean = false
+) {
+
+  /** The messages without their position. */
+  def log(messages: DataFrame): DataFrame =
+    if (inTopic) ChangeCases.ofKafka(messages).drop("partition", "offset") else messages
+}
 
 /** The table of issue cases: what each message of a changelog says, wherever it is read. */
 object ChangeCases {
@@ -36,6 +46,15 @@ object ChangeCases {
   private val Envelope = s"before $Fields, after $Fields, op STRING, at TIMESTAMP"
   private val Flat = "id INT, v STRING, op STRING, at TIMESTAMP"
   val NotSent = "__debezium_unavailable_value"
+
+  /** A stream that looks as if it came from Kafka. */
+  def ofKafka(df: DataFrame): DataFrame = {
+    val classic = df.asInstanceOf[ClassicDataset[Row]]
+    val plan = classic.queryExecution.analyzed.transform { case relation: StreamingRelationV2 =>
+      relation.copy(sourceName = "kafka")
+    }
+    ClassicDataset.ofRows(classic.sparkSession, plan)
+  }
 
   private def row(id: Any, v: String) = Row(id, v)
   private def c(time: String, after: Row) = Row(null, after, "c", at(time))
@@ -255,5 +274,38 @@ object ChangeCases {
     )
   )
 
-  val all: Seq[ChangeCase] = moved ++ spelled ++ empty ++ notSent
+  private def placed(offset: Long, message: Row) = Row.fromSeq(Seq[Any](0, offset) ++ message.toSeq)
+
+  private val inTopic = Seq(
+    ChangeCase(
+      "changes of equal time follow the order of their topic",
+      s"partition INT, offset LONG, $Flat",
+      Seq(
+        Seq(
+          placed(2, flat("u", 1, "y", "10:00")),
+          placed(1, flat("c", 1, "z", "10:00")),
+          placed(4, flat("d", 2, null, "10:00")),
+          placed(3, flat("c", 2, "b", "10:00"))
+        ),
+        Seq(placed(5, flat("u", 1, "x", "10:00")), placed(6, flat("c", 3, "c", "10:00"))),
+        Seq(placed(7, flat("d", 3, null, "10:00")))
+      ),
+      Seq("1 x"),
+      Seq((1, "10:05") -> "x", (2, "10:05") -> "-", (3, "10:05") -> "-"),
+      inTopic = true
+    ),
+    ChangeCase(
+      "a key moves away and back at one instant: the order of the topic decides",
+      s"partition INT, offset LONG, $Envelope",
+      Seq(
+        Seq(placed(1, c("10:00", a))),
+        Seq(placed(3, u("10:10", row(2, "b"), row(1, "A"))), placed(2, u("10:10", a, row(2, "b"))))
+      ),
+      Seq("1 A"),
+      Seq((1, "10:05") -> "a", (1, "10:15") -> "A", (2, "10:15") -> "-"),
+      inTopic = true
+    )
+  )
+
+  val all: Seq[ChangeCase] = moved ++ spelled ++ empty ++ notSent ++ inTopic
 }

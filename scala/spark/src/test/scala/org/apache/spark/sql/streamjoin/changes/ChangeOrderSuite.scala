@@ -2,8 +2,6 @@ package org.apache.spark.sql.streamjoin.changes
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.JoinTest.at
@@ -73,15 +71,6 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  /** A stream that looks as if it came from Kafka. */
-  private def ofKafka(df: DataFrame): DataFrame = {
-    val classic = df.asInstanceOf[ClassicDataset[Row]]
-    val plan = classic.queryExecution.analyzed.transform { case relation: StreamingRelationV2 =>
-      relation.copy(sourceName = "kafka")
-    }
-    ClassicDataset.ofRows(classic.sparkSession, plan)
-  }
-
   private def kafka(shape: DataFrame => DataFrame, time: Option[String] = None) = {
     val root = newFolder("arrangement")
     new ArrangementTest.Maintainer(
@@ -89,7 +78,9 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       "partition INT, offset LONG, id INT, v STRING, at LONG, op STRING",
       root,
       newFolder()
-    )(df => Arrangements.arrange(shape(ofKafka(df)), root, Seq(Seq("id")), Some("op"), None, time))
+    )(df =>
+      Arrangements.arrange(shape(ChangeCases.ofKafka(df)), root, Seq(Seq("id")), Some("op"), None, time)
+    )
   }
 
   private def message(offset: Long, id: Int, v: String, op: String, at: Any = null) =
@@ -103,11 +94,24 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       message(3, 2, "b", "c"),
       message(9, 3, "c", "x")
     )
-    val it = kafka(_.where("op <> 'x'").select("id", "v", "op").where("id > 0"))
-    during(it) {
-      it.feed(log: _*)
-      assert(rowsOf(it.root) == Seq("1 a"))
-      assert(count(it, "deletesOfUnknownKeys") == 0)
+    def inSql(text: String)(df: DataFrame) = {
+      df.createOrReplaceTempView("topic")
+      spark.sql("CREATE OR REPLACE TEMPORARY VIEW topic_view AS SELECT * FROM topic WHERE op <> 'x'")
+      spark.sql(text)
+    }
+    for (
+      shape <- Seq[DataFrame => DataFrame](
+        _.where("op <> 'x'").select("id", "v", "op").where("id > 0"),
+        inSql("SELECT id, v, op FROM topic_view AS t WHERE id > 0"),
+        inSql("WITH t AS (SELECT id, v, op FROM topic_view), u AS (SELECT * FROM t) SELECT * FROM u")
+      )
+    ) {
+      val it = kafka(shape)
+      during(it) {
+        it.feed(log: _*)
+        assert(rowsOf(it.root) == Seq("1 a"))
+        assert(count(it, "deletesOfUnknownKeys") == 0)
+      }
     }
     val deduplicated = kafka(_.select("id", "v", "op").dropDuplicates())
     during(deduplicated)(refused("STREAMJOIN_CHANGE_ORDER")(deduplicated.feed(log.init: _*)))
@@ -205,6 +209,13 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       assert(count(it, "tombstones") == 1)
       val message = refused("STREAMJOIN_UNREADABLE_CHANGE")(it.feed(Row(null, null, null, Row("c"), 2L)))
       assert(message.contains("payload"))
+    }
+    val ofFlat =
+      maintainer("id INT, v STRING, op STRING, _corrupt_record STRING", Seq(Seq("id")), op = Some("op"))
+    during(ofFlat) {
+      ofFlat.feed(Row(1, "a", "c", null), Row(null, null, null, null))
+      assert(count(ofFlat, "tombstones") == 1)
+      refused("STREAMJOIN_UNREADABLE_CHANGE")(ofFlat.feed(Row(null, null, null, "{")))
     }
   }
 
@@ -330,6 +341,19 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
         val right = refused("STREAMJOIN_RETRACTIONS")(start(join(plain, retracting)))
         assert(right.contains("right input") && right.contains("sj.table") && right.contains("op="))
       }
+      // Wherever the changes come from.
+      changes(changelog).createOrReplaceTempView("retracting_changes")
+      for (
+        input <- Seq(
+          "WITH c AS (SELECT id, t FROM retracting_changes), r AS (SELECT * FROM c WHERE id > 0) SELECT * FROM r",
+          "SELECT id, t FROM retracting_changes UNION ALL SELECT id, t FROM retracting_changes WHERE _diff > 0"
+        )
+      ) refused("STREAMJOIN_RETRACTIONS")(start(interval(plain, marked(spark.sql(input)))))
+      val ofUnion = spark.sql(
+        "WITH u AS (SELECT id, t, 1L AS d FROM retracting_changes WHERE _diff = 1 UNION ALL " +
+          "SELECT id, t, _diff FROM retracting_changes) SELECT id, t FROM u WHERE d > 0"
+      )
+      start(interval(plain, marked(ofUnion)))
       // What is named as the alternative works; a column that is only called _diff is none.
       val added = marked(changes(changelog)).withColumnRenamed("_diff", "d").where("d > 0").select("id", "t")
       start(interval(added, plain))

@@ -5,29 +5,23 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.JoinTest.{at, text}
+import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{DataFrame, Encoders, Row}
+import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.StreamJoin
 
 /** What a message of a changelog says is the same wherever it is read ([[ChangeCases]]). */
 class ChangesSuite extends AnyFunSuite with ArrangementTest {
 
-  private def memory(schema: String) =
-    MemoryStream[Row](Encoders.row(StructType.fromDDL(schema)), spark)
-
   ChangeCases.all.foreach { of =>
     test(s"sj.arrange: ${of.name}") {
-      val it = maintainer(
-        of.schema,
-        Seq(Seq(of.key)),
-        op = Some(of.op),
-        time = Some("at"),
-        order = of.order
+      val root = newFolder("arrangement")
+      val it = new ArrangementTest.Maintainer(spark, of.schema, root, newFolder())(df =>
+        Arrangements.arrange(of.log(df), root, Seq(Seq(of.key)), Some(of.op), None, Some("at"), of.order)
       )
       during(it) {
         of.batches.foreach(it.feed(_: _*))
@@ -42,7 +36,11 @@ class ChangesSuite extends AnyFunSuite with ArrangementTest {
   testAll[ChangeCase](ChangeCases.all, of => s"sj.versions: ${of.name}")(of => valid(of)(versions(of, None)))
 
   /** In SQL a flat log is known by the name of its operation. */
-  private val inSql = ChangeCases.all.filter(of => of.schema.startsWith("id ") && of.order.isEmpty)
+  private val inSql = ChangeCases.all.filter(of => of.schema.contains("id INT, v STRING") && of.order.isEmpty)
+
+  testAll[ChangeCase](ChangeCases.all.filter(_.valid.nonEmpty), of => s"by VERSIONS: ${of.name}")(of =>
+    valid(of)(declared(of))
+  )
 
   testAll[ChangeCase](inSql, of => s"in SQL: ${of.name}")(of => valid(of)(sql(of)))
 
@@ -57,6 +55,17 @@ class ChangesSuite extends AnyFunSuite with ArrangementTest {
     history.fold(join)(join.history).toDF()
   }
 
+  private def declared(of: ChangeCase)(facts: DataFrame, changes: DataFrame) = {
+    val (f, c) = (s"facts_declared_${of.hashCode.abs}", s"changes_declared_${of.hashCode.abs}")
+    facts.createOrReplaceTempView(f)
+    changes.createOrReplaceTempView(c)
+    val order = of.order.fold("")(name => s", ORDER($name)")
+    val versions = s"VERSIONS(TABLE($c), KEY(${of.key}), TIME(at), OP(${of.op})$order)"
+    spark.sql(
+      s"SELECT * FROM $f AS f LEFT JOIN $versions FOR SYSTEM_TIME AS OF f.t AS c ON f.fact = c.id"
+    )
+  }
+
   private def sql(of: ChangeCase)(facts: DataFrame, changes: DataFrame) = {
     val (f, c) = (s"facts_${of.hashCode.abs}", s"changes_${of.hashCode.abs}")
     facts.createOrReplaceTempView(f)
@@ -68,7 +77,10 @@ class ChangesSuite extends AnyFunSuite with ArrangementTest {
     val changes = memory(of.schema)
     val facts = memory("fact INT, t TIMESTAMP")
     val joined =
-      join(facts.toDF().withWatermark("t", "0 seconds"), changes.toDF().withWatermark("at", "0 seconds"))
+      join(
+        facts.toDF().withWatermark("t", "0 seconds"),
+        of.log(changes.toDF()).withWatermark("at", "0 seconds")
+      )
     val seen = mutable.ArrayBuffer.empty[Row]
     val query = joined
       .select("fact", "t", "v")

@@ -70,8 +70,7 @@ object Arrangements {
       throw refused("order= decides between changes of one key", "Give op= with it, or leave it out.")
     val log = op.map { name =>
       checkOperation(df.schema, name)
-      val positioned = KafkaPosition.added(df).getOrElse(df)
-      Changelog(positioned, keys.headOption.getOrElse(Nil), op, time, order, unavailable, "sj.arrange")
+      Changelog(df, keys.headOption.getOrElse(Nil), op, time, order, unavailable, "sj.arrange")
     }
     val rows = log.map(changes).orElse(diff.map(updates(df, _, time))).getOrElse(df)
     val position = KafkaPosition.Columns.filter(log.isDefined && rows.columns.contains(_))
@@ -136,9 +135,9 @@ object Arrangements {
   /** The columns of the rows, then the operation, then the position in Kafka if it is known. */
   private def changes(log: Changelog): DataFrame = {
     val op = log.opName.get
-    val position = KafkaPosition.Columns.filter(log.frame.columns.contains)
-    val rest = log.frame.columns.toSeq.filterNot(name => name == op || position.contains(name))
-    log.frame.select((rest ++ Seq(op) ++ position).map(quoted): _*)
+    val rest = log.frame.columns.toSeq.filterNot(_ == op)
+    val rows = log.frame.select((rest :+ op).map(quoted): _*)
+    KafkaPosition.added(rows).getOrElse(rows)
   }
 
   private def checkOperation(schema: StructType, name: String): Unit = {

@@ -77,7 +77,7 @@ private[streamjoin] object AsOfClauses {
       Some(clause.where),
       keyInWords = Some(s"key of the versions ($key), $source")
     )
-      .temporalOf(names.getOrElse(join), columns, None)
+      .temporalOf(names.getOrElse(join), columns, versions)
   }
 
   /**

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.plans.{Inner, LeftOuter}
 import org.apache.spark.sql.catalyst.util.toPrettySQL
 import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, StreamInput}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.changes.KafkaPosition
 import org.apache.spark.sql.types.{DayTimeIntervalType, StringType, TimestampType}
 
 import streamjoin.core.AsOf
@@ -90,17 +91,23 @@ final private[streamjoin] class AsOfJoins(
     temporal(join, columns, history)
   }
 
-  /** The same, with resolved columns. */
+  /**
+   * The same, with resolved columns.
+   *
+   * @param versions
+   *   the right input with its common tables
+   */
   def temporalOf(
       joined: LogicalPlan,
       columns: TemporalColumns[Attribute, Expression],
-      history: Option[String]
-  ): LogicalPlan = of(joined)(temporal(_, columns, history))
+      versions: LogicalPlan
+  ): LogicalPlan = of(joined)(temporal(_, columns, None, Some(versions)))
 
   private def temporal(
       join: Join,
       columns: TemporalColumns[Attribute, Expression],
-      history: Option[String]
+      history: Option[String],
+      versions: Option[LogicalPlan] = None
   ): LogicalPlan = {
     checkAppendOnly(join.left)
     if (columns.key.isEmpty)
@@ -124,9 +131,11 @@ final private[streamjoin] class AsOfJoins(
     columns.op.foreach(checkOperation)
     columns.order.foreach(checkOrder)
     val rule = AsOf(history = history.fold(0L)(length("history", _)))
+    val (right, position) =
+      KafkaPosition.added(versions.getOrElse(join.right), TemporalJoin.Made).getOrElse((join.right, Nil))
     StreamAsOfJoin(
       join.left,
-      join.right,
+      right,
       rule,
       inputs.timestamp(columns.asOf),
       inputs.timestamp(columns.time),
@@ -134,8 +143,7 @@ final private[streamjoin] class AsOfJoins(
       keys.map(_.right),
       keys.map(_.nullSafe),
       columns.op,
-      // With an order, columns that the query does not read are not kept as tie-breakers.
-      columns.order.fold(columns.op.toSeq ++ ties(join.right))(_ +: columns.op.toSeq),
+      AsOfJoins.ties(columns.order, position, columns.op, join.right.output),
       PredicateParts.all(conjuncts.filterNot(conjunct => used.exists(_ eq conjunct))),
       join.joinType == LeftOuter,
       ordered,
@@ -257,7 +265,7 @@ final private[streamjoin] class AsOfJoins(
       keys.map(_.right),
       keys.map(_.nullSafe),
       None,
-      ties(join.right),
+      AsOfJoins.ties(None, Nil, None, join.right.output),
       PredicateParts.all(others),
       join.joinType == LeftOuter,
       ordered,
@@ -405,9 +413,6 @@ final private[streamjoin] class AsOfJoins(
         "Name a number or a time, such as the position in the log of the changes."
       )
 
-  private def ties(right: LogicalPlan): Seq[Attribute] =
-    right.output.filter(column => RowOrdering.isOrderable(column.dataType))
-
   private def length(argument: String, text: String): Long = {
     val micros = inputs.length(argument, text)
     if (micros < 0) throw inputs.duration(argument, text, "it is negative")
@@ -453,4 +458,20 @@ private[streamjoin] object AsOfJoins {
 
   /** Column of changed rows in Spark's changelogs. */
   private val ChangeType = "_change_type"
+
+  /**
+   * The columns that order versions of one key and time. With an order or a position in a log,
+   * columns that the query does not read are not kept as tie-breakers.
+   */
+  private[temporal] def ties(
+      order: Option[Attribute],
+      position: Seq[Attribute],
+      operation: Option[Attribute],
+      right: Seq[Attribute]
+  ): Seq[Attribute] = {
+    val values =
+      if (order.isEmpty && position.isEmpty) right.filter(column => RowOrdering.isOrderable(column.dataType))
+      else Nil
+    order.toSeq ++ position ++ operation ++ values
+  }
 }

@@ -1,7 +1,14 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, EqualNullSafe, EqualTo, Expression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  Attribute,
+  AttributeSet,
+  EqualNullSafe,
+  EqualTo,
+  Expression
+}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.streamjoin.analysis.{
@@ -14,8 +21,8 @@ import org.apache.spark.sql.streamjoin.analysis.{
   WatermarkLineage
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.changes.Changelog
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
-import org.apache.spark.sql.types.MetadataBuilder
 
 /** Turns a [[StreamAsOfJoin]] into a [[TemporalJoin]], or rejects it and says why. */
 private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
@@ -82,7 +89,8 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         found.keyInWords
       ),
       found.ordered,
-      found.unavailable
+      found.unavailable,
+      AttributeSet(found.rightKeys.flatMap(_.references).filter(Changelog.isPrimaryKey)).toSeq
     )
   }
 
@@ -100,10 +108,9 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
 
   /** Adds computed keys to the input as columns: tasks, state and shuffle only know columns. */
   private def keyed(input: LogicalPlan, keys: Seq[Expression]): (LogicalPlan, Seq[Attribute]) = {
-    val mark = new MetadataBuilder().putBoolean(TemporalJoin.MadeKey, true).build()
     val named = keys.map(NormalizeFloatingNumbers.normalize).map {
       case column: Attribute => Right(column)
-      case key => Left(Alias(key, "key")(explicitMetadata = Some(mark)))
+      case key => Left(Alias(key, "key")(explicitMetadata = Some(TemporalJoin.Made)))
     }
     val made = named.collect { case Left(alias) => alias }
     (

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Filter, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, Filter, LogicalPlan, Project}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.PendingOperator
 
@@ -24,7 +24,8 @@ import streamjoin.core.AsOf
  *   rows are versions
  * @param ties
  *   columns of the right input that order rows with the same key and time: the row that is greater
- *   in the first column that differs comes later; in `operation`, the one that is no delete. They
+ *   in the first column that differs comes later; in `operation`, the one that is no delete. Among
+ *   them may be the position of a row in its log, which is computed for the join ([[position]]). They
  *   are expressions of the node, so that the columns a query selects do not change which rows
  *   match.
  * @param condition
@@ -59,8 +60,19 @@ final private[streamjoin] case class StreamAsOfJoin(
     unavailable: Option[String] = None
 ) extends BinaryNode
     with PendingOperator {
-  override def output: Seq[Attribute] =
-    left.output ++ (if (isLeftOuter) right.output.map(_.withNullability(true)) else right.output)
+  override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, isLeftOuter)
+
+  /** The columns of the right input with the position of a row in its log, if that orders them. */
+  def position: Seq[Attribute] = ties.filterNot(TemporalJoin.isShown)
+
+  /** The same join without that position, as earlier builds had it. */
+  def withoutPosition: StreamAsOfJoin = {
+    val rows = right.output.filter(TemporalJoin.isShown)
+    copy(
+      right = Project(rows, right),
+      ties = AsOfJoins.ties(terms.order.map(_ => ties.head), Nil, operation, rows)
+    )
+  }
 
   override protected def withNewChildrenInternal(
       newLeft: LogicalPlan,

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, RowConstraintsOf, SpecifiedNode}
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
+import org.apache.spark.sql.types.{Metadata, MetadataBuilder}
 
 /**
  * The temporal join, recognised and bounded.
@@ -28,6 +29,8 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  *   whether a batch emits its rows in the order of the left time
  * @param unavailable
  *   stands for a value that was not sent, if there is one
+ * @param primaryKey
+ *   columns of the right input that are never null in a row of its table
  */
 final private[streamjoin] case class TemporalJoin(
     left: LogicalPlan,
@@ -40,7 +43,8 @@ final private[streamjoin] case class TemporalJoin(
     override val times: Seq[Attribute],
     plan: TemporalJoinSpec,
     ordered: Boolean,
-    unavailable: Option[String]
+    unavailable: Option[String],
+    primaryKey: Seq[Attribute]
 ) extends BinaryNode
     with RowtimeNode
     with SpecifiedNode {
@@ -85,7 +89,7 @@ final private[streamjoin] case class TemporalJoin(
     ) ++ plan.terms.description,
     Map(
       "left_columns" -> NormalForm.columns(left.output),
-      "right_columns" -> NormalForm.columns(right.output)
+      TemporalJoin.RightColumns -> NormalForm.columns(right.output)
     )
   )
 
@@ -96,15 +100,24 @@ final private[streamjoin] case class TemporalJoin(
 private[streamjoin] object TemporalJoin {
   val Kind = "temporal_join"
 
+  /** Property of its description: the columns of the right input. */
+  val RightColumns = "right_columns"
+
   /** Metadata key that marks a column as computed for the join. */
-  val MadeKey = "streamjoin.key"
+  private val MadeKey = "streamjoin.key"
+
+  /** Metadata of a column that is computed for the join; such columns come last. */
+  val Made: Metadata = new MetadataBuilder().putBoolean(MadeKey, true).build()
+
+  /** Whether a column is one of the input. */
+  def isShown(column: Attribute): Boolean = !column.metadata.contains(MadeKey)
 
   private[temporal] def output(
       left: Seq[Attribute],
       right: Seq[Attribute],
       isLeftOuter: Boolean
   ): Seq[Attribute] = {
-    val kept = Seq(left, right).map(_.filterNot(_.metadata.contains(MadeKey)))
+    val kept = Seq(left, right).map(_.filter(isShown))
     kept.head ++ (if (isLeftOuter) kept(1).map(_.withNullability(true)) else kept(1))
   }
 }

@@ -51,6 +51,7 @@ final private[streamjoin] case class TemporalJoinExec(
     ties: Seq[Attribute],
     condition: Option[Expression],
     unavailable: Option[String],
+    primaryKey: Seq[Attribute],
     override val times: Seq[Attribute],
     plan: TemporalJoinSpec,
     override val binding: Option[BatchBinding],
@@ -107,6 +108,8 @@ final private[streamjoin] case class TemporalJoinExec(
 
   // Execution.
 
+  override protected def shown(side: Side): Seq[Attribute] = input(side).output.filter(TemporalJoin.isShown)
+
   override protected def ownMetrics: Seq[(String, String)] = TemporalMetric.all
 
   override protected def doExecute(): RDD[InternalRow] = {
@@ -152,7 +155,8 @@ final private[streamjoin] case class TemporalJoinExec(
       BufferLimits.of(conf),
       lateRows,
       observed(Side.both.map(side => Some(side.index))),
-      unavailable
+      unavailable,
+      primaryKey.map(column => right.output.indexWhere(_.exprId == column.exprId))
     )
   }
 
@@ -199,7 +203,7 @@ final private[streamjoin] case class TemporalJoinExec(
           Some(side.name),
           names.name(side),
           DataTypeUtils.fromAttributes(kept.output),
-          kept.output.size,
+          kept.output.count(TemporalJoin.isShown),
           spec.layouts(side.index),
           timeColumns = Seq(side.index),
           Seq(until(side)),

@@ -23,6 +23,7 @@ private[streamjoin] object TemporalKind extends OperatorKind {
         join.ties,
         join.condition,
         join.unavailable,
+        join.primaryKey,
         join.times,
         join.plan,
         binding,

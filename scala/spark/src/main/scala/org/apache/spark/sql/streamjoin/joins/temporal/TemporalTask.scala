@@ -126,7 +126,11 @@ final private[temporal] class TemporalTask(
 
   private def takeInVersion(row: UnsafeRow): Unit =
     if (operations.exists(_.isTombstone(row))) ignored += 1
-    else {
+    else if (spec.primaryKey.exists(row.isNullAt)) {
+      // It says nothing of any row of the table.
+      ignored += 1
+      lateRows.foreach(_.addUnknown(row, Side.Right))
+    } else {
       val operation = operations.map(_.of(row))
       if (!hasKey(right, row)) ignored += 1
       else if (row.isNullAt(right.field)) {

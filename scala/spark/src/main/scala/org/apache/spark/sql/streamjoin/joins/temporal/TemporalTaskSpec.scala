@@ -66,6 +66,8 @@ final private[temporal] case class InputSpec(
  *   how long deletions are remembered, in microseconds
  * @param unavailable
  *   stands for a value of a version that was not sent, if there is one
+ * @param primaryKey
+ *   ordinals of right columns that are never null in a row of the table
  */
 final private[temporal] case class TemporalTaskSpec(
     inputs: Seq[InputSpec],
@@ -82,7 +84,8 @@ final private[temporal] case class TemporalTaskSpec(
     limits: BufferLimits,
     lateRows: Option[LateRows.Spec],
     override val observed: Option[Seq[Option[Long]]],
-    unavailable: Option[String] = None
+    unavailable: Option[String] = None,
+    primaryKey: Seq[Int] = Nil
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Seq(inputs.head.layoutWithoutKeys, inputs(1).layout)
   override def bucketWidths: Seq[Long] = inputs.map(_.bucketWidth)

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.changes.Unavailable
+import org.apache.spark.sql.streamjoin.changes.{Changelog, Unavailable}
 
 import streamjoin.core.Operation
 
@@ -53,7 +53,7 @@ final private[temporal] class VersionValues(
     else {
       val values = version.toSeq(schema).toArray
       missing.foreach { at =>
-        if (!input.output(at).nullable) throw notNullable(at)
+        if (Changelog.isRequired(input.output(at))) throw notNullable(at)
         count()
         values(at) = null
       }

@@ -80,8 +80,8 @@ object VersionedInput {
 
   /** What to name as the time of a change. */
   private[temporal] val TimeOfChange: String =
-    "Name the time of the change: of Debezium's envelope F.timestamp_millis(\"ts_ms\") or " +
-      "F.timestamp_millis(\"source.ts_ms\"), of a flat log a column such as _commit_timestamp."
+    "Name the time of the change: of Debezium's envelope timestamp_millis(ts_ms) or " +
+      "timestamp_millis(source.ts_ms), of a flat log a column such as _commit_timestamp."
 
   private val Advice = EventTimeOfInput.Advice(
     "Read the changes of the table by spark.readStream.",

@@ -19,12 +19,14 @@ import streamjoin.core.{JoinWindows, Side}
 private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     lazy val tables = CommonTables.of(plan)
-    plan.resolveOperatorsUp {
+    val replaced = plan.resolveOperatorsUp {
       case JoinWithClauses(left, right, join: Join) if join.resolved =>
         resolved(join, None, left, right, tables)
       case JoinWithClauses(left, right, names @ Project(_, join: Join)) if names.resolved =>
         resolved(join, Some(names), left, right, tables)
     }
+    // Versions of a common table may have replaced it.
+    if ((replaced eq plan) || tables.isEmpty) replaced else CommonTables.withoutUnused(replaced)
   }
 
   private def resolved(

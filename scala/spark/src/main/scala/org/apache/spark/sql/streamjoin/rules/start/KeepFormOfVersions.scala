@@ -1,0 +1,65 @@
+package org.apache.spark.sql.streamjoin.rules.start
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.ExprId
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
+import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.changes.KafkaPosition
+import org.apache.spark.sql.streamjoin.exec.{Description, OperatorLog}
+import org.apache.spark.sql.streamjoin.joins.temporal.{StreamAsOfJoin, TemporalJoin}
+
+/**
+ * Leaves the position in Kafka out of versions whose checkpoint does not have it, because an
+ * earlier build began it: rows in state could not be compared with those to come. Versions of equal
+ * time are then ordered as that build did. Spark calls the rule at `start()`, once the joins are
+ * back in the query.
+ */
+final private[streamjoin] case class KeepFormOfVersions(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case write: WriteToStream if StreamJoinConf.enabled && write.inputQuery.exists(isPositioned) =>
+      val old = begunWithout(write.inputQuery, new Path(write.resolvedCheckpointLocation))
+      if (old.isEmpty) write
+      else
+        write.copy(inputQuery = AnalyzedPlan.rewrite(write.inputQuery) {
+          case join: StreamAsOfJoin if join.position.exists(column => old(column.exprId)) =>
+            join.withoutPosition
+        })
+    case other => other
+  }
+
+  private def isPositioned(operator: LogicalPlan): Boolean = operator match {
+    case join: StreamAsOfJoin => join.position.nonEmpty
+    case _ => false
+  }
+
+  /** The positions that checkpoints do not have, by the ids of their columns. */
+  private def begunWithout(query: LogicalPlan, checkpoint: Path): Set[ExprId] = {
+    val files =
+      CheckpointFileManager.create(
+        checkpoint,
+        session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+      )
+    if (!files.exists(new Path(checkpoint, OperatorLog.Directory))) Set.empty
+    else {
+      val log = new OperatorLog(session, checkpoint)
+      OptimizedQuery
+        .nodes(query, session)
+        .collect {
+          case join: TemporalJoin if log.recorded(join.ordinal).exists(!hasPosition(_)) => join.ties
+        }
+        .flatten
+        .map(_.exprId)
+        .toSet
+    }
+  }
+
+  private def hasPosition(record: Description): Boolean =
+    record.properties.get(TemporalJoin.RightColumns).exists(_.contains(KafkaPosition.Columns.head))
+}
