@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.table
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
+import org.apache.spark.sql.types.StructType
 
 /**
  * The equalities of a condition as they were written. For a join by hash or by sorting, which
@@ -11,6 +12,7 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 private[table] object WrittenEqualities {
   def of(conjuncts: Seq[Expression]): Seq[Expression] = {
     val plain = conjuncts.map(_.transformUp {
+      case KnownFloatingPointNormalized(Copied(original)) => original
       case KnownFloatingPointNormalized(child) => child
       case NormalizeNaNAndZero(child) => child
     })
@@ -22,6 +24,30 @@ private[table] object WrittenEqualities {
         isEquality(conjunct, IsNull(left), IsNull(right)) || isValues(conjunct, left, right)
       }
     }
+  }
+
+  /** A struct or an array that is put together anew, so as to normalize the floats in it. */
+  private object Copied {
+    def unapply(value: Expression): Option[Expression] = value match {
+      case If(IsNull(struct), Literal(null, _), copy: CreateNamedStruct) =>
+        structIn(copy).filter(_.semanticEquals(struct))
+      case copy: CreateNamedStruct => structIn(copy).filterNot(_.nullable)
+      case ArrayTransform(list, LambdaFunction(element: NamedLambdaVariable, Seq(of), _))
+          if element.semanticEquals(of) =>
+        Some(list)
+      case _ => None
+    }
+
+    /** The struct that has the very fields of a copy. */
+    private def structIn(copy: CreateNamedStruct): Option[Expression] = copy.valExprs.headOption
+      .collect { case GetStructField(struct, 0, _) => struct }
+      .filter(_.dataType.asInstanceOf[StructType].size == copy.valExprs.size)
+      .filter { struct =>
+        copy.valExprs.zipWithIndex.forall {
+          case (GetStructField(of, field, _), at) => field == at && of.semanticEquals(struct)
+          case _ => false
+        }
+      }
   }
 
   /** `isnull(left) = isnull(right)` */

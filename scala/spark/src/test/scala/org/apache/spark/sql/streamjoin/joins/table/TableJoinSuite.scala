@@ -441,6 +441,41 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("keys may be structs and arrays of DOUBLE: equal as in SQL") {
+    for (
+      (dataType, value) <- Seq(
+        "STRUCT<x: DOUBLE, y: STRUCT<z: DOUBLE>>" -> "struct(x, struct(x AS z) AS y)",
+        "ARRAY<DOUBLE>" -> "array(x)"
+      )
+    ) withClue(dataType) {
+      val measures = maintainer(s"id $dataType, name STRING", Seq(Seq("id")), op = None)
+      def joined(equal: String)(orders: DataFrame) = orders
+        .withColumn("x", expr("try_cast(item AS DOUBLE)"))
+        .withColumn("x", expr(s"CAST(IF(item = 'x', NULL, $value) AS $dataType)"))
+        .join(table(measures.root), expr(s"id $equal x"), "left_outer")
+        .select("item", "name")
+      val (plain, nullSafe) = (new Stream(joined("=")), new Stream(joined("<=>")))
+      def id(x: Double): Any = if (dataType.startsWith("ARRAY")) Seq(x) else Row(x, Row(x))
+      during(measures) {
+        measures.feed(
+          Row(id(1.5), "some"),
+          Row(id(Double.NaN), "none"),
+          Row(id(-0.0), "zero"),
+          Row(null, "null")
+        )
+        during(plain, nullSafe) {
+          val items = Seq("1.5", "NaN", "0.0", "-0.0", "2.5", "x")
+          Seq(plain, nullSafe).foreach(_.add(items.zipWithIndex.map { case (item, n) =>
+            Row(n, n, item)
+          }: _*))
+          val found = Seq("-0.0 zero", "0.0 zero", "1.5 some", "2.5 -", "NaN none")
+          assert(plain.all == found :+ "x -")
+          assert(nullSafe.all == found :+ "x null")
+        }
+      }
+    }
+  }
+
   test("a join that is not possible is refused when the query starts") {
     val people = maintainer("id INT, name STRING, town STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     def start(joined: DataFrame => DataFrame): Any = {

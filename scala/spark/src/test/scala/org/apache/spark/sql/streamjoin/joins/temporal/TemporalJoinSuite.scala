@@ -318,7 +318,9 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     assert(running1("CAST(id AS INT)", "CAST(id AS BIGINT)")(numbers: _*) == Seq("1 5", "2 -"))
     assert(running1("CAST(id AS BIGINT) + 1", "CAST(id AS BIGINT)")(numbers: _*) == Seq("1 -", "2 -"))
     val zeros = Seq(d("0.0", "10:00", 5), o("-0.0", "10:10", 1), d("NaN", "10:00", 6), o("NaN", "10:10", 2))
-    assert(running1("CAST(id AS DOUBLE)", "CAST(id AS DOUBLE)")(zeros: _*) == Seq("1 5", "2 6"))
+    val double = "CAST(id AS DOUBLE)"
+    for (of <- Seq(double, s"struct($double AS x, struct($double AS z) AS y)", s"array($double)"))
+      assert(running1(of, of)(zeros: _*) == Seq("1 5", "2 6"), of)
     val texts = Seq(d("Abc", "10:00", 5), o("aBC", "10:10", 1), o("abd", "10:10", 2))
     val lower = "id COLLATE UTF8_LCASE"
     assert(running1(lower, lower)(texts: _*) == Seq("1 5", "2 -"))
