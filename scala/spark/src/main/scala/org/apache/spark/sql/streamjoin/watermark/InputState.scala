@@ -15,11 +15,14 @@ package org.apache.spark.sql.streamjoin.watermark
  *   its watermark for eviction; none if that is its own
  * @param partitions
  *   partitions that have sent rows, by name, if each has separate bounds
+ * @param per
+ *   column with these names; not known of older checkpoints
  */
 final private[streamjoin] case class InputState(
     since: Option[Long] = None,
     carried: Option[Long] = None,
-    partitions: Map[String, PartitionState] = Map.empty
+    partitions: Map[String, PartitionState] = Map.empty,
+    per: Option[String] = None
 ) {
   def isEmpty: Boolean = this == InputState()
 
@@ -31,6 +34,14 @@ final private[streamjoin] case class InputState(
 
   /** The lowest watermark of the partitions that are not idle. */
   def slowestSpeaking: Option[Long] = partitions.values.filter(_.since.isEmpty).map(_.millis).minOption
+
+  /**
+   * The state for a query in which another column may tell the partitions apart: those of before
+   * would never send a row again, or be taken for others of the same name.
+   */
+  def by(column: Option[String]): InputState =
+    if (column.isDefined && per.forall(column.contains)) copy(per = column.filter(_ => partitions.nonEmpty))
+    else copy(partitions = Map.empty, per = None)
 
   /**
    * The state after a batch with rows of this input.

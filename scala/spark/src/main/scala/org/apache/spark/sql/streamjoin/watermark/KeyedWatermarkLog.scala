@@ -86,6 +86,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
         input.since.foreach(value => key.put("idleSinceMs", value))
         input.carried.foreach(value => key.put("carriedMs", value))
         if (input.partitions.nonEmpty) {
+          input.per.foreach(key.put("per", _))
           val partitions = key.putObject("partitions")
           input.partitions.toSeq.sortBy(_._1).foreach { case (name, partition) =>
             val state = partitions.putObject(name).put("watermarkMs", partition.millis)
@@ -132,7 +133,12 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
           optional(entry.getValue, "idleSinceMs")
         )
       }
-      InputState(optional(key, "idleSinceMs"), optional(key, "carriedMs"), partitions.toMap)
+      InputState(
+        optional(key, "idleSinceMs"),
+        optional(key, "carriedMs"),
+        partitions.toMap,
+        Option(key.get("per")).map(_.asText)
+      )
     }
     val heard = keys.zipWithIndex.flatMap { case (key, at) =>
       val partitions = key.path("partitions").properties().asScala.toSeq.map { entry =>

@@ -162,7 +162,9 @@ final private[streamjoin] case class QueryWatermarks(
     val partitions = QueryWatermarks.partitions(executed)
     val spoke = keys.origins.indices.filter(key => newest.contains(keys.origins(key).node))
     val spoken = spoke.map { key =>
-      key -> input(key).spoken(partitions.getOrElse(keys.origins(key).node, Map.empty))
+      key -> input(key)
+        .spoken(partitions.getOrElse(keys.origins(key).node, Map.empty))
+        .by(keys.per(key))
     }.toMap
     val parts: Seq[(Int, Option[String])] = for {
       key <- spoke
@@ -190,9 +192,7 @@ private[streamjoin] object QueryWatermarks {
       keys,
       entry.millis,
       entry.ordered,
-      entry.inputs.map { case (key, input) =>
-        key -> (if (keys.partitioned(key)) input else input.copy(partitions = Map.empty))
-      },
+      entry.inputs.map { case (key, input) => key -> input.by(keys.per(key)) },
       LastHeard(last = entry.heard),
       entry.waiting
     )

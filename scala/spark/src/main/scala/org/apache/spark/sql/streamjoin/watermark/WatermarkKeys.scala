@@ -18,15 +18,17 @@ final private[streamjoin] case class WatermarkColumn(name: String, source: Optio
  *
  * @param idleAfterMs
  *   time without a row after which the input is idle, in milliseconds; none if it never is
- * @param partitioned
- *   whether each partition of the input has separate bounds
+ * @param per
+ *   column that tells the partitions of the input apart, if each has separate bounds
  */
 final private[streamjoin] case class WatermarkKeys(
     origins: IndexedSeq[WatermarkId],
     columns: IndexedSeq[WatermarkColumn],
     idleAfterMs: IndexedSeq[Option[Long]],
-    partitioned: IndexedSeq[Boolean]
-)
+    per: IndexedSeq[Option[String]]
+) {
+  def partitioned: IndexedSeq[Boolean] = per.map(_.isDefined)
+}
 
 private[streamjoin] object WatermarkKeys {
 
@@ -36,12 +38,12 @@ private[streamjoin] object WatermarkKeys {
    */
   def of(plan: LogicalPlan): WatermarkKeys = {
     val (marks, idleAfterMs) = marksOf(plan, None).unzip
-    val partitioned = plan.collect { case rows: DropPunctuation => rows.mark }.flatten.toSet
+    val per = plan.collect { case rows: DropPunctuation => rows.mark.zip(rows.partition.map(_.name)) }.flatten.toMap
     WatermarkKeys(
       WatermarkId.number(marks.map(_.nodeId)).toIndexedSeq,
       marks.map(mark => WatermarkColumn(mark.eventTime.name, sourceOf(mark))).toIndexedSeq,
       idleAfterMs.toIndexedSeq,
-      marks.map(mark => partitioned(mark.nodeId)).toIndexedSeq
+      marks.map(mark => per.get(mark.nodeId)).toIndexedSeq
     )
   }
 

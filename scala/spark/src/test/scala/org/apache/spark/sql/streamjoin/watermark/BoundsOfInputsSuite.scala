@@ -42,6 +42,37 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("after a change of per, the partitions of another column count, and only they") {
+    def query(per: String)(streams: Streams) = {
+      val orders = streams.raw("o").selectExpr("*", "v = -1 AS b", "v % 2 AS odd", "v DIV 100 AS hundreds")
+      StreamInputs
+        .withBounds(orders, "t", "b", Some("0 seconds"), Some(per))
+        .as("o")
+        .join(bounded(streams, "d"), expr(Hourly), "left_outer")
+        .selectExpr("o.v", "d.v")
+    }
+    // Partition 0 is at 11:30, partition 1 at 10:00.
+    val begin = Seq(o("a", "11:30", 0), o("a", "10:00", 1), d("x", "10:00", 5))
+    def begun() = {
+      val old = job(query("odd"))
+      running(old)(_.feed(begin: _*)): Unit
+      old
+    }
+    running(begun().successor(query("hundreds"))) { job =>
+      job.feed(o("b", "10:20", 2), o("b", "11:00", 102))
+      job.settle()
+      assert(job.watermark("left") == "10:20")
+      // It would be late if partition 0 were at 11:30 still.
+      assert(job.feed(o("b", "10:40", 3), d("b", "10:50", 6)) == Seq("2 6", "3 6"))
+    }
+    running(begun().successor(query("id"))) { job =>
+      job.feed(o("b", "12:00", 2), o("c", "12:10", 3))
+      job.settle()
+      // Partitions 0 and 1 will never send a row.
+      assert(job.watermark("left") == "12:00")
+    }
+  }
+
   test("a bound below the watermark does not move it") {
     running(job(outer())) { job =>
       job.feed(o("a", "10:00", 1), d(null, "10:30", Bound))
