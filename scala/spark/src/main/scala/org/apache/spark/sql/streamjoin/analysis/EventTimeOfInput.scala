@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.analysis
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause}
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.types.TimestampType
@@ -34,8 +34,8 @@ private[streamjoin] object EventTimeOfInput {
         "Read the changes of the table by STREAM, or leave the clause out and join it as it is."
       case _ => "Write the bound as a condition in ON or WHERE."
     }
-    val ofNone =
-      "Mark one by withWatermark, or in SQL by `WATERMARK t DELAY OF INTERVAL 10 SECONDS` after the table's name."
+    val time = input(join, side).output.find(_.dataType == TimestampType).fold("time")(_.name)
+    val ofNone = s"Mark one, for example ${Wording.mark("t", time, inSql = true)}."
     val ofSeveral =
       "Write the bound as a condition in ON, or leave the other columns out of the input by a subquery."
     def placed(advice: String) = s"$advice\n${clause.where}"

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
@@ -20,9 +21,11 @@ import org.apache.spark.unsafe.types.CalendarInterval
  * Pure: analyzed plans in, analyzed plans out.
  *
  * @param call
- *   API call that the user wrote, for errors
+ *   API call or clause that the user wrote, for errors
+ * @param inSql
+ *   whether it is a clause of SQL
  */
-final private[streamjoin] class StreamInput(call: String) {
+final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false) {
 
   /** Adds a watermark that trails the newest time of a column by `lag`. */
   def imposeOrder(stream: LogicalPlan, time: String, lag: String): LogicalPlan = {
@@ -148,8 +151,10 @@ final private[streamjoin] class StreamInput(call: String) {
     timestamp(column(stream, name))
 
   private[streamjoin] def timestamp(found: Attribute): Attribute = {
-    def converted(expression: String): String =
-      s"""Convert it first: df.withColumn("${found.name}", $expression)."""
+    val name = quoteIfNeeded(found.name)
+    def converted(inApi: String, sql: String): String =
+      if (inSql) s"Convert it in a subquery: SELECT *, $sql AS time FROM ..."
+      else s"""Convert it first: df.withColumn("${found.name}", $inApi)."""
     found.dataType match {
       case TimestampType => found
       case other =>
@@ -157,9 +162,11 @@ final private[streamjoin] class StreamInput(call: String) {
           found.name,
           s"an event time is a TIMESTAMP column, and this is ${other.sql}",
           other match {
-            case _: StringType => converted(s"""F.to_timestamp("${found.name}")""")
-            case TimestampNTZType | DateType => converted(s"""F.col("${found.name}").cast("timestamp")""")
-            case _: IntegralType => converted(s"""F.timestamp_millis("${found.name}")""")
+            case _: StringType => converted(s"""F.to_timestamp("${found.name}")""", s"to_timestamp($name)")
+            case TimestampNTZType | DateType =>
+              converted(s"""F.col("${found.name}").cast("timestamp")""", s"CAST($name AS TIMESTAMP)")
+            case _: IntegralType =>
+              converted(s"""F.timestamp_millis("${found.name}")""", s"timestamp_millis($name)")
             case _ => "Name a column that says when a row happened."
           }
         )

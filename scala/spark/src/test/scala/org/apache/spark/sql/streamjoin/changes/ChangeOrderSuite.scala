@@ -354,6 +354,14 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
           "SELECT id, t, _diff FROM retracting_changes) SELECT id, t FROM u WHERE d > 0"
       )
       start(interval(plain, marked(ofUnion)))
+      marked(changes(appended)).createOrReplaceTempView("plain_changes")
+      marked(changes(changelog)).createOrReplaceTempView("retracting_changes")
+      def within(left: String, right: String) = refused("STREAMJOIN_RETRACTIONS") {
+        start(spark.sql(s"SELECT l.id FROM $left l JOIN $right r WITHIN 1h ON l.id = r.id"))
+      }
+      assert(within("retracting_changes", "plain_changes").contains("as a delta join"))
+      val inSql = within("plain_changes", "retracting_changes")
+      assert(inSql.contains("AS OF NOW()") && inSql.contains("OP(op)") && !inSql.contains("sj."))
       // What is named as the alternative works; a column that is only called _diff is none.
       val added = marked(changes(changelog)).withColumnRenamed("_diff", "d").where("d > 0").select("id", "t")
       start(interval(added, plain))

@@ -7,6 +7,49 @@ import org.apache.spark.sql.streamjoin.SqlTest
 /** What is refused in SQL, in which words, and where the arrows point. */
 class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
 
+  test("who writes SQL is told SQL, and who writes Python is told Python") {
+    views
+    val python = "withWatermark|sj\\.|F\\.|df\\.|readStream".r
+    val mark = "FROM t WATERMARK t DELAY OF INTERVAL 10 SECONDS"
+    def said(condition: String)(frame: => org.apache.spark.sql.DataFrame) = {
+      val error =
+        try refusal(frame)
+        catch { case early: org.apache.spark.sql.AnalysisException => early }
+      assert(error.getCondition == condition, error.getMessage)
+      error.getMessage
+    }
+    val hourly = "d.t BETWEEN raw.t AND raw.t + INTERVAL 1 HOUR"
+    for (
+      (text, condition, words) <- Seq(
+        ("SELECT o.v FROM o JOIN d ON o.id = d.id", "UNBOUNDED", "write JOIN ... WITHIN 1h ON ..."),
+        ("SELECT o.v FROM o JOIN d ON o.id = d.id", "UNBOUNDED", "d.t BETWEEN o.t - INTERVAL 1 HOUR"),
+        ("SELECT o.v FROM o JOIN d ON o.id = d.id AND o.t >= d.t", "UNBOUNDED", "ASOF JOIN right MATCH_CONDITION"),
+        ("SELECT o.v FROM o, d WHERE o.id = d.id AND o.t < d.t", "UNBOUNDED", "WITHIN 10 MINUTES ON"),
+        ("SELECT raw.t FROM raw JOIN d ON raw.id = d.id", "UNBOUNDED", mark),
+        (s"SELECT raw.v FROM raw JOIN d ON raw.id = d.id AND $hourly", "NO_WATERMARK", mark),
+        ("SELECT raw.v FROM raw JOIN d WITHIN 1h ON raw.id = d.id", "EVENT_TIME", mark),
+        ("SELECT o.v FROM o JOIN raw FOR SYSTEM_TIME AS OF o.t ON o.id = raw.id", "EVENT_TIME", mark),
+        (
+          "SELECT o.v FROM o JOIN VERSIONS(TABLE(raw), KEY(id), TIME(t)) FOR SYSTEM_TIME AS OF o.t p ON o.id = p.id",
+          "TEMPORAL_TIME",
+          mark
+        ),
+        ("SELECT o.v FROM o JOIN d FOR SYSTEM_TIME AS OF o.id ON o.id = d.id", "COLUMN", "to_timestamp(id)")
+      )
+    ) {
+      val message = said(s"STREAMJOIN_$condition")(spark.sql(text))
+      assert(message.contains(words), message)
+      assert(python.findFirstIn(message).isEmpty, message)
+    }
+    val ofPython = said("STREAMJOIN_UNBOUNDED") {
+      spark.table("raw").as("raw").join(spark.table("d").as("d"), org.apache.spark.sql.functions.expr("raw.id = d.id"))
+        .select("raw.t")
+    }
+    assert(ofPython.contains("left.withWatermark(\"t\", \"10 seconds\")"), ofPython)
+    assert(ofPython.contains("sj.join(left, right, on, within=\"1 hour\")"), ofPython)
+    assert(!ofPython.contains("WATERMARK t"), ofPython)
+  }
+
   private val duration = "STREAMJOIN_CLAUSE_DURATION"
 
   private case class Case(query: String, condition: String, at: String, words: String*)

@@ -4,7 +4,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.{UndefinedWatermark, WatermarkLineage}
-import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
@@ -22,28 +22,40 @@ final private[streamjoin] class IntervalJoinErrors(
     conjuncts: Seq[Expression],
     marked: Map[Side, Seq[Attribute]]
 ) {
+  private val inSql: Boolean = Wording.isSql(join)
   private val names: JoinNames = JoinNames.copyable(join.left, join.right, conjuncts)
   import names.{column, columns, name, text}
+
+  private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
+
+  /** The columns with a watermark; one that the query does not read is missing in the input's output. */
+  private val shown: Map[Side, Seq[Attribute]] = marked.map { case (side, columns) =>
+    side -> (if (columns.nonEmpty) columns
+             else WatermarkLineage.markBelow(plan(side)).map(_.eventTime).toSeq)
+  }
 
   private def common(side: Side): Seq[(String, String)] = Seq(
     "type" -> joinType.name,
     "side" -> side.name,
     "other" -> side.other.name,
     "condition" -> (if (conjuncts.isEmpty) "no condition" else text(PredicateParts.all(conjuncts).get)),
-    "left" -> columns(marked(Side.Left)),
-    "right" -> columns(marked(Side.Right))
+    "left" -> columns(shown(Side.Left)),
+    "right" -> columns(shown(Side.Right))
   )
 
   /** @param unbounded sides without a bound, including `side` */
   def unbounded(side: Side, unbounded: Seq[Side]): AnalysisException = {
-    val unmarked = Side.both.filter(marked(_).isEmpty).map { empty =>
-      s"The ${empty.name} input has none: mark one by withWatermark before the join."
+    val unmarked = Side.both.filter(shown(_).isEmpty).map { empty =>
+      val mark = Wording.mark(if (inSql) "t" else empty.name, timeOf(empty).fold("time")(_.name), inSql)
+      s"The ${empty.name} input has none: mark one before the join, for example $mark."
     }
     StreamJoinErrors.analysis(
       "STREAMJOIN_UNBOUNDED",
       common(side) ++ Seq(
         "notes" -> unmarked.mkString(" "),
         "rewrite" -> example(unbounded),
+        "within" -> (if (inSql) "write JOIN ... WITHIN 1h ON ..."
+                     else "write sj.join(left, right, on, within=\"1 hour\")"),
         "closest" -> closest.fold("")(call => s"or let each row meet only the closest one, by\n$call,\n")
       ): _*
     )
@@ -68,10 +80,19 @@ final private[streamjoin] class IntervalJoinErrors(
     found match {
       case Seq((conjunct, looksBack)) if joinType == JoinType.Inner || joinType == JoinType.LeftOuter =>
         val compared = text(conjunct).stripPrefix("(").stripSuffix(")")
-        val tolerance = if (looksBack) "" else """, tolerance="10 minutes""""
-        Some(s"""sj.asof_join(left, right, on, match="$compared"$tolerance)""")
+        Some(if (inSql) closestInSql(compared, looksBack) else closestInApi(compared, looksBack))
       case _ => None
     }
+  }
+
+  private def closestInApi(compared: String, looksBack: Boolean): String = {
+    val tolerance = if (looksBack) "" else """, tolerance="10 minutes""""
+    s"""sj.asof_join(left, right, on, match="$compared"$tolerance)"""
+  }
+
+  private def closestInSql(compared: String, looksBack: Boolean): String = {
+    val tolerance = if (looksBack) "" else " WITHIN 10 MINUTES"
+    s"left ASOF JOIN right MATCH_CONDITION ($compared)$tolerance ON ..."
   }
 
   /** The rewrite adds a bound for each side that has none. */
@@ -103,13 +124,13 @@ final private[streamjoin] class IntervalJoinErrors(
     val (advice, rewrite) =
       if (EventTime.isWindow(unmarked))
         "Declare one on the column that the window is made of, before window(...), for example:" ->
-          s"""${name(side)}.withWatermark("time", "10 seconds")"""
-      else if ((if (side == Side.Left) join.left else join.right).exists(keepsState))
+          Wording.mark(if (inSql) "t" else name(side), "time", inSql)
+      else if (plan(side).exists(keepsState))
         "Behind a join or an aggregation Spark takes no new one. Hand on a column that has one, and bound the join by it, for example:" ->
           s"${time(side.other)} BETWEEN $handedOn - INTERVAL 1 HOUR AND $handedOn + INTERVAL 1 HOUR"
       else
         "Declare it before the join, for example:" ->
-          s"""${name(side)}.withWatermark("${unmarked.name}", "10 seconds")"""
+          Wording.mark(if (inSql) "t" else name(side), unmarked.name, inSql)
     StreamJoinErrors.analysis(
       "STREAMJOIN_NO_WATERMARK",
       common(side) ++ Seq(
@@ -143,12 +164,12 @@ final private[streamjoin] class IntervalJoinErrors(
       s"$right BETWEEN $left - INTERVAL $length AND $left + INTERVAL $length"
   }
 
-  private def time(side: Side): String =
-    marked(side)
+  private def time(side: Side): String = timeOf(side).fold(s"${side.name}.time")(column(side, _))
+
+  private def timeOf(side: Side): Option[Attribute] =
+    shown(side)
       .find(!EventTime.isWindow(_))
-      .orElse((if (side == Side.Left) join.left else join.right).output.find(_.dataType == TimestampType))
-      .map(column(side, _))
-      .getOrElse(s"${side.name}.time")
+      .orElse(plan(side).output.find(_.dataType == TimestampType))
 }
 
 private[streamjoin] object IntervalJoinErrors {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
   UndefinedWatermark,
   WatermarkLineage
 }
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
@@ -68,7 +68,12 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
     lineage.of(order.time, order.child) match {
       case Some(time) => ordered(order, ordinal, time, None, lineage)
       case None =>
-        val error = StreamJoinErrors.analysis("STREAMJOIN_ORDER_TIME", "column" -> order.time.name)
+        val inSql = Wording.isSql(order)
+        val error = StreamJoinErrors.analysis(
+          "STREAMJOIN_ORDER_TIME",
+          "column" -> order.time.name,
+          "mark" -> Wording.mark(if (inSql) "t" else "df", order.time.name, inSql)
+        )
         Recognition.Rejected(NodeName, error)
     }
 

@@ -11,6 +11,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
   UndefinedWatermark,
   WatermarkLineage
 }
+import org.apache.spark.sql.streamjoin.base.Wording
 
 /** Turns a [[TableRematch]] into a [[RematchJoin]], or rejects it with an error that says why. */
 private[streamjoin] object RecognizeRematch extends Recognizer {
@@ -28,6 +29,11 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
       case _ => Recognition.NotApplicable
     }
 
+  private def mark(written: TableRematch): String = {
+    val inSql = Wording.isSql(written)
+    Wording.mark(if (inSql) "t" else "df", written.time.name, inSql)
+  }
+
   private def recognized(written: TableRematch, ordinal: Int, lineage: WatermarkLineage): RematchJoin = {
     val join = TableJoin.of(written.join)
     val stream = join.stream
@@ -35,7 +41,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
       throw TableJoin.refused(
         join.table,
         s"${written.time.name} has no watermark, and rematch= keeps rows by their time",
-        "Call withWatermark on the stream."
+        s"Give it one, for example ${mark(written)}."
       )
     }
     UndefinedWatermark.of(watermark, stream).foreach { where =>

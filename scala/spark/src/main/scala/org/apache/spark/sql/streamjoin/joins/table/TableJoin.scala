@@ -11,7 +11,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ArrangedRows, KeyPart}
 import org.apache.spark.sql.streamjoin.arrangement.source.{ChangesTable, LookedUpTable, TableOptions}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, InputKind}
-import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.types.LongType
 
@@ -101,6 +101,7 @@ private[streamjoin] object TableJoin {
           "rematch= looks up again the keys that have changed, and a subquery of the condition or below the table may change without them",
           "Give the value of the subquery as a literal, or leave rematch= out."
         )
+      val inSql = Wording.isSql(join)
       val time = EventTime.of(stream.output) match {
         case Seq(one) => one
         case times =>
@@ -109,8 +110,8 @@ private[streamjoin] object TableJoin {
           throw refused(
             table,
             s"rematch= keeps rows by their event time, and the stream has $found",
-            "Give the stream one, and select one column with a watermark before the join: withWatermark, in SQL " +
-              "stream WATERMARK t DELAY OF INTERVAL 10 SECONDS."
+            "Give the stream one, and select one column with a watermark before the join, for example " +
+              s"${Wording.mark(if (inSql) "t" else "df", "time", inSql)}."
           )
       }
       TableRematch(join.left, join.right, join.joinType, join.condition, time, micros(length))
@@ -172,8 +173,8 @@ private[streamjoin] object TableJoin {
         throw refused(
           table,
           "rematch= is for an outer join that has a condition of its own",
-          "Write the condition into the join, not into a filter above it: stream.join(table, ..., \"left\"), " +
-            "in SQL stream LEFT JOIN table ON ...."
+          "Write the condition into the join, not into a filter above it: " +
+            (if (Wording.isSql(join)) "stream LEFT JOIN table ON ..." else "stream.join(table, ..., \"left\").")
         )
       }
       of(join): Unit
@@ -186,7 +187,7 @@ private[streamjoin] object TableJoin {
     tableSide match {
       case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
         check(join.joinType, isLeft, table)
-        checkOnlyComes(stream, table)
+        checkOnlyComes(stream, table, Wording.isSql(join))
         joined(join, stream, fields, filters, table, columns)
       case other =>
         val table = other.collectFirst { case LookedUpTable(found, _) => found }.get
@@ -220,7 +221,7 @@ private[streamjoin] object TableJoin {
    * A removed row would be looked up at another version than when it was added. A filter on the
    * number of copies shows that the user has thought of that.
    */
-  private def checkOnlyComes(stream: LogicalPlan, table: TableOptions): Unit = {
+  private def checkOnlyComes(stream: LogicalPlan, table: TableOptions, inSql: Boolean): Unit = {
     val changes = stream.collect { case relation: StreamingRelationV2 => relation.table }.collect {
       case of: ChangesTable => of
     }
@@ -230,8 +231,8 @@ private[streamjoin] object TableJoin {
       throw refused(
         table,
         s"rows of the stream come and go, as ${ChangeColumns.Diff} says, and one that goes may meet another row than it met before",
-        s"Join the tables: sj.join(sj.table(...), sj.table(...)), in SQL STREAM a JOIN STREAM b. " +
-          s"Or keep what comes: WHERE ${ChangeColumns.Diff} > 0."
+        s"Join the tables: ${if (inSql) "STREAM a JOIN STREAM b" else "sj.join(sj.table(...), sj.table(...))"}. " +
+          s"Or keep what comes: ${if (inSql) "WHERE" else "where"} ${ChangeColumns.Diff} > 0."
       )
   }
 

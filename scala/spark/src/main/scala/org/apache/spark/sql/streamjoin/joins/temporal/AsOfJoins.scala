@@ -64,7 +64,7 @@ final private[streamjoin] class AsOfJoins(
     ordered: Boolean = true,
     keyInWords: Option[String] = None
 ) {
-  private val inputs = new StreamInput(call)
+  private val inputs = new StreamInput(call, inSql = where.isDefined)
 
   /**
    * Joins each left row with the version of its key that was valid at the row's time.

@@ -20,7 +20,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
   UndefinedWatermark,
   WatermarkLineage
 }
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.changes.Changelog
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
@@ -40,8 +40,8 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
       case found: StreamAsOfJoin if isMine(found) =>
         (for {
           _ <- keysThatLast(found)
-          left <- watermark(found.leftTime, found.left, lineage)
-          right <- watermark(found.rightTime, found.right, lineage)
+          left <- watermark(found.leftTime, found.left, found, lineage)
+          right <- watermark(found.rightTime, found.right, found, lineage)
         } yield joined(found, ordinal, IndexedSeq(left, right), lineage))
           .fold(Recognition.Rejected(NodeName, _), Recognition.Found(_))
       case _ => Recognition.NotApplicable
@@ -137,10 +137,19 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
   private def watermark(
       time: Attribute,
       input: LogicalPlan,
+      join: StreamAsOfJoin,
       lineage: WatermarkLineage
   ): Either[AnalysisException, ColumnWatermark] =
     lineage.of(time, input) match {
-      case None => Left(StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL_TIME", "column" -> time.name))
+      case None =>
+        val inSql = Wording.isSql(join)
+        Left(
+          StreamJoinErrors.analysis(
+            "STREAMJOIN_TEMPORAL_TIME",
+            "column" -> time.name,
+            "mark" -> Wording.mark(if (inSql) "t" else "df", time.name, inSql)
+          )
+        )
       case Some(known) =>
         UndefinedWatermark.of(known, input).map(_.refused("The temporal join")).toLeft(known)
     }

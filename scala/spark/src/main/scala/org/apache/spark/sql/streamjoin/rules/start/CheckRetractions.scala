@@ -8,7 +8,7 @@ import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineag
 import org.apache.spark.sql.streamjoin.arrangement.maintain.ArrangeTask
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, InputKind}
-import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoin
 import org.apache.spark.sql.streamjoin.joins.temporal.StreamAsOfJoin
 
@@ -24,10 +24,12 @@ private[start] object CheckRetractions {
   def apply(query: LogicalPlan): Unit = withoutTables(query).foreach {
     case join: StreamAsOfJoin =>
       val name = if (join.operation.isDefined) "a temporal join" else "a temporal or as-of join"
-      check(name, Side.Left, join.left)
-      if (join.operation.isEmpty) check(name, Side.Right, join.right)
+      check(name, Side.Left, join.left, Wording.isSql(join))
+      if (join.operation.isEmpty) check(name, Side.Right, join.right, Wording.isSql(join))
     case join: Join if StreamJoinType.isStreamJoin(join) =>
-      Side.both.foreach(side => check("a join by time", side, join.children(side.index)))
+      Side.both.foreach { side =>
+        check("a join by time", side, join.children(side.index), Wording.isSql(join))
+      }
     case _ =>
   }
 
@@ -36,15 +38,24 @@ private[start] object CheckRetractions {
     if (!query.exists(_.isInstanceOf[WithCTE])) query
     else AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
 
-  private def check(join: String, side: Side, input: LogicalPlan): Unit = of(input).foreach { found =>
-    throw StreamJoinErrors.analysis(
-      "STREAMJOIN_RETRACTIONS",
-      "join" -> join,
-      "side" -> side.name,
-      "source" -> found.source,
-      "advice" -> advice(side)
-    )
-  }
+  private def check(join: String, side: Side, input: LogicalPlan, inSql: Boolean): Unit =
+    of(input).foreach { found =>
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_RETRACTIONS",
+        "join" -> join,
+        "side" -> side.name,
+        "source" -> found.source,
+        "advice" -> (if (inSql) adviceInSql(side) else advice(side))
+      )
+    }
+
+  private def adviceInSql(side: Side): String =
+    if (side == Side.Left)
+      "Join the streams of arrangements without a bound, as a delta join, which takes back what it has emitted; " +
+        "or keep the rows that come, and never take any back: WHERE _diff > 0."
+    else
+      "Look the rows up as they are: JOIN name FOR SYSTEM_TIME AS OF NOW(); or take them as versions with an " +
+        "operation: VERSIONS(TABLE(SELECT *, if(_diff > 0, 'insert', 'delete') AS op FROM ...), KEY(...), TIME(...), OP(op))."
 
   private def advice(side: Side): String =
     if (side == Side.Left)
