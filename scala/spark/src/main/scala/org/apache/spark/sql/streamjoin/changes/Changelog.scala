@@ -130,7 +130,7 @@ final private[streamjoin] case class Changelog(
     case Some((before, after)) => ofEnvelope(before, after)
     case None =>
       val nested =
-        (time ++ order).toSeq.flatMap(located).collect { case place: Beside if place.isNested => place }
+        (time ++ order ++ op).toSeq.flatMap(located).collect { case place: Beside if place.isNested => place }
       checked(
         nested
           .distinctBy(_.path)
@@ -200,8 +200,11 @@ final private[streamjoin] case class Changelog(
   private def alias(place: Beside): Column = {
     val name = nameBeside(place)
     if (!place.isNested && name == place.name) place.column
-    else place.column.as(name, metadata(place, if (Some(name) == timeName) "time" else "order"))
+    else place.column.as(name, metadata(place, roleOf(name)))
   }
+
+  private def roleOf(name: String): String =
+    if (timeName.contains(name)) "time" else if (orderName.contains(name)) "order" else "op"
 
   /** What a column of the table is in the database, which the rows of the changes do not show. */
   private def metadataInTable(field: StructField): Metadata = {

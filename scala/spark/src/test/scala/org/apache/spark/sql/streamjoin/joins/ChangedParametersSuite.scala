@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
-import org.apache.spark.sql.streamjoin.joins.temporal.{Closest, TemporalJoins, TemporalTest}
+import org.apache.spark.sql.streamjoin.joins.temporal.{Closest, TemporalJoins, TemporalTest, VersionedInput}
 import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
@@ -51,7 +51,8 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
       order: Option[String] = Some("n"),
       history: Option[String] = None,
       ordered: Boolean = true,
-      delay: String = "0 seconds"
+      delay: String = "0 seconds",
+    unavailable: Option[String] = None
   ): Query = streams => {
     val right = streams
       .raw("d")
@@ -59,7 +60,9 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
       .selectExpr("id", "t", "v", "v AS n", "-v AS m", "'u' AS op", "'c' AS other")
       .as("d")
     val joined = streams.marked("o", delay).join(right, expr(on), how)
-    select(TemporalJoins.temporal(joined, key, "t", op, "t", history, order, ordered))
+    val versions = VersionedInput(right, key, Some("t"), op, order, unavailable)
+    if (unavailable.isDefined) select(TemporalJoins.temporal(joined, versions, Some("t"), history, ordered))
+    else select(TemporalJoins.temporal(joined, key, "t", op, "t", history, order, ordered))
   }
 
   private def closest(
@@ -89,7 +92,32 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
   private def sorted(streams: Streams): DataFrame =
     StreamInputs.ordered(plain(streams), "t").selectExpr("a", "b")
 
+  private def input(of: DataFrame => DataFrame): Query = streams => {
+    val orders = of(streams.raw("o").selectExpr("*", "v = -1 AS b", "v % 2 AS p"))
+    select(orders.as("o").join(streams.marked("d"), expr(Hourly), "left_outer"))
+  }
+
+  private def bounds(isBound: String = "b", lag: String = "0 seconds", per: Option[String] = None): Query =
+    input(StreamInputs.withBounds(_, "t", isBound, Some(lag), per))
+
+  private def idle(after: Option[String]): Query = input { stream =>
+    val marked = stream.withWatermark("t", "0 seconds")
+    after.fold(marked)(StreamInputs.idleAfter(marked, _))
+  }
+
   private val cases = Seq(
+    Case(
+      "with_bounds",
+      bounds(),
+      Nil,
+      Seq(
+        bounds(lag = "1 second"),
+        bounds(per = Some("p")),
+        bounds(per = Some("id")),
+        idle(None)
+      )
+    ),
+    Case("idle_after", idle(Some("1 hour")), Nil, Seq(idle(Some("2 hours")), idle(None), idle(Some("1 hour")))),
     Case(
       "temporal join",
       versionsOf(),
@@ -115,7 +143,8 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
       versionsOf(op = Some("op"), order = None),
       Seq(
         "operation" -> versionsOf(order = None),
-        "operation" -> versionsOf(op = Some("other"), order = None)
+        "operation" -> versionsOf(op = Some("other"), order = None),
+        "unavailable" -> versionsOf(op = Some("op"), order = None, unavailable = Some("?"))
       ),
       Nil
     ),

@@ -208,10 +208,10 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "id, t, v"
     ),
     Case(
-      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), UNAVAILABLE(v))",
+      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), UNAVAILABLE('x', 'y'))",
       order,
-      "UNAVAILABLE(v)",
-      "one text"
+      "UNAVAILABLE('x', 'y')",
+      "one text in UNAVAILABLE"
     ),
     Case(
       "SELECT 1 FROM o FULL JOIN d FOR SYSTEM_TIME AS OF o.t AS x ON o.id = x.id",

@@ -42,11 +42,18 @@ private[streamjoin] object AsOfClauses {
         ),
       identity
     )
+    def of(key: Seq[Expression]) = TemporalColumns[Attribute, Expression](
+      left,
+      key,
+      eventTime,
+      operation,
+      unavailable = Some(Unavailable.Default)
+    )
     val (columns, source) = VersionColumns
       .declared(versions)
       .map(known(_))
       .map { declared =>
-        val columns = TemporalColumns(
+        val columns = TemporalColumns[Attribute, Expression](
           left,
           declared.key,
           declared.time.getOrElse(eventTime),
@@ -56,21 +63,13 @@ private[streamjoin] object AsOfClauses {
         )
         (columns, "as VERSIONS declares")
       }
-      .orElse(VersionColumns.primaryKey(versions).map(known(_)).map { key =>
-        (
-          TemporalColumns(left, key, eventTime, operation, unavailable = Some(Unavailable.Default)),
-          "the PRIMARY KEY"
-        )
-      })
+      .orElse(VersionColumns.primaryKey(versions).map(known(_)).map(key => (of(key), "the PRIMARY KEY")))
       .getOrElse {
         val key = keysOf(join)
         checkConstants(join, key, clause)
-        (
-          TemporalColumns(left, key, eventTime, operation, unavailable = Some(Unavailable.Default)),
-          "as ON compares them; VERSIONS would declare it"
-        )
+        (of(key), "as ON compares them; VERSIONS would declare it")
       }
-    val key = columns.key.map(_.name).mkString(", ")
+    val key = columns.key.map(VersionColumns.nameOf).mkString(", ")
     new AsOfJoins(
       clause.name,
       "temporal",
@@ -85,29 +84,25 @@ private[streamjoin] object AsOfClauses {
    * of the table would then hide the one that is asked for.
    */
   private def checkConstants(join: Join, key: Seq[Attribute], clause: AsOfTime): Unit =
-    join.condition.toSeq
-      .flatMap(PredicateParts.conjuncts)
-      .collectFirst {
-        case conjunct @ EqualTo(a, b) if b.foldable => columnOf(join.right, a).map(conjunct -> _)
-        case conjunct @ EqualTo(a, b) if a.foldable => columnOf(join.right, b).map(conjunct -> _)
-        case conjunct @ EqualNullSafe(a, b) if b.foldable => columnOf(join.right, a).map(conjunct -> _)
-        case conjunct @ EqualNullSafe(a, b) if a.foldable => columnOf(join.right, b).map(conjunct -> _)
-      }
-      .flatten
-      .foreach { case (conjunct, column) =>
-        val names = (key.map(_.name) :+ column.name).distinct.map(quoteIfNeeded)
-        val time =
-          EventTime.of(join.right.output).headOption.fold("since")(column => quoteIfNeeded(column.name))
-        def versions(key: Seq[String]) = s"VERSIONS(TABLE(...), KEY(${key.mkString(", ")}), TIME($time))"
-        throw StreamJoinErrors.analysis(
-          "STREAMJOIN_TEMPORAL",
-          "join" -> "temporal",
-          "problem" -> (s"${conjunct.sql} compares a column of the versions with a constant, and nothing says whether " +
-            s"${column.name} is part of their key"),
-          "advice" -> (s"Declare the key: JOIN ${versions(names)} FOR SYSTEM_TIME AS OF ... if it is, and " +
-            s"${versions(names.init)} if it is not.\n${clause.where}")
-        )
-      }
+    for {
+      conjunct <- join.condition.toSeq.flatMap(PredicateParts.conjuncts)
+      equality <- ConstantEquality.in(conjunct)
+      column <- columnOrField(join.right, equality.of)
+    } {
+      val name = VersionColumns.nameOf(column)
+      val names = (key.map(VersionColumns.nameOf) :+ name).distinct
+      val time =
+        EventTime.of(join.right.output).headOption.fold("since")(column => quoteIfNeeded(column.name))
+      def versions(key: Seq[String]) = s"VERSIONS(TABLE(...), KEY(${key.mkString(", ")}), TIME($time))"
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_TEMPORAL",
+        "join" -> "temporal",
+        "problem" -> (s"${conjunct.sql} compares a column of the versions with a constant, and nothing says whether " +
+          s"$name is part of their key"),
+        "advice" -> (s"Declare the key: JOIN ${versions(names)} FOR SYSTEM_TIME AS OF ... if it is, and " +
+          s"${versions(names.filterNot(_ == name))} if it is not.\n${clause.where}")
+      )
+    }
 
   /** The key: all right columns that equal a left expression. */
   private def keysOf(join: Join): Seq[Attribute] =
@@ -125,6 +120,14 @@ private[streamjoin] object AsOfClauses {
     case cast: Cast => columnOf(input, cast.child)
     case _ => None
   }
+
+  private def columnOrField(input: LogicalPlan, expression: Expression): Option[Expression] =
+    expression match {
+      case cast: Cast => columnOrField(input, cast.child)
+      case Collate(child, _) => columnOrField(input, child)
+      case field: GetStructField => columnOrField(input, field.child).map(_ => field)
+      case column => columnOf(input, column)
+    }
 
   def matching(
       join: Join,
@@ -159,7 +162,9 @@ private[streamjoin] object AsOfClauses {
       case input => input.output
     }).resolve(name, SQLConf.get.resolver) match {
       case Some(found: Attribute) => found
-      case _ => throw unknown(name, of, clause)
+      case Some(_) =>
+        throw refused(s"it compares columns, and ${name.mkString(".")} is a field of one: select it in a subquery", clause)
+      case None => throw unknown(name, of, clause)
     }
 
   private def unknown(name: Seq[String], of: LogicalPlan, clause: Clause): AnalysisException =

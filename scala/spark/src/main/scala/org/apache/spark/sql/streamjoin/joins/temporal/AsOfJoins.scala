@@ -126,7 +126,7 @@ final private[streamjoin] class AsOfJoins(
         .orElse(conjuncts.flatMap(constant).find(tie => isKey(tie.right, key)))
         .getOrElse(throw notTied(key, join))
     }
-    if (keys.forall(_.left.foldable)) throw notTied(columns.key.head, join)
+    if (keys.forall(key => ConstantEquality.isConstant(key.left))) throw notTied(columns.key.head, join)
     val used = keys.map(_.conjunct)
     columns.op.foreach(checkOperation)
     columns.order.foreach(checkOrder)
@@ -147,7 +147,11 @@ final private[streamjoin] class AsOfJoins(
       PredicateParts.all(conjuncts.filterNot(conjunct => used.exists(_ eq conjunct))),
       join.joinType == LeftOuter,
       ordered,
-      AsOfTerms(kind, order = columns.order.map(order => NormalForm.lasting(order.name))),
+      AsOfTerms(
+        kind,
+        order = columns.order.map(order => NormalForm.lasting(order.name)),
+        unavailable = columns.op.flatMap(_ => columns.unavailable)
+      ),
       keyInWords,
       columns.op.flatMap(_ => columns.unavailable)
     )
@@ -341,12 +345,10 @@ final private[streamjoin] class AsOfJoins(
   }
 
   /** An equality of a column of the key with a constant. */
-  private def constant(conjunct: Expression): Seq[Tie] = conjunct match {
-    case EqualTo(a, b) =>
-      Seq(Tie(conjunct, a, b, nullSafe = false), Tie(conjunct, b, a, nullSafe = false))
-        .filter(_.left.foldable)
-    case _ => Nil
-  }
+  private def constant(conjunct: Expression): Option[Tie] =
+    ConstantEquality
+      .in(conjunct)
+      .map(equality => Tie(conjunct, equality.value, equality.of, equality.nullSafe))
 
   private def isOf(input: LogicalPlan)(expression: Expression): Boolean =
     expression.deterministic && expression.references.nonEmpty &&

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.analysis.{
   UnresolvedFunction,
   UnresolvedTableValuedFunction
 }
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, GetStructField, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, UnaryNode}
 import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
@@ -16,6 +16,7 @@ import org.apache.spark.sql.streamjoin.base.TableFunction
 import org.apache.spark.sql.streamjoin.changes.Unavailable
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.types.StringType
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * `VERSIONS(TABLE(prices), KEY(code), TIME(since), OP(op), ORDER(lsn))`: the changes of a table, of
@@ -23,9 +24,9 @@ import org.apache.spark.sql.types.StringType
  * of the columns ([[VersionColumns]]), so that views, common tables and subqueries pass it on.
  *
  * @param key
- *   names of columns; the others alike
+ *   names of columns, or of fields of columns; the others alike
  * @param unavailable
- *   stands for a value that was not sent, if anything does
+ *   stands for a value that was not sent, if there is one
  */
 final private[streamjoin] case class DeclaredVersions(
     key: Seq[Seq[String]],
@@ -55,22 +56,34 @@ final private[streamjoin] case class DeclaredVersions(
       time.map(quoted),
       op.map(quoted),
       order.map(quoted),
-      unavailable
+      unavailable,
+      VersionedInput.OfSql
     )
     versions.check()
     val rows = versions.rows.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
-    def found(parts: Seq[String]): Attribute = rows.resolve(parts, SQLConf.get.resolver) match {
-      case Some(column: Attribute) => column
-      case Some(_) =>
+    def found(parts: Seq[String]): Expression =
+      rows.resolve(parts, SQLConf.get.resolver) match {
+        case Some(column: Attribute) => column
+        case Some(Alias(field: GetStructField, _)) => field
+        case Some(_) =>
+          val name = parts.map(quoteIfNeeded).mkString(".")
+          throw DeclaredVersions.Function.refused(
+            s"takes columns and their fields, and $name is in a list or a map; select it in TABLE(SELECT ...)",
+            at
+          )
+        case None =>
+          val columns = rows.output.map(_.name).mkString(", ")
+          throw DeclaredVersions.Function
+            .refused(s"finds no column ${parts.mkString(".")} among $columns", at)
+      }
+    def named(name: String): Attribute = found(UnresolvedAttribute.parseAttributeName(name)) match {
+      case column: Attribute => column
+      case field =>
         throw DeclaredVersions.Function.refused(
-          s"takes columns, and ${parts.mkString(".")} is a field of one; select it in TABLE(SELECT ...)",
+          s"takes a column here, and ${VersionColumns.nameOf(field)} is a field of one; select it in TABLE(SELECT ...)",
           at
         )
-      case None =>
-        val columns = rows.output.map(_.name).mkString(", ")
-        throw DeclaredVersions.Function.refused(s"finds no column ${parts.mkString(".")} among $columns", at)
     }
-    def named(name: String) = found(UnresolvedAttribute.parseAttributeName(name))
     val columns = VersionColumns(
       key.map(found),
       Some(named(versions.timeName)),
@@ -117,13 +130,18 @@ private[streamjoin] object DeclaredVersions {
       case function @ UnresolvedFunction(Seq(name), arguments, _, _, _, _, _) if Once.contains(upper(name)) =>
         (upper(name), arguments, function.origin)
       case other =>
-        throw refused(
-          s"takes KEY, TIME, OP, ORDER and UNAVAILABLE after the table, and not ${other.sql}",
-          other.origin
-        )
+        throw refused(s"takes KEY, TIME, OP, ORDER and UNAVAILABLE after the table, and not ${other.sql}", other.origin)
     }
     parts.groupBy(_._1).values.find(_.size > 1).foreach { twice =>
       throw refused(s"has ${twice.head._1} twice", twice(1)._3)
+    }
+    val unavailable = parts.collectFirst { case ("UNAVAILABLE", arguments, at) =>
+      arguments match {
+        case Seq(Literal(text: UTF8String, _: StringType)) => Some(text.toString)
+        case Seq(Literal(null, _)) => None
+        case _ =>
+          throw refused("takes one text in UNAVAILABLE, or NULL if values are to be taken as they are sent", at)
+      }
     }
     def columns(name: String) = parts.collectFirst { case (`name`, arguments, at) =>
       if (arguments.isEmpty) throw refused(s"has no column in $name()", at)
@@ -140,9 +158,7 @@ private[streamjoin] object DeclaredVersions {
       one("TIME"),
       one("OP"),
       one("ORDER"),
-      parts
-        .collectFirst { case ("UNAVAILABLE", arguments, at) => notSent(arguments, at) }
-        .getOrElse(Some(Unavailable.Default)),
+      unavailable.getOrElse(Some(Unavailable.Default)),
       call.origin,
       Function.table(table)
     )
@@ -152,20 +168,11 @@ private[streamjoin] object DeclaredVersions {
 
   private def column(argument: Expression): Seq[String] = argument match {
     case name: UnresolvedAttribute => name.nameParts
-    case Literal(name, _: StringType) if name != null => Seq(name.toString)
+    case Literal(name, _: StringType) => Seq(name.toString)
     case other => throw refused(s"takes the name of a column, and not ${other.sql}", other.origin)
   }
 
   /** `UNAVAILABLE(NULL)` takes values as they are sent. */
-  private def notSent(arguments: Seq[Expression], at: Origin): Option[String] = arguments match {
-    case Seq(Literal(text, _: StringType)) => Option(text).map(_.toString)
-    case Seq(Literal(null, _)) => None
-    case _ =>
-      throw refused(
-        "takes in UNAVAILABLE one text, which stands for a value that was not sent, or NULL if none does",
-        at
-      )
-  }
 
   private def refused(problem: String, at: Origin) = Function.refused(problem, at)
 }

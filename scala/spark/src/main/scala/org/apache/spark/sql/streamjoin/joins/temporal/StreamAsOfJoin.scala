@@ -100,15 +100,19 @@ final private[streamjoin] case class StreamAsOfJoin(
  *   column that orders versions of one key and time
  * @param rightCondition
  *   condition on right rows that decides which are candidates
+ * @param unavailable
+ *   stands for a value that was not sent: a version in state takes over what the one before it has
  */
 final private[streamjoin] case class AsOfTerms(
     join: String,
     order: Option[String] = None,
-    rightCondition: Option[String] = None
+    rightCondition: Option[String] = None,
+    unavailable: Option[String] = None
 ) {
   def description: Map[String, String] = Map(
     "join" -> join,
     "order" -> order.getOrElse("none"),
-    "right_condition" -> rightCondition.getOrElse("true")
+    "right_condition" -> rightCondition.getOrElse("true"),
+    "unavailable" -> unavailable.getOrElse("none")
   )
 }

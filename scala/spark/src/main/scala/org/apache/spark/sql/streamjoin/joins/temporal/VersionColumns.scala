@@ -2,19 +2,26 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import scala.util.Try
 
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.MetadataBuilder
+import org.apache.spark.sql.types.{Metadata, MetadataBuilder}
 
 /**
  * What is declared of the changes of a table: by `VERSIONS(...)`, or by the primary key in its
  * catalog.
+ *
+ * @param key
+ *   columns, or fields of columns
+ * @param unavailable
+ *   stands for a value that was not sent, if there is one
  */
 final private[temporal] case class VersionColumns(
-    key: Seq[Attribute],
+    key: Seq[Expression],
     time: Option[Attribute],
     op: Option[Attribute],
     order: Option[Attribute],
@@ -22,37 +29,48 @@ final private[temporal] case class VersionColumns(
 ) {
   import VersionColumns._
 
-  private val roles: Seq[(String, Attribute)] =
+  private val roles: Seq[(String, Expression)] =
     key.map("key" -> _) ++ time.map("time" -> _) ++ op.map("op" -> _) ++ order.map("order" -> _)
 
-  /** The same columns, with the declaration in their metadata. */
+  /** The same columns, with the declaration in their metadata, and no earlier one. */
   def marked(output: Seq[Attribute]): Seq[NamedExpression] = {
-    val all = roles.map { case (role, column) => s"$role ${column.name}" }.toArray
+    val all = roles.map { case (role, column) => s"$role ${nameOf(column)}" }.toArray
+    val fields = roles.map { case (_, column) => partsOf(column).tail.map(quoteIfNeeded).mkString(".") }.toArray
     output.map { column =>
-      val here = roles.indices.filter(i => roles(i)._2.exprId == column.exprId).map(_.toLong)
-      if (here.isEmpty) column
-      else {
-        val metadata = new MetadataBuilder()
-          .withMetadata(column.metadata)
-          .putStringArray(All, all)
-          .putLongArray(Here, here.toArray)
-          .remove(NotSent)
-        unavailable.foreach(metadata.putString(NotSent, _))
-        Alias(column, column.name)(explicitMetadata = Some(metadata.build()))
-      }
+      val here = roles.indices.filter(i => roles(i)._2.references.contains(column)).map(_.toLong)
+      if (here.nonEmpty)
+        as(
+          column,
+          new MetadataBuilder()
+            .withMetadata(column.metadata)
+            .putStringArray(All, all)
+            .putStringArray(Fields, fields)
+            .putLongArray(Here, here.toArray)
+            .putStringArray(NotSent, unavailable.toArray)
+            .build()
+        )
+      else if (column.metadata.contains(All))
+        as(column, new MetadataBuilder().withMetadata(column.metadata).remove(All).build())
+      else column
     }
   }
+
+  private def as(column: Attribute, metadata: Metadata) =
+    Alias(column, column.name)(explicitMetadata = Some(metadata))
 }
 
 private[temporal] object VersionColumns {
 
   /** Metadata of a column: all that is declared, as the role and the name of each column. */
-  private val All = "streamjoin.versions.declared"
+  private val All = "streamjoin.versions.columns"
 
-  /** Metadata of a column: the places of its own roles among them. */
+  /** For each of them the field of the column that is meant; nothing is the column itself. */
+  private val Fields = "streamjoin.versions.fields"
+
+  /** The places of the column's own roles among them. */
   private val Here = "streamjoin.versions.here"
 
-  /** Metadata of a column: what stands for a value that was not sent, if anything does. */
+  /** What stands for a value that was not sent: one text, or none. */
   private val NotSent = "streamjoin.versions.unavailable"
 
   /**
@@ -62,25 +80,67 @@ private[temporal] object VersionColumns {
    *   on the left the name of a declared column that the input has not
    */
   def declared(input: LogicalPlan): Option[Either[String, VersionColumns]] =
-    Option.when(isOneTable(input))(input.output.filter(_.metadata.contains(All))).filter(_.nonEmpty).map {
-      marked =>
-        val all = marked.head.metadata.getStringArray(All).toSeq
-        val found = all.indices.map { place =>
-          all(place) -> marked.find(_.metadata.getLongArray(Here).contains(place.toLong))
+    Option
+      .when(isOneTable(input))(input)
+      .flatMap(_.find(_.output.exists(_.metadata.contains(All))))
+      .map { operator =>
+        val mark = operator.output.find(_.metadata.contains(All)).get.metadata
+        val all = mark.getStringArray(All).toSeq
+        val lineage = new ColumnLineage(input)
+        val found = all.zip(mark.getStringArray(Fields)).zipWithIndex.map { case ((role, path), place) =>
+          def is(column: Attribute) = column.metadata.contains(All) &&
+            column.metadata.getStringArray(All).toSeq == all &&
+            column.metadata.getLongArray(Here).contains(place.toLong)
+          role -> columnIn(input, is, partsIn(path), lineage)
         }
         found.collectFirst { case (role, None) => role.dropWhile(_ != ' ').trim }.toLeft {
           def of(role: String) = found.collect {
             case (name, Some(column)) if name.startsWith(s"$role ") => column
           }
+          def one(role: String) = of(role).collectFirst { case column: Attribute => column }
           VersionColumns(
             of("key"),
-            of("time").headOption,
-            of("op").headOption,
-            of("order").headOption,
-            marked.map(_.metadata).find(_.contains(NotSent)).map(_.getString(NotSent))
+            one("time"),
+            one("op"),
+            one("order"),
+            mark.getStringArray(NotSent).headOption
           )
         }
+      }
+
+  /** A column of the input, or its field; or the column that the field has become. */
+  private def columnIn(
+      input: LogicalPlan,
+      is: Attribute => Boolean,
+      field: Seq[String],
+      lineage: ColumnLineage
+  ): Option[Expression] = {
+    def isMeant(expression: Expression): Boolean = expression match {
+      case column: Attribute => field.isEmpty && is(column)
+      case value: GetStructField => value.references.exists(is) && partsOf(value).tail == field
+      case _ => false
     }
+    def fieldOf(column: Attribute) = field.foldLeft[Expression](column) { (value, name) =>
+      ExtractValue(value, Literal(name), SQLConf.get.resolver)
+    }
+    input.output
+      .find(is)
+      .map(fieldOf)
+      .orElse(input.output.find(column => field.nonEmpty && lineage.of(column).exists(isMeant)))
+  }
+
+  private def partsIn(path: String): Seq[String] =
+    if (path.isEmpty) Nil
+    else UnresolvedAttribute.parseAttributeName(path)
+
+  /** A column, or a field of one, as it is written. */
+  def nameOf(column: Expression): String = partsOf(column).map(quoteIfNeeded).mkString(".")
+
+  private def partsOf(column: Expression): Seq[String] = column match {
+    case field: GetStructField => partsOf(field.child) :+ field.childSchema(field.ordinal).name
+    case named: NamedExpression => Seq(named.name)
+    case other => Seq(other.sql)
+  }
 
   /**
    * The primary key of a catalog's table.
@@ -93,14 +153,11 @@ private[temporal] object VersionColumns {
       .when(isOneTable(input))(input.collectLeaves())
       .collect { case Seq(table: StreamingRelationV2) =>
         table.table.constraints.toSeq.collectFirst { case key: PrimaryKey =>
-          val origins = AttributeMap(input.collect { case Project(list, _) =>
-            list.collect { case alias: Alias => passedOn(alias.child).map(alias.toAttribute -> _) }.flatten
-          }.flatten)
-          def origin(column: Attribute): Attribute = origins.get(column).fold(column)(origin)
+          val lineage = new ColumnLineage(input)
           val columns = key.columns.toSeq.map { name =>
             val parts = name.fieldNames.toSeq
             parts.last -> Try(table.resolve(parts, SQLConf.get.resolver)).toOption.flatten
-              .flatMap(of => input.output.find(column => of.exprId == origin(column).exprId))
+              .flatMap(of => input.output.find(column => lineage.of(column).exists(of.semanticEquals)))
           }
           columns
             .collectFirst { case (name, None) => name }
@@ -108,13 +165,6 @@ private[temporal] object VersionColumns {
         }
       }
       .flatten
-
-  /** A view casts each of its columns to the type that it has. */
-  private def passedOn(value: Expression): Option[Attribute] = value match {
-    case column: Attribute => Some(column)
-    case cast: Cast if cast.child.dataType == cast.dataType => passedOn(cast.child)
-    case _ => None
-  }
 
   /** The rows of a join or of an aggregation are not versions of what it reads. */
   private def isOneTable(input: LogicalPlan): Boolean =

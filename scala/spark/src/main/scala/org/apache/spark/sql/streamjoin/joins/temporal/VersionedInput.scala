@@ -1,11 +1,17 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
+import scala.util.Try
+
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, GetStructField}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.changes.{Changelog, Unavailable}
+import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.Side
@@ -25,6 +31,8 @@ import streamjoin.core.Side
  *   column that breaks ties
  * @param unavailable
  *   stands for a value that was not sent
+ * @param words
+ *   for errors: Python's, or those of SQL
  */
 final case class VersionedInput(
     input: DataFrame,
@@ -32,18 +40,34 @@ final case class VersionedInput(
     time: Option[String] = None,
     op: Option[String] = None,
     order: Option[String] = None,
-    unavailable: Option[String] = Some(Unavailable.Default)
+    unavailable: Option[String] = Some(Unavailable.Default),
+    private[temporal] val words: VersionedInput.Words = VersionedInput.OfApi
 ) {
   import VersionedInput._
+  import words.call
 
-  private lazy val givenTime: String = time.getOrElse {
-    val plan = input.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed
-    quoteIfNeeded(EventTimeOfInput.of(plan, Side.Right, Call, Advice).name)
+  private def plan: LogicalPlan = input.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed
+
+  private lazy val givenTime: String = time match {
+    case Some(name) => markedFrom(name).fold(name)(column => quoteIfNeeded(column.name))
+    case None => quoteIfNeeded(EventTimeOfInput.of(plan, Side.Right, call, words.advice).name)
+  }
+
+  /** Spark makes a column of a field that gets a watermark: `WATERMARK payload.since DELAY OF ...`. */
+  private def markedFrom(name: String): Option[Attribute] = {
+    val lineage = new ColumnLineage(plan)
+    Try(plan.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)).toOption.flatten
+      .collect { case Alias(field: GetStructField, _) => lineage.of(field) }
+      .flatMap { levels =>
+        EventTime.of(plan.output).find { column =>
+          lineage.of(column).exists(from => levels.exists(_.semanticEquals(from)))
+        }
+      }
   }
 
   private lazy val log: Changelog = {
     val named = op.orElse(input.columns.find(SQLConf.get.resolver(_, Op)))
-    val envelope = Changelog(input, key, named, Some(givenTime), order, unavailable, Call)
+    val envelope = Changelog(input, key, named, Some(givenTime), order, unavailable, call)
     if (envelope.isEnvelope || op == named) envelope else envelope.copy(op = op)
   }
 
@@ -61,7 +85,7 @@ final case class VersionedInput(
     if (log.isTimeOfTable)
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_COLUMN",
-        "call" -> Call,
+        "call" -> call,
         "column" -> givenTime,
         "reason" -> "it is a column of the table, and a delete has no new row to take it from",
         "advice" -> TimeOfChange
@@ -75,7 +99,6 @@ final case class VersionedInput(
 }
 
 object VersionedInput {
-  private val Call = "sj.versions"
   private val Op = "op"
 
   /** What to name as the time of a change. */
@@ -83,9 +106,29 @@ object VersionedInput {
     "Name the time of the change: of Debezium's envelope timestamp_millis(ts_ms) or " +
       "timestamp_millis(source.ts_ms), of a flat log a column such as _commit_timestamp."
 
-  private val Advice = EventTimeOfInput.Advice(
-    "Read the changes of the table by spark.readStream.",
-    call => s"Mark one before: $call.",
-    first => s"Name the one that you mean: time=\"$first\"."
+  /**
+   * How the user is told what is wrong.
+   *
+   * @param call
+   *   what the user called
+   */
+  final private[temporal] case class Words(call: String, advice: EventTimeOfInput.Advice)
+
+  private[temporal] val OfApi = Words(
+    "sj.versions",
+    EventTimeOfInput.Advice(
+      "Read the changes of the table by spark.readStream.",
+      call => s"Mark one before: $call.",
+      first => s"Name the one that you mean: time=\"$first\"."
+    )
+  )
+
+  private[temporal] val OfSql = Words(
+    "VERSIONS",
+    EventTimeOfInput.Advice(
+      "Read the changes of the table by STREAM.",
+      _ => s"Mark one, for example ${Wording.mark("prices", "since", inSql = true)}.",
+      first => s"Name the one that you mean: TIME($first)."
+    )
   )
 }

@@ -35,6 +35,7 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
   private def rows(text: String, before: String*)(events: (String, Row)*): Seq[String] = {
     def query(streams: Streams): DataFrame = {
       Seq("s", "p").foreach(name => streams.marked(name).createOrReplaceTempView(name))
+      streams.raw("p").createOrReplaceTempView("log")
       before.foreach(spark.sql)
       spark.sql(text)
     }
@@ -160,6 +161,123 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
         "(code, region), as VERSIONS declares"
       )
     )
+  }
+
+  private def query(condition: String, input: String): String =
+    s"SELECT s.v, p.v FROM s LEFT JOIN $input FOR SYSTEM_TIME AS OF s.t AS p ON s.code = p.code AND $condition"
+
+  private val extended =
+    "(SELECT *, region = 'DE' AS active, struct(region) AS place FROM p)"
+
+  test("a column that may have one value is not left out of the key in silence, however that is written") {
+    val streams = newStreams(schema)
+    Seq("s", "p").foreach(name => streams.marked(name).createOrReplaceTempView(name))
+    spark.udf.register("constant_region", (text: String) => text)
+    def refused(condition: String, arguments: Map[String, Any] = Map.empty) = {
+      val error = intercept[org.apache.spark.sql.AnalysisException](
+        spark.sql(query(condition, extended), arguments)
+      )
+      assert(error.getCondition == "STREAMJOIN_TEMPORAL", condition)
+      error.getMessage.replace("REGION", "region")
+    }
+    for (
+      condition <- Seq(
+        "p.region = 'DE'",
+        "'DE' = p.region",
+        "p.REGION IN ('DE')",
+        "p.`region` IN ('DE', upper('de'), NULL)",
+        "p.region <=> 'DE'",
+        "p.region = CAST('DE' AS STRING)",
+        "p.region = upper('de')",
+        "p.region = constant_region('DE')",
+        "p.region LIKE 'DE'",
+        "NOT (p.region <> 'DE')",
+        "(p.v > 0 AND p.region = 'DE')",
+        "p.region COLLATE UTF8_LCASE = 'de'"
+      )
+    ) assert(refused(condition).contains("VERSIONS(TABLE(...), KEY(code, region), TIME(t))"), condition)
+    assert(refused("p.region = :r", Map("r" -> "DE")).contains("KEY(code, region)"))
+    assert(refused("p.region IN (:r)", Map("r" -> "DE")).contains("KEY(code, region)"))
+    for (condition <- Seq("p.active", "NOT p.active", "p.active IS TRUE", "p.active <> false", "p.active = true"))
+      assert(refused(condition).contains("KEY(code, active)"), condition)
+    assert(refused("p.place.region = 'DE'").contains("KEY(code, place.region)"))
+    for (
+      condition <- Seq(
+        "p.region IN ('DE', 'FR')",
+        "p.region LIKE 'D%'",
+        "p.region IS NOT NULL",
+        "p.region <> 'DE'",
+        "s.region = 'DE'",
+        "s.region IN ('DE')",
+        "p.v > 0",
+        "lower(p.region) = 'de'"
+      )
+    ) assert(spark.sql(query(condition, extended)).isStreaming, condition)
+  }
+
+  test("a column of the declared key may have one value, however that is written") {
+    val ofRegion = "VERSIONS(TABLE(p), KEY(code, region), TIME(t))"
+    for (condition <- Seq("p.region IN ('DE')", "p.region <=> upper('de')", "p.region LIKE 'DE'"))
+      assert(rows(query(condition, ofRegion))(german: _*) == Seq("7 1"), condition)
+    val ofActive = s"VERSIONS(TABLE$extended, KEY(code, active), TIME(t))"
+    assert(rows(query("p.active", ofActive))(german: _*) == Seq("7 1"))
+    assert(rows(query("NOT p.active", ofActive))(german: _*) == Seq("7 2"))
+  }
+
+  private val payloads =
+    "SELECT *, code AS x FROM (SELECT struct(code, region, t AS since, v) AS payload, struct(n AS lsn) AS source, " +
+      "struct(op AS `the op`) AS kind, code FROM log) WATERMARK payload.since DELAY OF INTERVAL 0 SECONDS"
+
+  test("fields of columns are declared, and selected") {
+    val declared = s"VERSIONS(TABLE($payloads), KEY(payload.code), TIME(payload.since), OP(kind.`the op`), ORDER(source.lsn))"
+    val selected = s"(SELECT payload.code AS c, payload.v AS v, since, lsn, `the op` FROM $declared)"
+    val on = "FOR SYSTEM_TIME AS OF s.t AS p ON s.code ="
+    def of(input: String, v: String, key: String) = s"SELECT s.v, p.$v FROM s LEFT JOIN $input $on p.$key"
+    for (
+      (text, before) <- Seq(
+        of(declared, "payload.v", "payload.code") -> Nil,
+        of(declared.replace("payload.code", "PAYLOAD.`Code`"), "payload.v", "payload.code") -> Nil,
+        of(selected, "v", "c") -> Nil,
+        of("prices", "v", "c") -> Seq(s"CREATE OR REPLACE TEMPORARY VIEW prices AS SELECT * FROM $selected"),
+        s"WITH r AS (SELECT payload, since, lsn, `the op` AS o FROM $declared) " +
+          of("(SELECT o, lsn, since, payload.* FROM r)", "v", "code") -> Nil
+      )
+    ) assert(
+      rows(text, before: _*)(
+        price("a", "DE", "10:00", 2, n = 2),
+        price("a", "DE", "10:00", 3, n = 1),
+        price("a", "FR", "10:05", 0, "delete", 3),
+        sale("a", "DE", "10:01", 7),
+        sale("a", "DE", "10:06", 8)
+      ) == Seq("7 2", "8 -"),
+      text
+    )
+    val missing = intercept[org.apache.spark.sql.AnalysisException] {
+      spark.sql(of("(SELECT payload.v AS v, since, lsn, `the op` FROM " + declared + ")", "v", "v"))
+    }
+    assert(missing.getMessage.contains("payload.code is declared"), missing.getMessage)
+  }
+
+  test("a declaration replaces an earlier one of the same rows") {
+    val text = query("p.region = s.region", "VERSIONS(TABLE(prices), KEY(code), TIME(t))")
+    val before = s"CREATE OR REPLACE TEMPORARY VIEW prices AS SELECT region, v, t, code FROM $declared"
+    assert(rows(text, before)(german: _*) == Seq("7 -"))
+  }
+
+  test("UNAVAILABLE says what stands for a value that was not sent") {
+    def text(unavailable: String) =
+      s"SELECT s.v, p.region FROM s LEFT JOIN VERSIONS(TABLE(p), KEY(code), OP(op)$unavailable) " +
+        "FOR SYSTEM_TIME AS OF s.t AS p ON s.code = p.code"
+    val changes = Seq(price("a", "DE", "10:00", 1), sale("a", "-", "10:10", 7))
+    def found(unavailable: String, placeholder: String) =
+      rows(text(unavailable))(changes :+ price("a", placeholder, "10:05", 2, "update"): _*)
+    val default = "__debezium_unavailable_value"
+    assert(found("", default) == Seq("7 DE"))
+    assert(found(", UNAVAILABLE('?')", "?") == Seq("7 DE"))
+    assert(found(", unavailable('?')", default) == Seq(s"7 $default"))
+    assert(found(", UNAVAILABLE(NULL)", default) == Seq(s"7 $default"))
+    val wrong = intercept[org.apache.spark.sql.AnalysisException](spark.sql(text(", UNAVAILABLE(1)")))
+    assert(wrong.getMessage.contains("takes one text in UNAVAILABLE"))
   }
 
   test("the primary key of a catalog's table is the key of its versions") {
