@@ -38,7 +38,8 @@ private[streamjoin] object WatermarkKeys {
    */
   def of(plan: LogicalPlan): WatermarkKeys = {
     val (marks, idleAfterMs) = marksOf(plan, None).unzip
-    val per = plan.collect { case rows: DropPunctuation => rows.mark.zip(rows.partition.map(_.name)) }.flatten.toMap
+    val per =
+      plan.collect { case rows: DropPunctuation => rows.mark.zip(rows.partition.map(_.name)) }.flatten.toMap
     WatermarkKeys(
       WatermarkId.number(marks.map(_.nodeId)).toIndexedSeq,
       marks.map(mark => WatermarkColumn(mark.eventTime.name, sourceOf(mark))).toIndexedSeq,

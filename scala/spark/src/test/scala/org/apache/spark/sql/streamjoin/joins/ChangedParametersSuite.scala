@@ -52,7 +52,7 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
       history: Option[String] = None,
       ordered: Boolean = true,
       delay: String = "0 seconds",
-    unavailable: Option[String] = None
+      unavailable: Option[String] = None
   ): Query = streams => {
     val right = streams
       .raw("d")
@@ -117,7 +117,12 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
         idle(None)
       )
     ),
-    Case("idle_after", idle(Some("1 hour")), Nil, Seq(idle(Some("2 hours")), idle(None), idle(Some("1 hour")))),
+    Case(
+      "idle_after",
+      idle(Some("1 hour")),
+      Nil,
+      Seq(idle(Some("2 hours")), idle(None), idle(Some("1 hour")))
+    ),
     Case(
       "temporal join",
       versionsOf(),

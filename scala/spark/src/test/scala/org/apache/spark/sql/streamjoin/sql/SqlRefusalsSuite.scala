@@ -23,7 +23,11 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       (text, condition, words) <- Seq(
         ("SELECT o.v FROM o JOIN d ON o.id = d.id", "UNBOUNDED", "write JOIN ... WITHIN 1h ON ..."),
         ("SELECT o.v FROM o JOIN d ON o.id = d.id", "UNBOUNDED", "d.t BETWEEN o.t - INTERVAL 1 HOUR"),
-        ("SELECT o.v FROM o JOIN d ON o.id = d.id AND o.t >= d.t", "UNBOUNDED", "ASOF JOIN right MATCH_CONDITION"),
+        (
+          "SELECT o.v FROM o JOIN d ON o.id = d.id AND o.t >= d.t",
+          "UNBOUNDED",
+          "ASOF JOIN right MATCH_CONDITION"
+        ),
         ("SELECT o.v FROM o, d WHERE o.id = d.id AND o.t < d.t", "UNBOUNDED", "WITHIN 10 MINUTES ON"),
         ("SELECT raw.t FROM raw JOIN d ON raw.id = d.id", "UNBOUNDED", mark),
         (s"SELECT raw.v FROM raw JOIN d ON raw.id = d.id AND $hourly", "NO_WATERMARK", mark),
@@ -42,7 +46,10 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       assert(python.findFirstIn(message).isEmpty, message)
     }
     val ofPython = said("STREAMJOIN_UNBOUNDED") {
-      spark.table("raw").as("raw").join(spark.table("d").as("d"), org.apache.spark.sql.functions.expr("raw.id = d.id"))
+      spark
+        .table("raw")
+        .as("raw")
+        .join(spark.table("d").as("d"), org.apache.spark.sql.functions.expr("raw.id = d.id"))
         .select("raw.t")
     }
     assert(ofPython.contains("left.withWatermark(\"t\", \"10 seconds\")"), ofPython)

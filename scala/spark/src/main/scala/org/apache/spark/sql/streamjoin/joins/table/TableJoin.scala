@@ -174,7 +174,8 @@ private[streamjoin] object TableJoin {
           table,
           "rematch= is for an outer join that has a condition of its own",
           "Write the condition into the join, not into a filter above it: " +
-            (if (Wording.isSql(join)) "stream LEFT JOIN table ON ..." else "stream.join(table, ..., \"left\").")
+            (if (Wording.isSql(join)) "stream LEFT JOIN table ON ..."
+             else "stream.join(table, ..., \"left\").")
         )
       }
       of(join): Unit

@@ -163,7 +163,10 @@ private[streamjoin] object AsOfClauses {
     }).resolve(name, SQLConf.get.resolver) match {
       case Some(found: Attribute) => found
       case Some(_) =>
-        throw refused(s"it compares columns, and ${name.mkString(".")} is a field of one: select it in a subquery", clause)
+        throw refused(
+          s"it compares columns, and ${name.mkString(".")} is a field of one: select it in a subquery",
+          clause
+        )
       case None => throw unknown(name, of, clause)
     }
 

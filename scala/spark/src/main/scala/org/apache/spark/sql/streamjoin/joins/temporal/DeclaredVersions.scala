@@ -130,7 +130,10 @@ private[streamjoin] object DeclaredVersions {
       case function @ UnresolvedFunction(Seq(name), arguments, _, _, _, _, _) if Once.contains(upper(name)) =>
         (upper(name), arguments, function.origin)
       case other =>
-        throw refused(s"takes KEY, TIME, OP, ORDER and UNAVAILABLE after the table, and not ${other.sql}", other.origin)
+        throw refused(
+          s"takes KEY, TIME, OP, ORDER and UNAVAILABLE after the table, and not ${other.sql}",
+          other.origin
+        )
     }
     parts.groupBy(_._1).values.find(_.size > 1).foreach { twice =>
       throw refused(s"has ${twice.head._1} twice", twice(1)._3)
@@ -140,7 +143,10 @@ private[streamjoin] object DeclaredVersions {
         case Seq(Literal(text: UTF8String, _: StringType)) => Some(text.toString)
         case Seq(Literal(null, _)) => None
         case _ =>
-          throw refused("takes one text in UNAVAILABLE, or NULL if values are to be taken as they are sent", at)
+          throw refused(
+            "takes one text in UNAVAILABLE, or NULL if values are to be taken as they are sent",
+            at
+          )
       }
     }
     def columns(name: String) = parts.collectFirst { case (`name`, arguments, at) =>

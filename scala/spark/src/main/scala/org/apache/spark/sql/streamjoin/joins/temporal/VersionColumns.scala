@@ -35,7 +35,9 @@ final private[temporal] case class VersionColumns(
   /** The same columns, with the declaration in their metadata, and no earlier one. */
   def marked(output: Seq[Attribute]): Seq[NamedExpression] = {
     val all = roles.map { case (role, column) => s"$role ${nameOf(column)}" }.toArray
-    val fields = roles.map { case (_, column) => partsOf(column).tail.map(quoteIfNeeded).mkString(".") }.toArray
+    val fields = roles.map { case (_, column) =>
+      partsOf(column).tail.map(quoteIfNeeded).mkString(".")
+    }.toArray
     output.map { column =>
       val here = roles.indices.filter(i => roles(i)._2.references.contains(column)).map(_.toLong)
       if (here.nonEmpty)

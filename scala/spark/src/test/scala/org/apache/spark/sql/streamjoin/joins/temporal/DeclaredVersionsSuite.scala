@@ -198,7 +198,9 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     ) assert(refused(condition).contains("VERSIONS(TABLE(...), KEY(code, region), TIME(t))"), condition)
     assert(refused("p.region = :r", Map("r" -> "DE")).contains("KEY(code, region)"))
     assert(refused("p.region IN (:r)", Map("r" -> "DE")).contains("KEY(code, region)"))
-    for (condition <- Seq("p.active", "NOT p.active", "p.active IS TRUE", "p.active <> false", "p.active = true"))
+    for (
+      condition <- Seq("p.active", "NOT p.active", "p.active IS TRUE", "p.active <> false", "p.active = true")
+    )
       assert(refused(condition).contains("KEY(code, active)"), condition)
     assert(refused("p.place.region = 'DE'").contains("KEY(code, place.region)"))
     for (
@@ -229,7 +231,8 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
       "struct(op AS `the op`) AS kind, code FROM log) WATERMARK payload.since DELAY OF INTERVAL 0 SECONDS"
 
   test("fields of columns are declared, and selected") {
-    val declared = s"VERSIONS(TABLE($payloads), KEY(payload.code), TIME(payload.since), OP(kind.`the op`), ORDER(source.lsn))"
+    val declared =
+      s"VERSIONS(TABLE($payloads), KEY(payload.code), TIME(payload.since), OP(kind.`the op`), ORDER(source.lsn))"
     val selected = s"(SELECT payload.code AS c, payload.v AS v, since, lsn, `the op` FROM $declared)"
     val on = "FOR SYSTEM_TIME AS OF s.t AS p ON s.code ="
     def of(input: String, v: String, key: String) = s"SELECT s.v, p.$v FROM s LEFT JOIN $input $on p.$key"
@@ -242,16 +245,17 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
         s"WITH r AS (SELECT payload, since, lsn, `the op` AS o FROM $declared) " +
           of("(SELECT o, lsn, since, payload.* FROM r)", "v", "code") -> Nil
       )
-    ) assert(
-      rows(text, before: _*)(
-        price("a", "DE", "10:00", 2, n = 2),
-        price("a", "DE", "10:00", 3, n = 1),
-        price("a", "FR", "10:05", 0, "delete", 3),
-        sale("a", "DE", "10:01", 7),
-        sale("a", "DE", "10:06", 8)
-      ) == Seq("7 2", "8 -"),
-      text
     )
+      assert(
+        rows(text, before: _*)(
+          price("a", "DE", "10:00", 2, n = 2),
+          price("a", "DE", "10:00", 3, n = 1),
+          price("a", "FR", "10:05", 0, "delete", 3),
+          sale("a", "DE", "10:01", 7),
+          sale("a", "DE", "10:06", 8)
+        ) == Seq("7 2", "8 -"),
+        text
+      )
     val missing = intercept[org.apache.spark.sql.AnalysisException] {
       spark.sql(of("(SELECT payload.v AS v, since, lsn, `the op` FROM " + declared + ")", "v", "v"))
     }
