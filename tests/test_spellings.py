@@ -154,6 +154,8 @@ def test_columns_by_name_or_as_columns(streams: Streams) -> None:
     by_name = sj.versions(right, key=["id"], time="u", op="op", order="seq")
     assert by_name == sj.versions(right, key=[F.col("id")], time=right.u, op=right.op, order=right["seq"])
     assert by_name.key == sj.versions(right, key=right.id).key == ["id"]
+    nested = right.select(F.struct("id").alias("row"), "u")
+    assert sj.versions(nested, key=F.col("row.id")).key == sj.versions(nested, key=nested.row.id).key == ["row.id"]
     joined = [sj.temporal_join(left, by_name, "id", as_of=as_of) for as_of in ("t", F.col("t"), left.t, raw.t, None)]
     all_same(*joined)
     aliased = left.alias("o")

@@ -182,13 +182,19 @@ private[streamjoin] object FrameFunction {
         "the DataFrame does not have it",
         s"Its columns are ${call.child.output.map(_.name).mkString(", ")}."
       )
-    case Field(field, names) if call.arguments.text("argument") == "order" =>
+    case Field(field, names) if mayBeField(call.arguments) =>
       val mark = new MetadataBuilder().putBoolean("streamjoin.path", true).build()
       Project(
         Seq(Alias(field, names.map(quoteIfNeeded).mkString("."))(explicitMetadata = Some(mark))),
         call.child
       )
     case other => throw computed(call.arguments, other)
+  }
+
+  private def mayBeField(arguments: CallArguments): Boolean = arguments.text("argument") match {
+    case "order" => true
+    case "key" => arguments.text("call") == "sj.versions"
+    case _ => false
   }
 
   /** A field of a column, and its path. */
