@@ -174,11 +174,9 @@ private[streamjoin] object DeclaredVersions {
 
   private def column(argument: Expression): Seq[String] = argument match {
     case name: UnresolvedAttribute => name.nameParts
-    case Literal(name, _: StringType) => Seq(name.toString)
+    case Literal(name, _: StringType) if name != null => Seq(name.toString)
     case other => throw refused(s"takes the name of a column, and not ${other.sql}", other.origin)
   }
-
-  /** `UNAVAILABLE(NULL)` takes values as they are sent. */
 
   private def refused(problem: String, at: Origin) = Function.refused(problem, at)
 }
