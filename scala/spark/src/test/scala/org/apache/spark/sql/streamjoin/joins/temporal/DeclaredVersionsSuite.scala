@@ -268,22 +268,6 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     assert(rows(text, before)(german: _*) == Seq("7 -"))
   }
 
-  test("UNAVAILABLE says what stands for a value that was not sent") {
-    def text(unavailable: String) =
-      s"SELECT s.v, p.region FROM s LEFT JOIN VERSIONS(TABLE(p), KEY(code), OP(op)$unavailable) " +
-        "FOR SYSTEM_TIME AS OF s.t AS p ON s.code = p.code"
-    val changes = Seq(price("a", "DE", "10:00", 1), sale("a", "-", "10:10", 7))
-    def found(unavailable: String, placeholder: String) =
-      rows(text(unavailable))(changes :+ price("a", placeholder, "10:05", 2, "update"): _*)
-    val default = "__debezium_unavailable_value"
-    assert(found("", default) == Seq("7 DE"))
-    assert(found(", UNAVAILABLE('?')", "?") == Seq("7 DE"))
-    assert(found(", unavailable('?')", default) == Seq(s"7 $default"))
-    assert(found(", UNAVAILABLE(NULL)", default) == Seq(s"7 $default"))
-    val wrong = intercept[org.apache.spark.sql.AnalysisException](spark.sql(text(", UNAVAILABLE(1)")))
-    assert(wrong.getMessage.contains("takes one text in UNAVAILABLE"))
-  }
-
   test("the primary key of a catalog's table is the key of its versions") {
     spark.conf.set("spark.sql.catalog.keyed", classOf[KeyedCatalog].getName)
     val changes = "STREAM keyed.shop.prices WATERMARK t DELAY OF INTERVAL 0 SECONDS"
