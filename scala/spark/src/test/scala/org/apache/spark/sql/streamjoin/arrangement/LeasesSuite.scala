@@ -1,5 +1,8 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
+import java.nio.file.Files
+import java.util.UUID
+
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs.{FSDataOutputStream, LocalFileSystem, Path}
 import org.apache.hadoop.security.AccessControlException
@@ -67,13 +70,69 @@ class LeasesSuite extends AnyFunSuite with TableTest {
       during(it) {
         (1 to 3).foreach(id => it.feed(Row(id, "Ann", "insert")))
         val leases = new Leases(it.folder)
-        leases.renew("one of another line", 1, Some(java.util.UUID.randomUUID()))
+        leases.renew("one of another line", 1, Some(UUID.randomUUID()))
         leases.renew("one of before there were ids", 2)
         (4 to 8).foreach(id => it.feed(Row(id, "Ann", "insert")))
         assert(it.folder.manifest(7).since == 2)
         leases.release("one of before there were ids")
         it.feed(Row(9, "Ann", "insert"))
         assert(it.folder.manifest(8).since == 7)
+      }
+    }
+  }
+
+  test("a reader that comes to the version of its lease once more keeps it") {
+    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
+      val it = customers
+      during(it) {
+        (1 to 2).foreach(id => it.feed(Row(id, "Ann", "insert")))
+        val leases = new Leases(it.folder)
+        leases.renew("holder", 1, Some(it.folder.manifest(1).id))
+        (3 to 4).foreach(id => it.feed(Row(id, "Ann", "insert")))
+        // It had read beyond, and then this number, before the arrangement was restored.
+        leases.renew("reader", 9, Some(UUID.randomUUID()))
+        leases.renew("reader", 3, Some(UUID.randomUUID()))
+        assert(leases.all.filter(_.reader == "reader").map(_.version) == Seq(3))
+        (5 to 7).foreach(id => it.feed(Row(id, "Ann", "insert")))
+        assert(leases.isOfOther(leases.all.find(_.reader == "reader").get))
+        leases.renew("reader", 3, Some(it.folder.manifest(3).id))
+        assert(!leases.isOfOther(leases.all.find(_.reader == "reader").get))
+        leases.release("holder")
+        it.feed(Row(8, "Ann", "insert"))
+        assert(it.folder.manifest(7).since == 3)
+      }
+    }
+  }
+
+  test("the lease of a look-up has the id of its version, and keeps nothing of another one") {
+    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
+      val it = customers
+      val kinds = Seq(Map.empty[String, String], Map("rematch" -> "1 hour"), Map("asOf" -> "previous"))
+      val streams = kinds.map(lookUp(it, _))
+      def files = ArrangementTest.files(s"${it.root}/readers").filter(!_.getFileName.toString.startsWith("alive"))
+      def ids = files.map(file => file.getFileName.toString.toLong -> Files.readString(file))
+      during(it) {
+        loaded(it)
+        during(streams: _*)((3 to 5).foreach { id =>
+          // The first batch sees a new version, the second one a table that has not changed.
+          for (order <- Seq(id, id + 10)) {
+            streams.foreach(_.add(Row(order, 1, "Desk")).settle())
+            assert(files.size == kinds.size)
+            assert(ids.forall { case (version, text) => text == it.folder.manifest(version).id.toString }, ids)
+          }
+          it.feed(Row(id, "Ann", "insert"))
+        })
+        assert(ids.map(_._1).distinct == Seq(1))
+        (6 to 7).foreach(id => it.feed(Row(id, "Ann", "insert")))
+        assert(it.folder.manifest(5).since == 1)
+        // As if they had read those versions before the arrangement was restored.
+        files.foreach { file =>
+          Files.deleteIfExists(file.resolveSibling(s".${file.getFileName}.crc"))
+          Files.writeString(file, UUID.randomUUID().toString)
+        }
+        it.restart()
+        it.feed(Row(8, "Ann", "insert"))
+        assert(it.folder.manifest(6).since == 5)
       }
     }
   }

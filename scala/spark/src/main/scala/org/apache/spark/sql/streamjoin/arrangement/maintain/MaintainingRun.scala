@@ -147,15 +147,19 @@ final private[streamjoin] class MaintainingRun extends Logging {
 
   // Leases.
 
-  /** By reader: the oldest version that it needs, and whether it is one of this arrangement. */
-  private var known = Map.empty[String, (Long, Boolean)]
+  /** By reader: the oldest version that it needs, if it is one of this arrangement. */
+  private var known = Map.empty[String, Long]
 
-  /** Whether a reader has read the version of its lease here, and not before it was restored. */
-  def keepsFor(leases: Leases, lease: Leases.Lease): Boolean = {
-    if (!known.get(lease.reader).exists(_._1 == lease.version))
-      known += lease.reader -> (lease.version, !leases.isOfOther(lease))
-    known(lease.reader)._2
-  }
+  /**
+   * Whether a reader has read the version of its lease here, and not before the arrangement was
+   * restored. If not, it may still come to this version here.
+   */
+  def keepsFor(leases: Leases, lease: Leases.Lease): Boolean =
+    known.get(lease.reader).contains(lease.version) || {
+      val keeps = !leases.isOfOther(lease)
+      if (keeps) known += lease.reader -> lease.version
+      keeps
+    }
 
   // The base that is being written.
 

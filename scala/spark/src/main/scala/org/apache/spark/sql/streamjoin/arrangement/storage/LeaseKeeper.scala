@@ -24,6 +24,7 @@ private[storage] object LeaseKeeper extends Logging {
   final private class Kept(
       val folder: ArrangementFolder,
       val query: MicroBatchExecution,
+      val version: Option[VersionId],
       val every: Long,
       @volatile var renewedMs: Long
   )
@@ -32,22 +33,28 @@ private[storage] object LeaseKeeper extends Logging {
   private val kept = new ConcurrentHashMap[(String, String), Kept]
 
   /**
-   * Keeps the lease of a reader for as long as the query of this thread runs.
-   *
-   * @return
-   *   whether the caller is to renew it now
+   * @param isDue
+   *   whether the caller is to renew the lease now
+   * @param isKnown
+   *   whether this run has kept it for the same version already
    */
-  def keep(folder: ArrangementFolder, reader: String): Boolean = RunningQuery.current.forall { query =>
-    renewer: Unit
-    val (key, now) = ((folder.root.toString, reader), System.currentTimeMillis())
-    val known = Option(kept.get(key)).filter(_.query eq query)
-    val isDue = known.forall(now - _.renewedMs >= known.get.every)
-    if (isDue) {
-      val age = SQLConf.get.getConf(StreamJoinConf.ArrangementLeaseAge)
-      kept.put(key, new Kept(folder, query, math.min(age / Parts, Longest), now))
+  final case class Seen(isDue: Boolean, isKnown: Boolean)
+
+  /** Keeps the lease of a reader for as long as the query of this thread runs. */
+  def keep(folder: ArrangementFolder, reader: String, version: Option[VersionId]): Seen =
+    RunningQuery.current.fold(Seen(isDue = true, isKnown = false)) { query =>
+      renewer: Unit
+      val (key, now) = ((folder.root.toString, reader), System.currentTimeMillis())
+      val known = Option(kept.get(key)).filter(_.query eq query)
+      val isDue = known.forall(now - _.renewedMs >= known.get.every)
+      val isKnown = known.exists(_.version == version)
+      if (isDue || !isKnown) {
+        val every = math.min(SQLConf.get.getConf(StreamJoinConf.ArrangementLeaseAge) / Parts, Longest)
+        val renewedMs = known.filterNot(_ => isDue).fold(now)(_.renewedMs)
+        kept.put(key, new Kept(folder, query, version, every, renewedMs))
+      }
+      Seen(isDue, isKnown)
     }
-    isDue
-  }
 
   private def renew(): Unit = kept.asScala.foreach { case (key @ (_, reader), lease) =>
     if (!lease.query.isActive) kept.remove(key, lease): Unit

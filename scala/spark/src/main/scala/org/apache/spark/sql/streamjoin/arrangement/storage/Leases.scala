@@ -24,8 +24,9 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
  *   readers/<reader>/alive-<time>   it is still there, with nothing new read: see [[LeaseKeeper]]
  * }}}
  *
- * A lease is never overwritten, and its time is that of the newest file: an object store may ignore
- * a time that is set. The file of a new version is created before the old one is deleted.
+ * The time of a lease is that of the newest file: an object store may ignore a time that is set. The
+ * file of a new version is created before the old one is deleted, and is written once, unless the
+ * arrangement was restored and has another version of that number now.
  */
 final private[streamjoin] class Leases(folder: ArrangementFolder) extends Logging {
   import Leases._
@@ -35,6 +36,8 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
   /**
    * From now on, a reader needs only what comes after a version.
    *
+   * @param id
+   *   of the version, if it is known
    * @throws org.apache.spark.sql.AnalysisException
    *   if the reader may not write here, unless it needs no lease
    */
@@ -44,14 +47,17 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
       if (!folder.fs.mkdirs(own)) throw new IOException(s"$MkdirsFailed to create $own")
       val file = new Path(own, version.toString)
       val isNew = !folder.fs.exists(file)
-      if (isNew) write(file, id.fold("")(_.toString))
-      folder.numbersIn(own).filter(_ < version).foreach { older =>
-        folder.fs.delete(new Path(own, older.toString), false)
+      if (isNew) write(file, textOf(id))
+      // Those after it are of the time before the arrangement, or the reader, was restored.
+      folder.numbersIn(own).filter(_ != version).foreach { other =>
+        folder.fs.delete(new Path(own, other.toString), false)
       }
       TemporaryReaders.add(folder, reader)
-      val isDue = LeaseKeeper.keep(folder, reader)
+      val kept = LeaseKeeper.keep(folder, reader, id.map(VersionId(version, _)))
+      val isOther = !isNew && id.isDefined && !kept.isKnown && isOfOther(file, id.get)
+      if (isOther) write(file, textOf(id))
       // There is no new version, but the reader is alive.
-      if (isDue && !isNew) showAlive(reader)
+      if (kept.isDue && !isNew && !isOther) showAlive(reader)
     } catch {
       case denied: IOException if isDenied(denied) =>
         if (SQLConf.get.getConf(StreamJoinConf.ArrangementLease) != StreamJoinConf.Optional)
@@ -79,8 +85,10 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
     }
   }
 
+  private def textOf(id: Option[UUID]) = id.fold("")(_.toString)
+
   private def write(file: Path, text: String): Unit = {
-    val out = folder.fs.create(file, false)
+    val out = folder.fs.create(file, true)
     try out.write(text.getBytes(UTF_8))
     finally out.close()
   }
@@ -89,11 +97,16 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
    * Whether a reader has a lease of another version than the one with its number. It is ahead of a
    * restored arrangement, which therefore keeps nothing for it.
    */
-  def isOfOther(lease: Lease): Boolean =
+  def isOfOther(lease: Lease): Boolean = {
+    val file = new Path(new Path(readers, lease.reader), lease.version.toString)
+    folder.manifestOf(lease.version).exists(manifest => isOfOther(file, manifest.id))
+  }
+
+  /** Whether a lease names another version; one that is being written names none. */
+  private def isOfOther(file: Path, version: UUID): Boolean =
     try {
-      val path = new Path(new Path(readers, lease.reader), lease.version.toString)
-      val id = new String(folder.readFully(path), UTF_8)
-      id.nonEmpty && folder.manifestOf(lease.version).exists(_.id.toString != id)
+      val id = new String(folder.readFully(file), UTF_8)
+      id.nonEmpty && id != version.toString
     } catch { case _: FileNotFoundException => false }
 
   /** Removes the lease of a reader that will not come back. */

@@ -19,6 +19,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   CaughtUp,
   Leases,
+  Manifest,
   Restored,
   Snapshot,
   VersionId
@@ -113,7 +114,7 @@ private[streamjoin] object TableVersions extends Logging {
         case Some(at) =>
           // Never go back: before batches had one version, the query may have seen a later one.
           val later = last.filter(_.version > at.version).map(withId(folder, _)).getOrElse(at)
-          hold(folder, reader, later.version, before)
+          hold(folder, reader, later.version, before)(folder.manifestOf)
           later.versionId
         case None => held(folder, reader, before)
       }
@@ -152,9 +153,15 @@ private[streamjoin] object TableVersions extends Logging {
     folder.manifestOf(seen.version).exists(manifest => seen.id.forall(_ == manifest.id))
 
   /** Leases the versions since the previous batch, and one more for look-ups of `previous`. */
-  private def hold(folder: ArrangementFolder, reader: String, version: Long, before: Long): Unit =
-    new Leases(folder)
-      .renew(reader, math.max(0, (if (before < 0) version else math.min(before, version)) - 1))
+  private def hold(folder: ArrangementFolder, reader: String, version: Long, before: Long)(
+      manifestOf: Long => Option[Manifest]
+  ): Unit = {
+    val since = if (before < 0) version else math.min(before, version)
+    val leased = math.max(0, since - 1)
+    // The manifest of a version names the one before it.
+    val id = manifestOf(since).flatMap(of => if (leased == since) Some(of.id) else of.previous)
+    new Leases(folder).renew(reader, leased, id)
+  }
 
   /**
    * Leases the newest version for as long as the batch may run again, with the changes since the
@@ -164,8 +171,10 @@ private[streamjoin] object TableVersions extends Logging {
     val newest = folder.newest
     if (newest < 0) None
     else {
-      hold(folder, reader, newest, before)
-      val last = folder.manifest(folder.newest)
+      lazy val found = folder.manifestOf(newest)
+      hold(folder, reader, newest, before)(at => if (at == newest) found else folder.manifestOf(at))
+      val now = folder.newest
+      val last = found.filter(_.version == now).getOrElse(folder.manifest(now))
       // It may have been removed while the lease was written.
       if (newest != last.version && newest - 1 < last.since) held(folder, reader, before)
       else if (newest == last.version) Some(last.versionId)
