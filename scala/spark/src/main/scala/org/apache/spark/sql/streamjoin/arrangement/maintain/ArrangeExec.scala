@@ -14,7 +14,12 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexLocality, IndexSettings}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ArrangementMeta,
+  InputKind,
+  Restored
+}
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec, RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.{LateRows, PlannedBatch}
 
@@ -92,13 +97,15 @@ final private[streamjoin] case class ArrangeExec(
   override def logicalLink: Option[LogicalPlan] = None
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val ArrangeExec.Batch(number, run, batchTime, endsByItself) =
+    val ArrangeExec.Batch(number, run, batchTime, endsByItself, checkpoint) =
       batch.getOrElse(throw new IllegalStateException("no batch"))
     val hadoopConf = HadoopConf.of(session)
-    val before =
-      Option.when(number > 0)(
-        new ArrangementFolder(new Path(root), hadoopConf.value.value).manifest(number - 1)
-      )
+    val folder = new ArrangementFolder(new Path(root), hadoopConf.value.value)
+    val before = Option.when(number > 0)(folder.manifestOf(number - 1).getOrElse {
+      val newest = folder.newest
+      throw if (newest < number - 1) Restored.arrangement(root, checkpoint, number - 1, newest)
+      else folder.missing(number - 1)
+    })
     val spec = ArrangeSpec(
       ArrangementRef(root, meta),
       number,
@@ -171,7 +178,7 @@ private[streamjoin] object ArrangeExec {
    * @param endsByItself
    *   the query ends once it has processed what is available
    */
-  final case class Batch(number: Long, run: UUID, timeMs: Long, endsByItself: Boolean)
+  final case class Batch(number: Long, run: UUID, timeMs: Long, endsByItself: Boolean, checkpoint: String)
 
   def of(arrange: Arrange, session: SparkSession, child: SparkPlan): SparkPlan = {
     val planned = PlannedBatch.current(session)
@@ -181,7 +188,8 @@ private[streamjoin] object ArrangeExec {
         execution.currentBatchId,
         execution.runId,
         execution.offsetSeqMetadata.batchTimestampMs,
-        RunningQuery.endsByItself(found.query)
+        RunningQuery.endsByItself(found.query),
+        found.query.resolvedCheckpointRoot
       )
     }
     val isGathered = arrange.meta.partitions > GatherChangesExec.MostBlocks

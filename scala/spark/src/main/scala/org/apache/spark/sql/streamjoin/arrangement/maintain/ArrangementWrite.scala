@@ -172,7 +172,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       .map(_.version)
     val since = math.max(oldest, (leased :+ unleased).min)
 
-    val base = newBase(before, outputs)
+    val base = newBase(folder, before, outputs)
     val bases = before.fold(Seq.empty[BaseRef])(_.bases) ++ base.map(_.ref(version))
     val baseFiles = base.fold(Seq.empty[BlockFile])(_.files)
     val changes = outputs.flatMap(_.changes)
@@ -204,14 +204,21 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
   }
 
   /** The base that the batch has written, or that has been written beside the batches. */
-  private def newBase(before: Option[Manifest], outputs: Seq[TaskOutput]): Option[Base] =
+  private def newBase(folder: ArrangementFolder, before: Option[Manifest], outputs: Seq[TaskOutput]): Option[Base] =
     before.flatMap { last =>
       if (outputs.exists(_.wroteBase)) {
         run.cancelBase()
         val changeBytes = last.counts.getOrElse(Manifest.ChangeBytes, 0L)
         Some(Base(last.version, changeBytes, outputs.flatMap(_.base)))
-      } else run.takeBase()
+      } else run.takeBase().filter(isThere(folder, _))
     }
+
+  /** Its files are gone if the arrangement was restored to what it was before they were written. */
+  private def isThere(folder: ArrangementFolder, base: Base): Boolean = {
+    val isThere = folder.hasBaseFiles(BaseRef.folder(base.version), base.files)
+    if (!isThere) logWarning(s"The base of version ${base.version} of $root is gone, and is written again")
+    isThere
+  }
 
   /**
    * Removes files that no version since the oldest needs, and files of failed attempts. The version

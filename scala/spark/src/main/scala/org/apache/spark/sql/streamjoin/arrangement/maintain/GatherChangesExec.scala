@@ -52,7 +52,7 @@ final private[streamjoin] case class GatherChangesExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val hadoopConf = HadoopConf.of(session)
     val folder = root
-    val ArrangeExec.Batch(number, run, _, _) = batch.getOrElse(throw new IllegalStateException("no batch"))
+    val ArrangeExec.Batch(number, run, _, _, _) = batch.getOrElse(throw new IllegalStateException("no batch"))
     changes().mapPartitionsWithIndex { (task, rows) =>
       val file = ArrangeTask.changesFile(new Path(folder), number, task, run, hadoopConf.value.value)
       TaskContext.get().addTaskFailureListener((_, _) => file.abort())

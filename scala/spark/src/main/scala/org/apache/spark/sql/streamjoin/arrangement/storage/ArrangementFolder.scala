@@ -146,6 +146,14 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   /** Removes bases; the changes of their versions stay. */
   def removeBases(numbers: Seq[Long]): Unit = numbers.foreach(number => fs.delete(base(number), true))
 
+  /** Whether files that were written for a base are still there, and none is cut. */
+  def hasBaseFiles(number: Long, files: Seq[BlockFile]): Boolean = {
+    val lengths =
+      try fs.listStatus(base(number)).map(file => file.getPath.getName -> file.getLen).toMap
+      catch { case _: FileNotFoundException => Map.empty[String, Long] }
+    files.forall(file => lengths.get(new Path(root, file.path).getName).contains(file.bytes))
+  }
+
   /** Removes the files of a base that one attempt to write it has left, but those that count. */
   def removeAttempt(number: Long, attempt: UUID, but: Seq[BlockFile]): Unit = {
     val kept = but.map(file => new Path(root, file.path).getName).toSet

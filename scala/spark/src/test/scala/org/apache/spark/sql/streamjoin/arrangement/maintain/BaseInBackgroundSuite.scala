@@ -5,11 +5,12 @@ import java.nio.file.{Files, Path}
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
+import org.apache.commons.io.FileUtils
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.scheduler.{SparkListener, SparkListenerJobStart}
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.streaming.{DataStreamWriter, StreamingQuery, Trigger}
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BaseRef, Manifest}
 import org.apache.spark.sql.types.StructType
@@ -28,6 +29,24 @@ class BaseInBackgroundSuite extends AnyFunSuite with ArrangementTest {
     op = Some("op"),
     root = root
   )
+
+  private val schema = StructType.fromDDL("id INT, name STRING, op STRING")
+
+  private def add(folder: String, rows: Seq[Row]): Unit =
+    spark.createDataFrame(rows.asJava, schema).coalesce(1).write.mode("append").parquet(folder)
+
+  private def ofFiles(root: String, folder: String): DataStreamWriter[Row] = Arrangements
+    .arrange(
+      spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder),
+      root,
+      Seq(Seq("id")),
+      Some("op"),
+      None,
+      None
+    )
+    .writeStream
+    .format("streamjoin")
+    .option("path", root)
 
   private def ids(root: String, version: Option[Long] = None) =
     rowsOf(root, version).map(_.takeWhile(_ != ' ').toInt).sorted
@@ -75,33 +94,74 @@ class BaseInBackgroundSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("a base is written while the arrangement is restored to the version that the query has written") {
+    val it = rows(newFolder("a"))
+    val saved = newFolder("saved")
+    during(it) {
+      it.feed(large(0): _*)
+      val files = Path.of(it.root, "bases", BaseRef.folder(0).toString)
+      assert(ArrangementTest.files(files.toString).nonEmpty, "no version names it yet")
+      FileUtils.copyDirectory(Path.of(it.root).toFile, Path.of(saved).toFile)
+      // The copy was made before the base was there.
+      FileUtils.deleteDirectory(Path.of(saved, "bases").toFile)
+      restore(it.root, saved)
+      it.feed(Row(1000, "x", "i"))
+      assert(it.folder.manifest(1).bases.isEmpty)
+      it.feed(Row(1001, "x", "i"))
+      assert(it.folder.manifest(2).bases == Seq(BaseRef(1, 2)))
+      forgetIndexes()
+      assert(ids(it.root) == (0 until 60) ++ (1000 to 1001))
+    }
+  }
+
+  test("a base is written while the arrangement, and then its checkpoint, is restored to an earlier version") {
+    val (root, folder, checkpoint) = (newFolder("a"), newFolder("input"), newFolder("checkpoint"))
+    val saved = Seq(root, checkpoint).map(_ -> newFolder("saved"))
+    def started() = ofFiles(root, folder).option("checkpointLocation", checkpoint).start()
+    def running(body: StreamingQuery => Unit): Unit = {
+      val query = started()
+      try body(query)
+      finally query.stop()
+    }
+    running { query =>
+      add(folder, Seq(Row(1, "x", "i")))
+      query.processAllAvailable()
+    }
+    saved.foreach { case (from, to) => FileUtils.copyDirectory(Path.of(from).toFile, Path.of(to).toFile) }
+    running { query =>
+      // Its base is being written.
+      add(folder, large(100))
+      query.processAllAvailable()
+      restore(root, saved.head._2)
+      add(folder, Seq(Row(2, "x", "i")))
+      refused("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT")(query.processAllAvailable())
+    }
+    def arrangement = ArrangementFolder.open(ArrangementFolder.root(root))
+    assert(arrangement.newest == 0)
+    saved.foreach { case (to, from) => restore(to, from) }
+    (3 to 4).foreach { id =>
+      add(folder, Seq(Row(id, "y", "i")))
+      running(_.processAllAvailable())
+    }
+    val named = (0L to arrangement.newest).flatMap(arrangement.manifest(_).baseFiles).map(_.path).toSet
+    val there = ArrangementTest.files(root).map(file => Path.of(root).relativize(file).toString)
+    assert(there.filter(_.startsWith("bases")).toSet.subsetOf(named))
+    forgetIndexes()
+    assert(ids(root) == (1 to 4) ++ (100 until 160))
+  }
+
+  private def restore(folder: String, from: String): Unit = {
+    FileUtils.deleteDirectory(Path.of(folder).toFile)
+    FileUtils.copyDirectory(Path.of(from).toFile, Path.of(folder).toFile)
+  }
+
   test("a query that ends by itself writes bases in its batches") {
     val root = newFolder("a")
     val folder = newFolder("input")
     val checkpoint = newFolder("checkpoint")
     def run(from: Int): Unit = {
-      spark
-        .createDataFrame(
-          large(from).asJava,
-          StructType.fromDDL("id INT, name STRING, op STRING")
-        )
-        .write
-        .mode("append")
-        .parquet(folder)
-      Arrangements
-        .arrange(
-          spark.readStream.schema("id INT, name STRING, op STRING").parquet(folder),
-          root,
-          Seq(Seq("id")),
-          Some("op"),
-          None,
-          None,
-          None,
-          None
-        )
-        .writeStream
-        .format("streamjoin")
-        .option("path", root)
+      add(folder, large(from))
+      ofFiles(root, folder)
         .option("checkpointLocation", checkpoint)
         .trigger(Trigger.AvailableNow())
         .start()
