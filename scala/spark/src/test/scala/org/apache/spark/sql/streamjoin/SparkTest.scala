@@ -17,33 +17,13 @@ import org.apache.spark.{SPARK_VERSION, SparkThrowable}
 /** One local session per suite, with the extension, tuned for batches of few rows. */
 trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
 
-  protected def extensions: String = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
+  protected def extensions: String = SparkTest.Extensions
 
   /** More settings of the session, or other ones. */
   protected def settings: Map[String, String] = Map.empty
 
-  protected lazy val spark: SparkSession = {
-    val session = builder.config(settings).getOrCreate()
-    SparkTest.shrink(session.sparkContext.hadoopConfiguration)
-    session
-  }
-
-  private def builder = SparkSession
-    .builder()
-    .master("local[2]")
-    .appName(getClass.getSimpleName)
-    .config("spark.sql.extensions", extensions)
-    .config("spark.sql.shuffle.partitions", 2)
-    .config("spark.sql.session.timeZone", "UTC")
-    .config("spark.ui.enabled", false)
-    // Failures surface as exceptions; the log would only repeat those that a test expects.
-    .config("spark.log.level", "OFF")
-    .config("spark.sql.streaming.pollingDelay", "1ms")
-    .config("spark.sql.codegen.wholeStage", false)
-    // With isolation, each query has its own class loader and reloads all classes of its tasks.
-    .config("spark.sql.artifact.isolation.enabled", false)
-    // Maintenance of the state stores would only compete with the tiny batches.
-    .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
+  protected lazy val spark: SparkSession =
+    SparkTest.session(getClass.getSimpleName, Map("spark.sql.extensions" -> extensions) ++ settings)
 
   private lazy val root: Path = Files.createTempDirectory("streamjoin-test-")
 
@@ -83,6 +63,30 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
 }
 
 object SparkTest {
+  private val Extensions = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
+
+  def session(name: String, settings: Map[String, String]): SparkSession = {
+    val session = builder(name).config(settings).getOrCreate()
+    shrink(session.sparkContext.hadoopConfiguration)
+    session
+  }
+
+  private def builder(name: String) = SparkSession
+    .builder()
+    .master("local[2]")
+    .appName(name)
+    .config("spark.sql.extensions", Extensions)
+    .config("spark.sql.shuffle.partitions", 2)
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.ui.enabled", false)
+    // Failures surface as exceptions; the log would only repeat those that a test expects.
+    .config("spark.log.level", "OFF")
+    .config("spark.sql.streaming.pollingDelay", "1ms")
+    .config("spark.sql.codegen.wholeStage", false)
+    // With isolation, each query has its own class loader and reloads all classes of its tasks.
+    .config("spark.sql.artifact.isolation.enabled", false)
+    // Maintenance of the state stores would only compete with the tiny batches.
+    .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
 
   /** The oldest line lacks some of what the others have. */
   val isSpark41: Boolean = SPARK_VERSION.startsWith("4.1.")
