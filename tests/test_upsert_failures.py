@@ -12,7 +12,7 @@ from postgres import Postgres
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
-from shop import Shop, refused
+from shop import Shop, Values, refused
 from upserts import COLUMNS, change, forget_commit, run, tables
 
 import streamjoin as sj
@@ -93,6 +93,34 @@ def test_the_target_and_the_checkpoint_have_to_belong_together(shop: Shop, datab
     again(shop.checkpoint("new"))
     assert database.query("SELECT count(*) FROM t") == [["4"]]
     assert database.query("SELECT count(*) FROM streamjoin_batches") == [["2"]]
+
+
+def test_a_table_that_was_created_again_without_its_rows(shop: Shop, database: Postgres) -> None:
+    create = "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT)"
+    database.query(create)
+    changes = shop.stream("changes", COLUMNS)
+
+    def batch(*rows: Values) -> list[list[str]]:
+        shop.feed("changes", *rows)
+        run(changes, database.options("t"), "a", shop.checkpoint("t"))
+        return database.query("SELECT a FROM t ORDER BY a")
+
+    batch(change(1, "x", 1, 1), change(2, "x", 2, 1))
+    # Another table has taken its place, with its rows.
+    database.query("CREATE TABLE u AS SELECT * FROM t; DROP TABLE t; ALTER TABLE u RENAME TO t")
+    batch(change(1, "x", 1, -1))
+    # All rows went by changes.
+    assert batch(change(2, "x", 2, -1)) == []
+    database.query(f"DROP TABLE t; {create}")
+    assert batch(change(3, "x", 3, 1)) == [["3"]]
+    # Somebody has taken them out.
+    database.query("DELETE FROM t")
+    assert batch(change(4, "x", 4, 1)) == [["4"]]
+    # A batch that changes nothing says nothing else.
+    batch(change(5, "x", 5, 1), change(5, "x", 5, -1))
+    database.query(f"DROP TABLE t; {create}")
+    refused("STREAMJOIN_UPSERT_BATCH", lambda: batch(change(6, "x", 6, 1)), "was created again after that batch")
+    assert database.query("SELECT * FROM t") == []
 
 
 def test_an_aggregation_in_update_mode(shop: Shop, database: Postgres) -> None:

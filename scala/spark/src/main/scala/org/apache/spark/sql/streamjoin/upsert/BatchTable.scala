@@ -15,8 +15,9 @@ import org.apache.spark.sql.types.StringType
  * The table `streamjoin_batches` of a database: the last batch of each query and its target,
  * written in the transaction that applies the batch. Whoever sees the batch's rows sees its number.
  *
- * Tables of earlier versions have no column for the target; it is added, and is null until the next
- * batch. An earlier version that writes to the table after that leaves the column alone.
+ * Tables of earlier versions have no column for the target, or for its id; they are added, and are
+ * null until the next batch. An earlier version that writes to the table after that leaves them
+ * alone.
  */
 final private[upsert] class BatchTable(database: Database, target: String) extends Logging {
   import BatchTable._
@@ -26,9 +27,10 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
   private val query = quoted(Query)
   private val batch = quoted(Batch)
   private val planned = quoted(Planned)
-  private val of = quoted(Target)
   @volatile private var found = Option.empty[String]
-  @volatile private var hasTarget = false
+
+  /** Which of the columns that came later the table has. */
+  @volatile private var added = Seq.empty[String]
 
   /** The first of these names that has our table, or none of the user's. */
   private def table(connection: Connection): String = found.getOrElse {
@@ -39,31 +41,37 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
       !database.hasColumns(connection, beside, Seq(Query, Batch, Planned))
     }
     val name = JdbcNames.beside(target, JdbcNames.free(Name, isOfUser))
-    hasTarget = database.hasColumns(connection, name, Seq(Target))
+    added = addedIn(connection, name)
     found = Some(name)
     name
   }
 
   def exists(connection: Connection): Boolean = database.exists(connection, table(connection))
 
-  /** Creates the table if there is none, and gives an older one the column that it lacks. */
-  def create(connection: Connection): Unit = if (!hasTarget) {
+  private def addedIn(connection: Connection, name: String): Seq[String] =
+    Added.keys.toSeq.sorted.filter(column => database.hasColumns(connection, name, Seq(column)))
+
+  /** Creates the table if there is none, and gives an older one the columns that it lacks. */
+  def create(connection: Connection): Unit = if (added.size < Added.size) {
     val name = table(connection)
     // Another query may do the same in between.
     if (!exists(connection))
       try {
         val columns =
           s"$query ${text(36)} NOT NULL PRIMARY KEY, $batch $number NOT NULL, $planned $number NOT NULL"
-        database.execute(connection, s"CREATE TABLE $name ($columns, $of ${text(MaxTarget)})")
+        val more = Added.toSeq.sorted.map { case (column, length) => s", ${quoted(column)} ${text(length)}" }
+        database.execute(connection, s"CREATE TABLE $name ($columns${more.mkString})")
       } catch { case error: SQLException => if (!exists(connection)) throw error }
-    else if (!database.hasColumns(connection, name, Seq(Target)))
-      try database.execute(connection, dialect.getAddColumnQuery(name, Target, text(MaxTarget)))
-      catch {
-        // Only its owner may. The batches alone are compared until then.
-        case error: SQLException =>
-          logWarning(s"$name has no column $Target, and it could not be added", error)
+    else
+      Added.keys.toSeq.sorted.diff(addedIn(connection, name)).foreach { column =>
+        try database.execute(connection, dialect.getAddColumnQuery(name, column, text(Added(column))))
+        catch {
+          // Only its owner may. The batches alone are compared until then.
+          case error: SQLException =>
+            logWarning(s"$name has no column $column, and it could not be added", error)
+        }
       }
-    hasTarget = database.hasColumns(connection, name, Seq(Target))
+    added = addedIn(connection, name)
   }
 
   private def number = JdbcStatements.numberType(dialect)
@@ -79,28 +87,29 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
    * @param name
    *   the target as the database has it
    */
-  def last(connection: Connection, of: UUID, name: String): Option[UpsertBatch] = {
-    val known = lastWithTarget(connection, of)
-    for ((batch, was) <- known; into <- was)
+  def last(connection: Connection, of: UUID, name: String): Option[RecordedBatch] = {
+    val known = recorded(connection, of)
+    for (last <- known; into <- last.target)
       if (into != name.take(MaxTarget) && into != target.take(MaxTarget))
         throw refused(
           target,
-          batch,
+          last.batch,
           s"the query has written to $into so far",
           s"Start it with a new checkpoint. If $into was renamed, write the new name to the column $Target of ${table(connection)}: $name."
         )
-    known.map(_._1)
+    known
   }
 
-  private def lastWithTarget(connection: Connection, id: UUID): Option[(UpsertBatch, Option[String])] = {
-    val columns = Seq(batch, planned) ++ Option.when(hasTarget)(of)
+  private def recorded(connection: Connection, id: UUID): Option[RecordedBatch] = {
+    val columns = Seq(batch, planned) ++ added.map(quoted)
     val sql = s"SELECT ${columns.mkString(", ")} FROM ${table(connection)} WHERE $query = ?"
     Using.resource(connection.prepareStatement(sql)) { select =>
       select.setString(1, id.toString)
       Using.resource(select.executeQuery()) { rows =>
         Option.when(rows.next()) {
-          val into = if (hasTarget) Option(rows.getString(3)) else None
-          (UpsertBatch(id, rows.getLong(1), rows.getLong(2)), into)
+          def text(column: String) =
+            Option(added.indexOf(column)).filter(_ >= 0).flatMap(at => Option(rows.getString(3 + at)))
+          RecordedBatch(UpsertBatch(id, rows.getLong(1), rows.getLong(2)), text(Target), text(FilledId))
         }
       }
     }
@@ -109,10 +118,19 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
   /**
    * Writes the batch within a transaction. The row stays locked until its end: of two drivers that
    * run the query, one waits and then finds that the batch is there.
+   *
+   * @param filledId
+   *   the id of the target, if it has rows after the batch; none if the batch changes nothing
    */
-  def record(connection: Connection, into: String, now: UpsertBatch): Unit = {
-    val before = last(connection, now.query, into)
-    val columns = Seq(batch, planned) ++ Option.when(hasTarget)(of)
+  def record(
+      connection: Connection,
+      into: String,
+      filledId: Option[Option[String]],
+      now: UpsertBatch
+  ): Unit = {
+    val known = last(connection, now.query, into)
+    val before = known.map(_.batch)
+    val columns = Seq(batch, planned) ++ added.map(quoted)
     val name = table(connection)
     val sql = before match {
       case Some(_) =>
@@ -123,7 +141,10 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
     val count = Using.resource(connection.prepareStatement(sql)) { write =>
       write.setLong(1, now.number)
       write.setLong(2, now.plannedMs)
-      if (hasTarget) write.setString(3, into.take(MaxTarget))
+      added.zipWithIndex.foreach {
+        case (Target, at) => write.setString(3 + at, into.take(MaxTarget))
+        case (_, at) => write.setString(3 + at, filledId.getOrElse(known.flatMap(_.filledId)).orNull)
+      }
       write.setString(columns.size + 1, now.query.toString)
       before.foreach(known => write.setLong(columns.size + 2, known.number))
       write.executeUpdate()
@@ -138,13 +159,31 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
   }
 }
 
+/**
+ * What a target has recorded of a query.
+ *
+ * @param target
+ *   its name, as the database has it
+ * @param filledId
+ *   the id of the table, if the batch left rows in it and the database has such ids
+ */
+final private[upsert] case class RecordedBatch(
+    batch: UpsertBatch,
+    target: Option[String],
+    filledId: Option[String]
+)
+
 private[upsert] object BatchTable {
   val Name = "streamjoin_batches"
   private val Query = "query"
   private val Batch = "batch"
   private val Planned = "planned_ms"
   private val Target = "target"
+  private val FilledId = "filled_id"
   private val MaxTarget = 1000
+
+  /** The columns that tables of earlier versions lack, and their lengths. */
+  private val Added = Map(Target -> MaxTarget, FilledId -> 64)
 
   private val TwoDrivers = "Let one driver run the query, and start it again there."
   private val Elsewhere =
@@ -191,6 +230,15 @@ private[upsert] object BatchTable {
       // It would begin with batch 0.
       case None => last.foreach(_ => has(target, last, UpsertBatch(query, 0, 0)))
     }
+
+  /** The target had rows after the last batch, and is another table without any now. */
+  def emptied(target: String, batch: UpsertBatch): AnalysisException =
+    refused(
+      target,
+      batch,
+      "the target was created again after that batch, and is empty, so it lacks what earlier batches have written",
+      "Restore the table together with its rows, or start the query with a new checkpoint."
+    )
 
   /** The staging table does not have what the tasks have written. */
   def lost(

@@ -34,6 +34,39 @@ final private[upsert] class Database(options: JdbcOptionsInWrite) extends Loggin
       select(connection, s"SELECT $names FROM $table WHERE 1 = 0")(_ => true)
     } catch { case _: SQLException => false }
 
+  def isEmpty(connection: Connection, table: String): Boolean =
+    Using.resource(connection.createStatement()) { statement =>
+      statement.setQueryTimeout(options.queryTimeout)
+      statement.setMaxRows(1)
+      Using.resource(statement.executeQuery(s"SELECT 1 FROM $table"))(found => !found.next())
+    }
+
+  /** The first value of a query; none if it fails, as where the user may not see the catalog. */
+  def first(connection: Connection, asked: Asked): Option[String] =
+    try
+      Using.resource(connection.prepareStatement(asked.sql)) { statement =>
+        asked.parameters.zipWithIndex.foreach { case (value, at) => statement.setString(at + 1, value) }
+        Using.resource(statement.executeQuery())(found =>
+          if (found.next()) Option(found.getString(1)) else None
+        )
+      }
+    catch {
+      case error: SQLException =>
+        logDebug(asked.sql, error)
+        None
+    }
+
+  /** Drops the staging table that an attempt has left, if there is one. */
+  def dropStaging(connection: Connection, staging: String, markers: Markers): Unit =
+    if (exists(connection, staging)) {
+      if (!hasColumns(connection, staging, markers.names))
+        throw UpsertOptions.refused(
+          s"the database has a table $staging, which no upsert has created",
+          "Give it another name."
+        )
+      execute(connection, dialect.dropTable(staging))
+    }
+
   /** What a query returns, row by row. */
   def rows[T](connection: Connection, sql: String)(row: ResultSet => T): Seq[T] =
     select(connection, sql)(found => Iterator.continually(found).takeWhile(_.next()).map(row).toList)

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.upsert
 
-import java.util.Locale
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.{Locale, UUID}
 
 /**
  * The names that an upsert gives in a database. None is one of the user's: a column's name is taken
@@ -32,6 +33,12 @@ private[upsert] object JdbcNames {
    */
   def staging(target: String, batch: UpsertBatch): String =
     beside(target, s"streamjoin_${batch.query.toString.replace("-", "")}_${batch.number}")
+
+  /** One of the staging tables of `start()` with a checkpoint. */
+  def stagingOfStart(target: String, checkpoint: String, number: Int): String = {
+    val of = UUID.nameUUIDFromBytes(checkpoint.getBytes(UTF_8))
+    beside(target, s"streamjoin_${of.toString.replace("-", "")}_${number}_start")
+  }
 
   /** A table beside another one: what is before the last dot that is not quoted stays. */
   def beside(table: String, name: String): String = table.take(lastDot(table) + 1) + name

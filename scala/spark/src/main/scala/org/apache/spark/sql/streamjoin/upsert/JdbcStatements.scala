@@ -120,6 +120,9 @@ final private[upsert] case class JdbcStatements(
    * of the batch gets: PostgreSQL checks such an index row by row, so rows that swap values would
    * block each other. Other rows are updated in place. A row of no key of the batch stays, and the
    * insert fails, as it has to.
+   *
+   * A column of the index that the changes lack has the value of the row that is there; which one a
+   * new row gets is not known here.
    */
   private def deleteBlocking(index: UniqueIndex): String = {
     val key = keys.map(columns)
@@ -131,12 +134,20 @@ final private[upsert] case class JdbcStatements(
         else where.mkString(" WHERE ", " AND ", "")})"
     }
     val came = s"$change = $Came AND ${counted("")}"
+    val own = index.columns.toSeq.sorted.map(dialect.quoteIdentifier).diff(columns)
+    val coming =
+      if (own.isEmpty) staging
+      else {
+        val all = (columns :+ change :+ attempt).map(name => s"$Staged.$name") ++ own.map(name => s"$Target.$name")
+        val there = key.map(name => s"$Staged.$name = $Target.$name").mkString(" AND ")
+        s"(SELECT ${all.mkString(", ")} FROM $staging $Staged JOIN $table $Target ON $there) streamjoin_coming"
+      }
     val equal = if (index.nullsAreEqual) "IS NOT DISTINCT FROM" else "="
     val same = values.map(name => s"streamjoin_new.$name $equal streamjoin_old.$name")
     val other = key.map(name => s"streamjoin_new.$name IS DISTINCT FROM streamjoin_old.$name")
     val replaced = key.map(name => s"$Staged.$name = streamjoin_old.$name")
     val found =
-      s"SELECT ${key.map(name => s"streamjoin_old.$name").mkString(", ")} FROM ${rows(staging, Some(came))} streamjoin_new " +
+      s"SELECT ${key.map(name => s"streamjoin_old.$name").mkString(", ")} FROM ${rows(coming, Some(came))} streamjoin_new " +
         s"JOIN ${rows(table, None)} streamjoin_old ON ${same.mkString(" AND ")} AND (${other.mkString(" OR ")}) " +
         s"JOIN $staging $Staged ON ${replaced.mkString(" AND ")} AND $Staged.$change = $Came AND ${counted(s"$Staged.")}"
     val deleted = key.map(name => s"$Target.$name = streamjoin_found.$name").mkString(" AND ")

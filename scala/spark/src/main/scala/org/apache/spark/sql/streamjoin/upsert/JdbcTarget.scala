@@ -35,9 +35,10 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
   private val dialect = database.dialect
   private val batches = new BatchTable(database, table)
 
-  override def check(changes: NetChanges): Unit = database.withConnection { connection =>
+  override def check(changes: NetChanges, checkpoint: String): Unit = database.withConnection { connection =>
     val found = foundIn(columnsIn(connection, changes), changes)
-    new JdbcTypes(database, options, table).check(connection, changes, found)
+    val stagingOf = JdbcNames.stagingOfStart(table, checkpoint, _)
+    new JdbcTypes(database, options, table, stagingOf).check(connection, changes, found)
   }
 
   override def identity: TargetIdentity = database.withConnection { connection =>
@@ -54,14 +55,17 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     checkpoint.query.foreach { query =>
       val last =
         if (batches.exists(connection)) batches.last(connection, query, tableIn(connection)) else None
-      BatchTable.verify(table, query, last, checkpoint)
+      BatchTable.verify(table, query, last.map(_.batch), checkpoint)
+      for (known <- last; before <- known.filledId; now <- idIn(connection))
+        if (before != now && database.isEmpty(connection, table)) throw BatchTable.emptied(table, known.batch)
     }
   }
 
   override def has(batch: UpsertBatch): Boolean = database.withConnection { connection =>
     batches.create(connection)
-    val isThere = BatchTable.has(table, batches.last(connection, batch.query, tableIn(connection)), batch)
-    if (isThere) dropStaging(connection, JdbcNames.staging(table, batch), markersIn(connection))
+    val last = batches.last(connection, batch.query, tableIn(connection)).map(_.batch)
+    val isThere = BatchTable.has(table, last, batch)
+    if (isThere) database.dropStaging(connection, JdbcNames.staging(table, batch), markersIn(connection))
     isThere
   }
 
@@ -73,7 +77,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
       val markers = JdbcNames.markers(there.map(_.name))
       val staging = JdbcNames.staging(table, batch)
       val (own, others) =
-        if (database.kind == Database.Postgres) uniqueIn(connection, columns, keys.map(columns).toSet)
+        if (database.kind == Database.Postgres) uniqueIn(connection, keys.map(columns).toSet)
         else (None, Nil)
       val empty = JdbcStatements(
         dialect,
@@ -88,12 +92,14 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
         unique = others
       )
       // Of an earlier attempt at the batch.
-      dropStaging(connection, staging, markers)
+      database.dropStaging(connection, staging, markers)
       try {
         val attempts = if (figures.isEmpty) Nil else stage(connection, changes, empty)
+        val filledId =
+          Option.when(!figures.isEmpty)(if (figures.upserts > 0) idIn(connection) else None)
         val statements = empty.copy(attempts = attempts.map(_.id))
         database.transaction(connection) {
-          batches.record(connection, tableIn(connection), batch)
+          batches.record(connection, tableIn(connection), filledId, batch)
           if (attempts.nonEmpty) {
             checkStaged(connection, statements, attempts.map(_.rows).sum, batch)
             statements.applyStaged(figures.nullKeys).foreach(database.execute(connection, _))
@@ -101,7 +107,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
         }
       } finally
         // It is removed at the latest when the batch runs again.
-        try dropStaging(connection, staging, markers)
+        try database.dropStaging(connection, staging, markers)
         catch { case NonFatal(error) => logWarning(s"The table $staging could not be dropped", error) }
     }
 
@@ -162,40 +168,28 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     JdbcNames.markers(database.select(connection, dialect.getSchemaQuery(table))(JdbcColumn.of).map(_.name))
 
   /** The name of the target as the database has it, or as the user has. */
-  private def tableIn(connection: Connection): String =
+  private def tableIn(connection: Connection): String = {
+    val parts = partsIn(connection)
+    if (parts.last.isEmpty) table else parts.filter(_.nonEmpty).mkString(".")
+  }
+
+  /** The catalog, the schema and the name of the target, where the database says them. */
+  private def partsIn(connection: Connection): Seq[String] =
     database.select(connection, dialect.getSchemaQuery(table)) { rows =>
       val found = rows.getMetaData
-      val parts = Seq(found.getCatalogName(1), found.getSchemaName(1), found.getTableName(1)).map(Option(_))
-      if (parts.last.forall(_.isEmpty)) table else parts.flatten.filter(_.nonEmpty).mkString(".")
+      Seq(found.getCatalogName(1), found.getSchemaName(1), found.getTableName(1)).map(Option(_).getOrElse(""))
     }
 
-  /**
-   * The unique index that `ON CONFLICT` goes by, and the others that may stop its inserts.
-   *
-   * @param columns
-   *   all those of the changes
-   */
-  private def uniqueIn(
-      connection: Connection,
-      columns: Seq[String],
-      key: Set[String]
-  ): (Option[UniqueIndex], Seq[UniqueIndex]) = {
+  private def idIn(connection: Connection): Option[String] =
+    TableId.of(database.kind, table, partsIn(connection)).flatMap(database.first(connection, _))
+
+  /** The unique index that `ON CONFLICT` goes by, and the others that may stop its inserts. */
+  private def uniqueIn(connection: Connection, key: Set[String]): (Option[UniqueIndex], Seq[UniqueIndex]) = {
     val (own, others) = UniqueIndex
       .of(connection, table)
       .partition(index => index.isOfColumns && index.predicate.isEmpty && index.columns == key)
-    // What other columns have is not known here.
-    (own.headOption, others.filter(_.columns.subsetOf(columns.toSet)))
+    (own.headOption, others)
   }
-
-  private def dropStaging(connection: Connection, staging: String, markers: Markers): Unit =
-    if (database.exists(connection, staging)) {
-      if (!database.hasColumns(connection, staging, markers.names))
-        throw UpsertOptions.refused(
-          s"the database has a table $staging, which no upsert has created",
-          "Give it another name."
-        )
-      database.execute(connection, dialect.dropTable(staging))
-    }
 }
 
 private[upsert] object JdbcTarget {

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.streamjoin.upsert
 
 import java.sql.{Connection, SQLException, Types}
-import java.util.UUID
 
 import scala.util.control.NonFatal
 
@@ -17,12 +16,20 @@ import org.apache.spark.sql.types._
  * which a task writes as those of a batch do: a value that a column does not take, and values of a
  * key that Spark tells apart and the database does not. Two such keys would be one row of the
  * target, and a change of either would change or delete the row of both.
+ *
+ * @param stagingOf
+ *   the names of its staging tables, by number
  */
-final private[upsert] class JdbcTypes(database: Database, options: JdbcOptionsInWrite, table: String)
-    extends Logging {
+final private[upsert] class JdbcTypes(
+    database: Database,
+    options: JdbcOptionsInWrite,
+    table: String,
+    stagingOf: Int => String
+) extends Logging {
   import JdbcTypes._
 
   private val dialect = database.dialect
+  private val numbers = Iterator.from(0)
 
   def check(connection: Connection, changes: NetChanges, columns: Seq[JdbcColumn]): Unit = {
     val pairs = changes.columns.zip(columns)
@@ -125,8 +132,9 @@ final private[upsert] class JdbcTypes(database: Database, options: JdbcOptionsIn
   )(body: (JdbcStatements, Seq[Option[String]]) => T): T = {
     val names = columns.map(_._2.name)
     val markers = JdbcNames.markers(names)
-    val staging =
-      JdbcNames.beside(table, s"streamjoin_${UUID.randomUUID().toString.replace("-", "")}_start")
+    val staging = stagingOf(numbers.next())
+    // Of a driver that died here.
+    database.dropStaging(connection, staging, markers)
     val statements = JdbcStatements(
       dialect,
       database.kind,

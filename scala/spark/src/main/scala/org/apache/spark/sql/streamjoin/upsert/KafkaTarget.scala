@@ -15,7 +15,7 @@ import org.apache.spark.sql.functions.{col, when}
 final private[upsert] class KafkaTarget(options: Map[String, String]) extends UpsertTarget {
 
   /** The records are built as a batch builds them: a type that JSON cannot have is found here. */
-  override def check(changes: NetChanges): Unit = records(changes).collect(): Unit
+  override def check(changes: NetChanges, checkpoint: String): Unit = records(changes).collect(): Unit
 
   override def identity: TargetIdentity = KafkaTopic.identity(options)
 

@@ -44,7 +44,7 @@ final private[upsert] class MergeTarget(session: SparkSession, name: String)
     case _ => name
   }
 
-  override def check(changes: NetChanges): Unit = {
+  override def check(changes: NetChanges, checkpoint: String): Unit = {
     // A caching catalog may remember one that was dropped.
     classic.catalog.refreshTable(table)
     val there = classic.table(table).schema

@@ -65,7 +65,7 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
   /** Checks at `start()` whether there can be such a query, and with this checkpoint. */
   def check(session: SparkSession, schema: StructType, checkpoint: String): Unit = {
     val none = session.createDataFrame(java.util.List.of[Row](), schema)
-    target.check(NetChanges.of(none, options))
+    target.check(NetChanges.of(none, options), checkpoint)
     val found = UpsertCheckpoint.of(session, new Path(checkpoint))
     record = Some(found.recordFor(target, isNew = found.newest.isEmpty))
   }

@@ -17,8 +17,11 @@ final private[streamjoin] case class UpsertBatch(query: UUID, number: Long, plan
 /** Where rows are kept by key. The driver calls it, once for each batch that runs. */
 private[streamjoin] trait UpsertTarget {
 
-  /** Checks at `start()` that the target can have the changes. It leaves nothing behind. */
-  def check(changes: NetChanges): Unit
+  /**
+   * Checks at `start()` that the target can have the changes. It leaves nothing behind; what it
+   * leaves when the driver dies, the next start with the checkpoint removes.
+   */
+  def check(changes: NetChanges, checkpoint: String): Unit
 
   private[upsert] def identity: TargetIdentity
 

@@ -107,6 +107,22 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(shop.rows("SELECT COUNT(*) FROM t") == Seq("3"))
   }
 
+  test("what a driver that died in start() has left is dropped by the next one") {
+    val shop = new Shop
+    shop.run("CREATE TABLE t (a VARCHAR(9) PRIMARY KEY, b VARCHAR(9), v INT)")
+    val query = new Query("a STRING, b STRING, v INT, _diff INT")
+    def left = s"file:${query.checkpoint}"
+    val names = (0 to 1).map(JdbcNames.stagingOfStart("t", left, _))
+    names.foreach { name =>
+      shop.run(s"""CREATE TABLE $name (a INT, "streamjoin_change" BIGINT, "streamjoin_attempt" BIGINT)""")
+    }
+    query.batch(shop, "t", "a")(Row("x", "x", 1, 1))
+    assert(shop.tables == Set("T", "STREAMJOIN_BATCHES"))
+    shop.run(s"CREATE TABLE ${names.head} (note VARCHAR(9))")
+    val error = refused("STREAMJOIN_UPSERT")(query.run(shop, "t", "a"))
+    assert(error.contains(s"a table ${names.head}, which no upsert has created"))
+  }
+
   /** What start() says of a target with one column besides, for the type of a key. */
   private def startWith(
       spark: String,
