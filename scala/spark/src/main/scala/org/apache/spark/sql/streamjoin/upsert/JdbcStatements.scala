@@ -138,7 +138,8 @@ final private[upsert] case class JdbcStatements(
     val coming =
       if (own.isEmpty) staging
       else {
-        val all = (columns :+ change :+ attempt).map(name => s"$Staged.$name") ++ own.map(name => s"$Target.$name")
+        val all =
+          (columns :+ change :+ attempt).map(name => s"$Staged.$name") ++ own.map(name => s"$Target.$name")
         val there = key.map(name => s"$Staged.$name = $Target.$name").mkString(" AND ")
         s"(SELECT ${all.mkString(", ")} FROM $staging $Staged JOIN $table $Target ON $there) streamjoin_coming"
       }

@@ -109,7 +109,8 @@ class LeasesSuite extends AnyFunSuite with TableTest {
       val it = customers
       val kinds = Seq(Map.empty[String, String], Map("rematch" -> "1 hour"), Map("asOf" -> "previous"))
       val streams = kinds.map(lookUp(it, _))
-      def files = ArrangementTest.files(s"${it.root}/readers").filter(!_.getFileName.toString.startsWith("alive"))
+      def files =
+        ArrangementTest.files(s"${it.root}/readers").filter(!_.getFileName.toString.startsWith("alive"))
       def ids = files.map(file => file.getFileName.toString.toLong -> Files.readString(file))
       during(it) {
         loaded(it)
@@ -118,7 +119,10 @@ class LeasesSuite extends AnyFunSuite with TableTest {
           for (order <- Seq(id, id + 10)) {
             streams.foreach(_.add(Row(order, 1, "Desk")).settle())
             assert(files.size == kinds.size)
-            assert(ids.forall { case (version, text) => text == it.folder.manifest(version).id.toString }, ids)
+            assert(
+              ids.forall { case (version, text) => text == it.folder.manifest(version).id.toString },
+              ids
+            )
           }
           it.feed(Row(id, "Ann", "insert"))
         })

@@ -336,7 +336,8 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     val world = newWorld()
     world.version(1 -> "a", 2 -> "a")
     val table = spark.read.format("streamjoin").load(world.root)
-    val frames = Seq(table, table.groupBy("v").count(), table.as("l").join(table.as("r"), expr("l.id = r.id")))
+    val frames =
+      Seq(table, table.groupBy("v").count(), table.as("l").join(table.as("r"), expr("l.id = r.id")))
     val first = frames.map(_.collect().toSeq)
     for (adaptive <- Seq("true", "false")) withConf("spark.sql.adaptive.enabled" -> adaptive) {
       world.version(1 -> adaptive, 2 -> adaptive)

@@ -204,7 +204,11 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
   }
 
   /** The base that the batch has written, or that has been written beside the batches. */
-  private def newBase(folder: ArrangementFolder, before: Option[Manifest], outputs: Seq[TaskOutput]): Option[Base] =
+  private def newBase(
+      folder: ArrangementFolder,
+      before: Option[Manifest],
+      outputs: Seq[TaskOutput]
+  ): Option[Base] =
     before.flatMap { last =>
       if (outputs.exists(_.wroteBase)) {
         run.cancelBase()

@@ -114,7 +114,9 @@ class BaseInBackgroundSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("a base is written while the arrangement, and then its checkpoint, is restored to an earlier version") {
+  test(
+    "a base is written while the arrangement, and then its checkpoint, is restored to an earlier version"
+  ) {
     val (root, folder, checkpoint) = (newFolder("a"), newFolder("input"), newFolder("checkpoint"))
     val saved = Seq(root, checkpoint).map(_ -> newFolder("saved"))
     def started() = ofFiles(root, folder).option("checkpointLocation", checkpoint).start()
