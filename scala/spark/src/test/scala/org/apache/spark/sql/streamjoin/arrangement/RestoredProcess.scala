@@ -7,9 +7,9 @@ import org.apache.hadoop.fs.{FSDataOutputStream, FSDataOutputStreamBuilder, Loca
 import org.apache.spark.sql.streamjoin.SparkTest
 
 /**
- * A process with the world of a [[RestoredWorld]]: `<home> <file>` begins it and is stuck in a batch
- * of the maintainer, once the file is there; `<home> <file> <story>` continues it, and writes what
- * each of them gets.
+ * A process with the world of a [[RestoredWorld]]: `<home> <file>` begins it and is stuck in a
+ * batch of the maintainer, once the file is there; `<home> <file> <story>` continues it, and writes
+ * what each of them gets.
  */
 object RestoredProcess {
   def main(arguments: Array[String]): Unit = {

@@ -20,8 +20,8 @@ import org.apache.spark.sql.{DataFrame, Row}
 import streamjoin.Upsert
 
 /**
- * An arrangement of `id` and `v`, its maintainer, and one of each kind of reader. All that they have
- * is below one folder, so that another process can go on with it.
+ * An arrangement of `id` and `v`, its maintainer, and one of each kind of reader. All that they
+ * have is below one folder, so that another process can continue it.
  */
 final private[arrangement] class RestoredWorld(spark: ClassicSession, val home: String) {
   import RestoredWorld._
@@ -193,7 +193,7 @@ final private[arrangement] class RestoredWorld(spark: ClassicSession, val home: 
     }
   }
 
-  /** What each of them gets now; the maintainer gets a change first, unless its arrangement is gone. */
+  /** What each of them gets; the maintainer gets a change first, unless its arrangement is gone. */
   def outcome(isDropped: Boolean): Expected = Expected(
     outcomeOf {
       if (!isDropped) put(2 -> "new")

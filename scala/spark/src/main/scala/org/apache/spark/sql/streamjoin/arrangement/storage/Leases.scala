@@ -24,9 +24,9 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
  *   readers/<reader>/alive-<time>   it is still there, with nothing new read: see [[LeaseKeeper]]
  * }}}
  *
- * The time of a lease is that of the newest file: an object store may ignore a time that is set. The
- * file of a new version is created before the old one is deleted, and is written once, unless the
- * arrangement was restored and has another version of that number now.
+ * The time of a lease is that of the newest file: an object store may ignore a time that is set.
+ * The file of a new version is created before the old one is deleted, and is written once, unless
+ * the arrangement was restored and has another version of that number now.
  */
 final private[streamjoin] class Leases(folder: ArrangementFolder) extends Logging {
   import Leases._
