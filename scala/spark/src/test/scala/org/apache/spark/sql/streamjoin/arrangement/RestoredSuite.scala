@@ -68,6 +68,14 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("an arrangement is moved to another folder") {
+    val world = begun(withTarget = true)
+    val moved = new RestoredWorld(spark, world.home, "moved/arrangement")
+    FileUtils.moveDirectory(Path.of(world.root).toFile, Path.of(moved.root).toFile)
+    check(moved, Stories.head.expected)
+    assert(!Files.exists(Path.of(world.root)))
+  }
+
   // A writer, its definition and its folder.
 
   test("the same writer, started once more after its arrangement was dropped, begins another one") {

@@ -23,10 +23,14 @@ import streamjoin.Upsert
  * An arrangement of `id` and `v`, its maintainer, and one of each kind of reader. All that they
  * have is below one folder, so that another process can continue it.
  */
-final private[arrangement] class RestoredWorld(spark: ClassicSession, val home: String) {
+final private[arrangement] class RestoredWorld(
+    spark: ClassicSession,
+    val home: String,
+    name: String = "arrangement"
+) {
   import RestoredWorld._
 
-  val root: String = s"$home/arrangement"
+  val root: String = s"$home/$name"
   private def path(of: String) = Path.of(home, of)
   Seq("input", "probes").foreach(name => Files.createDirectories(path(name)): Unit)
   private val schema = "id INT, v STRING, op STRING"
