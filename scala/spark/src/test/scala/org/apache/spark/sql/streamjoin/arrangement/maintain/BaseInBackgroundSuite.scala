@@ -153,7 +153,8 @@ class BaseInBackgroundSuite extends AnyFunSuite with ArrangementTest {
   }
 
   private def restore(folder: String, from: String): Unit = {
-    FileUtils.deleteDirectory(Path.of(folder).toFile)
+    // A base that is being written makes its folder again.
+    while (!FileUtils.deleteQuietly(Path.of(folder).toFile) && Path.of(folder).toFile.exists()) {}
     FileUtils.copyDirectory(Path.of(from).toFile, Path.of(folder).toFile)
   }
 
