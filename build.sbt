@@ -110,9 +110,8 @@ lazy val spark = (project in file("scala/spark"))
     ivyConfigurations += SparkTexts,
     Test / fork := true,
     Test / javaOptions ++= sparkJvmOptions,
-    // These two run for minutes, so the optimizing compiler, which `make` switches off for short runs, pays. The suites
-    // have thousands of plans, many of them the same, and Spark keeps the classes of a hundred.
-    Test / javaOptions ++= Seq("-XX:TieredStopAtLevel=4", "-Dspark.sql.codegen.cache.maxEntries=5000"),
+    // The suites have thousands of plans, many of them the same; Spark keeps the classes of 100.
+    Test / javaOptions += "-Dspark.sql.codegen.cache.maxEntries=5000",
     Test / javaOptions += s"-Dstreamjoin.sparkTexts=${update.value.select(configurationFilter(SparkTexts.name)).head}",
     // Two JVMs, as one by itself waits more than half of the time. The suites of one run one after
     // the other.

@@ -1,13 +1,14 @@
 """1,000 changes a batch into tables of several sizes, by their key: ``python benchmarks/upserts.py [sizes]``.
 
 Each database runs on this machine. Its table is filled by the database itself and has an index on the key. Then a query
-changes 1,000 rows a batch. What is printed is the median of what a batch takes in all (``addBatch``: Spark's jobs, the
-staging table and the transaction), so that the difference between two sizes is what the apply step takes more.
+changes 1,000 rows a batch. What is printed are medians: of the transaction that applies the changes, as it says in the
+log, and in parentheses of a batch in all (``addBatch``: Spark's jobs and the staging table, too).
 """
 
 import json
 import os
 import random
+import re
 import statistics
 import sys
 import tempfile
@@ -52,12 +53,15 @@ def main() -> None:
     builder = builder.config("spark.ui.enabled", "false").config("spark.driver.memory", "4g")
     spark = sj.configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    print(f"{'':<12}" + "".join(f"{size:>14,} rows" for size in sizes))
+    log = log_of_applied(spark)
+    print(f"{'':<12}" + "".join(f"{size:>18,} rows" for size in sizes))
     with ExitStack() as running:
         for name, database in databases(spark, running).items():
-            print(
-                f"{name:<12}" + "".join(f"{measure(spark, name, database, size):>16,} ms" for size in sizes), flush=True
-            )
+            print(f"{name:<12}", end="", flush=True)
+            for size in sizes:
+                applied, batch = measure(spark, log, name, database, size)
+                print(f"{f'{applied:,} ({batch:,}) ms':>23}", end="", flush=True)
+            print()
 
 
 Database = tuple[Callable[[str], Any], dict[str, str]]
@@ -85,8 +89,23 @@ def databases(spark: SparkSession, running: ExitStack) -> dict[str, Database]:
     return found
 
 
-def measure(spark: SparkSession, name: str, database: Database, size: int) -> int:
-    """Return the median of the milliseconds of a batch, once warm."""
+def log_of_applied(spark: SparkSession) -> Any:
+    """Let what upserts log go to a text in the JVM as well; return it."""
+    jvm: Any = spark._jvm
+    log4j = jvm.org.apache.logging.log4j
+    text = jvm.java.io.StringWriter()
+    layout = log4j.core.layout.PatternLayout.createDefaultLayout()
+    appender = log4j.core.appender.WriterAppender.createAppender(layout, None, text, "applied", False, True)
+    appender.start()
+    logger = log4j.LogManager.getLogger("org.apache.spark.sql.streamjoin.upsert.JdbcTarget")
+    logger.setLevel(log4j.Level.INFO)
+    logger.setAdditive(False)
+    logger.addAppender(appender)
+    return text
+
+
+def measure(spark: SparkSession, log: Any, name: str, database: Database, size: int) -> tuple[int, int]:
+    """Return the medians of the milliseconds of the transaction and of the whole batch, once warm."""
     query, options = database
     query("DROP TABLE IF EXISTS t")
     query(FILL[name].format(rows=size))
@@ -110,8 +129,9 @@ def measure(spark: SparkSession, name: str, database: Database, size: int) -> in
         times: list[int] = [
             each["durationMs"]["addBatch"] for each in running.recentProgress if each["numInputRows"] > 0
         ]
-        assert len(times) == BATCHES, "each file is a batch"
-        return round(statistics.median(times[WARM:]))
+        applied = [int(ms) for ms in re.findall(r"Applied \d+ changes to t in (\d+) ms", log.toString())][-BATCHES:]
+        assert len(times) == len(applied) == BATCHES, "each file is a batch"
+        return round(statistics.median(applied[WARM:])), round(statistics.median(times[WARM:]))
 
 
 if __name__ == "__main__":

@@ -72,6 +72,17 @@ final private[streamjoin] case class Changelog(
 
   def isEnvelope: Boolean = envelope.isDefined
 
+  /** Columns of the key that are named as fields of a row, such as `after.id`; their own names. */
+  def keyOfFields: Seq[(String, String)] = {
+    def isTable(row: String, field: String) = Seq(Before, After).exists(resolver(_, row)) &&
+      Seq(Before, After).forall(structOf(_).exists(fieldOf(_, quoteIfNeeded(field)).isDefined))
+    if (isEnvelope || op.flatMap(top).isEmpty) Nil
+    else
+      key.flatMap(name =>
+        parsed(name).collect { case Seq(row, field) if isTable(row, field) => name -> field }
+      )
+  }
+
   /** The columns of the table. */
   private def table: StructType = envelope.fold(schema)(_._2)
 

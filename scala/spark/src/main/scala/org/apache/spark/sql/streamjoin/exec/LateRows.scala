@@ -30,9 +30,9 @@ import streamjoin.core.Side
 
 /**
  * `<checkpoint>/late-rows`: rows that were dropped as late, changes without a primary key and, for
- * an arrangement, updates and deletes of unknown keys and changes that came too late. There is one file of JSON lines per
- * batch, per join or arrangement, and per task that had any. A batch that runs again writes the
- * same rows over the same file, so each is there once.
+ * an arrangement, updates and deletes of unknown keys and changes that came too late. There is one
+ * file of JSON lines per batch, per join or arrangement, and per task that had any. A batch that
+ * runs again writes the same rows over the same file, so each is there once.
  */
 private[streamjoin] object LateRows {
 

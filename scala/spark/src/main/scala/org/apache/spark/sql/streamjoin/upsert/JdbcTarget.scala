@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.upsert
 
 import java.sql.Connection
 import java.util.concurrent.ThreadLocalRandom
+import java.util.concurrent.TimeUnit.NANOSECONDS
 
 import scala.util.control.NonFatal
 
@@ -98,6 +99,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
         val filledId =
           Option.when(!figures.isEmpty)(if (figures.upserts > 0) idIn(connection) else None)
         val statements = empty.copy(attempts = attempts.map(_.id))
+        val begin = System.nanoTime()
         database.transaction(connection) {
           batches.record(connection, tableIn(connection), filledId, batch)
           if (attempts.nonEmpty) {
@@ -105,6 +107,10 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
             statements.applyStaged(figures.nullKeys).foreach(database.execute(connection, _))
           }
         }
+        val changed = figures.upserts + figures.deletes
+        logInfo(
+          s"Applied $changed changes to $table in ${NANOSECONDS.toMillis(System.nanoTime() - begin)} ms"
+        )
       } finally
         // It is removed at the latest when the batch runs again.
         try database.dropStaging(connection, staging, markers)

@@ -22,11 +22,11 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 }
 import org.apache.spark.sql.expressions.Window
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import org.apache.spark.sql.streamjoin.joins.table.TableTest
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalTest
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -192,7 +192,7 @@ class OwnExecSuite extends AnyFunSuite with TableTest with TemporalTest {
     assert(!isSent, own.nodeName)
   }
 
-  for (ours <- cases; codegen <- Seq(true, false))
+  for (codegen <- Seq(true, false); ours <- if (codegen) cases else SparkTest.part(cases, every = 3))
     test(s"${ours.name} below Spark's operators, code generation ${if (codegen) "on" else "off"}") {
       withConf("spark.sql.codegen.wholeStage" -> codegen.toString) {
         during(people) {

@@ -404,7 +404,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
 
   test("random changes in random batches, some of which run again") {
     val table = created("memory.shop.random")
-    for (seed <- 0 until SparkTest.seeds(2)) {
+    for (seed <- 0 until SparkTest.seeds(1)) {
       spark.sql(s"DELETE FROM $table WHERE true")
       val chance = new Random(seed)
       val it = new Merged(table, Seq("k", "other.key"))

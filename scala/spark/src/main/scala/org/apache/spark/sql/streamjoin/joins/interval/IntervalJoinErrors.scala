@@ -28,7 +28,7 @@ final private[streamjoin] class IntervalJoinErrors(
 
   private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
 
-  /** The columns with a watermark; one that the query does not read is missing in the input's output. */
+  /** The columns with a watermark, also those that the query does not read and the output lacks. */
   private val shown: Map[Side, Seq[Attribute]] = marked.map { case (side, columns) =>
     side -> (if (columns.nonEmpty) columns
              else WatermarkLineage.markBelow(plan(side)).map(_.eventTime).toSeq)

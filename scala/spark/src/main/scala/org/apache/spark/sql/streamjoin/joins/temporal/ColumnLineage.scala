@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 
-/** From which columns, or fields of columns, below the projections of a plan its columns are taken. */
+/** From which columns, or fields, below the projections of a plan its columns are taken. */
 final private[temporal] class ColumnLineage(plan: LogicalPlan) {
   private val origins: AttributeMap[Expression] = AttributeMap(plan.collect { case Project(list, _) =>
     list.flatMap {

@@ -25,8 +25,8 @@ import streamjoin.core.AsOf
  * @param ties
  *   columns of the right input that order rows with the same key and time: the row that is greater
  *   in the first column that differs comes later; in `operation`, the one that is no delete. Among
- *   them may be the position of a row in its log, which is computed for the join ([[position]]). They
- *   are expressions of the node, so that the columns a query selects do not change which rows
+ *   them may be the position of a row in its log, which is computed for the join ([[position]]).
+ *   They are expressions of the node, so that the columns a query selects do not change which rows
  *   match.
  * @param condition
  *   further condition that a pair has to satisfy for the left row to have a match

@@ -26,10 +26,10 @@ object TemporalJoins {
   /**
    * Joins each left row with the version of its key that was valid at its time. A version is valid
    * from its own time, inclusive, until the next version or delete of its key. Of two with the same
-   * key and time, the one with the greater `order` wins. Without an order, or if it is the same, the
-   * later one in its topic of Kafka wins, if that is known ([[changes.KafkaPosition]]). Otherwise a
-   * row wins over a delete; without an order, of two rows the one with the greater values wins,
-   * column by column from left to right, nulls lowest.
+   * key and time, the one with the greater `order` wins. Without an order, or if it is the same,
+   * the later one in its topic of Kafka wins, if that is known ([[changes.KafkaPosition]]).
+   * Otherwise a row wins over a delete; without an order, of two rows the one with the greater
+   * values wins, column by column from left to right, nulls lowest.
    *
    * @param key
    *   columns of the right stream that identify a row of the table, or fields of a column; the

@@ -53,7 +53,7 @@ final case class VersionedInput(
     case None => quoteIfNeeded(EventTimeOfInput.of(plan, Side.Right, call, words.advice).name)
   }
 
-  /** Spark makes a column of a field that gets a watermark: `WATERMARK payload.since DELAY OF ...`. */
+  /** Spark makes a column of a field with a watermark: `WATERMARK payload.since DELAY OF ...`. */
   private def markedFrom(name: String): Option[Attribute] = {
     val lineage = new ColumnLineage(plan)
     Try(plan.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)).toOption.flatten
@@ -65,11 +65,14 @@ final case class VersionedInput(
       }
   }
 
-  private lazy val log: Changelog = {
+  /** As it would be with the operation of an envelope. */
+  private lazy val envelope: Changelog = {
     val named = op.orElse(input.columns.find(SQLConf.get.resolver(_, Op)))
-    val envelope = Changelog(input, key, named, Some(givenTime), order, unavailable, call)
-    if (envelope.isEnvelope || op == named) envelope else envelope.copy(op = op)
+    Changelog(input, key, named, Some(givenTime), order, unavailable, call)
   }
+
+  private lazy val log: Changelog =
+    if (envelope.isEnvelope || op == envelope.op) envelope else envelope.copy(op = op)
 
   private def nameIn(name: Option[String], unknown: Option[String]): Option[String] =
     name.map(quoteIfNeeded).orElse(unknown)
@@ -81,15 +84,25 @@ final case class VersionedInput(
   def orderName: Option[String] = nameIn(log.orderName, order)
 
   /** @throws org.apache.spark.sql.AnalysisException if it has no event time, or several */
-  def check(): Unit =
+  def check(): Unit = {
+    envelope.keyOfFields.foreach { case (name, own) =>
+      throw refused(name, "the key of an envelope is one of its table", s"Name it as the table does: $own.")
+    }
     if (log.isTimeOfTable)
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_COLUMN",
-        "call" -> call,
-        "column" -> givenTime,
-        "reason" -> "it is a column of the table, and a delete has no new row to take it from",
-        "advice" -> TimeOfChange
+      throw refused(
+        givenTime,
+        "it is a column of the table, and a delete has no new row to take it from",
+        TimeOfChange
       )
+  }
+
+  private def refused(column: String, reason: String, advice: String) = StreamJoinErrors.analysis(
+    "STREAMJOIN_COLUMN",
+    "call" -> call,
+    "column" -> column,
+    "reason" -> reason,
+    "advice" -> advice
+  )
 
   /** The changes of the table, each with its time, operation and order. */
   lazy val rows: DataFrame = {

@@ -21,7 +21,7 @@ import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
 
 /** The indexes of a process, over files that the test writes. */
 class IndexRegistrySuite extends AnyFunSuite {
-  private val seeds = SparkTest.seeds(default = 2)
+  private val seeds = SparkTest.seeds(default = 1)
   private val keys = 6
 
   private def withFiles[T](conf: Configuration = new Configuration())(body: ArrangementFiles => T): T = {

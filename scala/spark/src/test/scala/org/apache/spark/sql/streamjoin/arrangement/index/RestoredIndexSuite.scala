@@ -14,7 +14,7 @@ import org.apache.spark.sql.streamjoin.state.ExecutorMemory
 
 /** Indexes and manifests in memory, while the arrangement is restored now and then. */
 class RestoredIndexSuite extends AnyFunSuite {
-  private val seeds = SparkTest.seeds(default = 2)
+  private val seeds = SparkTest.seeds(default = 1)
 
   private def registry(limit: Long) = new IndexRegistry(ExecutorMemory.Limit(new ExecutorMemory, limit))
 

@@ -19,7 +19,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
   import DeltaJoinOracleSuite._
 
-  private val seeds = SparkTest.seeds(default = 2)
+  private val seeds = SparkTest.seeds(default = 1)
   private val first = sys.env.get("STREAMJOIN_FIRST_SEED").fold(0)(_.toInt)
 
   for {

@@ -138,6 +138,15 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
         sale("a", "DE", "10:06", 8)
       ) == Seq("7 2 DE")
     )
+    // Without its key it would be a flat log, whose deletes have no key.
+    val ofField = intercept[org.apache.spark.sql.AnalysisException] {
+      rows(text.replace("KEY(code)", "KEY(after.code)").replace("= p.code", "= p.after.code"))()
+    }
+    assert(
+      ofField.getCondition == "STREAMJOIN_COLUMN" && ofField.getMessage.contains(
+        "Name it as the table does: code."
+      )
+    )
   }
 
   private def explained(input: String, on: String): String = {
