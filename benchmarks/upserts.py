@@ -97,10 +97,9 @@ def log_of_applied(spark: SparkSession) -> Any:
     layout = log4j.core.layout.PatternLayout.createDefaultLayout()
     appender = log4j.core.appender.WriterAppender.createAppender(layout, None, text, "applied", False, True)
     appender.start()
-    logger = log4j.LogManager.getLogger("org.apache.spark.sql.streamjoin.upsert.JdbcTarget")
-    logger.setLevel(log4j.Level.INFO)
-    logger.setAdditive(False)
-    logger.addAppender(appender)
+    root = log4j.LogManager.getRootLogger()
+    root.addAppender(appender)
+    log4j.core.config.Configurator.setLevel("org.apache.spark.sql.streamjoin.upsert.JdbcTarget", log4j.Level.INFO)
     return text
 
 
