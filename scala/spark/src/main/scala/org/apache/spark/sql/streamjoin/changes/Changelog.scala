@@ -98,10 +98,12 @@ final private[streamjoin] case class Changelog(
       case _ => None
     }
     top(name)
-      .map(field => Beside(quoted(field.name), Seq(field.name)): Place)
+      .map(field => beside(field): Place)
       .orElse(nested)
       .orElse(ofTable(name))
   }
+
+  private def beside(field: StructField): Beside = Beside(quoted(field.name), Seq(field.name))
 
   private def isThere(path: Column): Boolean =
     try input.select(path).columns.nonEmpty
@@ -152,23 +154,20 @@ final private[streamjoin] case class Changelog(
   /** A flat log: where neither the operation nor the key is there, nothing else shows a message. */
   private def checked(flat: DataFrame): DataFrame = op.flatMap(top).fold(flat) { operation =>
     val keys = key.map(name => top(name).fold(col(name))(field => quoted(field.name)))
-    val proving = proofs(Beside(quoted(operation.name), Seq(operation.name)) +: keyPlaces)
+    val place = beside(operation)
+    val proving = proofs(place +: (key ++ time ++ order).flatMap(top).map(beside))
     if (proving.isEmpty || operation.dataType != StringType) flat
     else {
       val read = ExpressionUtils.column(
         CheckedOperation(
-          (quoted(operation.name) +: (keys ++ proving)).map(ExpressionUtils.expression),
+          (place.column +: (keys ++ proving)).map(ExpressionUtils.expression),
           keys.size,
           call
         )
       )
-      val place = Beside(quoted(operation.name), Seq(operation.name))
       flat.withColumn(operation.name, read.as(operation.name, metadata(place, "op")))
     }
   }
-
-  private def keyPlaces: Seq[Beside] =
-    (key ++ time ++ order).flatMap(top).map(field => Beside(quoted(field.name), Seq(field.name)))
 
   private def ofEnvelope(before: StructType, after: StructType): DataFrame = {
     val rowType = StructType(after.map(_.copy(nullable = true)))

@@ -35,11 +35,7 @@ final private[upsert] class Database(options: JdbcOptionsInWrite) extends Loggin
     } catch { case _: SQLException => false }
 
   def isEmpty(connection: Connection, table: String): Boolean =
-    Using.resource(connection.createStatement()) { statement =>
-      statement.setQueryTimeout(options.queryTimeout)
-      statement.setMaxRows(1)
-      Using.resource(statement.executeQuery(s"SELECT 1 FROM $table"))(found => !found.next())
-    }
+    select(connection, s"SELECT 1 FROM $table", maxRows = 1)(found => !found.next())
 
   /** The first value of a query; none if it fails, as where the user may not see the catalog. */
   def first(connection: Connection, asked: Asked): Option[String] =
@@ -71,10 +67,12 @@ final private[upsert] class Database(options: JdbcOptionsInWrite) extends Loggin
   def rows[T](connection: Connection, sql: String)(row: ResultSet => T): Seq[T] =
     select(connection, sql)(found => Iterator.continually(found).takeWhile(_.next()).map(row).toList)
 
-  def select[T](connection: Connection, sql: String)(body: ResultSet => T): T = {
+  /** @param maxRows zero is all of them */
+  def select[T](connection: Connection, sql: String, maxRows: Int = 0)(body: ResultSet => T): T = {
     logDebug(sql)
     Using.resource(connection.createStatement()) { statement =>
       statement.setQueryTimeout(options.queryTimeout)
+      statement.setMaxRows(maxRows)
       Using.resource(statement.executeQuery(sql))(body)
     }
   }

@@ -34,7 +34,7 @@ class ChangesInVersionsSuite extends AnyFunSuite with ArrangementTest {
 
   private def ofTopic(df: DataFrame): DataFrame = ChangeCases.ofKafka(df).drop("partition", "offset")
 
-  /** Facts, the changes of a table, and what comes out of their join. */
+  /** A stream of facts, a changelog, and the output of their join. */
   final private class Joined(schema: String) {
     private val facts = memory("fact INT, t TIMESTAMP")
     private val changes: MemoryStream[Row] = memory(schema)

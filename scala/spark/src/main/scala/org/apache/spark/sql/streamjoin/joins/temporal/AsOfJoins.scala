@@ -5,42 +5,12 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{AsOfJoin, Filter, Join, JoinHint, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.plans.{Inner, LeftOuter}
 import org.apache.spark.sql.catalyst.util.toPrettySQL
-import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, StreamInput}
+import org.apache.spark.sql.streamjoin.analysis.{NormalForm, StreamInput}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.changes.KafkaPosition
-import org.apache.spark.sql.types.{DayTimeIntervalType, StringType, TimestampType}
+import org.apache.spark.sql.types.{DayTimeIntervalType, StringType}
 
 import streamjoin.core.AsOf
-
-/**
- * The columns of a temporal join.
- *
- * @param asOf
- *   event-time column of the left input
- * @param key
- *   columns that identify a row of the table, or fields of a column
- * @param time
- *   column with the time from which a version is valid
- * @param op
- *   column that says whether a row is a version or deletes its key; without it, all are versions
- * @param order
- *   column that breaks ties: of two rows with the same key and time, the one with the greater value
- *   is later
- * @param unavailable
- *   stands for a value that was not sent, if there is one
- * @tparam C
- *   a column name, or the column it resolves to
- * @tparam K
- *   the same for columns that may be fields
- */
-final private[streamjoin] case class TemporalColumns[+C, +K](
-    asOf: C,
-    key: Seq[K],
-    time: C,
-    op: Option[C],
-    order: Option[C] = None,
-    unavailable: Option[String] = None
-)
 
 /**
  * Turns a plain join into a temporal join (the version valid at a row's time) or an as-of join (the
@@ -121,9 +91,9 @@ final private[streamjoin] class AsOfJoins(
     val conjuncts = conjunctsOf(join)
     val keys = columns.key.map { key =>
       conjuncts
-        .flatMap(tied(_, join))
-        .find(tie => isKey(tie.right, key))
-        .orElse(conjuncts.flatMap(constant).find(tie => isKey(tie.right, key)))
+        .flatMap(Tie.between(_, join))
+        .find(_.isOfKey(key))
+        .orElse(conjuncts.flatMap(Tie.withConstant).find(_.isOfKey(key)))
         .getOrElse(throw notTied(key, join))
     }
     if (keys.forall(key => ConstantEquality.isConstant(key.left))) throw notTied(columns.key.head, join)
@@ -165,7 +135,7 @@ final private[streamjoin] class AsOfJoins(
    */
   def asOf(joined: LogicalPlan, condition: Expression, tolerance: Option[String]): LogicalPlan =
     of(joined) { join =>
-      val (left, right, direction, exact) = compared(condition, join)
+      val ComparedTimes(left, right, direction, exact) = compared(condition, join)
       closest(join, left, right, direction, exact, tolerance.map(length("tolerance", _)))
     }
 
@@ -178,17 +148,17 @@ final private[streamjoin] class AsOfJoins(
       Join(node.left, node.right, node.joinType, node.condition, JoinHint.NONE),
       join =>
         SparksAsOfJoin.condition(node).fold(ofConditions(node, join)) { condition =>
-          val (left, right, direction, exact) = compared(condition, join)
+          val ComparedTimes(left, right, direction, exact) = compared(condition, join)
           closest(join, left, right, direction, exact, None)
         }
     )
 
   private def ofConditions(node: AsOfJoin, join: Join): LogicalPlan = {
     val conjuncts = PredicateParts.conjuncts(node.asOfCondition)
-    val (left, right, direction, exact) = node.orderExpression match {
+    val ComparedTimes(left, right, direction, exact) = node.orderExpression match {
       case If(isLater, _, _) =>
-        val (left, right, _, _) = compared(isLater, join)
-        (left, right, AsOf.Nearest, !conjuncts.exists(_.isInstanceOf[Not]))
+        compared(isLater, join)
+          .copy(direction = AsOf.Nearest, isExact = !conjuncts.exists(_.isInstanceOf[Not]))
       case _ => compared(conjuncts.head, join)
     }
     val tolerance = node.toleranceAssertion.collect { case GreaterThanOrEqual(length, _) =>
@@ -244,10 +214,10 @@ final private[streamjoin] class AsOfJoins(
         )
       )
     val conjuncts = conjunctsOf(join)
-    val (equalities, besides) = conjuncts.partition(tied(_, join).nonEmpty)
+    val (equalities, besides) = conjuncts.partition(Tie.between(_, join).nonEmpty)
     // Right rows that fail these conditions are no candidates.
-    val (ofRight, others) = besides.partition(isOf(join.right))
-    others.filterNot(isOf(join.left)).headOption.foreach { mixed =>
+    val (ofRight, others) = besides.partition(Tie.isOf(join.right))
+    others.filterNot(Tie.isOf(join.left)).headOption.foreach { mixed =>
       throw refused(
         s"${mixed.sql} is neither an equality between the inputs nor about one of them",
         inWords(
@@ -256,7 +226,7 @@ final private[streamjoin] class AsOfJoins(
         )
       )
     }
-    val keys = equalities.flatMap(tied(_, join).headOption)
+    val keys = equalities.flatMap(Tie.between(_, join).headOption)
     // As written: the optimizer merges the filter with others, which may change between runs.
     val form = new NormalForm(join.left.output, join.right.output)
     StreamAsOfJoin(
@@ -331,69 +301,14 @@ final private[streamjoin] class AsOfJoins(
       case _ => false
     }
 
-  /** @param nullSafe whether null matches null */
-  private case class Tie(conjunct: Expression, left: Expression, right: Expression, nullSafe: Boolean)
-
-  /** An equality between the inputs, in either orientation. */
-  private def tied(conjunct: Expression, join: Join): Seq[Tie] = conjunct match {
-    case equality @ Equality(a, b) =>
-      val nullSafe = equality.isInstanceOf[EqualNullSafe]
-      Seq(Tie(conjunct, a, b, nullSafe), Tie(conjunct, b, a, nullSafe)).filter { tie =>
-        isOf(join.left)(tie.left) && isOf(join.right)(tie.right)
-      }
-    case _ => Nil
-  }
-
-  /** An equality of a column of the key with a constant. */
-  private def constant(conjunct: Expression): Option[Tie] =
-    ConstantEquality
-      .in(conjunct)
-      .map(equality => Tie(conjunct, equality.value, equality.of, equality.nullSafe))
-
-  private def isOf(input: LogicalPlan)(expression: Expression): Boolean =
-    expression.deterministic && expression.references.nonEmpty &&
-      expression.references.subsetOf(input.outputSet)
-
-  /** A cast that Spark added for the comparison also counts, if distinct keys stay distinct. */
-  private def isKey(expression: Expression, key: Expression): Boolean = expression match {
-    case same if same.semanticEquals(key) => true
-    case cast: Cast => EquiKeys.isOneToOne(cast.child.dataType, cast.dataType) && isKey(cast.child, key)
-    case _ => false
-  }
-
-  private def compared(condition: Expression, join: Join): (Attribute, Attribute, AsOf.Direction, Boolean) = {
-    def times(a: Expression, b: Expression) = (a, b) match {
-      case (left: Attribute, right: Attribute)
-          if join.left.outputSet.contains(left) && join.right.outputSet.contains(right) &&
-            Seq(left, right).forall(_.dataType == TimestampType) =>
-        Some(left -> right)
-      case _ => None
-    }
-    def either(
-        a: Expression,
-        b: Expression,
-        direction: AsOf.Direction,
-        other: AsOf.Direction,
-        exact: Boolean
-    ) =
-      times(a, b)
-        .map { case (left, right) => (left, right, direction, exact) }
-        .orElse(times(b, a).map { case (left, right) => (left, right, other, exact) })
-    val found = condition match {
-      case GreaterThanOrEqual(a, b) => either(a, b, AsOf.Backward, AsOf.Forward, exact = true)
-      case GreaterThan(a, b) => either(a, b, AsOf.Backward, AsOf.Forward, exact = false)
-      case LessThanOrEqual(a, b) => either(a, b, AsOf.Forward, AsOf.Backward, exact = true)
-      case LessThan(a, b) => either(a, b, AsOf.Forward, AsOf.Backward, exact = false)
-      case _ => None
-    }
-    found.getOrElse {
+  private def compared(condition: Expression, join: Join): ComparedTimes =
+    ComparedTimes.in(condition, join).getOrElse {
       throw refused(
         s"${condition.sql} does not compare the event times of the two inputs",
         inWords("Write match=\"l.t >= r.t\"", "Write MATCH_CONDITION (l.t >= r.t)") +
           ", or with >, <= or <: one TIMESTAMP column of each input, with a watermark each."
       )
     }
-  }
 
   // Columns.
 
