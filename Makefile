@@ -49,7 +49,7 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
+.PHONY: help demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -157,16 +157,22 @@ soak: $(JAR) $(ENVIRONMENT)/.installed ## a quarter of an hour at a fixed rate, 
 
 ci: lint test ## all that CI runs
 
+# Types take one core, as do the rules of Scala.
 lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## formats, lint rules, types, locked jars
-	$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"
-	$(RUFF) check $(RUFF_CONFIG)
-	$(RUFF) format --check $(RUFF_CONFIG)
-	$(MYPY) python/src $(wildcard examples/*.py)
-	MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
-	MYPYPATH=tests:examples:examples/demo:project $(MYPY) $(wildcard tests/*.py)
-	$(MYPY) $(wildcard tests/jobs/*.py)
-	MYPYPATH=benchmarks:project:tests $(MYPY) $(wildcard benchmarks/*.py)
-	$(VENV)/python project/jars.py check
+	@$(MAKE) $(LANES) --jobs=2 lint-scala lint-python
+
+lint-scala:
+	@$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"
+
+lint-python:
+	@$(RUFF) check $(RUFF_CONFIG)
+	@$(RUFF) format --check $(RUFF_CONFIG)
+	@$(MYPY) python/src $(wildcard examples/*.py)
+	@MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
+	@MYPYPATH=tests:examples:examples/demo:project $(MYPY) $(wildcard tests/*.py)
+	@$(MYPY) $(wildcard tests/jobs/*.py)
+	@MYPYPATH=benchmarks:project:tests $(MYPY) $(wildcard benchmarks/*.py)
+	@$(VENV)/python project/jars.py check
 
 format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the lint rules' fixes
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt
