@@ -207,9 +207,8 @@ def _check_look_ups(runs: Runs, changelogs: Changelogs, name: str) -> int:
     return again
 
 
-@pytest.mark.parametrize(
-    "partitions", [2, pytest.param(200, marks=pytest.mark.skipif(not LONG, reason="a part of make test-long"))]
-)
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; joins alone on a cluster are in test_cluster.py")
+@pytest.mark.parametrize("partitions", [2, 200])
 def test_cluster(cluster: str, tmp_path: Path, partitions: int) -> None:
     _check_cluster(cluster, tmp_path, partitions)
 

@@ -25,7 +25,6 @@ KILLS = min(5, int(os.environ.get("STREAMJOIN_KILLS", "1")))
 ORDERS = 5000 if LONG else 2500
 
 
-@pytest.mark.skipif(not LONG, reason="a part of make test-long; a kill is the harder case")
 def test_kafka_to_kafka_with_a_restart_between(broker: KafkaBroker, tmp_path: Path) -> None:
     _create_topics(broker)
     broker.produce("orders", [_order(1, "10:00"), _order(2, "10:05"), _order(3, "10:10")])
@@ -124,6 +123,7 @@ def _moment(at: str) -> str:
     return f"2026-01-01T{at + ':00' * (at.count(':') == 1)}Z"
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; with files, kills are in test_restart.py")
 def test_killed_again_and_again(broker: KafkaBroker, tmp_path: Path) -> None:
     """At least once, without gaps: the topic has all expected rows, some of them twice, and no others."""
     seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
