@@ -3,7 +3,8 @@
 # removing .tools/, .venv/ and .venv-*/ the rest. Both are as project/locks has them, version and hash: `make locks`.
 
 VERSION := $(shell cat VERSION)
-PYTHON ?= $(shell python3.11 --version >/dev/null 2>&1 && echo python3.11 || echo python3)
+PYTHON ?= $(shell for each in python3.11 python3.12 python3.13; do \
+	$$each --version >/dev/null 2>&1 && echo $$each && exit; done; echo python3)
 PYTEST_FLAGS ?=
 BENCH_FLAGS ?=
 
@@ -49,10 +50,14 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
+.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+# What the machine has to have; all else is fetched.
+tools:
+	@sh project/tools.sh "$(PYTHON)"
 
 demo: $(JAR) $(ENVIRONMENT)/.installed ## join two growing streams of files, and compare with DuckDB's answer
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
@@ -203,7 +208,7 @@ wheel: jars .venv/.installed ## the Python wheel with the jars of all lines of S
 
 # What is published, twice the same bytes: the times of files are those of the last commit. So the wheel gets the jars
 # that Maven's repository has, and not those of an earlier target.
-release: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+release: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
 release: .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## all that is published, in dist/: a Maven repository, wheel, sdist, SBOM, checksums
 	rm -rf dist
 	$(foreach line,$(LINES),$(call sbt_of,$(line)) published/publish &&) true
@@ -248,13 +253,13 @@ clean: ## remove what was built; keep what was fetched
 	rm -rf target project/target project/project scala/*/target benchmarks/state/target $(JARS) dist python/dist build
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 
-.tools/sbt-launch.jar:
+.tools/sbt-launch.jar: | tools
 	$(MVN) org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
 		-Dartifact=org.scala-sbt:sbt-launch:1.11.7 -DoutputDirectory=$(TOOLS) -Dmdep.stripVersion=true
 
 # A line whose jars Maven does not have is compiled with those of its PySpark.
 define jar_rule
-$(call jar_of,$(1)): $$(JAR_SOURCES) | .tools/sbt-launch.jar $(if $(shell grep '^$(1) .* pyspark' project/spark-lines),$(call environment_of,$(1))/.installed)
+$(call jar_of,$(1)): $$(JAR_SOURCES) | tools .tools/sbt-launch.jar $(if $(shell grep '^$(1) .* pyspark' project/spark-lines),$(call environment_of,$(1))/.installed)
 	$$(call sbt_of,$(1)) spark/assembly
 	mkdir -p $$(JARS)
 	rm -f $$(JARS)/streamjoin-spark$(1)_*.jar
@@ -273,7 +278,7 @@ pip_locked = $(1)/bin/python -m pip install --quiet --require-hashes --requireme
 	$(1)/bin/python -m pip install --quiet --require-hashes --no-build-isolation --requirement $(2)
 pip_editable = $(1)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable python
 
-.venv/.installed: $(LOCKS)/build.txt $(LOCKS)/dev.txt python/pyproject.toml VERSION
+.venv/.installed: $(LOCKS)/build.txt $(LOCKS)/dev.txt python/pyproject.toml VERSION | tools
 	$(PYTHON) -m venv .venv
 	$(call pip_locked,.venv,$(LOCKS)/dev.txt)
 	$(call pip_editable,.venv)
