@@ -30,7 +30,7 @@ html_extra_path = ["site"]
 html_copy_source = False
 
 SECTIONS = {
-    "Getting started": ["getting-started", "how-it-works"],
+    "Getting started": ["getting-started", "how-it-works", "coming-from"],
     "Which join": ["which-join"],
     "The joins": ["window-joins", "temporal-joins", "tables", "delta-joins", "upsert", "arrangements", "sql"],
     "Recipes": [

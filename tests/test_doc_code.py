@@ -1,7 +1,8 @@
-"""The code of README.md and of each page in docs/ runs, block by block, and prints what the page says.
+"""The code of each page in docs/ and of the page on PyPI runs, block by block, and prints what it says.
 
-A page is one program, in a working directory of its own. A ``text output`` block holds what the block before it
-prints. A block that cannot run is marked ``python no-run``, followed by a reason.
+`test_wheel.py` has README.md, with its commands. A page is one program, in a working directory of its own. A ``text
+output`` block holds what the block before it prints. A block that cannot run is marked ``python no-run``, followed by a
+reason.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import io
 import json
 import pkgutil
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,14 +24,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
 
+sys.path.insert(0, str(ROOT / "docs"))
+import rows_and_time
+
 RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *RECIPES]
+PAGES = [ROOT / "python" / "README.md", *sorted((ROOT / "docs").glob("*.md")), *RECIPES]
 FENCE = re.compile(r"^```([a-z][^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^[ \t>]+```(?:python|sql|text output)", re.MULTILINE)
 ENDLESS = re.compile(r"\b(\w+)\.awaitTermination\(\)")
 NO_RUN = "python no-run"
 
-# These pages start from the first line; the others use the names of the README.
+# These pages start from the first line; the others use these names.
 FROM_NOTHING = {"README.md", "getting-started.md", "migration.md", "monitoring.md", *(page.name for page in RECIPES)}
 NAMES = """
 import streamjoin as sj
@@ -48,7 +53,7 @@ joined = orders.join(
 """
 
 # These pages write their own input.
-WITHOUT_INPUT = {"getting-started.md", "monitoring.md", *(page.name for page in RECIPES)}
+WITHOUT_INPUT = {"README.md", "getting-started.md", "monitoring.md", *(page.name for page in RECIPES)}
 
 
 class Block(NamedTuple):
@@ -100,7 +105,7 @@ def session_as_before(spark: SparkSession) -> Iterator[None]:
 
 
 def write_input() -> None:
-    """Write the folders that the README reads."""
+    """Write the folders that `NAMES` reads."""
     for name, key, column, times in (
         ("orders", "id", "order_time", ("09:00", "09:10", "12:00")),
         ("deliveries", "order_id", "delivery_time", ("09:30", "11:00", "12:30")),
@@ -152,6 +157,15 @@ def run_page(page: Path, spark: SparkSession, expect: Callable[[Block, str], Non
         assert query.exception() is None
 
 
+@pytest.mark.usefixtures("session_as_before")
+def test_the_picture_of_the_readme_shows_what_both_joins_emit(spark: SparkSession, tmp_path: Path) -> None:
+    steps = {engine: rows_and_time.run(spark, engine, tmp_path / engine) for engine in ("spark", "streamjoin")}
+    emitted = {engine: sorted(row for step in each for row in step.emitted) for engine, each in steps.items()}
+    assert emitted["spark"] == emitted["streamjoin"]
+    assert [rows_and_time.time_of(steps[engine], "b") for engine in ("spark", "streamjoin")] == ["12:30", "10:30"]
+    assert rows_and_time.drawn(steps) == rows_and_time.PICTURE.read_text(encoding="utf-8"), "docs/rows_and_time.py"
+
+
 def lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip().splitlines()]
 
@@ -182,7 +196,7 @@ def test_every_block_is_found(page: Path) -> None:
 
 def test_the_main_pages_have_code() -> None:
     with_code = {page.name for page in PAGES if runnable(page)}
-    assert {"README.md", "getting-started.md", "migration.md"} <= with_code
+    assert {"getting-started.md", "migration.md"} <= with_code
 
 
 @pytest.mark.usefixtures("working_directory", "session_as_before")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
+import pytest
 from conftest import ROOT
 
 import streamjoin as sj
@@ -46,6 +47,27 @@ def test_comments_have_at_most_100_characters() -> None:
     ]
     assert len(files) > 200
     assert too_long == []
+
+
+PAGES = sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "docs" / "recipes").glob("*.md"))
+# Pages for those who change or measure the project open with a command of its Makefile.
+COMMANDS = {"benchmarks.md", "first-contribution.md"}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "index.md"], ids=lambda page: page.name)
+def test_a_page_opens_with_the_question_it_answers_and_a_query_that_runs(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    title, first, *_ = text.split("\n\n")
+    assert title.startswith("# ")
+    assert "?" in first, "the first paragraph has the question"
+    # What runs: test_doc_code.py for Python and SQL, ScalaApiSuite for Scala.
+    kinds = {"bash"} if page.name in COMMANDS else {"scala"} if page.name == "scala.md" else {"python", "sql"}
+    fences = [(number, line[3:]) for number, line in enumerate(text.splitlines(), 1) if line.startswith("```")]
+    opened = [(number, kind) for number, kind in fences[::2] if kind in kinds]
+    assert opened and opened[0][0] <= 36, f"the first block that runs: {opened[:1]}"
+    if page.name in COMMANDS:
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        assert re.findall(r"^make ([a-z-]+)", text.split("```bash\n")[1], re.MULTILINE)[0] in targets
 
 
 def test_the_code_of_the_readme_has_at_most_88_columns() -> None:

@@ -1,9 +1,10 @@
-"""The wheel alone: built, installed into an empty environment, and used by a job under `spark-submit`."""
+"""The wheel alone: what is in it, and README.md with it, from the installation to a job under `spark-submit`."""
 
 import json
+import re
 import sys
-import venv
 from pathlib import Path
+from typing import NamedTuple
 from zipfile import ZipFile
 
 import pyspark
@@ -11,43 +12,6 @@ import pytest
 from conftest import LINE, LONG, ROOT, run
 
 import streamjoin as sj
-
-JOB = """
-import sys
-from datetime import timedelta
-
-from pyspark.sql import SparkSession
-
-import streamjoin as sj
-
-folder = sys.argv[1]
-spark = sj.configure(SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")).getOrCreate()
-spark.conf.set("spark.sql.shuffle.partitions", "2")
-
-
-def stream(name, columns, time):
-    return spark.readStream.schema(columns).json(f"{folder}/{name}").withWatermark(time, "10 seconds")
-
-
-orders = stream("orders", "id INT, ordered TIMESTAMP", "ordered")
-deliveries = stream("deliveries", "order_id INT, delivered TIMESTAMP", "delivered")
-joined = orders.join(
-    deliveries,
-    (orders.id == deliveries.order_id)
-    & deliveries.delivered.between(orders.ordered, orders.ordered + timedelta(hours=1)),
-    "left_outer",
-).select("id", "order_id")
-query = (
-    joined.writeStream.format("json")
-    .option("checkpointLocation", f"{folder}/checkpoint")
-    .trigger(availableNow=True)
-    .start(f"{folder}/out")
-)
-query.awaitTermination()
-query.explain()
-"""
-
-HOURS = ["2026-01-01T00:00:00Z", "2026-01-01T00:30:00Z", "2026-01-01T09:00:00Z"]
 
 
 @pytest.fixture(scope="module")
@@ -75,46 +39,80 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     assert all("extra == " in line for line in needs), "clusters bring their own Spark"
 
 
-def lend_spark(venv_folder: Path) -> None:
-    """Link the PySpark of this environment into the new one, as if installed there: unpacking it takes longest."""
-    (packages,) = venv_folder.glob("lib/*/site-packages")
-    for name in ("pyspark", "py4j"):
-        for part in Path(pyspark.__file__).parents[1].glob(f"{name}*"):
-            (packages / part.name).symlink_to(part)
-    for script in Path(sys.executable).parent.glob("*spark*"):
-        (venv_folder / "bin" / script.name).symlink_to(script)
+# Commands of README.md that are not run as they are: the repository is copied, targets of make are
+# looked up, and the wheel is the one of this module. A new environment gets links to the PySpark of
+# this one: unpacking it takes longest.
+STAND_INS = """
+set -e
+git() { mkdir streamjoin && cp "$ROOT/Makefile" streamjoin; }
+make() {
+  grep -q "^$1:" Makefile || { echo "no target $1"; return 1; }
+  [ "$1" != wheel ] || { mkdir dist && cp "$WHEEL" dist; }
+}
+python3() {
+  "$PYTHON" "$@"
+  [ -z "$LENT" ] || ln -s "$LENT"/pyspark* "$LENT"/py4j* "$3"/lib/python*/site-packages
+  [ -z "$LENT" ] || ln -s "$(dirname "$PYTHON")"/*spark* "$3"/bin
+}
+"""
 
 
-def test_a_job_under_spark_submit(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=True)
-    bin_folder = tmp_path / "venv" / "bin"
-    python = str(bin_folder / "python")
-    if not LONG:
-        lend_spark(tmp_path / "venv")
-    # The newest PySpark that the extra allows may be of a line whose jar is not built here.
-    run([python, "-m", "pip", "install", "--quiet", f"{wheel}[spark]", f"pyspark=={pyspark.__version__}"])
-    installed = run([python, "-m", "pip", "list", "--format=json"])
-    assert "duckdb" not in {package["name"] for package in json.loads(installed)}
-    jar = run([python, "-m", "streamjoin", "jar"]).strip()
-    assert jar.startswith(str(tmp_path / "venv"))
+class Block(NamedTuple):
+    """A block of README.md: its language and its text, and what it shall print, if the page says so."""
 
-    rows = {
-        "orders": [{"id": 1, "ordered": HOURS[0]}, {"id": 2, "ordered": HOURS[0]}, {"id": 3, "ordered": HOURS[2]}],
-        "deliveries": [{"order_id": 1, "delivered": HOURS[1]}, {"order_id": 9, "delivered": HOURS[2]}],
+    language: str
+    text: str
+    output: str | None
+
+
+def readme() -> list[Block]:
+    found = list[Block]()
+    for language, text in re.findall(r"^```([a-z][^\n`]*)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S):
+        if language == "text output":
+            found[-1] = found[-1]._replace(output=text)
+        else:
+            found.append(Block(language, text, None))
+    return found
+
+
+def test_the_readme_from_its_first_to_its_last_command(wheel: Path, tmp_path: Path) -> None:
+    """All blocks run in one shell, from an empty folder, and print what the page shows."""
+    assert {block.language for block in readme()} == {"bash", "python"}
+    script = STAND_INS
+    for number, block in enumerate(readme()):
+        if block.language == "python":
+            script += f"cat > first.py <<'PYTHON'\n{block.text}PYTHON\n"
+        elif block.text.startswith("make demo"):
+            script += f"cd ~/streamjoin\n{block.text}"
+        else:
+            script += f"echo '=== {number}'\n{block.text}"
+    script += "echo '=== end'\npython -m pip list --format=json\npython -m streamjoin jar\n"
+    # The jobs write the figures of their joins there, if these run on streamjoin.
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(f"spark.streamjoin.history {tmp_path}/history\n")
+    environment = {
+        "HOME": str(tmp_path),
+        "ROOT": str(ROOT),
+        "WHEEL": str(wheel),
+        "PYTHON": sys.executable,
+        "LENT": "" if LONG else str(Path(pyspark.__file__).parents[1]),
+        "SPARK_CONF_DIR": str(tmp_path / "conf"),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
     }
-    for name, lines in rows.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "1.json").write_text("\n".join(map(json.dumps, lines)))
-    job = tmp_path / "job.py"
-    job.write_text(JOB)
-    submit = [str(bin_folder / "spark-submit"), "--jars", jar, str(job), str(tmp_path)]
-    plan = run(submit, {"PYSPARK_PYTHON": python})
-
-    assert "StreamIntervalJoin" in plan
-    assert "StreamingSymmetricHashJoin" not in plan
-    out = [json.loads(line) for file in (tmp_path / "out").glob("*.json") for line in file.read_text().splitlines()]
-    # Order 3 is still in state: its hour has not passed.
-    assert sorted(out, key=lambda row: row["id"]) == [{"id": 1, "order_id": 1}, {"id": 2}]
+    printed = run(["bash", "-c", f"cd ~\n{script}"], environment)
+    parts = dict(part.split("\n", 1) for part in printed.split("=== ")[1:])
+    for number, block in enumerate(readme()):
+        if block.output:
+            assert parts[str(number)] == block.output + "\n"
+    # The job that is submitted is the same program.
+    (shown,) = [block.output for block in readme() if block.output]
+    assert printed.count(shown) == 2
+    packages, jar = parts["end"].strip().splitlines()
+    assert {"streamjoin", "pyspark"} <= {package["name"] for package in json.loads(packages)}
+    assert "duckdb" not in packages, "users do not need what tests need"
+    assert jar.startswith(str(tmp_path / "try-streamjoin"))
+    assert len(list((tmp_path / "history").iterdir())) == 2
 
 
 def test_the_wheel_has_the_licence(wheel: Path) -> None:
