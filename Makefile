@@ -9,6 +9,9 @@ PYTEST_FLAGS ?=
 BENCH_FLAGS ?=
 
 TOOLS := $(CURDIR)/.tools
+# Where `make release` puts what is published.
+DIST ?= $(CURDIR)/dist
+GROUP := $(shell awk '$$1 == "group" { print $$2 }' project/publisher)
 
 # The lines of Spark are in project/spark-lines. SPARK= chooses one: `make test SPARK=4.3`. The default has the
 # environment .venv; the others have .venv-4.3 and so on, with their PySpark and all else from .venv.
@@ -30,7 +33,7 @@ JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -typ
 # Spark's classes as the JVM keeps them once they are loaded: a start of Spark then takes half its processor time.
 CLASSES := $(TOOLS)/spark-classes-$(SPARK).jsa
 
-sbt_of = java -Xmx2g -Dspark=$(1) -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \
+sbt_of = java -Xmx2g -Dspark=$(1) -Dstreamjoin.dist=$(DIST) -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \
 	-Dsbt.global.base=.tools/sbt -Dsbt.boot.directory=.tools/sbt/boot -Dsbt.ivy.home=.tools/ivy \
 	-Dsbt.coursier.home=.tools/coursier -Dcoursier.cache=$(TOOLS)/coursier/cache \
 	-Dsbt.color=false -Dsbt.supershell=false -jar .tools/sbt-launch.jar
@@ -50,7 +53,7 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
+.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release sign bundle upload try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -174,7 +177,7 @@ lint-python:
 	@$(RUFF) format --check $(RUFF_CONFIG)
 	@$(MYPY) python/src $(wildcard examples/*.py)
 	@MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
-	@MYPYPATH=tests:examples:examples/demo:project $(MYPY) $(wildcard tests/*.py)
+	@MYPYPATH=tests:examples:examples/demo:project:docs $(MYPY) $(wildcard tests/*.py)
 	@$(MYPY) $(wildcard tests/jobs/*.py)
 	@MYPYPATH=benchmarks:project:tests $(MYPY) $(wildcard benchmarks/*.py)
 	@$(VENV)/python project/jars.py check
@@ -214,15 +217,25 @@ release: .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(line))
 	$(foreach line,$(LINES),$(call sbt_of,$(line)) published/publish &&) true
 	rm -rf $(JARS)
 	mkdir -p $(JARS)
-	cp dist/maven/io/github/streamjoin/*/$(VERSION)/streamjoin-spark*_2.13-$(VERSION).jar $(JARS)
+	cp dist/maven/$(subst .,/,$(GROUP))/*/$(VERSION)/streamjoin-spark*_2.13-$(VERSION).jar $(JARS)
 	.venv/bin/python -m build --no-isolation --outdir dist python
 	.venv/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
 	.venv/bin/python project/sbom.py dist/streamjoin-$(VERSION).cdx.json
 	.venv/bin/python project/jars.py check
 	cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
 
-try-release: ## try what lies in dist/ on each line of Spark, as a stranger would: pip, and spark-submit --packages
-	$(PYTHON) project/try_release.py
+sign: ## sign what is in DIST, with gpg's key: dist/ unless DIST is given (PGP_PASSPHRASE if it has one)
+	$(PYTHON) project/sign.py "$(DIST)"
+
+bundle: .tools/sbt-launch.jar ## what Maven Central gets of DIST, as one file: target/sona-bundle/bundle.zip
+	$(SBT) sonaBundle
+
+upload: .tools/sbt-launch.jar ## publish DIST at Maven Central; it cannot be taken back (SONATYPE_USERNAME, SONATYPE_PASSWORD)
+	$(SBT) sonaRelease
+
+# Without uploads; the key is thrown away.
+try-release: .venv/.installed docs ## rehearse the release of what is in dist/: signatures, bundle, SBOM, site; then as a stranger, on each line of Spark
+	.venv/bin/python project/try_release.py
 
 jar: $(JAR) ## the jar for one line of Spark, inside the Python package (SPARK=4.3; otherwise 4.2)
 

@@ -11,18 +11,25 @@ val streamjoinVersion = {
 
 ThisBuild / version := streamjoinVersion
 ThisBuild / versionScheme := Some("early-semver")
-ThisBuild / organization := "io.github.streamjoin"
+ThisBuild / organization := Publisher.group
 ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0"))
-ThisBuild / homepage := Some(url("https://github.com/streamjoin/streamjoin"))
+ThisBuild / homepage := Some(url(Publisher.source))
 ThisBuild / scmInfo := Some(
   ScmInfo(
-    url("https://github.com/streamjoin/streamjoin"),
-    "scm:git:https://github.com/streamjoin/streamjoin.git"
+    url(Publisher.source),
+    s"scm:git:${Publisher.source}.git"
   )
 )
 ThisBuild / developers := List(
-  Developer("streamjoin", "the authors of streamjoin", "", url("https://github.com/streamjoin"))
+  Developer(
+    Publisher.organization,
+    "the authors of streamjoin",
+    "",
+    url(Publisher.source.stripSuffix("/streamjoin"))
+  )
 )
+// What `make release` builds, and the folder that sbt bundles and uploads (`sonaBundle`, `sonaRelease`).
+Global / stagingDirectory := file(sys.props.getOrElse("streamjoin.dist", "dist")).getAbsoluteFile / "maven"
 ThisBuild / scalaVersion := "2.13.18"
 ThisBuild / semanticdbEnabled := true
 ThisBuild / semanticdbVersion := "4.14.2"
@@ -173,8 +180,11 @@ lazy val published = (project in file("scala/published")).settings(
   Compile / packageBin := (spark / assembly).value,
   Compile / packageSrc / mappings :=
     (core / Compile / packageSrc / mappings).value ++ (spark / Compile / packageSrc / mappings).value,
-  Compile / packageDoc / mappings := (spark / Compile / packageDoc / mappings).value,
-  publishTo := Some(Resolver.file("dist", (ThisBuild / baseDirectory).value / "dist" / "maven")),
+  // Scaladoc brings fonts and scripts, whose licenses have to come with them.
+  Compile / packageDoc / mappings := (spark / Compile / packageDoc / mappings).value ++
+    ((baseDirectory.value / "licenses" * "*").get :+ (ThisBuild / baseDirectory).value / "LICENSE")
+      .map(file => file -> s"META-INF/${file.name}"),
+  publishTo := localStaging.value,
   // One that is there is not written over: `make release` begins with an empty folder.
   publishConfiguration := publishConfiguration.value.withOverwrite(false)
 )

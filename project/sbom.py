@@ -17,6 +17,7 @@ from cyclonedx.model.component import Component, ComponentScope, ComponentType
 from cyclonedx.model.license import LicenseExpression
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
+from publisher import PUBLISHER
 from spark_lines import spark_lines
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,7 +49,7 @@ def main(target: Path) -> None:
 def ours(file: Path) -> Component:
     """Return a file of the release."""
     name = file.parent.parent.name if file.suffix == ".jar" else "streamjoin"
-    kind = PackageURL("maven", "io.github.streamjoin", name, VERSION)
+    kind = PackageURL("maven", PUBLISHER["group"], name, VERSION)
     part = Component(
         name=file.name,
         version=VERSION,

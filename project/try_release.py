@@ -1,10 +1,10 @@
-"""Tries what `make release` built as a stranger would: ``python project/try_release.py [line ...]``.
+"""Tries what `make release` built: ``python project/try_release.py [line ...]``.
 
-For each line of Spark an empty environment gets PySpark and the wheel, and runs a join of two streams; then the same
-join runs by ``spark-submit --packages`` from the folder of the release as a Maven repository, without the wheel.
+First what happens to it before it is published (`rehearse.py`), then what a stranger does with it. For each line of
+Spark an empty environment gets PySpark and the wheel, and runs a join of two streams; then the same join runs by
+``spark-submit --packages`` from the folder of the release as a Maven repository, without the wheel.
 """
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from publisher import PUBLISHER
+from rehearse import rehearse
 from spark_lines import spark_lines
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,12 +58,13 @@ PAIRS = "[(1, 1), (2, 2), (3, 0), (9, 9)]"
 
 
 def main(lines: list[str]) -> None:
-    """Check the sums, then try each line."""
-    for row in (DIST / "SHA256SUMS").read_text().splitlines():
-        digest, name = row.split()
-        assert hashlib.sha256((DIST / name).read_bytes()).hexdigest() == digest, name
+    """Rehearse the release, then try each line."""
+    if not (DIST / "SHA256SUMS").exists():
+        sys.exit("dist/ has no release: make release")
     versions = {line.name: line.version for line in spark_lines()}
-    for line in lines or list(versions):
+    tried = lines or list(versions)
+    rehearse(DIST, tried)
+    for line in tried:
         with tempfile.TemporaryDirectory(prefix="streamjoin-release-") as folder:
             try_line(line, versions[line], Path(folder))
 
@@ -80,7 +83,7 @@ def try_line(line: str, version: str, folder: Path) -> None:
     joined = time.monotonic()
     print(f"{version}: installed in {installed - started:.0f} s, joined in {joined - installed:.0f} s", flush=True)
     run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "streamjoin")
-    package = f"io.github.streamjoin:streamjoin-spark{line}_2.13:{VERSION}"
+    package = f"{PUBLISHER['group']}:streamjoin-spark{line}_2.13:{VERSION}"
     options = ["--packages", package, "--repositories", (DIST / "maven").as_uri()]
     options += ["--conf", f"spark.jars.ivy={folder / 'ivy'}", "--conf", f"spark.sql.extensions={EXTENSION}"]
     submit = folder / "venv" / "bin" / "spark-submit"

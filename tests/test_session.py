@@ -226,7 +226,7 @@ def test_what_the_jar_says_of_itself() -> None:
     assert _packaged_jar.built(jar_path()) == Built(sj.__version__, LINES[LINE].version)
     assert version_in_name(str(jar_path())) == sj.__version__
     assert version_in_name("file:///x/streamjoin-spark4.2_2.13-0.2.0-SNAPSHOT.jar") == "0.2.0-SNAPSHOT"
-    assert version_in_name("/x/io.github.streamjoin_streamjoin-spark4.2_2.13-0.2.0.jar") == "0.2.0"
+    assert version_in_name("/x/org.example_streamjoin-spark4.2_2.13-0.2.0.jar") == "0.2.0"
     assert version_in_name("/streamjoin-spark4.2_2.13-0.2.0.jar/other.jar") is None
     assert line_in_name(str(jar_path())) == LINE
     assert line_in_name("/streamjoin-spark4.2_2.13-0.2.0.jar/other.jar") is None

@@ -1,0 +1,12 @@
+"""Who publishes streamjoin, as `project/publisher` has it. The build reads the same file."""
+
+from pathlib import Path
+
+
+def publisher() -> dict[str, str]:
+    """Return the names: organization, group, source, documentation."""
+    rows = Path(__file__).with_name("publisher").read_text().splitlines()
+    return dict(row.split(maxsplit=1) for row in rows if not row.startswith("#"))
+
+
+PUBLISHER = publisher()
