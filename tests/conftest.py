@@ -57,7 +57,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     session = sj.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    # Each query copies Hadoop's settings, and each batch sends them to its tasks: two thousand defaults.
+    # Each query copies Hadoop's settings, and each batch sends them to its tasks: two thousand
+    # defaults.
     session.sparkContext._jsc.hadoopConfiguration().clear()
     yield session
     session.stop()
