@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import pyspark
 import pytest
 from conftest import LINE, LONG, ROOT, run
+from rehearse import without_source
 
 import streamjoin as sj
 
@@ -113,6 +114,12 @@ def test_the_readme_from_its_first_to_its_last_command(wheel: Path, tmp_path: Pa
     assert "duckdb" not in packages, "users do not need what tests need"
     assert jar.startswith(str(tmp_path / "try-streamjoin"))
     assert len(list((tmp_path / "history").iterdir())) == 2
+
+
+def test_the_source_distribution_has_the_scala_source(tmp_path: Path) -> None:
+    run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), "python"])
+    (sdist,) = tmp_path.iterdir()
+    assert without_source(sdist) == []
 
 
 def test_the_wheel_has_the_licence(wheel: Path) -> None:
