@@ -137,9 +137,11 @@ lazy val spark = (project in file("scala/spark"))
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "streamjoin" / "version.properties"
       IO.write(file, s"version=${version.value}\nspark=${sparkLine.version}\n")
-      // Scala and Python have one file of messages.
+      // Scala and Python have one file of messages; in Python's source distribution its folder is
+      // another one.
+      val messages = Seq("python/src", "src").map(_ + "/streamjoin/error-conditions.json")
       val copies = Seq(
-        "python/src/streamjoin/error-conditions.json" -> "streamjoin/error-conditions.json",
+        messages.find(path => ((ThisBuild / baseDirectory).value / path).exists).get -> "streamjoin/error-conditions.json",
         "LICENSE" -> "META-INF/LICENSE"
       ).map { case (from, to) =>
         IO.copyFile((ThisBuild / baseDirectory).value / from, (Compile / resourceManaged).value / to)

@@ -27,8 +27,16 @@ POM = "{http://maven.apache.org/POM/4.0.0}"
 # What Maven Central asks for: of each artifact, and in its description.
 KINDS = (".jar", "-sources.jar", "-javadoc.jar", ".pom")
 REQUIRED = ("groupId", "artifactId", "version", "name", "description", "url", "licenses", "developers", "scm")
-# Of the sources of the jar, what the source distribution of Python has.
-SOURCES = ("scala/core/src/main", "scala/spark/src/main", "scala/published", "project", "build.sbt", "VERSION")
+# What the source distribution of Python has: the sources of the package, and those of the jar.
+SOURCES = (
+    "scala/core/src/main",
+    "scala/spark/src/main",
+    "scala/published",
+    "project",
+    "build.sbt",
+    "VERSION",
+    "python/src",
+)
 
 
 def rehearse(dist: Path, lines: list[str]) -> None:
@@ -121,12 +129,13 @@ def without_license(jar: Path) -> list[str]:
 
 
 def without_source(sdist: Path) -> list[str]:
-    """Return the sources of the jars that a source distribution lacks."""
+    """Return the sources that a source distribution lacks."""
     with tarfile.open(sdist) as archive:
         names = {member.name.split("/", 1)[1]: member.size for member in archive if member.isfile()}
     tracked = run(["git", "ls-files", *SOURCES]).splitlines()
     assert len(tracked) > 200
-    return [f"{sdist.name} has no {name}" for name in tracked if names.get(name) != (ROOT / name).stat().st_size]
+    sizes = {name: (ROOT / name).stat().st_size for name in tracked}
+    return [f"{sdist.name} has no {name}" for name in tracked if names.get(name.removeprefix("python/")) != sizes[name]]
 
 
 def invalid_bill(text: str) -> list[str]:

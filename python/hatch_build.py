@@ -5,8 +5,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# The file of messages is where the build looks for it.
-FILES = ("build.sbt", "VERSION", "python/src/streamjoin/error-conditions.json")
+FILES = ("build.sbt", "VERSION")
 
 
 class Sources(BuildHookInterface):
