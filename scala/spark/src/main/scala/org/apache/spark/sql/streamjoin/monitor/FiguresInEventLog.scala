@@ -30,9 +30,12 @@ final private[streamjoin] class FiguresInEventLog extends AppHistoryServerPlugin
   override def setupUI(ui: SparkUI): Unit = guard("page") {
     val stored = KVUtils.viewToSeq(ui.store.store.view(classOf[StoredFigures])).sortBy(_.position)
     if (stored.nonEmpty) {
-      val batches = new RecentBatches
-      for (query <- stored; line <- query.lines)
-        batches.add(UUID.fromString(query.id), Option(query.name), line)
+      val batches = new RecentBatches(keepsSeries = true)
+      stored.foreach { query =>
+        // A store on disk may have been written when there was no series yet.
+        val series = Option(query.series).getOrElse(query.lines)
+        batches.restore(UUID.fromString(query.id), Option(query.name), query.lines, series)
+      }
       FiguresTab.attach(ui, batches, live = false)
     }
   }
@@ -40,7 +43,7 @@ final private[streamjoin] class FiguresInEventLog extends AppHistoryServerPlugin
 
 /** Keeps the last figures while a log is read; the server's store has them once it is read. */
 final private[monitor] class FiguresOfLog(store: ElementTrackingStore, guard: Guard) extends SparkListener {
-  private val batches = new RecentBatches
+  private val batches = new RecentBatches(keepsSeries = true)
   private val mapper = new ObjectMapper()
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
@@ -54,8 +57,8 @@ final private[monitor] class FiguresOfLog(store: ElementTrackingStore, guard: Gu
   }
 
   store.onFlush {
-    batches.lines.zipWithIndex.foreach { case ((id, name, lines), position) =>
-      store.write(new StoredFigures(id.toString, name.orNull, position, lines))
+    batches.lines.zipWithIndex.foreach { case ((id, name, lines, series), position) =>
+      store.write(new StoredFigures(id.toString, name.orNull, position, lines, series))
     }
   }
 }
@@ -65,10 +68,13 @@ final private[monitor] class FiguresOfLog(store: ElementTrackingStore, guard: Gu
  *
  * @param position
  *   the query with the last batch has the highest
+ * @param series
+ *   of all its batches, as points of a chart
  */
 final private[monitor] class StoredFigures(
     @KVIndexParam val id: String,
     val name: String,
     val position: Int,
-    val lines: Seq[String]
+    val lines: Seq[String],
+    val series: Seq[String]
 )

@@ -18,5 +18,5 @@ private[streamjoin] object RecentFigures {
   val all: RecentBatches = new RecentBatches
 
   /** For Spark's web page: of queries that it may show, and as far as it may. */
-  val shown: RecentBatches = new RecentBatches
+  val shown: RecentBatches = new RecentBatches(keepsSeries = true)
 }

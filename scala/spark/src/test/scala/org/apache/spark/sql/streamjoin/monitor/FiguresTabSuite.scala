@@ -43,6 +43,10 @@ class FiguresTabSuite extends AnyFunSuite with PageTest {
       assert(all.exists(_.path("id").asText == id))
       assert(mapper.readTree(get(s"$page/streamjoin/figures/?query=$id&last=1").body).size == 1)
       assert(figures("nothing").isEmpty)
+      val series = mapper.readTree(get(s"$page/streamjoin/figures/?query=$id&series=1").body)
+      assert(
+        series.get(0).findPath("rowsIn").asInt > 0 && !series.get(0).path("operators").get(0).has("tasks")
+      )
 
       val tab = get(s"$page/streamjoin/?query=$id")
       assert(tab.statusCode == 200)
@@ -128,6 +132,9 @@ class FiguresTabSuite extends AnyFunSuite with PageTest {
       eventually(timeout(60.seconds), interval(1.second)) {
         val all = mapper.readTree(get(s"$address/streamjoin/figures/?query=$many").body).asScala.toSeq
         assert(all.map(_.path("batch").asInt) == (30 until 130))
+        val series =
+          mapper.readTree(get(s"$address/streamjoin/figures/?query=$many&series=1").body).asScala.toSeq
+        assert(series.map(_.path("batch").asInt) == (0 until 130))
       }
       val tab = get(s"$address/streamjoin/?query=$id").body
       assert(tab.contains("1. left outer interval join"))

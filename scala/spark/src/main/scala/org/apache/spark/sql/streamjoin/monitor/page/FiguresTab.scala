@@ -47,9 +47,13 @@ private[streamjoin] object FiguresTab {
       throw new UnsupportedOperationException(s"Spark's web page here does not use ${request.getName}")
   }
 
-  /** The last `last` batches of a query; without a query, the last batch of each. */
+  /**
+   * The last `last` batches of a query, or with `series` the points of all; without a query, the
+   * last batch of each.
+   */
   private def json(batches: RecentBatches, request: HttpServletRequest): String = {
     val lines = Option(request.getParameter("query")) match {
+      case Some(query) if request.getParameter("series") != null => batches.series(query)
       case Some(query) =>
         val all = batches.of(query).getOrElse(Nil)
         Option(request.getParameter("last")).flatMap(_.toIntOption).fold(all)(all.takeRight)
