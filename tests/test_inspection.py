@@ -112,13 +112,47 @@ def test_in_a_notebook(inputs: Inputs) -> None:
     assert "{&quot;id&quot;:1," in html, "its values are escaped"
 
 
-def test_quotes_in_a_condition(inputs: Inputs) -> None:
+@pytest.mark.parametrize("escaped", ["false", "true"])
+def test_quotes_in_a_condition(inputs: Inputs, escaped: str) -> None:
+    """The session reads the literals of a condition as its setting says; the condition arrives as it was written."""
     query = inputs.start()
     inputs.add("orders", (1, "09:00:00"))
     query.processAllAvailable()
-    assert only(sj.why(query, "CAST(id AS STRING) = '1'")).outcome == "waiting"
-    assert only(sj.why(query, 'CAST(id AS STRING) = "it\'s"')).outcome == "not seen"
-    assert only(sj.why(query, r"CAST(id AS STRING) RLIKE '^\\d$'")).outcome == "waiting"
+    text = "CAST(id AS STRING)"
+    waiting = [
+        f"{text} = '1'",
+        f'{text} = "1"',
+        f"length('it\\'s') = 4 AND {text} = '1'" if escaped == "false" else f"length('a\\b') = 3 AND {text} = '1'",
+        rf"{text} RLIKE '^\\d$'" if escaped == "false" else rf"{text} RLIKE '^\d$'",
+        f"'配達 ${{spark.app.name}} Привет' <> {text}",
+    ]
+    not_seen = [f'{text} = "it\'s"', f"{text} = '\N{DELIVERY TRUCK}'"]
+    inputs.spark.conf.set("spark.sql.parser.escapedStringLiterals", escaped)
+    try:
+        for condition in waiting:
+            assert only(sj.why(query, condition)).outcome == "waiting", condition
+        for condition in not_seen:
+            assert only(sj.why(query, condition)).outcome == "not seen", condition
+    finally:
+        inputs.spark.conf.unset("spark.sql.parser.escapedStringLiterals")
+
+
+def test_a_time_that_python_has_not(inputs: Inputs, tmp_path: Path) -> None:
+    """Milliseconds that were read as seconds: the year 58874."""
+    query = inputs.start()
+    inputs.add("orders", (1, "09:00:00"))
+    inputs.add("deliveries", (1, "09:00:00"))
+    (inputs.folder / "orders" / "broken.json").write_text('{"id": 2, "t": "+58874-07-11T16:00:00Z"}')
+    query.processAllAvailable()
+    (left,) = [row for row in sj.explain_analyze(query).collect() if row.side == "left"]
+    assert left.watermarks[0].watermark == "+58874-07-11T16:00:00Z"
+    html = sj.explain_analyze(query)._repr_html_()
+    assert html is not None and "+58874-07-11T16:00:00Z" in html
+    rows = sj.state(query, operator=1, side="left", times="text").collect()
+    assert {(row.left.t, row.leaves_after) for row in rows} >= {("+58874-07-11T16:00:00Z", "+58874-07-11T17:00:00Z")}
+    assert only(sj.why(query, "id = 2 AND t > '2999-01-01'")).outcome == "waiting"
+    assert sj.report(query, tmp_path / "report.html").exists()
+    sj.why(query, "id = 2")._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Spark looks for such a function. What has no DataFrame is a table function in SQ
 """
 
 import json
+import re
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -78,6 +79,15 @@ def ask(spark: SparkSession, text: str) -> DataFrame:
             advice="Start the server with `--jars <the jar that python -m streamjoin jar prints> "
             f"--conf spark.sql.extensions={EXTENSION}`.",
         ) from error
+
+
+def literal(text: str) -> str:
+    """Return SQL for a text: what would need quotes or escapes goes as the bytes of UTF-8, as ``X'6974277320'``.
+
+    So it means the same whatever ``spark.sql.parser.escapedStringLiterals`` says and whichever extension's parser comes
+    first. Parameters do not: Spark writes them into the text with escapes, and other parsers drop them.
+    """
+    return f"'{text}'" if re.fullmatch(r"[A-Za-z0-9_ .,:/=<>()+*-]*", text) else f"X'{text.encode().hex().upper()}'"
 
 
 def check_session(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
 from streamjoin._arguments import batch_limits, expect_frames, placeholder, wrong_argument
-from streamjoin._calls import ask, check_session, invoke
+from streamjoin._calls import ask, check_session, invoke, literal
 from streamjoin._columns import ColumnOrName, Key, column_name, several_keys
 from streamjoin._durations import Duration, spark_interval
 from streamjoin._words import size
@@ -124,7 +124,7 @@ class Arrangement:
         name = reader.name if isinstance(reader, Reader) else reader
         if not isinstance(name, str):
             raise wrong_argument("release", "a reader of the arrangement, or its name", reader)
-        ask(self._spark, f"SELECT * FROM sj_release_reader({_literal(self.path)}, {_literal(name)})").collect()
+        ask(self._spark, f"SELECT * FROM sj_release_reader({literal(self.path)}, {literal(name)})").collect()
 
     def drop(self, *, force: bool = False) -> None:
         """Remove the arrangement with all of its files.
@@ -137,7 +137,7 @@ class Arrangement:
                 it runs in this application, which no ``force`` overrules).
         """
         ask(
-            self._spark, f"SELECT * FROM sj_drop_arrangement({_literal(self.path)}, {str(bool(force)).lower()})"
+            self._spark, f"SELECT * FROM sj_drop_arrangement({literal(self.path)}, {str(bool(force)).lower()})"
         ).collect()
 
     def _now(self) -> Row:
@@ -364,11 +364,5 @@ def _session_of(spark: SparkSession | None, *found: str | Arrangement) -> SparkS
 
 
 def _ask(spark: SparkSession, name_or_path: str) -> Row:
-    (row,) = ask(spark, f"SELECT * FROM sj_arrangements({_literal(name_or_path)})").collect()
+    (row,) = ask(spark, f"SELECT * FROM sj_arrangements({literal(name_or_path)})").collect()
     return row
-
-
-def _literal(text: str) -> str:
-    """Return a literal of SQL."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

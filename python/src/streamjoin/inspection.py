@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments import expect, wrong_argument
-from streamjoin._calls import ask, check_session
+from streamjoin._calls import ask, check_session, literal
 from streamjoin._notebook import shown
 from streamjoin._queries import session_of
 
@@ -96,12 +96,7 @@ def why(of: StreamingQuery | str, condition: str, batches: int = 10) -> DataFram
     if not isinstance(batches, int) or isinstance(batches, bool) or batches < 1:
         raise wrong_argument("sj.why", "a positive number as batches", batches)
     spark, _, which = _looked_at(of, "sj.why")
-    return shown(ask(spark, f"SELECT * FROM sj_why({_literal(which)}, {_literal(condition)}, {batches})"))
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return shown(ask(spark, f"SELECT * FROM sj_why({literal(which)}, {literal(condition)}, {batches})"))
 
 
 def _looked_at(of: StreamingQuery | str, call: str) -> tuple[SparkSession, str, str]:

@@ -6,9 +6,9 @@ import java.util.{List => JList, Map => JMap}
 import scala.annotation.varargs
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
+import org.apache.spark.sql.streamjoin.base.TextArgument
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
@@ -35,7 +35,7 @@ object Arrangement {
   def table(spark: SparkSession, nameOrPath: String): LookUpTable = new LookUpTable(spark, nameOrPath)
 
   private def state(spark: SparkSession, nameOrPath: String): Row =
-    spark.sql(s"SELECT * FROM sj_arrangements(${Literal(nameOrPath).sql})").head()
+    spark.sql(s"SELECT * FROM sj_arrangements(${TextArgument.sql(nameOrPath)})").head()
 }
 
 /** An existing arrangement. What changes in it is read again on each call. */
@@ -81,7 +81,7 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
    */
   def release(reader: String): Unit =
     spark
-      .sql(s"SELECT * FROM sj_release_reader(${Literal(path).sql}, ${Literal(reader).sql})")
+      .sql(s"SELECT * FROM sj_release_reader(${TextArgument.sql(path)}, ${TextArgument.sql(reader)})")
       .collect(): Unit
 
   /** Removes the arrangement with all of its files; refused while it has readers. */
@@ -89,7 +89,7 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
 
   /** The same; if forced, its readers fail from then on. Refused while its query runs. */
   def drop(force: Boolean): Unit =
-    spark.sql(s"SELECT * FROM sj_drop_arrangement(${Literal(path).sql}, $force)").collect(): Unit
+    spark.sql(s"SELECT * FROM sj_drop_arrangement(${TextArgument.sql(path)}, $force)").collect(): Unit
 
   /** The rows of the newest version at the time when they are read, as a batch. */
   def toDF(): DataFrame = spark.read.format("streamjoin").load(path)

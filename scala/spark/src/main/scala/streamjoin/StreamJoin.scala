@@ -2,7 +2,7 @@ package streamjoin
 
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.StreamJoinExtensions
-import org.apache.spark.sql.streamjoin.base.BuiltJar
+import org.apache.spark.sql.streamjoin.base.{BuiltJar, TextArgument}
 import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 import org.apache.spark.sql.streamjoin.joins.temporal.VersionedInput
@@ -96,8 +96,8 @@ object StreamJoin {
     why(query, condition, s", $batches")
 
   private def why(query: StreamingQuery, condition: String, more: String): DataFrame = {
-    val text = condition.replace("\\", "\\\\").replace("'", "\\'")
-    query.sparkSession.sql(s"SELECT * FROM sj_why('${query.id}', '$text'$more)")
+    val text = TextArgument.sql(condition)
+    query.sparkSession.sql(s"SELECT * FROM sj_why('${query.id}', $text$more)")
   }
 
   /** Whether a session has the extension. */

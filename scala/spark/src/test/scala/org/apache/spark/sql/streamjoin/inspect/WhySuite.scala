@@ -6,6 +6,8 @@ import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.{AnalysisException, Row}
 
+import streamjoin.StreamJoin
+
 /** What has become of a row: each answer once, of a query that runs and of its checkpoint. */
 class WhySuite extends AnyFunSuite with JoinTest {
   import JoinTest._
@@ -58,6 +60,21 @@ class WhySuite extends AnyFunSuite with JoinTest {
         job.stop()
         assert(outcomes(why(job.checkpoint, "id = 'b'")) == Seq("o left"))
       }
+    }
+  }
+
+  test("text with quotes, backslashes and other scripts, however the parser reads literals") {
+    val names = Seq("it's", "a\\'b", "${spark.app.name}", "配達 'Привет' \\\\ 🚚")
+    running(job(hourly("left_outer"))) { job =>
+      job.feed(names.map(o(_, "10:00", 1)): _*)
+      for (escaped <- Seq("false", "true"); name <- names)
+        withConf("spark.sql.parser.escapedStringLiterals" -> escaped) {
+          // The session reads the literals of a condition as its setting says.
+          val text = if (escaped == "true") name else name.replace("\\", "\\\\")
+          val own = if (name.contains("$")) "id LIKE '%{spark.app.name}'" else s"id = \"$text\""
+          val found = StreamJoin.why(job.streaming, own, 1).collect()
+          assert(found.map(_.getAs[String]("outcome")).toSeq == Seq("waiting"), s"$escaped $own")
+        }
     }
   }
 

@@ -2,14 +2,13 @@ package org.apache.spark.sql.streamjoin.rules.query
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedStar, UnresolvedTableValuedFunction}
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.arrangement.source.{DropArrangement, ReleaseReader}
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
-import org.apache.spark.sql.streamjoin.base.TableFunction
-import org.apache.spark.sql.types.{BooleanType, StringType}
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.sql.streamjoin.base.{TableFunction, TextArgument}
+import org.apache.spark.sql.types.BooleanType
 
 /**
  * Replaces `SELECT * FROM sj_drop_arrangement(...)` and `sj_release_reader(...)` with commands,
@@ -29,11 +28,11 @@ final private[streamjoin] case class ResolveArrangementCommands(session: SparkSe
 
   private def command(function: TableFunction, call: UnresolvedTableValuedFunction): LogicalPlan =
     (function, call.functionArgs) match {
-      case (DropArrangement.Function, Seq(Text(arrangement))) =>
+      case (DropArrangement.Function, Seq(TextArgument(arrangement))) =>
         DropArrangement(ArrangementFolder.root(arrangement), force = false)
-      case (DropArrangement.Function, Seq(Text(arrangement), Literal(force: Boolean, BooleanType))) =>
+      case (DropArrangement.Function, Seq(TextArgument(arrangement), Literal(force: Boolean, BooleanType))) =>
         DropArrangement(ArrangementFolder.root(arrangement), force)
-      case (ReleaseReader.Function, Seq(Text(arrangement), Text(reader))) =>
+      case (ReleaseReader.Function, Seq(TextArgument(arrangement), TextArgument(reader))) =>
         ReleaseReader(ArrangementFolder.root(arrangement), reader)
       case _ => throw function.refused("does not take these arguments", call.origin)
     }
@@ -42,13 +41,6 @@ final private[streamjoin] case class ResolveArrangementCommands(session: SparkSe
     def unapply(plan: LogicalPlan): Option[(TableFunction, UnresolvedTableValuedFunction)] = plan match {
       case call: UnresolvedTableValuedFunction =>
         Seq(DropArrangement.Function, ReleaseReader.Function).find(_.isCalledBy(call, session)).map(_ -> call)
-      case _ => None
-    }
-  }
-
-  private object Text {
-    def unapply(argument: Expression): Option[String] = argument match {
-      case Literal(text: UTF8String, _: StringType) => Some(text.toString)
       case _ => None
     }
   }

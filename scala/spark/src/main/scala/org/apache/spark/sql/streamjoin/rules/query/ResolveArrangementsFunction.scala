@@ -3,16 +3,13 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
-import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementState, ArrangementsOfFolder}
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, TextArgument}
 
 /**
  * Replaces `sj_arrangements()` or `sj_arrangements('name or path')` with a table of the
@@ -27,8 +24,8 @@ final private[streamjoin] case class ResolveArrangementsFunction(session: SparkS
     case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
       val rows = call.functionArgs match {
         case Seq() => inFolder(call).map(rowOf)
-        case Seq(Literal(name: UTF8String, _: StringType)) =>
-          Seq(row(ArrangementState.of(ArrangementFolder.open(ArrangementFolder.root(name.toString)))))
+        case Seq(TextArgument(name)) =>
+          Seq(row(ArrangementState.of(ArrangementFolder.open(ArrangementFolder.root(name)))))
         case _ =>
           throw Function.refused("takes the name or the path of an arrangement, or nothing", call.origin)
       }

@@ -11,12 +11,11 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrange
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
-import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf, TextArgument}
 import org.apache.spark.sql.streamjoin.exec.QueriesByName
 import org.apache.spark.sql.streamjoin.inspect.{ExplainAnalyze, QueryFigures, StoppedQueries}
-import org.apache.spark.sql.types.{BooleanType, StringType}
+import org.apache.spark.sql.types.BooleanType
 import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Replaces `sj_explain_analyze('query')`, perhaps with `true` for a row for each task, with a table
@@ -30,9 +29,8 @@ final private[streamjoin] case class ResolveExplainAnalyzeFunction(session: Spar
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
     case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
       val (name, skew) = call.functionArgs match {
-        case Seq(Literal(name: UTF8String, _: StringType)) => (name.toString, false)
-        case Seq(Literal(name: UTF8String, _: StringType), Literal(skew: Boolean, BooleanType)) =>
-          (name.toString, skew)
+        case Seq(TextArgument(name)) => (name, false)
+        case Seq(TextArgument(name), Literal(skew: Boolean, BooleanType)) => (name, skew)
         case _ =>
           throw Function.refused(
             "takes the id or the name of a query and, for a row for each task, true",

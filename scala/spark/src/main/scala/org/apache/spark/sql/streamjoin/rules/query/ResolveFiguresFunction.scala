@@ -1,15 +1,13 @@
 package org.apache.spark.sql.streamjoin.rules.query
 
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
-import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.streamjoin.base.TextArgument
 import org.apache.spark.sql.streamjoin.exec.QueriesByName
 import org.apache.spark.sql.streamjoin.monitor.RecentFigures
-import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Replaces `sj_figures('query')` with a table of the figures of its last batches as JSON, for the
@@ -21,7 +19,7 @@ final private[streamjoin] case class ResolveFiguresFunction(session: SparkSessio
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
     case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
       val name = call.functionArgs match {
-        case Seq(Literal(name: UTF8String, _: StringType)) => name.toString
+        case Seq(TextArgument(name)) => name
         case _ => throw Function.refused("takes the id or the name of a query", call.origin)
       }
       val lines = RecentFigures.all.of(name).getOrElse {

@@ -5,10 +5,9 @@ import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
-import org.apache.spark.sql.streamjoin.base.SourceNames
+import org.apache.spark.sql.streamjoin.base.{SourceNames, TextArgument}
 import org.apache.spark.sql.streamjoin.exec.{LateRowsOfQuery, QueriesByName}
-import org.apache.spark.sql.types.{BooleanType, StringType}
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.sql.types.BooleanType
 
 /**
  * Replaces `sj_late_rows('query')` with the late rows of a query; as a stream, if `STREAM` stands
@@ -28,7 +27,7 @@ final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSessi
 
   private def rows(call: UnresolvedTableValuedFunction, streaming: Boolean): LogicalPlan = {
     val (name, at) = call.functionArgs.headOption match {
-      case Some(argument @ Literal(name: UTF8String, _: StringType)) => (name.toString, argument.origin)
+      case Some(argument @ TextArgument(name)) => (name, argument.origin)
       case Some(other) =>
         throw Function.refused(s"takes the id or the name of a query, and not ${other.sql}", other.origin)
       case None => throw Function.refused("takes the id or the name of a query", call.origin)

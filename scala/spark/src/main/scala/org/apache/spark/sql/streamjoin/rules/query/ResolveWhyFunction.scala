@@ -3,14 +3,14 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.streamjoin.base.TextArgument
 import org.apache.spark.sql.streamjoin.exec.QueriesByName
 import org.apache.spark.sql.streamjoin.inspect.{LookedAt, Why}
-import org.apache.spark.sql.types.{IntegerType, StringType}
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.sql.types.IntegerType
 
 /**
  * Replaces `sj_why('query', 'condition')` with what has become of the rows that satisfy the
@@ -24,8 +24,9 @@ final private[streamjoin] case class ResolveWhyFunction(session: SparkSession) e
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
     case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
       val answer = call.functionArgs match {
-        case Seq(Text(query), Text(condition)) => why(call, query, condition, Why.Batches)
-        case Seq(Text(query), Text(condition), Literal(batches: Int, IntegerType)) if batches > 0 =>
+        case Seq(TextArgument(query), TextArgument(condition)) => why(call, query, condition, Why.Batches)
+        case Seq(TextArgument(query), TextArgument(condition), Literal(batches: Int, IntegerType))
+            if batches > 0 =>
           why(call, query, condition, batches)
         case _ =>
           throw Function.refused(
@@ -54,12 +55,5 @@ final private[streamjoin] case class ResolveWhyFunction(session: SparkSession) e
         )
       )
     new Why(new LookedAt(session, checkpoint), condition, batches, running)
-  }
-
-  private object Text {
-    def unapply(argument: Expression): Option[String] = argument match {
-      case Literal(text: UTF8String, _: StringType) => Some(text.toString)
-      case _ => None
-    }
   }
 }
