@@ -36,7 +36,7 @@ deliveries.delivered BETWEEN orders.ordered - INTERVAL 1 HOUR AND orders.ordered
 """,
     "04_late_rows.py": """
 |column|watermark|row|
-|ordered|2026-01-01 14:50:00|{"id":4,"ordered":"2026-01-01T10:05:00.000000Z"}|
+|ordered|2026-01-01T14:50:00Z|{"id":4,"ordered":"2026-01-01T10:05:00.000000Z"}|
 """,
     "05_three_streams.py": """
 |join|side|input|column|bound|keeps|*

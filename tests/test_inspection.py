@@ -162,6 +162,7 @@ def test_a_time_that_python_has_not(inputs: Inputs, tmp_path: Path) -> None:
         (lambda query: sj.explain_analyze("looked_at"), "the StreamingQuery"),  # type: ignore[arg-type]
         (lambda query: sj.state(query, operator="1"), "a whole number as operator"),  # type: ignore[arg-type]
         (lambda query: sj.state(query, operator=1, batch=True), "a whole number as batch"),
+        (lambda query: sj.state(query, operator=1, times="epoch"), 'times="text"'),  # type: ignore[arg-type]
         (lambda query: sj.state(1), "or the path of a checkpoint"),  # type: ignore[arg-type]
         (lambda query: sj.why(query, F.col("id") == 1), "a condition as text"),  # type: ignore[arg-type]
         (lambda query: sj.why(query, "id = 1", batches=0), "a positive number"),

@@ -201,6 +201,14 @@ print("operators:", [tuple(row)[:4] for row in sj.state(query).collect()])
 print("state:", sorted(row.id for row in sj.state(query, operator=1, side="left").select("left.id").collect()))
 print("why:", sorted((row.side, row.outcome) for row in sj.why(query, "id = 1").collect()))
 print("why:", [row.outcome for row in sj.why(str(FOLDER / "looked_at"), "id = 12345").collect()])
+timed = sj.state(query, operator=1, side="left", times="text").select("left.t", "time", "leaves_after")
+print("state:", sorted(tuple(row) for row in timed.collect()))
+for escaped in ("true", "false"):
+    spark.conf.set("spark.sql.parser.escapedStringLiterals", escaped)
+    quoted = """id = 1 AND 'Привет "${x}" \\\\' <> "it's" """
+    print("why:", sorted((row.side, row.outcome) for row in sj.why(query, quoted).collect()))
+    refused("an arrangement that is none", lambda: sj.arrangement("it's \\ none", spark=spark))
+spark.conf.unset("spark.sql.parser.escapedStringLiterals")
 
 # arrange, arrangement, table, delta_join
 for name, keys in (("orders", [["id"], ["item"]]), ("deliveries", F.col("id"))):

@@ -1,9 +1,12 @@
 """Figures in words: durations, times and bytes at a glance."""
 
+import math
 from datetime import UTC, datetime, timedelta
 
 _UNITS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000, "ms": 1}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CYCLE = 146_097 * 86_400_000
+"""400 years, in milliseconds."""
 
 
 def length(millis: float) -> str:
@@ -29,12 +32,24 @@ def instant(millis: float) -> str:
     Example:
         >>> instant(1_767_225_600_000)
         '2026-01-01 00:00:00'
+        >>> instant(1_795_733_424_000_000)
+        '58874-07-11 16:00:00'
     """
-    try:
-        text = (_EPOCH + timedelta(milliseconds=millis)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    except OverflowError:  # a time that no calendar has, from a broken row
-        return f"{millis:.0f} ms"
+    # A broken row may have a time of any year. The calendar repeats itself after 400 years.
+    cycles = math.floor(millis / _CYCLE)
+    time = _EPOCH + timedelta(milliseconds=millis - cycles * _CYCLE)
+    text = f"{time.year + 400 * cycles:04d}" + time.strftime("-%m-%d %H:%M:%S.%f")[:-3]
     return text.removesuffix(".000")
+
+
+def plotted(millis: float) -> str:
+    """Return a time in UTC as a chart can have it, from the year 1 to 9999: what is beyond is at the edge.
+
+    Example:
+        >>> plotted(1_795_733_424_000_000)
+        '9999-12-31 23:59:59'
+    """
+    return instant(max(-62_135_596_800_000, min(253_402_300_799_000, millis)))
 
 
 def size(many: float) -> str:

@@ -1,5 +1,7 @@
 """What a query keeps, who holds back whom, and its state as a table."""
 
+from typing import Literal
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -27,7 +29,8 @@ def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame
         - ``rows_kept``, ``bytes_kept`` (the rows themselves) and ``memory`` (bytes of the index);
         - ``ms``: time of the last batch by phase, in milliseconds, added up over all tasks;
         - ``watermarks``: of each event-time column by which rows leave, an array of ``column``, ``watermark``,
-          ``lag_ms`` (behind its newest row) and ``held_by`` (the input that decides it);
+          ``lag_ms`` (behind its newest row) and ``held_by`` (the input that decides it); times are text in UTC, such as
+          ``2026-01-01T09:10:00Z``;
         - ``oldest``: the earliest event time that is kept; the row leaves once the watermark of ``leaves_by`` is later
           than ``leaves_after``;
         - ``rows_ratio``, ``bytes_ratio`` and ``ms_ratio``: of a task, to the average of all;
@@ -116,6 +119,7 @@ def state(
     operator: int | None = None,
     side: str | None = None,
     batch: int | None = None,
+    times: Literal["text"] | None = None,
 ) -> DataFrame:
     """Return the operators with state in a checkpoint or, of one of them, the rows that it keeps.
 
@@ -127,6 +131,8 @@ def state(
         side: ``"left"`` or ``"right"``, for the rows of one input.
         batch: After which batch; the last one that was committed if left out. Older ones are there as long as Spark
             keeps their state, ``spark.sql.streaming.minBatchesToRetain``.
+        times: ``"text"`` for all times and dates as text, those of timestamps in UTC, ``2026-01-01T09:10:00Z``: a
+            broken row may have a time that Python's ``datetime`` does not, such as one of the year 58874.
 
     Returns:
         A DataFrame. Without ``operator`` a row for each operator and input: ``operator`` (its number), ``title``,
@@ -156,7 +162,9 @@ def state(
     for name, number in (("operator", operator), ("batch", batch)):
         if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
             raise wrong_argument("sj.state", f"a whole number as {name}", number)
+    if times not in (None, "text"):
+        raise wrong_argument("sj.state", 'times="text", or no times', times)
     spark, kind, which = _looked_at(of, "sj.state")
-    options = {"operator": operator, "side": side, "batch": batch}
+    options = {"operator": operator, "side": side, "batch": batch, "times": times}
     given = {name: value for name, value in options.items() if value is not None}
     return spark.read.format("streamjoin").option(kind, which).options(**given).load()

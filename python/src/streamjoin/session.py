@@ -121,9 +121,9 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
     Returns:
         A DataFrame with the columns ``batch`` (its number), ``join``, ``side`` and ``input`` (as in
         :func:`streamjoin.bounds`), ``column`` (the event-time column by which the row is late), ``watermark`` (that the
-        column had, a timestamp) and ``row`` (the columns of it that the query uses, as JSON for
-        ``from_json``; times in UTC). Of an arrangement ``input`` is its name, ``row`` has the operation too,
-        ``column`` is that of ``time=`` where the change came too late, and the other columns are null.
+        column had, as text in UTC: ``2026-01-01T09:10:00Z``) and ``row`` (the columns of it that the query uses,
+        as JSON for ``from_json``; times in UTC). Of an arrangement ``input`` is its name, ``row`` has the operation
+        too, ``column`` is that of ``time=`` where the change came too late, and the other columns are null.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, or any of :func:`streamjoin.check`.

@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors, TableFunction}
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, StreamJoinConf, StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** The rows that the joins of a query have dropped as late, as a table or as a stream. */
@@ -37,13 +37,18 @@ object LateRowsOfQuery {
       .map(of(session, _, streaming))
       .orElse(QueriesByName.checkpoint(session, idOrName).map(in(session, _, streaming)))
 
-  /** The same of a checkpoint, if it has late rows. */
+  /** The same of a checkpoint, if it has late rows; the watermark as a timestamp. */
   private[streamjoin] def kept(session: SparkSession, checkpoint: Path): Option[DataFrame] =
     Option.when(LateRows.areIn(LateRows.folder(checkpoint), hadoopConf(session))) {
-      in(session, checkpoint, streaming = false)
+      timed(session, checkpoint, streaming = false)
     }
 
   private def in(session: SparkSession, checkpoint: Path, streaming: Boolean): DataFrame = {
+    val rows = timed(session, checkpoint, streaming)
+    rows.withColumn("watermark", EventTimeText.of(rows("watermark")))
+  }
+
+  private def timed(session: SparkSession, checkpoint: Path, streaming: Boolean): DataFrame = {
     val folder = LateRows.folder(checkpoint)
     if (!LateRows.areIn(folder, hadoopConf(session)))
       throw StreamJoinErrors.analysis("STREAMJOIN_LATE_ROWS_NOT_KEPT", "checkpoint" -> checkpoint.toString)

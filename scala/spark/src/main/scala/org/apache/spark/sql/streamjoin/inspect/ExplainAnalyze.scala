@@ -1,11 +1,7 @@
 package org.apache.spark.sql.streamjoin.inspect
 
-import java.sql.Timestamp
-import java.time.Instant
-import java.time.temporal.ChronoUnit.MICROS
-
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.streamjoin.base.TableFunction
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, TableFunction}
 import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
 import org.apache.spark.sql.streamjoin.exec.{StatefulNodeExec, TaskReport}
 import org.apache.spark.sql.types._
@@ -23,7 +19,7 @@ private[streamjoin] object ExplainAnalyze {
   private val Watermarks = ArrayType(
     new StructType()
       .add("column", StringType, nullable = false)
-      .add("watermark", TimestampType)
+      .add("watermark", StringType)
       .add("lag_ms", LongType)
       .add("held_by", StringType),
     containsNull = false
@@ -48,9 +44,9 @@ private[streamjoin] object ExplainAnalyze {
     .add("memory", LongType)
     .add("ms", MapType(StringType, LongType, valueContainsNull = false))
     .add("watermarks", Watermarks)
-    .add("oldest", TimestampType)
+    .add("oldest", StringType)
     .add("leaves_by", StringType)
-    .add("leaves_after", TimestampType)
+    .add("leaves_after", StringType)
     .add("rows_ratio", DoubleType)
     .add("bytes_ratio", DoubleType)
     .add("ms_ratio", DoubleType)
@@ -73,13 +69,9 @@ private[streamjoin] object ExplainAnalyze {
     )
     Row.fromSeq(Schema.fieldNames.toSeq.map(figures.getOrElse(_, null)))
   }
-
-  private[inspect] def timestamp(micros: Long): Timestamp = Timestamp.from(Instant.EPOCH.plus(micros, MICROS))
 }
 
 final private class ExplainAnalyze(query: QueryFigures, skew: Boolean, now: Long) {
-  import ExplainAnalyze.timestamp
-
   private val hints = new Hints(query, now)
 
   def operator(of: OperatorFigures, depth: Int): Seq[Row] = {
@@ -121,7 +113,7 @@ final private class ExplainAnalyze(query: QueryFigures, skew: Boolean, now: Long
           for (value <- watermark; newest <- of.newest(key) if newest >= value) yield (newest - value) / 1000
         Row(
           of.outline.columns(key),
-          watermark.map(timestamp).orNull,
+          watermark.map(EventTimeText.of(_: Long)).orNull,
           lag.map(Long.box).orNull,
           of.heldBy(key).orNull
         )
@@ -188,9 +180,9 @@ final private class ExplainAnalyze(query: QueryFigures, skew: Boolean, now: Long
     memory.map(Long.box).orNull,
     phases.orNull,
     watermarks.orNull,
-    oldest.map(timestamp).orNull,
+    oldest.map(EventTimeText.of(_: Long)).orNull,
     leavesBy.orNull,
-    leavesAfter.map(timestamp).orNull,
+    leavesAfter.map(EventTimeText.of(_: Long)).orNull,
     ratios.lift(0).map(Double.box).orNull,
     ratios.lift(1).map(Double.box).orNull,
     ratios.lift(2).map(Double.box).orNull,

@@ -60,6 +60,12 @@ final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, 
     }
   }
 
+  /** Whether times and dates are text, those in the rows too. */
+  lazy val timesAreText: Boolean = text(Times).exists { asked =>
+    if (!asked.equalsIgnoreCase(Text)) throw refused(Times, asked, s"$Text, or is left out")
+    true
+  }
+
   lazy val batch: Long = {
     val known = checkpoint.batches
     number(Batch, 0).fold(known.last) { asked =>
@@ -80,6 +86,8 @@ private[streamjoin] object StateOptions {
   val Operator = "operator"
   val Batch = "batch"
   val Side = "side"
+  val Times = "times"
+  private val Text = "text"
 
   /** Whether the state of a checkpoint is asked for, and not an arrangement. */
   def areGiven(options: CaseInsensitiveStringMap): Boolean =

@@ -4,6 +4,7 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, GenericInternalRow, UnsafeProjection}
 import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.streamjoin.base.EventTimeText
 import org.apache.spark.sql.streamjoin.exec.StateStores
 import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.state.{KeptRow, KeptRows}
@@ -18,12 +19,15 @@ import org.apache.spark.util.SerializableConfiguration
  *   those that are read, with their numbers in the state
  * @param watermarks
  *   by watermark key, in microseconds
+ * @param timesAreText
+ *   whether times and dates are text
  */
 final private[inspect] case class StateReaderFactory(
     stores: StateStores,
     operator: OperatorOutline,
     inputs: Seq[(InputOutline, Int)],
     watermarks: IndexedSeq[Option[Long]],
+    timesAreText: Boolean,
     hadoopConf: Broadcast[SerializableConfiguration]
 ) extends PartitionReaderFactory {
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
@@ -37,7 +41,7 @@ final private class StateReader(of: StateReaderFactory, partition: Int) extends 
 
   private val rows: Iterator[InternalRow] = of.inputs.iterator.zipWithIndex.flatMap {
     case ((input, number), column) =>
-      val row = new StateRow(of.operator, input, of.watermarks, partition, column, of.inputs.size)
+      val row = new StateRow(of, input, partition, column)
       kept.buffered(number).map(row.buffered) ++
         (if (input.newestByKey) kept.newestByKey(input.stored.size).map(row.newest) else Iterator.empty)
   }
@@ -62,26 +66,25 @@ final private class StateReader(of: StateReaderFactory, partition: Int) extends 
  *
  * @param column
  *   which of the columns with rows of inputs has this input's
- * @param columns
- *   number of these
  */
 final private[inspect] class StateRow(
-    operator: OperatorOutline,
+    of: StateReaderFactory,
     input: InputOutline,
-    watermarks: IndexedSeq[Option[Long]],
     partition: Int,
-    column: Int,
-    columns: Int
+    column: Int
 ) {
   private val layout = input.layout
-  private val leaving = new Leaving(operator, input, watermarks)
-  private val shown = UnsafeProjection.create(
-    input.columns.zipWithIndex.map { case (field, at) => BoundReference(at, field.dataType, field.nullable) }
-  )
+  private val leaving = new Leaving(of.operator, input, of.watermarks)
+  private val shown = UnsafeProjection.create(input.columns.zipWithIndex.map { case (field, at) =>
+    val value = BoundReference(at, field.dataType, field.nullable)
+    if (of.timesAreText) EventTimeText.within(value) else value
+  })
   private val side = input.side.map(UTF8String.fromString).orNull
   private val name = UTF8String.fromString(input.name)
 
   private def text(value: String): UTF8String = UTF8String.fromString(value)
+
+  private def timestamp(micros: Long): Any = if (of.timesAreText) text(EventTimeText.of(micros)) else micros
 
   /** A row that leaves by its time. */
   def buffered(kept: KeptRow): InternalRow = {
@@ -91,7 +94,7 @@ final private[inspect] class StateRow(
       kept,
       time(0),
       awaited.map(of => text(of.column)).orNull,
-      awaited.map(_.after).map(Long.box).orNull,
+      awaited.map(awaited => timestamp(awaited.after)).orNull,
       StateRow.Waiting
     )
   }
@@ -104,15 +107,15 @@ final private[inspect] class StateRow(
 
   private def made(kept: KeptRow, time: Long, by: UTF8String, after: Any, as: UTF8String): InternalRow = {
     val before: Array[Any] = Array(partition, side, name)
-    val rows = new Array[Any](columns)
+    val rows = new Array[Any](of.inputs.size)
     rows(column) = shown(kept.row).copy()
     val rest: Array[Any] = Array(
-      time,
+      timestamp(time),
       by,
       after,
       if (input.recordsMatches) kept.isMatched else null,
       as,
-      kept.segment.map(of => text(s"${of.bucket}/${of.number}")).orNull,
+      kept.segment.map(segment => text(s"${segment.bucket}/${segment.number}")).orNull,
       kept.segment.flatMap(_.writtenIn).map(Long.box).orNull
     )
     new GenericInternalRow(before ++ rows ++ rest)

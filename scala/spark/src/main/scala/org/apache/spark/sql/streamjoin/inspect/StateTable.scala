@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.sql.streamjoin.base.HadoopConf
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, HadoopConf}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
@@ -23,9 +23,11 @@ final private[streamjoin] class StateTable(session: SparkSession, asked: CaseIns
 
   override def schema: StructType = rows
 
-  private lazy val rows = { options.checkpoint.operators: Unit; options.operator }.fold(StateTable.Operators)(
-    _ => StateRow.schema(options.inputs.map(_._1))
-  )
+  private lazy val rows = { options.checkpoint.operators: Unit; options.operator }
+    .fold(StateTable.Operators) { _ =>
+      val typed = StateRow.schema(options.inputs.map(_._1))
+      if (options.timesAreText) EventTimeText.typeWithin(typed).asInstanceOf[StructType] else typed
+    }
 
   override def name: String = s"streamjoin state ${options.checkpoint.root}"
 
@@ -44,6 +46,7 @@ final private[streamjoin] class StateTable(session: SparkSession, asked: CaseIns
           operator,
           options.inputs,
           options.checkpoint.watermarks(operator, batch),
+          options.timesAreText,
           HadoopConf.of(session)
         )
       )

@@ -1,16 +1,11 @@
 package org.apache.spark.sql.streamjoin.inspect
 
-import java.time.Instant
-import java.time.temporal.ChronoUnit.MICROS
-
-import org.apache.spark.sql.catalyst.expressions.Cast
 import org.apache.spark.sql.classic.ExpressionUtils.{column, expression}
 import org.apache.spark.sql.functions.{column => _, _}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.base.{JsonValues, StreamJoinErrors, TableFunction}
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, JsonValues, StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.streamjoin.exec.LateRowsOfQuery
 import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
-import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
 
 /**
@@ -148,7 +143,7 @@ final private[streamjoin] class Why(
   private def awaited(operator: OperatorOutline): Column = {
     val now = operator.columns.zip(at.watermarks(operator, last)).map { case (column, watermark) =>
       val held = heldBy(operator, column).fold("")(input => s"; $input decides it")
-      s"$column" -> watermark.fold(s"none yet$held")(micros => s"${Instant.EPOCH.plus(micros, MICROS)}$held")
+      s"$column" -> watermark.fold(s"none yet$held")(micros => s"${EventTimeText.of(micros)}$held")
     }
     val byColumn = map(
       now.distinctBy(_._1).flatMap { case (column, text) => Seq(lit(column), lit(text)) }: _*
@@ -157,7 +152,7 @@ final private[streamjoin] class Why(
       lit("It leaves once the watermark of "),
       col("leaves_by"),
       lit(" is later than "),
-      utc(col("leaves_after")),
+      EventTimeText.of(col("leaves_after")),
       lit(" (now "),
       element_at(byColumn, col("leaves_by")),
       lit(").")
@@ -215,7 +210,7 @@ final private[streamjoin] class Why(
               lit(" the watermark of "),
               col(s"$Kept.column"),
               lit(" was "),
-              utc(col(s"$Kept.watermark")),
+              EventTimeText.of(col(s"$Kept.watermark")),
               when(
                 col(s"$Kept.watermark") > current_timestamp() + expr("INTERVAL 1 HOUR"),
                 lit(
@@ -266,7 +261,4 @@ private[streamjoin] object Why {
     options.put("ignoreNullFields", "false")
     options
   }
-
-  private def utc(time: Column): Column =
-    concat(replace(column(Cast(expression(time), StringType, Some("UTC"))), lit(" "), lit("T")), lit("Z"))
 }

@@ -23,6 +23,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
   private def table(job: Job): Seq[String] = StreamJoin
     .lateRows(job.streaming)
     .withColumn("late", expr("from_json(row, 'id STRING, t TIMESTAMP, v INT')"))
+    .withColumn("watermark", expr("CAST(watermark AS TIMESTAMP)"))
     .select("batch", "join", "side", "input", "column", "watermark", "late.id", "late.t", "late.v")
     .collect()
     .map(text(_: Row))
@@ -87,7 +88,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
         // The order of 9:00 is late: W(o) = 10:00, rounded down to a millisecond.
         job.feed(o("late", "09:00:00.000456"))
         val late = StreamJoin.lateRows(job.streaming)
-        assert(late.select("watermark").collect().map(text(_: Row)).toSeq == Seq("10:00"))
+        assert(late.select("watermark").collect().map(text(_: Row)).toSeq == Seq("2024-06-01T10:00:00Z"))
         val json = late.select("row").collect().head.getString(0)
         assert(json.contains(""""t":"2024-06-01T09:00:00.000456Z""""))
         assert(json.contains(""""n":"2024-06-01T09:00:00.000456""""))

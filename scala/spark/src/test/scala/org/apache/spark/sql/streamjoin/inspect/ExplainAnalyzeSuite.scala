@@ -52,7 +52,7 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
           "oldest",
           "leaves_by",
           "leaves_after"
-        ) == Seq("o.t 10:20 o 10:00 d.t 11:00")
+        ) == Seq("o.t 2024-06-01T10:20:00Z o 2024-06-01T10:00:00Z d.t 2024-06-01T11:00:00Z")
       )
       // Above the join, o waits for d: W(o) there is that of d minus an hour.
       assert(
@@ -137,6 +137,23 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
         hint.contains(
           ".where(\"t < current_timestamp() + INTERVAL 1 HOUR\"), and start with a new checkpoint"
         )
+      )
+    }
+  }
+
+  test("a time that no calendar of a client has is text") {
+    running(job(hourly())) { job =>
+      job.feed(o("a", "+58874-07-11T16:00:00.5", 1), d("a", "10:00", 1))
+      val found = explained(job).where("side = 'left'")
+      assert(
+        rows(found, "oldest", "leaves_after", "watermarks[0].watermark") ==
+          Seq("+58874-07-11T16:00:00.5Z +58874-07-11T17:00:00.5Z +58874-07-11T16:00:00.5Z")
+      )
+      // Text that Spark reads again.
+      assert(
+        found
+          .where("CAST(leaves_after AS TIMESTAMP) - CAST(oldest AS TIMESTAMP) = INTERVAL 1 HOUR")
+          .count() == 1
       )
     }
   }

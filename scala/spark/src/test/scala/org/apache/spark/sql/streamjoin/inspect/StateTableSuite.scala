@@ -10,6 +10,7 @@ import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalTest
+import org.apache.spark.sql.types.TimestampType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** The state of each kind of operator as a table, of queries that run and of checkpoints alone. */
@@ -71,6 +72,51 @@ class StateTableSuite extends AnyFunSuite with TemporalTest {
         }
       }
     }
+
+  test("times as text, wherever they are in a row") {
+    val query = (streams: Streams) =>
+      streams
+        .marked("o")
+        .selectExpr(
+          "id",
+          "t",
+          "v",
+          "CAST(t AS TIMESTAMP_NTZ) AS n",
+          "CAST(t AS DATE) AS d",
+          "named_struct('t', t, 'v', v) AS s",
+          "array(t) AS many",
+          "map(CAST(t AS DATE), t) AS m",
+          "CAST(NULL AS STRUCT<t: TIMESTAMP>) AS none"
+        )
+        .as("o")
+        .join(streams.marked("d"), expr(Hourly), "left_outer")
+        .selectExpr("d.v", "o.n", "o.d", "o.s", "o.many", "o.m", "o.none")
+    val job = this.job(query)
+    job.runOnce(o("a", "+58874-07-11T16:00:00.000250", 1))
+    val options = Seq("operator" -> "1", "side" -> "left")
+    assert(state(job.checkpoint, options: _*).schema("time").dataType == TimestampType)
+    val table = state(job.checkpoint, options :+ "times" -> "Text": _*)
+    val time = "+58874-07-11T16:00:00.00025"
+    assert(
+      rows(
+        table,
+        "time",
+        "leaves_after",
+        "left.t",
+        "left.n",
+        "left.d",
+        "left.s.t",
+        "left.many[0]",
+        "map_keys(left.m)[0]",
+        "map_values(left.m)[0]",
+        "left.none",
+        "left.id"
+      ) == Seq(
+        s"${time}Z +58874-07-11T17:00:00.00025Z ${time}Z $time +58874-07-11 ${time}Z ${time}Z +58874-07-11 ${time}Z - a"
+      )
+    )
+    assert(refused(job.checkpoint, "operator" -> "1", "times" -> "epoch").contains("It takes text"))
+  }
 
   test("nothing in the checkpoint changes, and its query need not run") {
     val job = this.job(hourly())
